@@ -1,0 +1,61 @@
+//! δ(ε) of the empirical law of given privacy losses.
+
+use crate::error::{Result, require};
+use rayon::prelude::*;
+
+/// Losses summed in one piece: fixed, so that the sum does not depend on the number of threads.
+const PIECE: usize = 1 << 14;
+
+/// Mean of (1 − e^{ε − loss})₊ over `losses`, for each ε.
+///
+/// A loss of +∞ counts 1 (the outcome is impossible under Q), one of −∞ counts 0.
+///
+/// # Errors
+/// No loss at all, a NaN among them, an ε that is not finite.
+pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
+    require(
+        !losses.is_empty(),
+        "log_ratio",
+        "an empty array",
+        "of at least one sample",
+    )?;
+    if losses.iter().any(|loss| loss.is_nan()) {
+        require(false, "log_ratio", "NaN", "free of NaN")?;
+    }
+    for &epsilon in epsilons {
+        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+    }
+    Ok(epsilons
+        .iter()
+        .map(|&epsilon| {
+            let pieces: Vec<f64> = losses
+                .par_chunks(PIECE)
+                .map(|piece| piece.iter().map(|&loss| excess(loss, epsilon)).sum())
+                .collect();
+            pieces.iter().sum::<f64>() / losses.len() as f64
+        })
+        .collect())
+}
+
+/// (1 − e^{ε − loss})₊.
+fn excess(loss: f64, epsilon: f64) -> f64 {
+    if loss > epsilon {
+        -(epsilon - loss).exp_m1()
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_outcomes_count_fully() {
+        let losses = [f64::INFINITY, f64::NEG_INFINITY, 1.0, 0.0];
+        let delta = hockey_stick(&losses, &[0.5, 2.0]).unwrap();
+        assert!((delta[0] - (1.0 - (-0.5f64).exp_m1()) / 4.0).abs() < 1e-16);
+        assert_eq!(delta[1], 0.25);
+        assert!(hockey_stick(&[], &[0.0]).is_err() && hockey_stick(&[f64::NAN], &[0.0]).is_err());
+    }
+}

@@ -1,0 +1,20 @@
+//! Exact privacy accounting for DP-SGD: one record, one person's records, any group.
+//!
+//! The crate knows nothing of Python outside its extension module (`src/python`, feature `python`).
+//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`] ← [`hockey_stick`] ← `python`.
+//!
+//! | module | computes |
+//! |---|---|
+//! | [`special`] | numerics that know nothing of privacy: extended range, log-space sums, quadrature, roots |
+//! | [`pair`] | dominating pairs: group laws, the likelihood ratio, its certified moments |
+//! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs |
+//! | [`hockey_stick`] | δ from samples and by Monte Carlo |
+//! | [`error`] | the one error type |
+
+pub mod error;
+pub mod hockey_stick;
+pub mod pair;
+#[cfg(feature = "python")]
+mod python;
+pub mod renyi;
+pub mod special;

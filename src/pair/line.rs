@@ -1,0 +1,57 @@
+//! Straight-line bounds on the log-likelihood ratio, combined with the density of the noise.
+
+use std::f64::consts::PI;
+
+/// A straight line: `value + slope·(x − at)`.
+#[derive(Debug, Clone, Copy)]
+pub struct Line {
+    /// Where the line has `value`.
+    pub at: f64,
+    /// Its value there.
+    pub value: f64,
+    /// Its slope.
+    pub slope: f64,
+}
+
+impl Line {
+    /// The line's value at x.
+    pub fn at(self, x: f64) -> f64 {
+        self.value + self.slope * (x - self.at)
+    }
+}
+
+/// The density of N(0, σ²).
+#[derive(Debug, Clone, Copy)]
+pub struct Normal {
+    /// σ².
+    pub variance: f64,
+    log_scale: f64,
+}
+
+impl Normal {
+    /// N(0, σ²) for σ > 0.
+    pub fn new(noise_multiplier: f64) -> Self {
+        let variance = noise_multiplier * noise_multiplier;
+        Self {
+            variance,
+            log_scale: -0.5 * (2.0 * PI * variance).ln(),
+        }
+    }
+
+    /// log N(x; 0, σ²).
+    pub fn log_density(self, x: f64) -> f64 {
+        self.log_scale - 0.5 * (x * x / self.variance)
+    }
+
+    /// Largest of factor·line(x) + log N(x; 0, σ²) on [left, right].
+    pub fn highest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
+        let x = (self.variance * factor * line.slope).clamp(left, right);
+        factor * line.at(x) + self.log_density(x)
+    }
+
+    /// Smallest of factor·line(x) + log N(x; 0, σ²) on [left, right]: at an end, as the sum is concave.
+    pub fn lowest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
+        let at = |x: f64| factor * line.at(x) + self.log_density(x);
+        at(left).min(at(right))
+    }
+}

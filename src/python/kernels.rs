@@ -1,0 +1,232 @@
+//! The kernels behind `hockeystick.kernels`.
+
+use super::convert::{count, entries, law, vector};
+use super::monitor::watched;
+use crate::error::Error;
+use crate::hockey_stick::monte_carlo::{self, Segment, Settings};
+use crate::hockey_stick::samples;
+use crate::pair::{GroupLaw, MixturePair};
+use crate::renyi::conversion::{self, Converted};
+use crate::renyi::{divergence, group_bound};
+use numpy::{
+    PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, ToPyArray,
+};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+
+type Array<'py> = Bound<'py, PyArrayDyn<f64>>;
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Points evaluated by one task of `log_likelihood_ratio`.
+const POINTS_PER_TASK: usize = 256;
+
+/// Gives `values` the shape of `like`.
+fn shaped<'py>(py: Python<'py>, values: &[f64], like: &[usize]) -> PyResult<Array<'py>> {
+    values.to_pyarray(py).reshape(like)
+}
+
+fn law_arrays<'py>(py: Python<'py>, law: &GroupLaw) -> (Vector<'py>, Vector<'py>) {
+    (law.log_weights().to_pyarray(py), law.shifts().to_pyarray(py))
+}
+
+#[pyfunction]
+pub(super) fn binomial_law(
+    py: Python<'_>,
+    group_size: i64,
+    sample_rate: f64,
+) -> PyResult<(Vector<'_>, Vector<'_>)> {
+    let law = py.detach(|| GroupLaw::binomial(count("group_size", group_size)?, sample_rate))?;
+    Ok(law_arrays(py, &law))
+}
+
+#[pyfunction]
+pub(super) fn poisson_binomial_law<'py>(
+    py: Python<'py>,
+    rates: PyReadonlyArray1<'py, f64>,
+) -> PyResult<(Vector<'py>, Vector<'py>)> {
+    let rates = vector(&rates);
+    let law = py.detach(|| GroupLaw::poisson_binomial(&rates))?;
+    Ok(law_arrays(py, &law))
+}
+
+#[pyfunction]
+pub(super) fn hypergeometric_law(
+    py: Python<'_>,
+    group_size: i64,
+    batch_size: i64,
+    dataset_size: i64,
+) -> PyResult<(Vector<'_>, Vector<'_>)> {
+    let law = py.detach(|| {
+        GroupLaw::hypergeometric(
+            count("group_size", group_size)?,
+            count("batch_size", batch_size)?,
+            count("dataset_size", dataset_size)?,
+        )
+    })?;
+    Ok(law_arrays(py, &law))
+}
+
+#[pyfunction]
+pub(super) fn log_likelihood_ratio<'py>(
+    py: Python<'py>,
+    x: PyReadonlyArrayDyn<'py, f64>,
+    weights: PyReadonlyArray1<'py, f64>,
+    shifts: PyReadonlyArray1<'py, f64>,
+    noise_multiplier: f64,
+    log_space: bool,
+) -> PyResult<Array<'py>> {
+    let (points, weights, shifts) = (entries(&x), vector(&weights), vector(&shifts));
+    let values = py.detach(|| -> Result<Vec<f64>, Error> {
+        let pair = MixturePair::new(&law(&weights, &shifts, log_space)?, noise_multiplier)?;
+        if let Some(bad) = points.iter().find(|point| !point.is_finite()) {
+            return Err(Error::out_of_range("x", bad, "finite"));
+        }
+        let mut values = vec![0.0; points.len()];
+        values
+            .par_chunks_mut(POINTS_PER_TASK)
+            .zip(points.par_chunks(POINTS_PER_TASK))
+            .for_each(|(values, points)| {
+                for (value, &point) in values.iter_mut().zip(points) {
+                    *value = pair.log_ratio(point);
+                }
+            });
+        Ok(values)
+    })?;
+    shaped(py, &values, x.as_array().shape())
+}
+
+#[pyfunction]
+pub(super) fn hockey_stick<'py>(
+    py: Python<'py>,
+    log_ratio: PyReadonlyArrayDyn<'py, f64>,
+    epsilon: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<Array<'py>> {
+    let (losses, epsilons) = (entries(&log_ratio), entries(&epsilon));
+    let values = py.detach(|| samples::hockey_stick(&losses, &epsilons))?;
+    shaped(py, &values, epsilon.as_array().shape())
+}
+
+/// A segment as Python passes it: weights, shifts, noise multiplier, steps.
+type SegmentArrays<'py> = (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>, f64, i64);
+
+#[pyfunction]
+pub(super) fn monte_carlo_delta<'py>(
+    py: Python<'py>,
+    epsilon: f64,
+    segments: Vec<SegmentArrays<'py>>,
+    log_space: bool,
+    samples: i64,
+    direction: &str,
+    tilt: Option<f64>,
+    seed: u64,
+    confidence: f64,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<(f64, f64, f64)> {
+    let settings = Settings {
+        samples: count("samples", samples)?,
+        direction: super::convert::direction(direction)?,
+        tilt,
+        seed,
+        confidence,
+    };
+    let segments = segments
+        .iter()
+        .map(|(weights, shifts, noise_multiplier, steps)| {
+            Ok(Segment {
+                law: law(&vector(weights), &vector(shifts), log_space)?,
+                noise_multiplier: *noise_multiplier,
+                steps: count("steps", *steps)?,
+            })
+        })
+        .collect::<Result<Vec<Segment>, Error>>()?;
+    let found = watched(py, progress.as_ref(), |monitor| {
+        monte_carlo::monte_carlo_delta(epsilon, &segments, &settings, monitor)
+    })?;
+    Ok((found.estimate, found.lower, found.upper))
+}
+
+#[pyfunction]
+pub(super) fn renyi_mixture<'py>(
+    py: Python<'py>,
+    orders: PyReadonlyArrayDyn<'py, f64>,
+    weights: PyReadonlyArray1<'py, f64>,
+    shifts: PyReadonlyArray1<'py, f64>,
+    noise_multiplier: f64,
+    direction: &str,
+    log_space: bool,
+) -> PyResult<Array<'py>> {
+    let direction = super::convert::direction(direction)?;
+    let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
+    let divergences = py.detach(|| {
+        let law = law(&weights, &shifts, log_space)?;
+        divergence::mixture_divergences(law, noise_multiplier, &values, direction)
+    })?;
+    shaped(py, &divergences, orders.as_array().shape())
+}
+
+#[pyfunction]
+pub(super) fn renyi_group_bound<'py>(
+    py: Python<'py>,
+    orders: PyReadonlyArray1<'py, f64>,
+    component_rdp: PyReadonlyArray2<'py, f64>,
+    sample_rate: f64,
+) -> PyResult<Vector<'py>> {
+    let orders = vector(&orders);
+    let table = component_rdp.as_array();
+    let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
+    let bound = py.detach(|| {
+        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+        group_bound::renyi_group_bound(&orders, &rows, sample_rate)
+    })?;
+    Ok(bound.to_pyarray(py))
+}
+
+/// Applies a conversion to the last axis of `rdp`, one `target` (δ or ε) a row.
+fn convert_rows<'py>(
+    py: Python<'py>,
+    orders: &PyReadonlyArray1<'py, f64>,
+    rdp: &PyReadonlyArrayDyn<'py, f64>,
+    targets: &PyReadonlyArrayDyn<'py, f64>,
+    convert: impl Fn(&[f64], &[f64], f64) -> Result<Converted, Error> + Sync,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    let (orders, targets_shape) = (vector(orders), targets.as_array().shape().to_vec());
+    let (rdp_values, target_values) = (entries(rdp), entries(targets));
+    let shape = rdp.as_array().shape().to_vec();
+    if shape.last() != Some(&orders.len()) || shape[..shape.len() - 1] != targets_shape[..] {
+        return Err(Error::Mismatch(format!(
+            "the last axis of rdp must have one entry an order ({}), got shape {shape:?}",
+            orders.len()
+        ))
+        .into());
+    }
+    let found = py.detach(|| {
+        rdp_values
+            .par_chunks(orders.len().max(1))
+            .zip(&target_values)
+            .map(|(row, &target)| convert(&orders, row, target))
+            .collect::<Result<Vec<Converted>, Error>>()
+    })?;
+    let values: Vec<f64> = found.iter().map(|converted| converted.value).collect();
+    let best: Vec<f64> = found.iter().map(|converted| orders[converted.index]).collect();
+    Ok((shaped(py, &values, &targets_shape)?, shaped(py, &best, &targets_shape)?))
+}
+
+#[pyfunction]
+pub(super) fn rdp_to_epsilon<'py>(
+    py: Python<'py>,
+    orders: PyReadonlyArray1<'py, f64>,
+    rdp: PyReadonlyArrayDyn<'py, f64>,
+    delta: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    convert_rows(py, &orders, &rdp, &delta, conversion::rdp_to_epsilon)
+}
+
+#[pyfunction]
+pub(super) fn rdp_to_delta<'py>(
+    py: Python<'py>,
+    orders: PyReadonlyArray1<'py, f64>,
+    rdp: PyReadonlyArrayDyn<'py, f64>,
+    epsilon: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    convert_rows(py, &orders, &rdp, &epsilon, conversion::rdp_to_delta)
+}

@@ -1,0 +1,31 @@
+//! The Python extension `hockeystick._core`: argument conversion, releasing the GIL; no mathematics.
+//!
+//! The allowed `unsafe_code` is what PyO3's macros generate; this crate writes none itself.
+#![allow(unsafe_code)]
+// A Python function has the arguments that Python passes.
+#![allow(clippy::too_many_arguments)]
+
+mod convert;
+mod kernels;
+mod monitor;
+mod runs;
+
+use pyo3::prelude::*;
+
+/// Compiled kernels of hockeystick; use the functions of `hockeystick` and `hockeystick.kernels` instead.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::kernels::{
+        binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,
+        poisson_binomial_law, rdp_to_delta, rdp_to_epsilon, renyi_group_bound, renyi_mixture,
+    };
+    #[pymodule_export]
+    use super::runs::{
+        delta_of_runs, epsilon_of_runs, history_delta, history_epsilon, history_renyi, noise_multiplier_of_runs,
+    };
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)] // Python's name for it
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,137 @@
+//! From Rényi divergences to (ε, δ): RGP Lemma 2.2 (Canonne, Kamath and Steinke 2020, Proposition 12).
+
+use crate::error::{Error, Result, require, require_delta};
+
+/// Units in the last place by which the formulas below can be off, each of their terms taken alone.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+
+/// The best guarantee over several orders, and the order that gives it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Converted {
+    /// ε or δ.
+    pub value: f64,
+    /// Position of the optimal order.
+    pub index: usize,
+}
+
+/// log of the factor that Lemma 2.2 gains over e^{(α−1)(τ−ε)}: (α−1)·log(1 − 1/α) − log α.
+fn log_gain(order: f64) -> f64 {
+    (order - 1.0) * ((order - 1.0) / order).ln() - order.ln()
+}
+
+/// ε of a divergence `rdp` of order `order` at δ, rounded up; 0 if the guarantee holds with ε = 0.
+///
+/// ε = τ + (log(1/δ) + (α − 1)·log(1 − 1/α) − log α)/(α − 1).
+pub fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
+    if rdp == f64::INFINITY {
+        return f64::INFINITY;
+    }
+    let (log_delta, gain) = (delta.ln(), log_gain(order));
+    let epsilon = rdp + (gain - log_delta) / (order - 1.0);
+    let rounding = ROUNDING * (rdp + (gain.abs() + log_delta.abs()) / (order - 1.0));
+    (epsilon + rounding).max(0.0)
+}
+
+/// δ of a divergence `rdp` of order `order` at ε, rounded up and at most 1.
+///
+/// δ = exp((α − 1)(τ − ε) + (α − 1)·log(1 − 1/α) − log α).
+pub fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
+    if rdp == f64::INFINITY {
+        return 1.0;
+    }
+    let gain = log_gain(order);
+    let log_delta = (order - 1.0) * (rdp - epsilon) + gain;
+    let rounding = ROUNDING * ((order - 1.0) * (rdp + epsilon) + gain.abs() + 1.0);
+    // A δ below the smallest positive number is rounded up to it.
+    (log_delta + rounding).exp().clamp(f64::from_bits(1), 1.0)
+}
+
+/// The smallest ε over `orders` at δ.
+///
+/// # Errors
+/// Orders not above 1, `rdp` negative, NaN or of another length, δ outside (0, 1).
+pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Converted> {
+    require_delta(delta)?;
+    smallest(orders, rdp, |order, rdp| epsilon_of_order(order, rdp, delta))
+}
+
+/// The smallest δ over `orders` at ε ≥ 0.
+///
+/// # Errors
+/// Orders not above 1, `rdp` negative, NaN or of another length, ε negative or not finite.
+pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64) -> Result<Converted> {
+    require_epsilon(epsilon)?;
+    smallest(orders, rdp, |order, rdp| delta_of_order(order, rdp, epsilon))
+}
+
+/// Checks that ε is finite and not negative.
+pub fn require_epsilon(epsilon: f64) -> Result<()> {
+    require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
+}
+
+fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Converted> {
+    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    if orders.len() != rdp.len() {
+        return Err(Error::Mismatch(format!(
+            "the last axis of rdp must have one entry an order ({}), got {}",
+            orders.len(),
+            rdp.len()
+        )));
+    }
+    let mut best = Converted {
+        value: f64::INFINITY,
+        index: 0,
+    };
+    for (index, (&order, &divergence)) in orders.iter().zip(rdp).enumerate() {
+        require(order > 1.0 && order.is_finite(), "orders", order, "in (1, inf)")?;
+        require(divergence >= 0.0, "rdp", divergence, "in [0, inf]")?;
+        let value = value(order, divergence);
+        if value < best.value {
+            best = Converted { value, index };
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_conversion_is_met() {
+        // RGP: (4, 1)-RDP is (4.0878…, 1e-5)-DP.
+        let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5).unwrap().value;
+        assert!((epsilon / 4.087_861_628_831_665 - 1.0).abs() < 1e-14);
+    }
+
+    #[test]
+    fn epsilon_and_delta_are_inverse_and_rounded_up() {
+        for order in [1.01, 2.0, 37.5, 9000.0] {
+            for delta in [1e-300, 1e-12, 0.1] {
+                let epsilon = epsilon_of_order(order, 0.7, delta);
+                let back = delta_of_order(order, 0.7, epsilon);
+                if epsilon > 0.0 {
+                    assert!((back.ln() - delta.ln()).abs() < 1e-11 * delta.ln().abs() * order);
+                }
+            }
+        }
+        assert_eq!(epsilon_of_order(2.0, f64::INFINITY, 0.1), f64::INFINITY);
+        assert_eq!(delta_of_order(2.0, f64::INFINITY, 5.0), 1.0);
+    }
+
+    #[test]
+    fn the_best_order_is_found_and_bad_input_refused() {
+        let found = rdp_to_epsilon(&[2.0, 8.0, 64.0], &[0.1, 0.2, 30.0], 1e-5).unwrap();
+        assert_eq!(found.index, 1);
+        for (orders, rdp, name) in [
+            (vec![1.0], vec![0.1], "orders"),
+            (vec![2.0], vec![-0.1], "rdp"),
+            (vec![2.0], vec![f64::NAN], "rdp"),
+            (vec![2.0, 3.0], vec![0.1], "rdp"),
+            (vec![], vec![], "orders"),
+        ] {
+            let error = rdp_to_epsilon(&orders, &rdp, 1e-5).unwrap_err();
+            assert!(error.to_string().contains(name));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Published Rényi bounds for groups: RGP Theorem 3.1 and the black-box conversion of Lemma 2.3.
+
+use super::divergence::StepDivergence;
+use crate::error::{Error, Result, require, require_sample_rate};
+use crate::pair::law::require_group_size;
+use crate::pair::{Direction, GroupLaw};
+use crate::special::log_space::log_sum_exp;
+
+/// Relative rounding allowed for in the sums below.
+const ROUNDING: f64 = 1.0 + 64.0 * f64::EPSILON;
+
+/// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
+///
+/// `component_rdp[k]` is τ_k(α), the divergence of the mechanism without sampling for k records; entry 0
+/// belongs to k = 0. `law` is the binomial law with those m + 1 entries, zero weights dropped.
+pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
+    let atoms = || law.log_weights().iter().zip(law.shifts());
+    let exponent = |count: f64| {
+        let rdp = component_rdp(count as usize);
+        if rdp == 0.0 { 0.0 } else { (order - 1.0) * rdp }
+    };
+    // Near 0 the logarithm is taken of 1 + Σ w(e^… − 1), whose terms are all positive.
+    let excess: f64 = atoms().map(|(w, &count)| w.exp() * exponent(count).exp_m1()).sum();
+    let log_moment = if excess.abs() < 0.5 {
+        excess.ln_1p()
+    } else {
+        let terms: Vec<f64> = atoms().map(|(w, &count)| w + exponent(count)).collect();
+        log_sum_exp(&terms)
+    };
+    log_moment / (order - 1.0) * ROUNDING
+}
+
+/// RGP Theorem 3.1 for any component bounds: row k of `component_rdp` holds τ_k for every order.
+///
+/// # Errors
+/// Orders not above 1, ragged rows, a negative or NaN bound, a first row other than zeros, a group (rows
+/// less one) outside [1, 10000], `sample_rate` outside [0, 1].
+pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: f64) -> Result<Vec<f64>> {
+    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    for &order in orders {
+        require(order > 1.0 && order.is_finite(), "orders", order, "in (1, inf)")?;
+    }
+    require_sample_rate(sample_rate)?;
+    require(
+        component_rdp.len() >= 2,
+        "component_rdp",
+        format!("{} rows", component_rdp.len()),
+        "of shape (group_size + 1, orders), row k for k records, row 0 all zeros",
+    )?;
+    for row in component_rdp {
+        if row.len() != orders.len() {
+            return Err(Error::Mismatch(format!(
+                "component_rdp must have one column an order ({}), got {}",
+                orders.len(),
+                row.len()
+            )));
+        }
+        for &rdp in *row {
+            require(rdp >= 0.0, "component_rdp", rdp, "in [0, inf]")?;
+        }
+    }
+    if let Some(&rdp) = component_rdp[0].iter().find(|&&rdp| rdp != 0.0) {
+        return Err(Error::out_of_range(
+            "component_rdp[0]",
+            rdp,
+            "all zeros: row k is the bound for k records, and 0 records differ by nothing",
+        ));
+    }
+    let law = GroupLaw::binomial(component_rdp.len() as u64 - 1, sample_rate)?;
+    Ok(orders
+        .iter()
+        .enumerate()
+        .map(|(i, &order)| subsampled(order, |k| component_rdp[k][i], &law))
+        .collect())
+}
+
+/// RGP Theorem 4.1: Theorem 3.1 with the Gaussian's τ_k = αk²/(2σ²), for σ ≥ 0.
+pub fn jensen_gaussian(order: f64, law: &GroupLaw, noise_multiplier: f64) -> f64 {
+    subsampled(
+        order,
+        |count| {
+            let scaled = count as f64 / noise_multiplier;
+            if count == 0 { 0.0 } else { 0.5 * order * scaled * scaled }
+        },
+        law,
+    )
+}
+
+/// Doublings that take one record to a group of `group_size`: the c of RGP Lemma 2.3.
+pub fn doublings(group_size: u64) -> u32 {
+    group_size.next_power_of_two().trailing_zeros()
+}
+
+/// RGP Lemma 2.3: D_α for 2^c ≥ m records is at most 3^c times D of order 2^c·α for one record, for α ≥ 2.
+///
+/// Below order 2 the lemma says nothing; the divergence grows with the order, so order 2 serves there.
+/// `one_record` gives the divergences of a single record, whose tight form (Zhu and Wang 2019) is the
+/// exact divergence of the pair.
+pub fn black_box(order: f64, group_size: u64, one_record: &mut StepDivergence, direction: Direction) -> f64 {
+    let c = doublings(group_size);
+    let order = if c == 0 { order } else { order.max(2.0) };
+    let scaled_order = order * f64::from(1u32 << c);
+    f64::powi(3.0, c as i32) * one_record.of_order(scaled_order, direction).upper * ROUNDING
+}
+
+/// Checks a group and a rate, and gives the binomial law.
+pub(super) fn checked_law(group_size: u64, sample_rate: f64) -> Result<GroupLaw> {
+    require_group_size(group_size)?;
+    GroupLaw::binomial(group_size, sample_rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_record_always_sampled_keeps_its_bound() {
+        let rows: [&[f64]; 2] = [&[0.0, 0.0], &[0.3, 0.9]];
+        let bound = renyi_group_bound(&[2.0, 6.0], &rows, 1.0).unwrap();
+        assert!((bound[0] / 0.3 - 1.0).abs() < 2e-14 && (bound[1] / 0.9 - 1.0).abs() < 2e-14);
+    }
+
+    #[test]
+    fn the_bound_dominates_the_exact_divergence() {
+        for (k, q, sigma) in [(1, 0.01, 1.0), (16, 0.03, 15.0), (64, 0.001, 2.0)] {
+            let law = GroupLaw::binomial(k, q).unwrap();
+            let mut exact = StepDivergence::new(law.clone(), sigma).unwrap();
+            for order in [1.5, 2.0, 8.0, 100.0] {
+                for direction in [Direction::Add, Direction::Remove] {
+                    let bound = jensen_gaussian(order, &law, sigma);
+                    assert!(
+                        exact.of_order(order, direction).value <= bound,
+                        "{k} {q} {sigma} {order}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_black_box_bound_of_a_pure_gaussian_is_loose_but_valid() {
+        // q = 1: exact αm²/2σ²; Lemma 2.3 gives 3^c·2^c·α/2σ².
+        let mut one = StepDivergence::new(GroupLaw::binomial(1, 1.0).unwrap(), 3.0).unwrap();
+        let bound = black_box(2.5, 8, &mut one, Direction::Remove);
+        assert!((bound / (27.0 * 8.0 * 2.5 / 18.0) - 1.0).abs() < 1e-13);
+        assert!(bound > 2.5 * 64.0 / 18.0);
+    }
+
+    #[test]
+    fn components_are_checked() {
+        for (rows, name) in [
+            (vec![vec![0.1], vec![0.2]], "component_rdp[0]"),
+            (vec![vec![0.0]], "component_rdp"),
+            (vec![vec![0.0], vec![-0.2]], "component_rdp"),
+            (vec![vec![0.0], vec![f64::NAN]], "component_rdp"),
+            (vec![vec![0.0], vec![0.2, 0.3]], "component_rdp"),
+        ] {
+            let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+            let error = renyi_group_bound(&[2.0], &rows, 0.5).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
+
+pub mod conversion;
+pub mod divergence;
+pub mod group_bound;
+pub mod run;
+
+use crate::error::{Result, require};
+
+/// Largest order of a Rényi divergence that the public functions accept.
+pub const MAX_ORDER: f64 = 1e4;
+
+/// Checks that every order lies in (1, 10⁴].
+pub fn require_orders(orders: &[f64]) -> Result<()> {
+    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    for &order in orders {
+        require(order > 1.0 && order <= MAX_ORDER, "orders", order, "in (1, 10000]")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Sums of exponentials that neither overflow nor underflow.
+
+/// log Σ exp(terms); −∞ for an empty slice or all −∞; +∞ if any term is.
+pub fn log_sum_exp(terms: &[f64]) -> f64 {
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if largest.is_infinite() {
+        return largest;
+    }
+    largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
+}
+
+/// log(e^a + e^b).
+pub fn log_add_exp(a: f64, b: f64) -> f64 {
+    let (large, small) = if a >= b { (a, b) } else { (b, a) };
+    if large.is_infinite() {
+        return large;
+    }
+    large + (small - large).exp().ln_1p()
+}
+
+/// log(1 + e^x): from the logarithm of a small excess to a logarithm near 0, and no overflow for large x.
+pub fn log1p_exp(x: f64) -> f64 {
+    if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }
+}
+
+/// A running sum of exponentials, kept as `scale` and a sum of exp(term − scale).
+///
+/// The order of additions fixes the result, so a caller that adds in a fixed order gets the same bits.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSum {
+    scale: f64,
+    sum: f64,
+}
+
+impl Default for LogSum {
+    fn default() -> Self {
+        Self {
+            scale: f64::NEG_INFINITY,
+            sum: 0.0,
+        }
+    }
+}
+
+impl LogSum {
+    /// Adds e^term.
+    pub fn add(&mut self, term: f64) {
+        if term == f64::NEG_INFINITY {
+            return;
+        }
+        if term > self.scale {
+            self.sum = self.sum * (self.scale - term).exp() + 1.0;
+            self.scale = term;
+        } else {
+            self.sum += (term - self.scale).exp();
+        }
+    }
+
+    /// log of the sum so far.
+    pub fn ln(self) -> f64 {
+        if self.sum == 0.0 {
+            f64::NEG_INFINITY
+        } else {
+            self.scale + self.sum.ln()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_exponentials_survive_any_scale() {
+        assert!((log_sum_exp(&[1e4, 1e4]) - (1e4 + 2f64.ln())).abs() < 1e-11);
+        assert_eq!(log_sum_exp(&[]), f64::NEG_INFINITY);
+        assert_eq!(log_sum_exp(&[0.0, f64::INFINITY]), f64::INFINITY);
+        let mut running = LogSum::default();
+        for term in [-5e3, 2e3, 2e3, -7.0] {
+            running.add(term);
+        }
+        assert!((running.ln() - (2e3 + 2f64.ln())).abs() < 1e-12);
+        assert!((log1p_exp(-50.0) / (-50f64).exp() - 1.0).abs() < 1e-15);
+        assert!((log_add_exp(1.0, 1.0) - (1.0 + 2f64.ln())).abs() < 1e-15);
+    }
+}

@@ -1,0 +1,116 @@
+//! Root and minimum of a function of one variable, on a bracket.
+
+/// A point where the decreasing function `value` is not positive, within `tolerance` above its root.
+///
+/// `value(low)` must be positive and `value(high)` not; both may be infinite. The ITP method (Oliveira
+/// and Takahashi 2020) with κ1 = 0.2/(high − low), κ2 = 2 and n0 = 1: the interpolated point is pulled
+/// towards the middle just enough that the number of evaluations never exceeds bisection's by more than one,
+/// while smooth functions take a handful.
+pub fn solve_decreasing<E>(
+    mut low: f64,
+    mut high: f64,
+    tolerance: f64,
+    mut value: impl FnMut(f64) -> Result<f64, E>,
+) -> Result<f64, E> {
+    /// Infinite values are cut to this: interpolation then amounts to bisection.
+    const LARGE: f64 = 1e3;
+    let mut evaluate = |x: f64| value(x).map(|y| y.clamp(-LARGE, LARGE));
+    let (mut at_low, mut at_high) = (evaluate(low)?, evaluate(high)?);
+    let half_tolerance = 0.5 * tolerance;
+    let bisections = ((high - low) / tolerance).log2().ceil().max(0.0) as i32;
+    let kappa = 0.2 / (high - low);
+    for step in 0..=bisections + 1 {
+        let width = high - low;
+        let middle = 0.5 * (low + high);
+        if width <= tolerance || middle <= low || middle >= high {
+            break;
+        }
+        let interpolated = (at_low * high - at_high * low) / (at_low - at_high);
+        let pull = (kappa * width * width).min((middle - interpolated).abs());
+        let truncated = interpolated + pull * (middle - interpolated).signum();
+        let radius = (half_tolerance * f64::powi(2.0, bisections + 1 - step) - 0.5 * width).max(0.0);
+        let x = truncated.clamp(middle - radius, middle + radius);
+        let at_x = evaluate(x)?;
+        if at_x > 0.0 {
+            (low, at_low) = (x, at_x);
+        } else {
+            (high, at_high) = (x, at_x);
+        }
+    }
+    Ok(high)
+}
+
+/// Minimum of `value` over [low, high] by golden-section search with `rounds` evaluations.
+///
+/// Returns the best point seen and its value. Exact for unimodal functions up to 0.618^rounds of the
+/// bracket; for others it is still a point that was evaluated.
+pub fn golden_section(
+    mut low: f64,
+    mut high: f64,
+    rounds: usize,
+    mut value: impl FnMut(f64) -> f64,
+) -> (f64, f64) {
+    const RATIO: f64 = 0.618_033_988_749_894_9;
+    let mut left = high - RATIO * (high - low);
+    let mut right = low + RATIO * (high - low);
+    let (mut at_left, mut at_right) = (value(left), value(right));
+    let mut best = if at_left <= at_right {
+        (left, at_left)
+    } else {
+        (right, at_right)
+    };
+    for _ in 2..rounds {
+        let (point, at_point) = if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - RATIO * (high - low);
+            at_left = value(left);
+            (left, at_left)
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + RATIO * (high - low);
+            at_right = value(right);
+            (right, at_right)
+        };
+        if at_point < best.1 {
+            best = (point, at_point);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_met_from_above_in_few_evaluations() {
+        let mut evaluations = 0;
+        let root = solve_decreasing(0.0, 4.0, 1e-12, |x: f64| {
+            evaluations += 1;
+            Ok::<_, ()>(2.0 - x * x)
+        })
+        .unwrap();
+        assert!(root * root >= 2.0 && root - 2f64.sqrt() <= 1e-12);
+        assert!(evaluations <= 20, "{evaluations}");
+    }
+
+    #[test]
+    fn a_step_function_takes_no_more_than_bisection() {
+        let mut evaluations = 0;
+        let root = solve_decreasing(0.0, 1.0, 1e-9, |x: f64| {
+            evaluations += 1;
+            Ok::<_, ()>(if x < 0.3 { f64::INFINITY } else { f64::NEG_INFINITY })
+        })
+        .unwrap();
+        assert!(
+            (0.3..0.3 + 1.1e-9).contains(&root) && evaluations <= 34,
+            "{root} {evaluations}"
+        );
+    }
+
+    #[test]
+    fn golden_section_finds_a_minimum() {
+        let (point, value) = golden_section(-3.0, 5.0, 60, |x| (x - 1.25).powi(2));
+        assert!((point - 1.25).abs() < 1e-7 && value < 1e-14);
+    }
+}
