@@ -5,3 +5,4 @@ mod loss_polynomial;
 mod loss_table;
 pub mod monte_carlo;
 pub mod samples;
+mod words;

@@ -11,7 +11,8 @@
 //! convex in λ, and its minimum is the saddle point, where the mean of the loss is near ε.
 
 use super::interval::Sample;
-use super::loss_table::LossTable;
+use super::loss_table::{Block, Draw, LossTable};
+use super::words::{BLOCK, Words};
 use crate::error::{Error, Result, require};
 use crate::pair::moment::Moments;
 use crate::pair::{Direction, GroupLaw, MixturePair};
@@ -26,8 +27,6 @@ const STEPS_PER_TASK: u64 = 1 << 20;
 const SAMPLES_PER_TASK: u64 = 1 << 16;
 /// Tasks whose results are held at a time.
 const TASKS_PER_WAVE: u64 = 256;
-/// Steps drawn between two looks at [`Monitor::cancelled`].
-const STEPS_PER_LOOK: u64 = 1 << 16;
 
 /// Tilts that are tried, and the evaluations spent on the choice (3e-6 of a factor).
 const TILT_RANGE: (f64, f64) = (1e-4, 9.9e3);
@@ -216,13 +215,16 @@ fn estimate_noisy(
         log_peak: log_peak(tilt),
         tables: Vec::with_capacity(segments.len()),
     };
+    let all_steps = segments.iter().map(|(_, steps)| steps).sum();
     let (mut log_moment, mut log_moment_upper, mut loss_error, mut missing) = (0.0, 0.0, 0.0, 0.0);
+    let mut law_error = 0.0;
     for (moments, steps) in segments {
-        let table = LossTable::new(moments, direction, tilt)?;
+        let table = LossTable::new(moments, direction, tilt, all_steps)?;
         let count = *steps as f64;
         log_moment += count * table.log_moment.0;
         log_moment_upper += count * table.log_moment.1;
         loss_error += count * table.loss_error;
+        law_error += count * table.law_error;
         missing += count * table.missing;
         run.tables.push((table, *steps));
     }
@@ -232,6 +234,7 @@ fn estimate_noisy(
     let bias = loss_error / run.log_peak.exp() + missing + sample.count.sqrt() * f64::EPSILON;
     let log_scale = log_moment - tilt * epsilon + run.log_peak;
     let log_scale_error = (log_moment_upper - log_moment)
+        + law_error
         + 8.0 * f64::EPSILON * (log_moment.abs() + (tilt * epsilon).abs() + run.log_peak.abs() + 1.0);
     let at = |mean: f64, log_error: f64| {
         if mean <= 0.0 {
@@ -263,23 +266,6 @@ impl TiltedRun {
         self.tables.iter().map(|(_, steps)| steps).sum()
     }
 
-    /// Loss of the whole run, drawn once; `None` if the monitor stops it.
-    fn draw(&self, random: &mut Xoshiro256PlusPlus, monitor: &dyn Monitor) -> Option<f64> {
-        let mut loss = 0.0;
-        for (table, steps) in &self.tables {
-            let mut left = *steps;
-            while left > STEPS_PER_LOOK {
-                if monitor.cancelled() {
-                    return None;
-                }
-                left -= STEPS_PER_LOOK;
-                loss += (0..STEPS_PER_LOOK).map(|_| table.draw(random)).sum::<f64>();
-            }
-            loss += (0..left).map(|_| table.draw(random)).sum::<f64>();
-        }
-        Some(loss)
-    }
-
     /// The variable in [0, 1] whose mean is δ/B.
     fn value(&self, loss: f64) -> f64 {
         let over = loss - self.epsilon;
@@ -289,18 +275,43 @@ impl TiltedRun {
         -(-over).exp_m1() * (-self.tilt * over - self.log_peak).exp()
     }
 
-    /// Draws `samples` runs from one stream.
-    fn draw_task(&self, mut random: Xoshiro256PlusPlus, samples: u64, monitor: &dyn Monitor) -> Option<Sample> {
+    /// Draws `samples` runs from one stream; `None` if the monitor stops it.
+    ///
+    /// Segment by segment, the losses of a block are dealt out to the samples in order.
+    fn draw_task(&self, stream: Xoshiro256PlusPlus, samples: usize, monitor: &dyn Monitor) -> Option<Sample> {
+        let arch = pulp::Arch::new();
+        let mut words = Words::new(stream);
+        let mut block = Block::new();
+        let mut totals = vec![0.0; samples];
+        for (table, steps) in &self.tables {
+            let mut next = BLOCK;
+            for total in &mut totals {
+                let mut left = *steps;
+                while left > 0 {
+                    if next == BLOCK {
+                        if monitor.cancelled() {
+                            return None;
+                        }
+                        arch.dispatch(Draw {
+                            table,
+                            words: &mut words,
+                            block: &mut block,
+                        });
+                        next = 0;
+                    }
+                    let count = left.min((BLOCK - next) as u64) as usize;
+                    *total += block.losses[next..next + count].iter().sum::<f64>();
+                    next += count;
+                    left -= count as u64;
+                }
+            }
+        }
         let mut sample = Sample {
             count: samples as f64,
             ..Sample::default()
         };
-        let look_every = (STEPS_PER_LOOK / self.steps().max(1)).max(1);
-        for i in 0..samples {
-            if i % look_every == 0 && monitor.cancelled() {
-                return None;
-            }
-            let value = self.value(self.draw(&mut random, monitor)?).min(1.0);
+        for total in totals {
+            let value = self.value(total).min(1.0);
             sample.sum += value;
             sample.sum_of_squares += value * value;
         }
@@ -327,7 +338,7 @@ fn draw_all(run: &TiltedRun, settings: &Settings, monitor: &dyn Monitor) -> Resu
         }
         let results: Vec<Option<Sample>> = tasks
             .into_par_iter()
-            .map(|(stream, count)| run.draw_task(stream, count, monitor))
+            .map(|(stream, count)| run.draw_task(stream, count as usize, monitor))
             .collect();
         for result in results {
             let part = result.ok_or(Error::Interrupted)?;
