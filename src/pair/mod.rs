@@ -51,10 +51,10 @@ pub enum Adjacency {
 }
 
 impl Adjacency {
-    /// The directions whose maximum is the guarantee.
+    /// The directions whose maximum is the guarantee, the usually larger one first.
     pub fn directions(self) -> &'static [Direction] {
         match self {
-            Self::AddRemove => &[Direction::Add, Direction::Remove],
+            Self::AddRemove => &[Direction::Remove, Direction::Add],
             Self::Add => &[Direction::Add],
             Self::Remove => &[Direction::Remove],
         }
