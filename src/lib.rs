@@ -1,7 +1,7 @@
 //! Exact privacy accounting for DP-SGD: one record, one person's records, any group.
 //!
 //! The crate knows nothing of Python outside its extension module (`src/python`, feature `python`).
-//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`] ← [`hockey_stick`] ← `python`.
+//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`], [`hockey_stick`] ← `python`.
 //!
 //! | module | computes |
 //! |---|---|
@@ -14,6 +14,8 @@
 pub mod error;
 pub mod hockey_stick;
 pub mod pair;
+#[cfg(test)]
+mod properties;
 #[cfg(feature = "python")]
 mod python;
 pub mod renyi;

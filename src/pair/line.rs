@@ -38,6 +38,11 @@ impl Normal {
         }
     }
 
+    /// log(1/(σ√2π)).
+    pub fn log_scale(self) -> f64 {
+        self.log_scale
+    }
+
     /// log N(x; 0, σ²).
     pub fn log_density(self, x: f64) -> f64 {
         self.log_scale - 0.5 * (x * x / self.variance)

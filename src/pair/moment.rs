@@ -2,7 +2,7 @@
 //!
 //! The line is cut into dyadic panels. The panel with the largest possible contribution is taken first: it
 //! is integrated if Gauss–Legendre quadrature is certified to be accurate there (an analytic integrand
-//! bounded on a Bernstein ellipse, see [`super::panel`]), else halved. The search ends when everything
+//! bounded on a Bernstein ellipse, see `pair::panel`), else halved. The search ends when everything
 //! that is left can add no more than a part 1e-13 of the sum. The error reported is the sum of the
 //! certified errors, of what was left out and of a bound on rounding; nothing is estimated by comparing
 //! two rules.
@@ -10,7 +10,7 @@
 //! Panels do not depend on the exponent, so the ratios found for one order serve all others.
 
 pub use super::panel::Integrand;
-use super::panel::Panel;
+use super::panel::{Panel, excess_sensitivity};
 use super::ratio::MixturePair;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::{LogSum, log1p_exp};
@@ -234,18 +234,35 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Bound on the relative rounding error: that of the exponents where the integrand is largest.
+    /// Bound on the relative rounding error, from the size of the exponents where the integrand is largest.
     ///
-    /// log r is found with an error of a few units in the last place of its largest exponent s·x/σ², which
-    /// the power multiplies by |p|; the sum of the panels adds a few more.
+    /// log r is found with an error of a few units in the last place of its largest exponent s·x/σ² (near 0,
+    /// of itself times that); the integrand multiplies it by its sensitivity d log|integrand|/d log r. The sum
+    /// of the panels adds a few units more.
     fn rounding(&self) -> f64 {
         let pair = &self.moments.pair;
         let sigma = pair.noise_multiplier();
         let x = self.peak.1;
         let local = pair.local(x, &mut Vec::new());
         let shift = local.high_shift.abs().max(local.low_shift.abs()) / sigma;
-        let exponent = shift * (x.abs() / sigma + 0.5 * shift) + local.log_ratio.abs();
-        let size = self.exponent.abs() * exponent + 0.5 * (x / sigma).powi(2);
+        let exponent = 1.0 + shift * (x.abs() / sigma + 0.5 * shift) + local.log_ratio.abs();
+        let log_ratio_error = exponent
+            * if local.log_ratio.abs() < 0.5 {
+                local.log_ratio.abs()
+            } else {
+                1.0
+            };
+        let sensitivity = match self.integrand {
+            Integrand::Excess => excess_sensitivity(local.log_ratio, self.exponent),
+            Integrand::Power => self.exponent.abs(),
+        };
+        // Where r is large the mixture's own density takes the place of r·N(0, σ²): one r less.
+        let size = if local.log_ratio > 1.0 {
+            let (_, log_density) = pair.log_ratio_and_density(x);
+            (sensitivity - 1.0).abs() * log_ratio_error + log_density.abs()
+        } else {
+            sensitivity * log_ratio_error + 0.5 * (x / sigma).powi(2)
+        };
         f64::EPSILON * (64.0 + 8.0 * size)
     }
 }

@@ -38,7 +38,8 @@ pub(super) struct Panel {
     log_kept: f64,
     /// Bound on |r − 1| over the ellipse, where it is below 1/4.
     distance_from_one: Option<f64>,
-    log_ratios: Option<Box<[f64; NODES]>>,
+    /// Log ratio and log density of the mixture at the nodes.
+    ratios: Option<Box<[(f64, f64); NODES]>>,
 }
 
 impl Panel {
@@ -71,7 +72,7 @@ impl Panel {
                 f64::NEG_INFINITY
             },
             distance_from_one: pair.distance_from_one(left, right, height),
-            log_ratios: None,
+            ratios: None,
         }
     }
 
@@ -128,20 +129,24 @@ impl Panel {
     pub(super) fn log_integral(&mut self, pair: &MixturePair, exponent: f64, integrand: Integrand) -> f64 {
         let rule = GaussLegendre::get();
         let (centre, half_width) = (self.centre, self.half_width);
-        let log_ratios = *self
-            .log_ratios
-            .get_or_insert_with(|| {
-                Box::new(std::array::from_fn(|i| {
-                    pair.log_ratio(centre + half_width * rule.nodes[i])
-                }))
-            })
-            .as_ref();
+        let ratios = self.ratios.get_or_insert_with(|| {
+            let at = |i: usize| pair.log_ratio_and_density(centre + half_width * rule.nodes[i]);
+            Box::new(std::array::from_fn(at))
+        });
+        let normal = self.normal;
         let logs: [f64; NODES] = std::array::from_fn(|i| {
+            let (log_ratio, log_mixture) = ratios[i];
             let log_value = match integrand {
-                Integrand::Excess => log_excess(log_ratios[i], exponent),
-                Integrand::Power => exponent * log_ratios[i],
+                Integrand::Excess => log_excess(log_ratio, exponent),
+                Integrand::Power => Scaled::power(log_ratio, exponent),
             };
-            log_value + self.normal.log_density(centre + half_width * rule.nodes[i])
+            // N(x; 0, σ²)·r = mixture: whichever of the two the value is scaled by is put back here.
+            log_value.log_factor
+                + if log_value.by_ratio {
+                    log_mixture + normal.log_scale()
+                } else {
+                    normal.log_density(centre + half_width * rule.nodes[i])
+                }
         });
         let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if largest == f64::NEG_INFINITY {
@@ -156,43 +161,110 @@ impl Panel {
     }
 }
 
-/// log(e^{pu} − 1 − p(e^u − 1)) for p outside [0, 1], without cancellation.
-fn log_excess(u: f64, p: f64) -> f64 {
-    const SMALL: f64 = 0.25;
-    let reach = u.abs() * p.abs().max(1.0);
-    if reach < SMALL {
-        // Σ_{n≥2} (p^n − p) u^n/n! = p(p−1)/2·u²·(1 + …): the terms fall faster than SMALL^n/n!.
-        let mut term = 0.5 * u * u; // u^n / n!
-        let mut power = p * p;
-        let mut tail = 0.0;
-        let leading = 0.5 * (p * (p - 1.0));
-        for n in 3..=16 {
-            term *= u / f64::from(n);
-            power *= p;
-            tail += (power - p) * term;
+/// A positive value, as the log of its ratio to 1 or, `by_ratio`, to e^u.
+///
+/// Where u is large, e^u·N(x; 0, σ²) is the density of the mixture, which is known without the cancellation
+/// of u against x²/2σ².
+#[derive(Debug, Clone, Copy)]
+struct Scaled {
+    log_factor: f64,
+    by_ratio: bool,
+}
+
+/// From here on values are scaled by e^u.
+const LARGE_RATIO: f64 = 1.0;
+
+impl Scaled {
+    /// e^{pu}.
+    fn power(u: f64, p: f64) -> Self {
+        let by_ratio = u > LARGE_RATIO;
+        Self {
+            log_factor: if by_ratio { (p - 1.0) * u } else { p * u },
+            by_ratio,
         }
-        let leading_term = leading * u * u;
-        if leading_term.abs() < 1e-290 {
-            return leading.abs().ln() + 2.0 * u.abs().ln();
-        }
-        return (leading_term + tail).ln();
     }
-    // The larger of pu and u decides the scale; what is below it is added as differences.
-    let scale = (p * u).max(u).max(0.0);
-    let value = if p < 0.0 {
-        // (e^{pu} − 1) − p(e^u − 1), both parts of order p.
-        scaled_exp_m1(p * u, scale) - p * scaled_exp_m1(u, scale)
+
+    /// The log of the value itself.
+    fn ln(self, u: f64) -> f64 {
+        self.log_factor + if self.by_ratio { u } else { 0.0 }
+    }
+}
+
+/// F = e^{pu} − 1 − p(e^u − 1) for p outside [0, 1], without cancellation.
+fn log_excess(u: f64, p: f64) -> Scaled {
+    const SMALL: f64 = 0.25;
+    let by_ratio = u > LARGE_RATIO;
+    let log_factor = if u.abs() * p.abs().max(1.0) < SMALL {
+        log_excess_near_zero(u, p)
+    } else if by_ratio {
+        log_excess_over_ratio(u, p)
+    } else if p < 0.0 {
+        // (e^{pu} − 1) − p(e^u − 1), both parts positive or of order p.
+        let scale = (p * u).max(0.0);
+        scale + (scaled_exp_m1(p * u, scale) - p * u.exp_m1() * (-scale).exp()).ln()
     } else {
-        // e^u (e^{(p−1)u} − 1) − (p − 1)(e^u − 1), both parts of order p − 1.
-        let part = if u > 0.0 || (p - 1.0) * u > -1.0 {
-            // e^{u − scale}·(e^{(p−1)u} − 1)
-            scaled_exp_m1((p - 1.0) * u, scale - u)
-        } else {
-            (p * u - scale).exp() - (u - scale).exp()
-        };
-        part - (p - 1.0) * scaled_exp_m1(u, scale)
+        // e^u(e^{(p−1)u} − 1) − (p − 1)(e^u − 1), both parts of order p − 1.
+        let scale = (p * u).max(0.0);
+        let part = scaled_exp_m1((p - 1.0) * u, scale) * u.exp();
+        scale + (part - (p - 1.0) * u.exp_m1() * (-scale).exp()).ln()
     };
-    scale + value.max(0.0).ln()
+    Scaled {
+        // A difference of nearly equal parts can round to 0, never below what counts.
+        log_factor: if log_factor.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            log_factor
+        },
+        by_ratio,
+    }
+}
+
+/// Σ_{n≥2} (p^n − p) u^n/n! = p(p−1)/2·u²·(1 + …): the terms fall faster than 1/(4^n n!).
+fn log_excess_near_zero(u: f64, p: f64) -> f64 {
+    let leading = 0.5 * (p * (p - 1.0));
+    let leading_term = leading * u * u;
+    if leading_term.abs() < 1e-290 {
+        return leading.abs().ln() + 2.0 * u.abs().ln();
+    }
+    let mut term = 0.5 * u * u; // u^n / n!
+    let mut power = p * p;
+    let mut tail = 0.0;
+    for n in 3..=16 {
+        term *= u / f64::from(n);
+        power *= p;
+        tail += (power - p) * term;
+    }
+    (leading_term + tail).ln()
+}
+
+/// log(F/e^u) for u above [`LARGE_RATIO`].
+fn log_excess_over_ratio(u: f64, p: f64) -> f64 {
+    let part = -(-u).exp_m1(); // 1 − e^{−u}
+    if p < 0.0 {
+        // e^{−u}(e^{pu} − 1) + |p|(1 − e^{−u})
+        return ((-u).exp() * (p * u).exp_m1() - p * part).ln();
+    }
+    // (e^{(p−1)u} − 1) − (p − 1)(1 − e^{−u}) = e^{(p−1)u}·(1 − (1 + (p − 1)·part)·e^{−(p−1)u})
+    let growth = (p - 1.0) * u;
+    if growth < 1.0 {
+        (growth.exp_m1() - (p - 1.0) * part).ln()
+    } else {
+        growth + (-(1.0 + (p - 1.0) * part) * (-growth).exp()).ln_1p()
+    }
+}
+
+/// |d log F/du| for F = e^{pu} − 1 − p(e^u − 1): |p|·|e^{pu} − e^u|/F.
+pub(super) fn excess_sensitivity(u: f64, p: f64) -> f64 {
+    if u == 0.0 {
+        return 0.0; // F is quadratic there: relative errors of u double, absolute ones do not matter
+    }
+    let gap = (p - 1.0) * u;
+    let log_difference = if gap.abs() > 30.0 {
+        u + gap.max(0.0)
+    } else {
+        u + gap.exp_m1().abs().ln()
+    };
+    (p.abs().ln() + log_difference - log_excess(u, p).ln(u)).exp()
 }
 
 /// (e^a − 1)·e^{−scale}, without overflow for a ≤ scale + 700 and without cancellation near a = 0.
@@ -233,12 +305,16 @@ mod tests {
             } else {
                 (((p * u).exp() - 1.0 - p * v).ln(), 1e-13)
             };
-            let value = log_excess(u, p);
+            let value = log_excess(u, p).ln(u);
             assert!((value - direct).abs() < tolerance, "{u} {p}: {value} {direct}");
         }
-        assert!((log_excess(1e-200, 5.0) - (10f64.ln() - 400.0 * 10f64.ln())).abs() < 1e-9);
-        assert!((log_excess(500.0, 40.0) - 20_000.0).abs() < 1e-9);
-        assert!((log_excess(-500.0, 3.0) - 2f64.ln()).abs() < 1e-12);
-        assert!((log_excess(-500.0, -4.0) - 2000.0).abs() < 1e-9);
+        // F is p(p − 1)u²/2 near 0, |p|e^u far right of it for p < 0, e^{pu} for p > 1.
+        assert!((excess_sensitivity(1e-6, 3.0) * 1e-6 - 2.0).abs() < 1e-5);
+        assert!((excess_sensitivity(40.0, -9.0) - 1.0).abs() < 1e-12);
+        assert!((excess_sensitivity(40.0, 9.0) - 9.0).abs() < 1e-12);
+        assert!((log_excess(1e-200, 5.0).ln(1e-200) - (10f64.ln() - 400.0 * 10f64.ln())).abs() < 1e-9);
+        assert!((log_excess(500.0, 40.0).ln(500.0) - 20_000.0).abs() < 1e-9);
+        assert!((log_excess(-500.0, 3.0).ln(-500.0) - 2f64.ln()).abs() < 1e-12);
+        assert!((log_excess(-500.0, -4.0).ln(-500.0) - 2000.0).abs() < 1e-9);
     }
 }

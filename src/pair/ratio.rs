@@ -10,6 +10,9 @@ const NEGLIGIBLE: f64 = 50.0;
 /// Ratios within e^±0.5 of 1 are recomputed from differences to 1.
 const NEAR_ONE: f64 = 0.5;
 
+/// Noise multipliers of a pair: their squares, and those of 10,000 over them, are far from the ends of an `f64`.
+pub const NOISE_MULTIPLIER_LIMITS: (f64, f64) = (1e-100, 1e100);
+
 /// Part of the posterior law of the shift that [`Local`] leaves outside its central range.
 const OUTSIDE: f64 = 1e-6;
 
@@ -36,9 +39,9 @@ pub struct Local {
     pub log_ratio: f64,
     /// Posterior mean of the shift; the slope of the log ratio is this over σ².
     pub mean_shift: f64,
-    /// The shift below which lies at most half of [`OUTSIDE`] of the posterior law.
+    /// The shift below which lies at most a part 5e-7 of the posterior law.
     pub low_shift: f64,
-    /// The shift above which lies at most half of [`OUTSIDE`].
+    /// The shift above which lies at most a part 5e-7.
     pub high_shift: f64,
 }
 
@@ -59,10 +62,11 @@ pub struct Surroundings {
     pub gap: f64,
 }
 
-/// Atoms `start..end`, the rest being negligible, and the largest term.
+/// Atoms `start..end`, the rest being negligible, and the largest term, that of atom `mode`.
 struct Window {
     start: usize,
     end: usize,
+    mode: usize,
     largest: f64,
 }
 
@@ -70,13 +74,14 @@ impl MixturePair {
     /// The pair of `law` at noise multiplier σ.
     ///
     /// # Errors
-    /// `noise_multiplier` not positive and finite.
+    /// `noise_multiplier` outside [1e-100, 1e100].
     pub fn new(law: &GroupLaw, noise_multiplier: f64) -> Result<Self> {
+        let (least, most) = NOISE_MULTIPLIER_LIMITS;
         require(
-            noise_multiplier > 0.0 && noise_multiplier.is_finite(),
+            (least..=most).contains(&noise_multiplier),
             "noise_multiplier",
             noise_multiplier,
-            "in (0, inf)",
+            "in [1e-100, 1e100]",
         )?;
         let log_weights = law.log_weights().to_vec();
         let shifts = law.shifts().to_vec();
@@ -137,10 +142,17 @@ impl MixturePair {
     fn window(&self, x: f64) -> Window {
         let count = self.shifts.len();
         if !self.unimodal {
-            let largest = (0..count).map(|j| self.term(j, x)).fold(f64::NEG_INFINITY, f64::max);
+            let (mut mode, mut largest) = (0, f64::NEG_INFINITY);
+            for j in 0..count {
+                let term = self.term(j, x);
+                if term > largest {
+                    (mode, largest) = (j, term);
+                }
+            }
             return Window {
                 start: 0,
                 end: count,
+                mode,
                 largest,
             };
         }
@@ -155,7 +167,12 @@ impl MixturePair {
         while end < count && self.term(end, x) > cut {
             end += 1;
         }
-        Window { start, end, largest }
+        Window {
+            start,
+            end,
+            mode,
+            largest,
+        }
     }
 
     /// log(Σ_j w_j N(s_j, σ²)(x) / N(0, σ²)(x)).
@@ -164,10 +181,22 @@ impl MixturePair {
     /// factor e^0.5 of 1, the error is relative to Σ w_j |N(s_j)/N(0) − 1|, so that divergences of 1e-20
     /// keep their digits.
     pub fn log_ratio(&self, x: f64) -> f64 {
+        self.log_ratio_and_density(x).0
+    }
+
+    /// The log ratio, and the log density of the mixture at x but for the factor 1/(σ√2π).
+    ///
+    /// The second is not found as a difference of large numbers: far out, where log r and x²/2σ² are both
+    /// of order 10⁶, it keeps its digits.
+    pub fn log_ratio_and_density(&self, x: f64) -> (f64, f64) {
         let window = self.window(x);
         let atoms = window.start..window.end;
         let sum: f64 = atoms.map(|j| (self.term(j, x) - window.largest).exp()).sum();
-        self.refined(x, &window, window.largest + sum.ln())
+        let log_sum = sum.ln();
+        let log_ratio = self.refined(x, &window, window.largest + log_sum);
+        let distance = (x - self.shifts[window.mode]) / self.noise_multiplier;
+        let log_density = self.log_weights[window.mode] - 0.5 * distance * distance;
+        (log_ratio, log_density + log_sum)
     }
 
     /// `log_ratio` again from Σ w_j (N(s_j)/N(0) − 1) where it is near 0.

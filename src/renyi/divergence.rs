@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::pair::moment::Moments;
-use crate::pair::{Direction, GroupLaw, MixturePair};
+use crate::pair::{Direction, GroupLaw, MixturePair, NOISE_MULTIPLIER_LIMITS};
 
 /// A divergence and an upper bound on it that accounts for quadrature, truncation and rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,10 +29,12 @@ impl StepDivergence {
     /// `noise_multiplier` negative or not finite.
     pub fn new(law: GroupLaw, noise_multiplier: f64) -> Result<Self> {
         crate::error::require_noise_multiplier(noise_multiplier)?;
-        if noise_multiplier == 0.0 {
+        // Divergences fall with the noise: less of it than any pair has is bounded by none, more by the most.
+        let (least, most) = NOISE_MULTIPLIER_LIMITS;
+        if noise_multiplier < least {
             return Ok(Self::Noiseless(law));
         }
-        let pair = MixturePair::new(&law, noise_multiplier)?;
+        let pair = MixturePair::new(&law, noise_multiplier.min(most))?;
         Ok(Self::Noisy(Box::new(Moments::new(pair))))
     }
 

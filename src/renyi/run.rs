@@ -285,7 +285,14 @@ pub fn noise_multiplier_for(
         }
     }
     let logarithm = solve_decreasing(low.ln(), high.ln(), NOISE_MULTIPLIER_TOLERANCE, |position| {
-        Ok((epsilon_at(position.exp())? / epsilon).ln())
+        let reached = epsilon_at(position.exp())?;
+        let log_ratio = (reached / epsilon).ln();
+        // 0/0: a target of 0 that is met.
+        Ok(if log_ratio.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            log_ratio
+        })
     })?;
     Ok(logarithm.exp())
 }
