@@ -119,25 +119,25 @@ pub fn monte_carlo_delta(
         if segment.law.shifts() == [0.0] {
             continue;
         }
-        if segment.noise_multiplier == 0.0 {
-            log_unmoved += segment.steps as f64 * log_probability_of_zero(&segment.law);
+        if is_telling(segment, epsilon) {
+            log_unmoved += segment.steps as f64 * segment.law.log_probability_of_zero();
         } else {
             let pair = MixturePair::new(&segment.law, segment.noise_multiplier)?;
             noisy.push((Moments::new(pair), segment.steps));
         }
     }
-    // A step without noise shows whether a member was in the batch. Adding: the loss is −log w_0 for sure.
+    // A step that tells shows whether a member was in the batch. Adding: the loss is −log w_0 for sure.
     // Removing: it is +∞ but for probability w_0, and log w_0 then.
     epsilon += settings.direction.sign() * -log_unmoved;
     if noisy.is_empty() || epsilon.is_infinite() {
-        return Ok(with_noiseless(
+        return Ok(with_telling(
             Estimate::certain(if epsilon < 0.0 { -epsilon.exp_m1() } else { 0.0 }),
             log_unmoved,
             settings.direction,
         ));
     }
     let estimate = estimate_noisy(epsilon, &mut noisy, settings, monitor)?;
-    Ok(with_noiseless(estimate, log_unmoved, settings.direction))
+    Ok(with_telling(estimate, log_unmoved, settings.direction))
 }
 
 fn check(epsilon: f64, settings: &Settings) -> Result<()> {
@@ -156,13 +156,21 @@ fn check(epsilon: f64, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn log_probability_of_zero(law: &GroupLaw) -> f64 {
-    let position = law.shifts().iter().position(|&shift| shift == 0.0);
-    position.map_or(f64::NEG_INFINITY, |j| law.log_weights()[j])
+/// True if a step's output tells whether the group moved it, as far as δ(ε) can show.
+///
+/// Without noise it does. With shifts at 0 and at least d standard deviations away, the loss when removing is
+/// log w_0 or above d²/2 − 40d + log w_j: infinite for every ε far below that.
+fn is_telling(segment: &Segment, epsilon: f64) -> bool {
+    const DISTANCE: f64 = 1e5;
+    const LARGEST_EPSILON: f64 = 1e9;
+    let nearest = segment.law.shifts().iter().copied().find(|&shift| shift != 0.0);
+    let lowest = segment.law.shifts()[0];
+    let separated = nearest.is_some_and(|shift| shift >= DISTANCE * segment.noise_multiplier);
+    segment.noise_multiplier == 0.0 || (lowest >= 0.0 && separated && epsilon.abs() <= LARGEST_EPSILON)
 }
 
-/// δ with the noiseless steps: 1 − W + W·δ when removing, W the probability that they show nothing.
-fn with_noiseless(estimate: Estimate, log_unmoved: f64, direction: Direction) -> Estimate {
+/// δ with the steps that tell: 1 − W + W·δ when removing, W the probability that they show nothing.
+fn with_telling(estimate: Estimate, log_unmoved: f64, direction: Direction) -> Estimate {
     if log_unmoved == 0.0 || direction == Direction::Add {
         return estimate;
     }

@@ -34,6 +34,12 @@ impl GroupLaw {
         &self.shifts
     }
 
+    /// Logarithm of the probability that nothing moves: −∞ if 0 is not among the shifts.
+    pub fn log_probability_of_zero(&self) -> f64 {
+        let position = self.shifts.iter().position(|&shift| shift == 0.0);
+        position.map_or(f64::NEG_INFINITY, |j| self.log_weights[j])
+    }
+
     /// Poisson sampling of `group_size` records at one rate: Binomial(k, q) on 0..=k (GROUP Theorem 18).
     ///
     /// # Errors

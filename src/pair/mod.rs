@@ -10,7 +10,7 @@ mod panel;
 mod ratio;
 
 pub use law::GroupLaw;
-pub use ratio::{Local, MixturePair, NOISE_MULTIPLIER_LIMITS, Surroundings};
+pub use ratio::{Local, MixturePair, Surroundings};
 
 /// Which data set the adversary's loss is measured from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

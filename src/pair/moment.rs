@@ -74,6 +74,7 @@ impl Ord for Candidate {
 #[derive(Debug)]
 pub struct Moments {
     pair: MixturePair,
+    separated_zero: Option<f64>,
     panels: HashMap<Address, Panel>,
     scratch: Vec<f64>,
 }
@@ -82,6 +83,7 @@ impl Moments {
     /// Moments of `pair`; nothing is computed yet.
     pub fn new(pair: MixturePair) -> Self {
         Self {
+            separated_zero: pair.log_weight_of_separated_zero(),
             pair,
             panels: HashMap::new(),
             scratch: Vec::new(),
@@ -104,8 +106,18 @@ impl Moments {
             let value = 0.5 * exponent * (exponent - 1.0) * scaled * scaled;
             return (value, value * (1.0 + 4.0 * f64::EPSILON));
         }
+        if let Some(log_weight) = self.separated_zero.filter(|_| exponent < 0.0) {
+            // r ≥ w_0, so w_0^p is a bound on E[r^p]; and it is E[r^p] but for a part e^-40·|p|.
+            let value = exponent * log_weight;
+            return (value, value * (1.0 + f64::EPSILON));
+        }
         let excess = self.integrate(exponent, Integrand::Excess, REST_TOLERANCE);
-        (log1p_exp(excess.log_value), log1p_exp(excess.log_upper()))
+        let upper = log1p_exp(excess.log_upper());
+        let crude = crude_log_moment(self.pair.shift_range(), self.pair.noise_multiplier(), exponent);
+        // NaN: rates or shifts so small that the excess underflows.
+        let upper = if upper <= crude { upper } else { crude };
+        let value = log1p_exp(excess.log_value);
+        (if value <= upper { value } else { upper }, upper)
     }
 
     /// Integrates `integrand` with exponent p, leaving out at most `rest_tolerance` of the value.
@@ -116,12 +128,22 @@ impl Moments {
     }
 
     fn panel(&mut self, address: Address) -> &mut Panel {
-        let Self { pair, panels, scratch } = self;
+        let Self {
+            pair, panels, scratch, ..
+        } = self;
         panels.entry(address).or_insert_with(|| {
             let width = f64::powi(2.0, address.0) * pair.noise_multiplier();
             Panel::new(pair, (address.1 as f64 + 0.5) * width, 0.5 * width, scratch)
         })
     }
+}
+
+/// An upper bound on log E[r^p]: the moment of a single Gaussian with the largest shift, rounded up.
+///
+/// Rényi divergences are quasi-convex, so a mixture's is at most that of its farthest part.
+pub fn crude_log_moment(shift_range: (f64, f64), noise_multiplier: f64, exponent: f64) -> f64 {
+    let scaled = shift_range.0.abs().max(shift_range.1.abs()) / noise_multiplier;
+    0.5 * exponent * (exponent - 1.0) * scaled * scaled * (1.0 + 4.0 * f64::EPSILON)
 }
 
 /// One run of the best-first search.

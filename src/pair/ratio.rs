@@ -11,7 +11,7 @@ const NEGLIGIBLE: f64 = 50.0;
 const NEAR_ONE: f64 = 0.5;
 
 /// Noise multipliers of a pair: their squares, and those of 10,000 over them, are far from the ends of an `f64`.
-pub const NOISE_MULTIPLIER_LIMITS: (f64, f64) = (1e-100, 1e100);
+const NOISE_MULTIPLIER_LIMITS: (f64, f64) = (1e-100, 1e100);
 
 /// Part of the posterior law of the shift that [`Local`] leaves outside its central range.
 const OUTSIDE: f64 = 1e-6;
@@ -76,6 +76,8 @@ impl MixturePair {
     /// # Errors
     /// `noise_multiplier` outside [1e-100, 1e100].
     pub fn new(law: &GroupLaw, noise_multiplier: f64) -> Result<Self> {
+        let is_usual = noise_multiplier > 0.0 && noise_multiplier.is_finite();
+        require(is_usual, "noise_multiplier", noise_multiplier, "in (0, inf)")?;
         let (least, most) = NOISE_MULTIPLIER_LIMITS;
         require(
             (least..=most).contains(&noise_multiplier),
@@ -122,6 +124,17 @@ impl MixturePair {
     /// Smallest and largest shift.
     pub fn shift_range(&self) -> (f64, f64) {
         (self.shifts[0], self.shifts[self.shifts.len() - 1])
+    }
+
+    /// log w_0, if 0 is the smallest shift and no other is seen from there: r is then w_0, to e^-40, at every x
+    /// within 45σ of 0, and beyond that N(0, σ²) has less than e^-1000 of its mass.
+    pub fn log_weight_of_separated_zero(&self) -> Option<f64> {
+        const REACH: f64 = 45.0;
+        const UNSEEN: f64 = -40.0;
+        let log_weight = self.log_weights[0];
+        let reach = REACH * self.noise_multiplier;
+        let unseen = (1..self.shifts.len()).all(|j| self.term(j, reach) - log_weight < UNSEEN);
+        (self.shifts[0] == 0.0 && unseen).then_some(log_weight)
     }
 
     /// The only shift, if the law has one atom.

@@ -1,8 +1,8 @@
 //! Exact Rényi divergences of the dominating pairs, of any real order above 1.
 
 use crate::error::Result;
-use crate::pair::moment::Moments;
-use crate::pair::{Direction, GroupLaw, MixturePair, NOISE_MULTIPLIER_LIMITS};
+use crate::pair::moment::{Moments, crude_log_moment};
+use crate::pair::{Direction, GroupLaw, MixturePair};
 
 /// A divergence and an upper bound on it that accounts for quadrature, truncation and rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,13 +13,23 @@ pub struct Divergence {
     pub upper: f64,
 }
 
+/// Below this the shifts are told apart for all practical purposes: they differ by 10⁸ standard deviations.
+const LEAST_NOISE: f64 = 1e-8;
+/// Above this no group is seen at all.
+const MOST_NOISE: f64 = 1e30;
+
 /// Divergences of one step of a group law with Gaussian noise; σ = 0 is allowed.
 #[derive(Debug)]
 pub enum StepDivergence {
-    /// σ > 0.
+    /// Noise that hides something.
     Noisy(Box<Moments>),
-    /// σ = 0: the output tells the shift.
-    Noiseless(GroupLaw),
+    /// σ = 0, or below 1e-8: the output tells the shift.
+    Telling {
+        /// Law of the shift.
+        law: GroupLaw,
+        /// σ.
+        noise_multiplier: f64,
+    },
 }
 
 impl StepDivergence {
@@ -29,12 +39,11 @@ impl StepDivergence {
     /// `noise_multiplier` negative or not finite.
     pub fn new(law: GroupLaw, noise_multiplier: f64) -> Result<Self> {
         crate::error::require_noise_multiplier(noise_multiplier)?;
-        // Divergences fall with the noise: less of it than any pair has is bounded by none, more by the most.
-        let (least, most) = NOISE_MULTIPLIER_LIMITS;
-        if noise_multiplier < least {
-            return Ok(Self::Noiseless(law));
+        if noise_multiplier < LEAST_NOISE {
+            return Ok(Self::Telling { law, noise_multiplier });
         }
-        let pair = MixturePair::new(&law, noise_multiplier.min(most))?;
+        // Divergences fall with the noise, so more of it is bounded by the most a pair may have.
+        let pair = MixturePair::new(&law, noise_multiplier.min(MOST_NOISE))?;
         Ok(Self::Noisy(Box::new(Moments::new(pair))))
     }
 
@@ -50,27 +59,31 @@ impl StepDivergence {
                     upper: upper / (order - 1.0) * (1.0 + f64::EPSILON),
                 }
             }
-            Self::Noiseless(law) => {
-                let value = noiseless(law, direction);
+            Self::Telling { law, noise_multiplier } => {
+                let value = telling(law, *noise_multiplier, order, direction);
                 Divergence { value, upper: value }
             }
         }
     }
 }
 
-/// Without noise the pair is δ_0 against atoms w_j at s_j, whatever the order.
-fn noiseless(law: &GroupLaw, direction: Direction) -> f64 {
-    let unmoved = law
-        .shifts()
-        .iter()
-        .position(|&s| s == 0.0)
-        .map_or(f64::NEG_INFINITY, |j| law.log_weights()[j]);
+/// Divergence where the noise is so small that the output tells the shift.
+///
+/// Without noise the pair is δ_0 against atoms w_j at s_j: −log w_0 when adding, ∞ when removing. Noise below
+/// 1e-8 leaves these, and the Gaussian with the largest shift, upper bounds that are all but exact.
+fn telling(law: &GroupLaw, noise_multiplier: f64, order: f64, direction: Direction) -> f64 {
+    let shifts = law.shifts();
+    if shifts == [0.0] {
+        return 0.0;
+    }
+    let farthest = if noise_multiplier == 0.0 {
+        f64::INFINITY
+    } else {
+        crude_log_moment((shifts[0], shifts[shifts.len() - 1]), noise_multiplier, order) / (order - 1.0)
+    };
     match direction {
-        // D_α(δ_0 ‖ atoms) = −log w_0.
-        Direction::Add => -unmoved,
-        // Some output of P is impossible under Q, unless all weight is at 0.
-        Direction::Remove if law.shifts() == [0.0] => 0.0,
-        Direction::Remove => f64::INFINITY,
+        Direction::Add => farthest.min(-law.log_probability_of_zero()),
+        Direction::Remove => farthest,
     }
 }
 
