@@ -10,6 +10,19 @@
 //! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs |
 //! | [`hockey_stick`] | δ from samples and by Monte Carlo |
 //! | [`error`] | the one error type |
+//!
+//! ε of 1,000 steps of DP-SGD for a person with eight records:
+//!
+//! ```
+//! use hockeystick::pair::Adjacency;
+//! use hockeystick::renyi::run::{Bound, Run, Segment};
+//!
+//! let segment = Segment { noise_multiplier: 2.0, sample_rate: 0.01, steps: 1000 };
+//! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, Bound::Exact)?;
+//! let epsilon = run.epsilon(1e-5)?.value;
+//! assert_eq!(format!("{epsilon:.2}"), "7.00");
+//! # Ok::<(), hockeystick::error::Error>(())
+//! ```
 
 pub mod error;
 pub mod hockey_stick;

@@ -36,6 +36,14 @@ impl Sample {
     ///   P(mean ≥ x) ≤ e^{−n·KL(x, E)} (Hoeffding 1963, Theorem 1): best when few values are not 0;
     /// * empirical Bernstein, E ≤ mean + √(2V·log(2/β)/n) + 7·log(2/β)/(3(n − 1)) (Maurer and Pontil 2009,
     ///   Theorem 4): best when the values vary less than a coin.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::hockey_stick::interval::Sample;
+    /// let (lower, upper) = Sample { count: 1e4, sum: 500.0, sum_of_squares: 500.0 }.interval(0.99);
+    /// assert!(0.04 < lower && lower < 0.05 && 0.05 < upper && upper < 0.06);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn interval(self, confidence: f64) -> (f64, f64) {
         let mean = self.mean().clamp(0.0, 1.0);
         let error = 0.25 * (1.0 - confidence);

@@ -104,6 +104,23 @@ impl Monitor for Unwatched {}
 /// # Errors
 /// ε not finite, no samples, λ outside [0, 10000], a confidence outside (0, 1), σ negative or not finite;
 /// [`Error::Interrupted`] when the monitor says so.
+///
+/// # Example
+/// ```
+/// use hockeystick::hockey_stick::monte_carlo::{Segment, Settings, Unwatched, monte_carlo_delta};
+/// use hockeystick::pair::{Direction, GroupLaw};
+/// let run = [Segment { law: GroupLaw::binomial(4, 0.01)?, noise_multiplier: 1.0, steps: 10 }];
+/// let settings = Settings {
+///     samples: 100_000,
+///     direction: Direction::Remove,
+///     tilt: None,
+///     seed: 1,
+///     confidence: 0.99,
+/// };
+/// let found = monte_carlo_delta(2.0, &run, &settings, &Unwatched)?;
+/// assert!(found.lower <= 4.5316772e-6 && 4.5316772e-6 <= found.upper);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn monte_carlo_delta(
     epsilon: f64,
     segments: &[Segment],

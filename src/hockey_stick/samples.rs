@@ -12,6 +12,14 @@ const PIECE: usize = 1 << 14;
 ///
 /// # Errors
 /// No loss at all, a NaN among them, an ε that is not finite.
+///
+/// # Example
+/// ```
+/// use hockeystick::hockey_stick::samples::hockey_stick;
+/// let delta = hockey_stick(&[0.0, 1.0], &[0.5])?;
+/// assert!((delta[0] - 0.5 * (1.0 - (-0.5f64).exp())).abs() < 1e-15);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
     require(
         !losses.is_empty(),

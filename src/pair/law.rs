@@ -44,6 +44,15 @@ impl GroupLaw {
     ///
     /// # Errors
     /// `group_size` outside [1, 10000] or `sample_rate` outside [0, 1].
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::GroupLaw;
+    /// let law = GroupLaw::binomial(2, 0.25)?;
+    /// assert_eq!(law.shifts(), [0.0, 1.0, 2.0]);
+    /// assert!((law.log_weights()[1].exp() - 0.375).abs() < 1e-15);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn binomial(group_size: u64, sample_rate: f64) -> Result<Self> {
         require_group_size(group_size)?;
         require_sample_rate(sample_rate)?;
@@ -56,6 +65,14 @@ impl GroupLaw {
     ///
     /// # Errors
     /// No rate at all, more than 10,000, or one outside [0, 1].
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::GroupLaw;
+    /// let law = GroupLaw::poisson_binomial(&[0.5, 0.25])?;
+    /// assert!((law.log_weights()[0].exp() - 0.375).abs() < 1e-15);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn poisson_binomial(rates: &[f64]) -> Result<Self> {
         require(!rates.is_empty(), "rates", "an empty array", "of at least one rate")?;
         require_group_size(rates.len() as u64)?;
@@ -79,6 +96,15 @@ impl GroupLaw {
     /// # Errors
     /// `group_size` outside [1, 10000] or above `dataset_size`; `batch_size` outside [1, `dataset_size`];
     /// `dataset_size` above 2^53.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::GroupLaw;
+    /// let law = GroupLaw::hypergeometric(1, 256, 60_000)?;
+    /// assert_eq!(law.shifts(), [0.0, 2.0]);
+    /// assert!((law.log_weights()[1].exp() - 256.0 / 60_000.0).abs() < 1e-17);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn hypergeometric(group_size: u64, batch_size: u64, dataset_size: u64) -> Result<Self> {
         require_group_size(group_size)?;
         require(
@@ -123,6 +149,15 @@ impl GroupLaw {
     ///
     /// # Errors
     /// Empty or unequal lengths, a negative or non-finite weight, a non-finite shift, a sum away from 1.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::GroupLaw;
+    /// let law = GroupLaw::explicit(&[0.1, 0.7, 0.2], &[1.0, 0.0, 1.0])?;
+    /// assert_eq!(law.shifts(), [0.0, 1.0]);
+    /// assert!(GroupLaw::explicit(&[0.5, 0.4], &[0.0, 1.0]).is_err());
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn explicit(weights: &[f64], shifts: &[f64]) -> Result<Self> {
         for &weight in weights {
             require((0.0..=f64::MAX).contains(&weight), "weights", weight, "in [0, 1]")?;

@@ -99,6 +99,17 @@ impl Moments {
     ///
     /// The value is accurate in relative terms also where it is near 0 (E[r^p] near 1). It is +∞ only if
     /// it exceeds the range of an `f64`.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::moment::Moments;
+    /// use hockeystick::pair::{GroupLaw, MixturePair};
+    /// let mut moments = Moments::new(MixturePair::new(&GroupLaw::binomial(1, 0.01)?, 1.0)?);
+    /// let (value, upper) = moments.log_power_moment(2.0);
+    /// // E[r²] = 1 + q²(e^{1/σ²} − 1)
+    /// assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn log_power_moment(&mut self, exponent: f64) -> (f64, f64) {
         if let Some(shift) = self.pair.single_shift() {
             // E[r^p] = exp(p(p − 1)s²/2σ²) for a single Gaussian.

@@ -193,6 +193,15 @@ impl MixturePair {
     /// Absolute error below 4·2^-53·max_j |exponent of a significant term|; where the ratio is within a
     /// factor e^0.5 of 1, the error is relative to Σ w_j |N(s_j)/N(0) − 1|, so that divergences of 1e-20
     /// keep their digits.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::{GroupLaw, MixturePair};
+    /// let pair = MixturePair::new(&GroupLaw::binomial(1, 0.01)?, 1.0)?;
+    /// // 0.99 + 0.01·e^{x − 1/2}
+    /// assert!((pair.log_ratio(3.0) - (0.99 + 0.01 * 2.5f64.exp()).ln()).abs() < 1e-15);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn log_ratio(&self, x: f64) -> f64 {
         self.log_ratio_and_density(x).0
     }

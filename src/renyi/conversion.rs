@@ -50,6 +50,14 @@ pub fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
 ///
 /// # Errors
 /// Orders not above 1, `rdp` negative, NaN or of another length, δ outside (0, 1).
+///
+/// # Example
+/// ```
+/// use hockeystick::renyi::conversion::rdp_to_epsilon;
+/// let best = rdp_to_epsilon(&[2.0, 4.0, 8.0], &[0.5, 1.0, 2.0], 1e-5)?;
+/// assert_eq!((best.index, (1e4 * best.value).round()), (2, 32141.0));
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Converted> {
     require_delta(delta)?;
     smallest(orders, rdp, |order, rdp| epsilon_of_order(order, rdp, delta))
@@ -59,6 +67,14 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Convert
 ///
 /// # Errors
 /// Orders not above 1, `rdp` negative, NaN or of another length, ε negative or not finite.
+///
+/// # Example
+/// ```
+/// use hockeystick::renyi::conversion::{rdp_to_delta, rdp_to_epsilon};
+/// let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5)?.value;
+/// assert!((rdp_to_delta(&[4.0], &[1.0], epsilon)?.value / 1e-5 - 1.0).abs() < 1e-12);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64) -> Result<Converted> {
     require_epsilon(epsilon)?;
     smallest(orders, rdp, |order, rdp| delta_of_order(order, rdp, epsilon))

@@ -50,6 +50,16 @@ impl StepDivergence {
     /// D_α(P‖Q) = log E_{N(0, σ²)}[r^p]/(α − 1), with p = α for "remove" and 1 − α for "add".
     ///
     /// The value is within 1e-10 of the divergence in relative terms and `upper` is above it.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::{Direction, GroupLaw};
+    /// use hockeystick::renyi::divergence::StepDivergence;
+    /// let mut step = StepDivergence::new(GroupLaw::binomial(1, 0.01)?, 1.0)?;
+    /// let found = step.of_order(8.0, Direction::Remove);
+    /// assert!((found.value / 0.00089364390760603185 - 1.0).abs() < 1e-12);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Divergence {
         match self {
             Self::Noisy(moments) => {

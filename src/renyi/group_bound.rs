@@ -35,6 +35,16 @@ pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupL
 /// # Errors
 /// Orders not above 1, ragged rows, a negative or NaN bound, a first row other than zeros, a group (rows
 /// less one) outside [1, 10000], `sample_rate` outside [0, 1].
+///
+/// # Example
+/// ```
+/// use hockeystick::renyi::group_bound::renyi_group_bound;
+/// // Two records, one order; a mechanism with divergences 0.1 and 0.4 for one and two of them.
+/// let bound = renyi_group_bound(&[2.0], &[&[0.0], &[0.1], &[0.4]], 0.5)?;
+/// let exact = (0.25 + 0.5 * 0.1f64.exp() + 0.25 * 0.4f64.exp()).ln();
+/// assert!((bound[0] - exact).abs() < 1e-14);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: f64) -> Result<Vec<f64>> {
     require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
     for &order in orders {

@@ -141,6 +141,16 @@ impl Run {
     ///
     /// # Errors
     /// δ outside (0, 1).
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::Adjacency;
+    /// use hockeystick::renyi::run::{Bound, Run, Segment};
+    /// let segment = Segment { noise_multiplier: 1.0, sample_rate: 0.01, steps: 1000 };
+    /// let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, Bound::Exact)?;
+    /// assert_eq!(run.epsilon(1e-5)?.value.round(), 23.0);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
     pub fn epsilon(&mut self, delta: f64) -> Result<Guarantee> {
         require_delta(delta)?;
         Ok(self.best(|order, rdp| epsilon_of_order(order, rdp, delta)))
@@ -237,6 +247,15 @@ fn minimise_over_orders(mut value: impl FnMut(f64) -> f64) -> Guarantee {
 /// # Errors
 /// As [`Run::new`] and [`Run::epsilon`]; [`Error::Unreachable`] if even the largest noise multiplier does
 /// not reach ε, naming the smallest ε that is.
+///
+/// # Example
+/// ```
+/// use hockeystick::pair::Adjacency;
+/// use hockeystick::renyi::run::noise_multiplier_for;
+/// let sigma = noise_multiplier_for(3.0, 1e-5, 0.01, 1000, 8, Adjacency::AddRemove)?;
+/// assert_eq!((100.0 * sigma).round(), 391.0);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn noise_multiplier_for(
     epsilon: f64,
     delta: f64,

@@ -1,6 +1,13 @@
 //! Sums of exponentials that neither overflow nor underflow.
 
 /// log Σ exp(terms); −∞ for an empty slice or all −∞; +∞ if any term is.
+///
+/// # Example
+/// ```
+/// use hockeystick::special::log_space::log_sum_exp;
+/// assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-12);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn log_sum_exp(terms: &[f64]) -> f64 {
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if largest.is_infinite() {

@@ -6,6 +6,14 @@
 /// and Takahashi 2020) with κ1 = 0.2/(high − low), κ2 = 2 and n0 = 1: the interpolated point is pulled
 /// towards the middle just enough that the number of evaluations never exceeds bisection's by more than one,
 /// while smooth functions take a handful.
+///
+/// # Example
+/// ```
+/// use hockeystick::special::root::solve_decreasing;
+/// let root = solve_decreasing(0.0, 2.0, 1e-12, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
+/// assert!((root - 2f64.sqrt()).abs() < 1e-11);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn solve_decreasing<E>(
     mut low: f64,
     mut high: f64,
@@ -44,6 +52,14 @@ pub fn solve_decreasing<E>(
 ///
 /// Returns the best point seen and its value. Exact for unimodal functions up to 0.618^rounds of the
 /// bracket; for others it is still a point that was evaluated.
+///
+/// # Example
+/// ```
+/// use hockeystick::special::root::golden_section;
+/// let (x, _) = golden_section(0.0, 3.0, 50, |x| (x - 1.0).powi(2));
+/// assert!((x - 1.0).abs() < 1e-6);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
 pub fn golden_section(
     mut low: f64,
     mut high: f64,
