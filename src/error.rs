@@ -1,5 +1,7 @@
 //! The one error type of the crate: which argument was wrong, its value and what is allowed.
 
+use std::fmt::Debug;
+
 /// Why a computation was refused or stopped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,23 +31,18 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An [`Error::OutOfRange`] that prints `value`.
-    pub fn out_of_range(argument: &'static str, value: impl ToString, allowed: &'static str) -> Self {
+    /// An [`Error::OutOfRange`] that prints `value`: numbers as `1e-20` and `-1.0`, text as `format_args!` gives it.
+    pub fn out_of_range(argument: &'static str, value: impl Debug, allowed: &'static str) -> Self {
         Self::OutOfRange {
             argument,
-            value: value.to_string(),
+            value: format!("{value:?}"),
             allowed,
         }
     }
 }
 
 /// Checks `condition` on a value of `argument`; NaN must make the condition false.
-pub fn require(
-    condition: bool,
-    argument: &'static str,
-    value: impl ToString,
-    allowed: &'static str,
-) -> Result<()> {
+pub fn require(condition: bool, argument: &'static str, value: impl Debug, allowed: &'static str) -> Result<()> {
     if condition {
         Ok(())
     } else {

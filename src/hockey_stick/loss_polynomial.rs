@@ -22,6 +22,14 @@ fn ellipse(tolerance: f64) -> f64 {
 pub(super) struct LossPolynomial([[f64; 2]; COEFFICIENTS / 2]);
 
 impl LossPolynomial {
+    /// Stands where no polynomial was made; its values are NaN.
+    pub(super) const UNKNOWN: Self = Self([[f64::NAN; 2]; COEFFICIENTS / 2]);
+
+    /// True for [`LossPolynomial::UNKNOWN`].
+    pub(super) fn is_unknown(&self) -> bool {
+        self.0[0][0].is_nan()
+    }
+
     /// The interpolant of `sign`·log r at the Chebyshev points of an interval, and a bound on its error.
     ///
     /// A constant and a linear part are interpolated exactly, so M bounds |log r(z) − tangent(z)| on the

@@ -30,6 +30,10 @@ const LAW_TOLERANCE: f64 = 1e-5;
 const LOG_VARIATION: f64 = 1.0 / 48.0;
 /// How much more it may vary for every factor e below the peak, where draws are rare.
 const VARIATION_GROWTH: f64 = 0.5 * LOG_VARIATION;
+/// So far below the peak (a factor e^14) draws are too rare for a polynomial to pay: the loss is found from
+/// the pair, and cells are as wide as a density that varies by a factor e allows.
+const RARE: f64 = 14.0;
+const RARE_VARIATION: f64 = 1.0;
 /// Points at which the peak of the density is looked for.
 const PEAK_POINTS: usize = 512;
 /// Cells at most: 64 MB of polynomials.
@@ -54,14 +58,15 @@ struct Exact {
 #[derive(Debug)]
 pub(super) struct LossTable {
     /// Alias table. The high bits of a slot are a threshold: coins below it keep the slot's own cell, others
-    /// take the cell in the low `slot_bits`.
+    /// take the cell in the low bits. Their number is a power of two.
     slots: Vec<u32>,
-    slot_bits: u32,
     polynomials: Vec<LossPolynomial>,
     /// Accept at once below this, in units of 2^-10.
     surely: Vec<u16>,
     exact: Vec<Exact>,
+    pair: MixturePair,
     normal: Normal,
+    sign: f64,
     /// sign·p: log f = `power`·loss + log N(x; 0, σ²).
     power: f64,
     /// log E_P[e^{λ·loss}] and an upper bound on it.
@@ -143,6 +148,9 @@ impl LossTable {
             .iter()
             .zip(&exact)
             .map(|(cell, exact)| {
+                if cell.polynomial.is_unknown() {
+                    return 0;
+                }
                 let share = (cell.log_lowest - exact.log_envelope).exp();
                 (share * f64::from(1u32 << ACCEPT_BITS) * (1.0 - 1e-9)) as u16
             })
@@ -150,11 +158,12 @@ impl LossTable {
         let slot_bits = cells.len().next_power_of_two().trailing_zeros();
         Ok(Self {
             slots: alias_slots(&counts, slot_bits),
-            slot_bits,
             polynomials: cells.iter().map(|cell| cell.polynomial).collect(),
             surely,
             exact,
+            pair: pair.clone(),
             normal,
+            sign,
             power: sign * exponent,
             log_moment,
             loss_error,
@@ -203,11 +212,12 @@ impl LossTable {
     #[inline(always)]
     fn cell_of(&self, word: u64) -> u32 {
         let low = word as u32 & ((1 << CELL_BITS) - 1);
-        let slots = &self.slots[..];
-        let own = low as usize & (slots.len() - 1);
-        let slot = slots[own];
-        let keep = (low >> self.slot_bits) < (slot >> self.slot_bits);
-        std::hint::select_unpredictable(keep, own as u32, slot & (slots.len() as u32 - 1))
+        let mask = self.slots.len() - 1;
+        let own = low as usize & mask;
+        let slot = self.slots[own];
+        // The coin, in the high bits of `low`, is below the threshold in those of the slot.
+        let keep = low < slot & !(mask as u32);
+        std::hint::select_unpredictable(keep, own as u32, slot & mask as u32)
     }
 
     /// Accepts a word's draw by the density itself, or draws again until one is accepted.
@@ -216,12 +226,22 @@ impl LossTable {
     fn settle(&self, mut word: u64, words: &mut Words) -> f64 {
         loop {
             let cell = self.cell_of(word) as usize;
-            let loss = self.polynomials[cell].at(point_of(word));
+            let loss = self.loss_of(cell, word);
             if accept_bits(word) < self.surely[cell] || self.decide(cell, word, loss, words) {
                 return loss;
             }
             word = words.next();
         }
+    }
+
+    /// The loss at a word's point.
+    fn loss_of(&self, cell: usize, word: u64) -> f64 {
+        let polynomial = &self.polynomials[cell];
+        if polynomial.is_unknown() {
+            let Exact { centre, half_width, .. } = self.exact[cell];
+            return self.sign * self.pair.log_ratio(centre + half_width * point_of(word));
+        }
+        polynomial.at(point_of(word))
     }
 
     /// Acceptance by the density itself: ten bits of the word and 53 more make a uniform number.
@@ -359,18 +379,28 @@ impl Builder<'_> {
         let resolution =
             64.0 * f64::EPSILON * (log_highest.abs() + at.centre.log_ratio.abs() * self.exponent.abs());
         let below_peak = (self.log_peak - log_highest).max(0.0);
-        let variation = LOG_VARIATION + VARIATION_GROWTH * below_peak;
+        let is_rare = below_peak > RARE;
+        let variation = if is_rare {
+            RARE_VARIATION
+        } else {
+            LOG_VARIATION + VARIATION_GROWTH * below_peak
+        };
         if log_highest - log_lowest > variation.max(resolution) {
             return false;
         }
-        let Some((polynomial, error)) = LossPolynomial::interpolate(
-            self.pair,
-            centre,
-            half_width,
-            self.sign,
-            self.tolerance,
-            &mut self.scratch,
-        ) else {
+        let found = if is_rare {
+            Some((LossPolynomial::UNKNOWN, 0.0))
+        } else {
+            LossPolynomial::interpolate(
+                self.pair,
+                centre,
+                half_width,
+                self.sign,
+                self.tolerance,
+                &mut self.scratch,
+            )
+        };
+        let Some((polynomial, error)) = found else {
             return false;
         };
         self.loss_error = self.loss_error.max(error);

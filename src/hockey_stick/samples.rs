@@ -24,11 +24,11 @@ pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
     require(
         !losses.is_empty(),
         "log_ratio",
-        "an empty array",
+        format_args!("an empty array"),
         "of at least one sample",
     )?;
     if losses.iter().any(|loss| loss.is_nan()) {
-        require(false, "log_ratio", "NaN", "free of NaN")?;
+        require(false, "log_ratio", f64::NAN, "free of NaN")?;
     }
     for &epsilon in epsilons {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;

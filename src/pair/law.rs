@@ -74,7 +74,12 @@ impl GroupLaw {
     /// # Ok::<(), hockeystick::error::Error>(())
     /// ```
     pub fn poisson_binomial(rates: &[f64]) -> Result<Self> {
-        require(!rates.is_empty(), "rates", "an empty array", "of at least one rate")?;
+        require(
+            !rates.is_empty(),
+            "rates",
+            format_args!("an empty array"),
+            "of at least one rate",
+        )?;
         require_group_size(rates.len() as u64)?;
         for &rate in rates {
             require((0.0..=1.0).contains(&rate), "rates", rate, "in [0, 1]")?;
@@ -174,7 +179,7 @@ impl GroupLaw {
         require(
             !log_weights.is_empty(),
             "weights",
-            "an empty array",
+            format_args!("an empty array"),
             "of at least one weight",
         )?;
         if log_weights.len() != shifts.len() {
@@ -199,7 +204,7 @@ impl GroupLaw {
         require(
             log_sum.exp_m1().abs() <= WEIGHT_SUM_TOLERANCE,
             "weights",
-            format!("a sum of {}", log_sum.exp()),
+            format_args!("a sum of {}", log_sum.exp()),
             "non-negative with sum 1 (within 1e-9)",
         )?;
         let mut atoms: Vec<(f64, f64)> = shifts

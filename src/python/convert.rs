@@ -21,11 +21,7 @@ pub(super) fn direction(word: &str) -> Result<Direction, Error> {
     match word {
         "add" => Ok(Direction::Add),
         "remove" => Ok(Direction::Remove),
-        _ => Err(Error::out_of_range(
-            "direction",
-            format!("{word:?}"),
-            "\"add\" or \"remove\"",
-        )),
+        _ => Err(Error::out_of_range("direction", word, "\"add\" or \"remove\"")),
     }
 }
 
@@ -37,7 +33,7 @@ pub(super) fn adjacency(word: &str) -> Result<Adjacency, Error> {
         "remove" => Ok(Adjacency::Remove),
         _ => Err(Error::out_of_range(
             "adjacency",
-            format!("{word:?}"),
+            word,
             "\"add_remove\", \"add\" or \"remove\"",
         )),
     }
@@ -51,7 +47,7 @@ pub(super) fn bound(word: &str) -> Result<Bound, Error> {
         "black_box" => Ok(Bound::BlackBox),
         _ => Err(Error::out_of_range(
             "bound",
-            format!("{word:?}"),
+            word,
             "\"exact\", \"jensen\" or \"black_box\"",
         )),
     }

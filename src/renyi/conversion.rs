@@ -86,7 +86,12 @@ pub fn require_epsilon(epsilon: f64) -> Result<()> {
 }
 
 fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Converted> {
-    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    require(
+        !orders.is_empty(),
+        "orders",
+        format_args!("an empty array"),
+        "of at least one order",
+    )?;
     if orders.len() != rdp.len() {
         return Err(Error::Mismatch(format!(
             "the last axis of rdp must have one entry an order ({}), got {}",

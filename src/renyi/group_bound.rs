@@ -46,7 +46,12 @@ pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupL
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
 pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: f64) -> Result<Vec<f64>> {
-    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    require(
+        !orders.is_empty(),
+        "orders",
+        format_args!("an empty array"),
+        "of at least one order",
+    )?;
     for &order in orders {
         require(order > 1.0 && order.is_finite(), "orders", order, "in (1, inf)")?;
     }
@@ -54,7 +59,7 @@ pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: 
     require(
         component_rdp.len() >= 2,
         "component_rdp",
-        format!("{} rows", component_rdp.len()),
+        format_args!("{} rows", component_rdp.len()),
         "of shape (group_size + 1, orders), row k for k records, row 0 all zeros",
     )?;
     for row in component_rdp {

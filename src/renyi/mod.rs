@@ -12,7 +12,12 @@ pub const MAX_ORDER: f64 = 1e4;
 
 /// Checks that every order lies in (1, 10⁴].
 pub fn require_orders(orders: &[f64]) -> Result<()> {
-    require(!orders.is_empty(), "orders", "an empty array", "of at least one order")?;
+    require(
+        !orders.is_empty(),
+        "orders",
+        format_args!("an empty array"),
+        "of at least one order",
+    )?;
     for &order in orders {
         require(order > 1.0 && order <= MAX_ORDER, "orders", order, "in (1, 10000]")?;
     }
