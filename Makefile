@@ -1,0 +1,95 @@
+# Every developer command. `make` alone lists them.
+#
+# All of them need only CPython >= 3.10 and a Rust toolchain; they make .venv themselves and write nothing
+# else but what .gitignore names. Another interpreter: `make PYTHON=python3.12 test`.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+# The venv of this checkout, whatever else is active in the calling shell.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYO3_PYTHON := $(CURDIR)/$(PY)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Matplotlib's font cache: inside the venv rather than in the home directory.
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+
+BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help tools demo test test-slow bench lint docs wheel pictures clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+tools:
+	@sh scripts/check_tools.sh "$(PYTHON)"
+
+# Stamp files: what they stand for is done again only when something it depends on is newer.
+# The Python sources are not listed because the development install uses them in place.
+$(VENV)/made: | tools
+	"$(PYTHON)" -m venv --clear $(VENV)
+	$(PY) -m pip install --quiet 'maturin>=1.9,<2'
+	@touch $@
+
+# install,EXTRAS,STAMP: build the extension in release mode and install what the extras name.
+define install
+	$(PY) -m maturin develop --release --locked --extras $(1)
+	@touch $(2)
+endef
+
+$(VENV)/for-demo: $(BUILD_INPUTS) $(VENV)/made | tools
+	$(call install,demo,$@)
+
+$(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
+	$(call install,"demo$(COMMA)dev",$@)
+	@touch $(VENV)/for-demo
+
+$(VENV)/for-docs: $(BUILD_INPUTS) $(VENV)/made | tools
+	$(call install,docs,$@)
+
+COMMA := ,
+
+demo: $(VENV)/for-demo ## train on real digits with DP-SGD and account for groups; pictures go to demo/output
+	$(PY) -m demo
+
+pictures: demo ## run the demo and keep its pictures for the README
+	cp demo/output/*.png docs/images/
+
+test: $(VENV)/for-dev ## Rust and Python tests, doctests included
+	cargo test --release --locked
+	$(PY) -m pytest -m 'not slow'
+
+test-slow: $(VENV)/for-dev ## the tests that take long
+	cargo test --release --locked --lib -- --ignored
+	$(PY) -m pytest -m slow
+
+lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --all-targets --features python -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --features python
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy python
+	$(PY) -m mypy -p demo -p benches.compare
+	$(PY) -m mypy.stubtest hockeystick._core
+
+bench: $(VENV)/for-dev ## speed of the kernels, alone and beside plain NumPy
+	cargo bench --locked --bench '*' -- --quick
+	$(PY) -m benches.compare
+
+docs: $(VENV)/for-docs ## the documentation, as HTML, into site/
+	$(PY) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -b html -d target/doctrees docs site
+
+wheel: $(VENV)/made | tools ## the wheel, into dist/, and a check that it stands alone
+	rm -rf dist
+	$(PY) -m maturin build --release --locked --out dist
+	sh scripts/check_wheel.sh $(PY)
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -f python/hockeystick/_core*.so python/hockeystick/_core*.pyd
+	find python tests demo benches docs scripts -name __pycache__ -type d -prune -exec rm -rf {} +
