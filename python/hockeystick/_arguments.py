@@ -1,0 +1,145 @@
+"""Conversion of what users pass into what the compiled core takes.
+
+The core checks ranges. Here stands only what it cannot see: types, dtypes, shapes and whether a
+number is whole; and the few ranges that must be checked before any call into the core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Counts: TypeAlias = NDArray[np.int64]
+    FloatOrFloats: TypeAlias = float | Floats
+    """A Python float where every broadcast argument is a scalar, an array otherwise."""
+
+LARGEST_COUNT = 2**63 - 1
+"""Largest whole number that an int64 holds."""
+
+LARGEST_GROUP = 10_000
+"""Largest group size whose law the core computes to full precision."""
+
+LARGEST_ORDER = 1e4
+"""Largest Rényi order at which the core computes the exact divergence."""
+
+
+def require(condition: bool, name: str, value: object, allowed: str) -> None:
+    """Raise ``ValueError`` naming the argument, its value and what is allowed, unless `condition`."""
+    if not condition:
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+
+
+def float_array(value: object, name: str) -> Floats:
+    """`value` as a C-contiguous float64 array of any shape."""
+    # Unlike np.ascontiguousarray, np.asarray keeps an array of no dimensions as it is.
+    return np.asarray(_real_array(value, name), dtype=np.float64, order="C")
+
+
+def float_vector(value: object, name: str) -> Floats:
+    """`value` as a contiguous one-dimensional float64 array."""
+    array = float_array(value, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    return array
+
+
+def float_scalar(value: object, name: str) -> float:
+    """`value` as one Python float."""
+    return float(_single(float_array(value, name), name))
+
+
+def count_array(value: object, name: str, minimum: int) -> Counts:
+    """`value` as an int64 array of whole numbers; floats such as 8.0 count as whole."""
+    array = _real_array(value, name)
+    allowed = f"a whole number >= {minimum}"
+    # NaN and the infinities fail the comparison with their floor or the range check.
+    with np.errstate(invalid="ignore"):
+        good = (np.floor(array) == array) & (array >= minimum)
+    if not np.all(good):
+        raise ValueError(f"{name} must be {allowed}, got {array[~good].flat[0]}")
+    # 2**63 is the first float that does not fit: LARGEST_COUNT itself is not a float64.
+    too_large = array >= np.float64(2**63)
+    if np.any(too_large):
+        raise ValueError(f"{name} must be {allowed} and < 2**63, got {array[too_large].flat[0]}")
+    return np.asarray(array, dtype=np.int64, order="C")
+
+
+def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_COUNT) -> int:
+    """`value` as one Python integer in [minimum, maximum]."""
+    number = _whole_number(value, name)
+    bounded = maximum != LARGEST_COUNT
+    limits = f"in [{minimum}, {maximum}]" if bounded else f">= {minimum}"
+    if number is None or not minimum <= number <= maximum:
+        raise ValueError(f"{name} must be a whole number {limits}, got {value}")
+    return number
+
+
+def text(value: object, name: str) -> str:
+    """`value`, which must be a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+    return value
+
+
+def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
+    """`value`, which must be one of the strings in `allowed`."""
+    chosen = text(value, name)
+    require(chosen in allowed, name, repr(chosen), "one of " + ", ".join(map(repr, allowed)))
+    return chosen
+
+
+def in_shape(values: Floats, shape: tuple[int, ...]) -> FloatOrFloats:
+    """Flat results in the shape the arguments broadcast to; a Python float for no dimensions."""
+    return float(values[0]) if shape == () else values.reshape(shape)
+
+
+def broadcast(**arguments: NDArray[Any]) -> tuple[int, ...]:
+    """Shape to which all arguments broadcast; a ``ValueError`` that names them where there is none."""
+    try:
+        return np.broadcast_shapes(*(array.shape for array in arguments.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arguments.items() if array.ndim)
+        raise ValueError(f"shapes do not broadcast together: {shapes}") from None
+
+
+def _real_array(value: object, name: str) -> NDArray[Any]:
+    """`value` as an array of integers or floats; ``TypeError`` for any other type."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_COUNT:
+        # NumPy would make an array of objects of it.
+        try:
+            return np.asarray(float(value))
+        except OverflowError:
+            raise ValueError(f"{name} must be finite, got an integer beyond the float64 range") from None
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill or drop the masked entries first")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"{name} must be a real number or an array of real numbers: {error}") from None
+    if array.dtype.kind not in "iuf":
+        kind = type(value).__name__ if array.ndim == 0 else f"{type(value).__name__} of {array.dtype}"
+        raise TypeError(f"{name} must be a real number or an array of real numbers, got {kind}")
+    return array
+
+
+def _single(array: NDArray[Any], name: str) -> Any:
+    if array.ndim != 0:
+        raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
+    return array[()]
+
+
+def _whole_number(value: object, name: str) -> int | None:
+    """`value` as a Python integer of any size, or None where it is not whole."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    number = _single(_real_array(value, name), name)
+    if isinstance(number, np.integer):
+        return int(number)
+    return int(number) if np.isfinite(number) and number == np.floor(number) else None

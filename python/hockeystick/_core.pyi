@@ -1,0 +1,116 @@
+"""Types of the compiled extension (checked against the binary by stubtest)."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Array = NDArray[np.float64]
+_Counts = NDArray[np.int64]
+
+__all__ = [
+    "__version__",
+    "binomial_law",
+    "delta_of_runs",
+    "epsilon_of_runs",
+    "history_delta",
+    "history_epsilon",
+    "history_renyi",
+    "hockey_stick",
+    "hypergeometric_law",
+    "log_likelihood_ratio",
+    "monte_carlo_delta",
+    "noise_multiplier_of_runs",
+    "poisson_binomial_law",
+    "rdp_to_delta",
+    "rdp_to_epsilon",
+    "renyi_group_bound",
+    "renyi_mixture",
+]
+
+__version__: str
+
+# Group laws: (log_weights, shifts), shifts ascending, zero weights dropped.
+def binomial_law(group_size: int, sample_rate: float) -> tuple[_Array, _Array]: ...
+def poisson_binomial_law(rates: _Array) -> tuple[_Array, _Array]: ...
+def hypergeometric_law(group_size: int, batch_size: int, dataset_size: int) -> tuple[_Array, _Array]: ...
+
+# Kernels. `log_space` says whether `weights` holds logarithms.
+def log_likelihood_ratio(
+    x: _Array, weights: _Array, shifts: _Array, noise_multiplier: float, log_space: bool
+) -> _Array: ...
+def hockey_stick(log_ratio: _Array, epsilon: _Array) -> _Array: ...
+def monte_carlo_delta(
+    epsilon: float,
+    segments: list[tuple[_Array, _Array, float, int]],
+    log_space: bool,
+    samples: int,
+    direction: str,
+    tilt: float | None,
+    seed: int,
+    confidence: float,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[float, float, float]: ...
+def renyi_mixture(
+    orders: _Array, weights: _Array, shifts: _Array, noise_multiplier: float, direction: str, log_space: bool
+) -> _Array: ...
+def renyi_group_bound(orders: _Array, component_rdp: _Array, sample_rate: float) -> _Array: ...
+def rdp_to_epsilon(orders: _Array, rdp: _Array, delta: _Array) -> tuple[_Array, _Array]: ...
+def rdp_to_delta(orders: _Array, rdp: _Array, epsilon: _Array) -> tuple[_Array, _Array]: ...
+
+# Accounts of a whole history (one entry a segment) of the Poisson-subsampled Gaussian mechanism.
+# Every number is an upper bound. `bound` is "exact", "jensen" or "black_box";
+# `adjacency` is "add_remove", "add" or "remove".
+def history_renyi(
+    orders: _Array,
+    noise_multipliers: _Array,
+    sample_rates: _Array,
+    steps: _Counts,
+    group_size: int,
+    adjacency: str,
+    bound: str,
+) -> _Array: ...
+def history_epsilon(
+    delta: _Array,
+    noise_multipliers: _Array,
+    sample_rates: _Array,
+    steps: _Counts,
+    group_size: int,
+    adjacency: str,
+    bound: str,
+) -> tuple[_Array, _Array]: ...
+def history_delta(
+    epsilon: _Array,
+    noise_multipliers: _Array,
+    sample_rates: _Array,
+    steps: _Counts,
+    group_size: int,
+    adjacency: str,
+    bound: str,
+) -> tuple[_Array, _Array]: ...
+
+# One configuration an element (all arrays one-dimensional and of one length), in parallel.
+def epsilon_of_runs(
+    delta: _Array,
+    noise_multiplier: _Array,
+    sample_rate: _Array,
+    steps: _Counts,
+    group_size: _Counts,
+    adjacency: str,
+) -> _Array: ...
+def delta_of_runs(
+    epsilon: _Array,
+    noise_multiplier: _Array,
+    sample_rate: _Array,
+    steps: _Counts,
+    group_size: _Counts,
+    adjacency: str,
+) -> _Array: ...
+def noise_multiplier_of_runs(
+    epsilon: _Array,
+    delta: _Array,
+    sample_rate: _Array,
+    steps: _Counts,
+    group_size: _Counts,
+    adjacency: str,
+) -> _Array: ...

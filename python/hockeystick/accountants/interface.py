@@ -1,0 +1,186 @@
+"""What every accountant does: the methods of Opacus's `IAccountant`, without torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+from hockeystick._arguments import LARGEST_GROUP, count_scalar
+from hockeystick.accountants.history import (
+    check_history,
+    check_noise_multiplier,
+    with_step,
+)
+from hockeystick.accountants.state import history_from_state, to_state
+from hockeystick.adjacency import check_adjacency
+from hockeystick.sampling import check_sample_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping
+    from typing import Any
+
+    from hockeystick.accountants.history import Segment
+
+
+class Optimizer(Protocol):
+    """What the optimizer hook reads of an Opacus `DPOptimizer`."""
+
+    noise_multiplier: float
+    accumulated_iterations: int
+
+
+class Accountant(ABC):
+    """Base class: keeps the history of a run, and leaves its privacy to the subclasses.
+
+    Parameters
+    ----------
+    group_size : int
+        Number of records that are added or removed together, in [1, 10000].
+    adjacency : {"add_remove", "add", "remove"}
+        Neighbouring relation.
+    """
+
+    def __init__(self, group_size: int, adjacency: str) -> None:
+        self._group_size = count_scalar(group_size, "group_size", 1, LARGEST_GROUP)
+        self._adjacency = check_adjacency(adjacency)
+        self._history: list[Segment] = []
+
+    @property
+    def group_size(self) -> int:
+        """Number of records that are added or removed together."""
+        return self._group_size
+
+    @property
+    def adjacency(self) -> str:
+        """Neighbouring relation."""
+        return self._adjacency
+
+    @property
+    def history(self) -> list[Segment]:
+        """Steps so far as a list of (noise_multiplier, sample_rate, num_steps).
+
+        Equal consecutive steps are one entry. Assigning a list checks it and replaces the history.
+        """
+        return self._history
+
+    @history.setter
+    def history(self, segments: list[Segment]) -> None:
+        self._history = check_history(segments)
+
+    @classmethod
+    @abstractmethod
+    def mechanism(cls) -> str:
+        """Name of the way of accounting, as saved states carry it."""
+
+    @abstractmethod
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far."""
+
+    @abstractmethod
+    def get_delta(self, epsilon: float) -> float:
+        """Upper bound on delta of all steps so far."""
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """Return the constructor arguments by name, of plain JSON types."""
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Record one optimisation step.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise in units of the clipping norm, at least zero.
+        sample_rate : float
+            Probability in [0, 1] that a record is in the batch.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range; the accountant stays as it was.
+        TypeError
+            If an argument is not a real number; the accountant stays as it was.
+        """
+        checked_noise_multiplier = check_noise_multiplier(noise_multiplier)
+        with_step(self._history, checked_noise_multiplier, check_sample_rate(sample_rate))
+
+    def __len__(self) -> int:
+        """Return the number of steps so far."""
+        return sum(steps for _, _, steps in self._history)
+
+    def __bool__(self) -> bool:
+        """Return True: an accountant without steps is still an accountant."""
+        return True
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Optimizer], None]:
+        """Return a function that records one step of an Opacus optimizer.
+
+        Parameters
+        ----------
+        sample_rate : float
+            Probability in [0, 1] that a record is in one physical batch. The hook multiplies it by
+            the optimizer's ``accumulated_iterations``.
+
+        Returns
+        -------
+        callable
+            Takes the optimizer, reads its ``noise_multiplier`` and ``accumulated_iterations`` and
+            calls `step`.
+
+        Raises
+        ------
+        ValueError
+            If `sample_rate` is not in [0, 1].
+        TypeError
+            If `sample_rate` is not a real number.
+        """
+        checked_sample_rate = check_sample_rate(sample_rate)
+
+        def hook(optim: Optimizer) -> None:
+            self.step(
+                noise_multiplier=optim.noise_multiplier,
+                sample_rate=checked_sample_rate * optim.accumulated_iterations,
+            )
+
+        return hook
+
+    def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
+        """Save the accountant as plain JSON types.
+
+        Parameters
+        ----------
+        destination : mutable mapping, optional
+            Mapping to fill; a new dict if not given.
+
+        Returns
+        -------
+        mutable mapping
+            `destination`, with the keys "version", "mechanism", "settings" and "history". It shares
+            nothing with the accountant, and ``json`` keeps its numbers exactly.
+        """
+        if destination is None:
+            destination = {}
+        destination.update(to_state(self.mechanism(), self._settings(), self._history))
+        return destination
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace the history by a saved one.
+
+        Parameters
+        ----------
+        state_dict : mapping
+            What `state_dict` returned for an accountant with the same settings.
+
+        Raises
+        ------
+        ValueError
+            If a key is missing or foreign, the state is of another mechanism, of other settings or
+            of a newer version, or a number in it is out of range; the accountant stays as it was.
+        TypeError
+            If a part of the state has the wrong type; the accountant stays as it was.
+        """
+        self._history = history_from_state(state_dict, self.mechanism(), self._settings())
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
+        return f"<{type(self).__name__}({settings}) after {len(self)} steps>"

@@ -1,0 +1,279 @@
+"""Rényi divergences of mixture pairs, Rényi group bounds and their conversion to (epsilon, delta)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import float_array, float_scalar, float_vector, in_shape, require, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import FloatOrFloats, Floats
+
+
+def renyi_mixture(
+    orders: ArrayLike,
+    weights: ArrayLike,
+    shifts: ArrayLike,
+    noise_multiplier: float,
+    direction: str,
+    *,
+    log_weights: bool = False,
+) -> FloatOrFloats:
+    """Exact Rényi divergence of a mixture pair, one step.
+
+    Parameters
+    ----------
+    orders : array_like, any shape
+        Rényi orders, real numbers in (1, 10000].
+    weights : array_like, shape (n,)
+        Mixture weights: at least zero and of sum one.
+    shifts : array_like, shape (n,)
+        Means of the mixture's components, in units of the clipping norm.
+    noise_multiplier : float
+        Standard deviation sigma of every component.
+    direction : {"remove", "add"}
+        "remove" is D(MoG || N(0)), "add" is D(N(0) || MoG).
+    log_weights : bool, optional
+        `weights` holds logarithms: for large groups, whose weights underflow.
+
+    Returns
+    -------
+    float or ndarray, shape of `orders`
+        D_alpha in nats, to a relative error of 1e-10.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the lengths of `weights` and `shifts` differ.
+    TypeError
+        If an argument is not real.
+
+    Notes
+    -----
+    D_alpha(P || Q) = log(E_Q[(P / Q)^alpha]) / (alpha - 1). The pair dominates every pair of
+    neighbouring data sets (GROUP, Theorem 18), and a Rényi divergence is an integral of
+    hockey-stick divergences, so the divergence of the pair is a valid Rényi bound and the smallest
+    that holds for all data sets.
+
+    Examples
+    --------
+    The Gaussian mechanism without sampling has D_alpha = alpha / (2 sigma^2):
+
+    >>> from hockeystick import kernels
+    >>> kernels.renyi_mixture([2.0, 8.0], [1.0], [1.0], 1.0, "remove").round(9).tolist()
+    [1.0, 4.0]
+    """
+    points = float_array(orders, "orders")
+    values = _core.renyi_mixture(
+        points.ravel(),
+        float_vector(weights, "weights"),
+        float_vector(shifts, "shifts"),
+        float_scalar(noise_multiplier, "noise_multiplier"),
+        text(direction, "direction"),
+        bool(log_weights),
+    )
+    return in_shape(values, points.shape)
+
+
+def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: float) -> FloatOrFloats:
+    """Rényi bound of a Poisson-sampled mechanism for a group, from bounds without sampling.
+
+    Parameters
+    ----------
+    orders : array_like, shape (n_orders,) or ()
+        Rényi orders, real numbers > 1.
+    component_rdp : array_like, shape (group_size + 1, n_orders) or (group_size + 1,)
+        Row k bounds the Rényi divergence of the mechanism without sampling when k records
+        change, in nats. Row 0 is zero. The one-dimensional form goes with a scalar order.
+    sample_rate : float
+        Probability q in [0, 1] that a record is in the batch.
+
+    Returns
+    -------
+    float or ndarray, shape of `orders`
+        The bound tau in nats, one step.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, row 0 is not zero or the shapes do not fit together.
+    TypeError
+        If an argument is not real.
+
+    Notes
+    -----
+    tau_m(alpha) = log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) tau*_k(alpha))) / (alpha - 1)
+    (RGP, Theorem 3.1: "Calibrating Noise for Group Privacy in Subsampled Mechanisms"). For the
+    Gaussian mechanism tau*_k = alpha k^2 / (2 sigma^2); `renyi_mixture` is tighter there.
+
+    Examples
+    --------
+    Sixteen records at the noise that the paper reports for 500 steps and a divergence of 1:
+
+    >>> import numpy as np
+    >>> from hockeystick import kernels
+    >>> members = np.arange(17.0)
+    >>> bound = kernels.renyi_group_bound(4.0, 4.0 * members**2 / (2 * 26.59**2), 0.03)
+    >>> round(500 * bound, 2)
+    1.0
+    """
+    points = float_array(orders, "orders")
+    components = float_array(component_rdp, "component_rdp")
+    if points.ndim == 0 and components.ndim == 1:
+        components = components.reshape(-1, 1)
+    if points.ndim > 1 or components.ndim != 2 or components.shape[1] != points.size:
+        raise ValueError(
+            f"component_rdp must have shape (group_size + 1, n_orders) with the n_orders of orders, "
+            f"got component_rdp {components.shape} and orders {points.shape}"
+        )
+    values = _core.renyi_group_bound(points.reshape(-1), components, float_scalar(sample_rate, "sample_rate"))
+    return in_shape(values, points.shape)
+
+
+@overload
+def rdp_to_epsilon(
+    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: Literal[False] = ...
+) -> FloatOrFloats: ...
+@overload
+def rdp_to_epsilon(
+    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: Literal[True]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
+def rdp_to_epsilon(
+    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: bool = False
+) -> FloatOrFloats | tuple[FloatOrFloats, FloatOrFloats]:
+    """Smallest epsilon that Rényi bounds give at delta, over the given orders.
+
+    Parameters
+    ----------
+    orders : array_like, shape (n_orders,) or ()
+        Rényi orders, real numbers > 1.
+    rdp : array_like, shape (..., n_orders), or (...) for a scalar order
+        Bound on the Rényi divergence at each order, in nats, at least zero.
+    delta : array_like, broadcast against the leading axes of `rdp`
+        In (0, 1).
+    return_order : bool, optional
+        Return also the order that gives the smallest epsilon. Where that is the first or the last
+        of `orders`, a wider range could give less.
+
+    Returns
+    -------
+    epsilon : float or ndarray
+        One number for each set of bounds.
+    order : float or ndarray
+        Only with ``return_order=True``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the shapes do not fit together.
+    TypeError
+        If an argument is not real.
+
+    Notes
+    -----
+    epsilon = min over alpha of tau(alpha) + log((alpha - 1) / alpha) - log(delta alpha) / (alpha - 1),
+    and no less than zero (RGP, Lemma 2.2; Canonne, Kamath and Steinke 2020, Proposition 12). No
+    conversion from finitely many orders is tight.
+
+    Examples
+    --------
+    >>> from hockeystick import kernels
+    >>> round(kernels.rdp_to_epsilon(4.0, 1.0, 1e-5), 9)
+    4.087861629
+    """
+    result = _convert(_core.rdp_to_epsilon, orders, rdp, delta, "delta")
+    return result if return_order else result[0]
+
+
+@overload
+def rdp_to_delta(
+    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: Literal[False] = ...
+) -> FloatOrFloats: ...
+@overload
+def rdp_to_delta(
+    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: Literal[True]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
+def rdp_to_delta(
+    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: bool = False
+) -> FloatOrFloats | tuple[FloatOrFloats, FloatOrFloats]:
+    """Smallest delta that Rényi bounds give at epsilon, over the given orders.
+
+    Parameters
+    ----------
+    orders : array_like, shape (n_orders,) or ()
+        Rényi orders, real numbers > 1.
+    rdp : array_like, shape (..., n_orders), or (...) for a scalar order
+        Bound on the Rényi divergence at each order, in nats, at least zero.
+    epsilon : array_like, broadcast against the leading axes of `rdp`
+        Finite and at least zero.
+    return_order : bool, optional
+        Return also the order that gives the smallest delta. Where that is the first or the last
+        of `orders`, a wider range could give less.
+
+    Returns
+    -------
+    delta : float or ndarray
+        One number in [0, 1] for each set of bounds.
+    order : float or ndarray
+        Only with ``return_order=True``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the shapes do not fit together.
+    TypeError
+        If an argument is not real.
+
+    Notes
+    -----
+    delta = min over alpha of e^((alpha - 1) (tau(alpha) - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1),
+    and at most one: the inverse of `rdp_to_epsilon` (RGP, Lemma 2.2; Canonne, Kamath and
+    Steinke 2020, Proposition 12).
+
+    Examples
+    --------
+    >>> from hockeystick import kernels
+    >>> round(kernels.rdp_to_delta(4.0, 1.0, 4.087861628831665), 12)
+    1e-05
+    """
+    result = _convert(_core.rdp_to_delta, orders, rdp, epsilon, "epsilon")
+    return result if return_order else result[0]
+
+
+def _convert(
+    kernel: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]],
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    level: ArrayLike,
+    level_name: str,
+) -> tuple[FloatOrFloats, FloatOrFloats]:
+    """Call `kernel` on rows of bounds, one for each element of the broadcast leading shape."""
+    points = float_array(orders, "orders")
+    bounds = float_array(rdp, "rdp")
+    levels = float_array(level, level_name)
+    if points.ndim == 0:
+        points, bounds = points.reshape(1), bounds[..., np.newaxis]
+    require(points.size > 0, "orders", "an empty array", "at least one order")
+    if points.ndim != 1 or bounds.ndim == 0 or bounds.shape[-1] != points.size:
+        raise ValueError(
+            f"rdp must have shape (..., n_orders) with the n_orders of orders, "
+            f"got rdp {bounds.shape} and orders {points.shape}"
+        )
+    try:
+        shape = np.broadcast_shapes(bounds.shape[:-1], levels.shape)
+    except ValueError:
+        raise ValueError(
+            f"{level_name} must broadcast against the leading axes of rdp, "
+            f"got {level_name} {levels.shape} and rdp {bounds.shape}"
+        ) from None
+    flat_levels = np.broadcast_to(levels, shape).flatten()
+    rows = np.broadcast_to(bounds, (*shape, points.size)).reshape(flat_levels.size, points.size)
+    values, best_orders = kernel(points, np.ascontiguousarray(rows), flat_levels)
+    return in_shape(values, shape), in_shape(best_orders, shape)
