@@ -1,0 +1,286 @@
+"""Every function, every bad value: an error that names the argument and its range, never a NaN."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+from hockeystick import kernels
+from hockeystick.accountants import RenyiGroupAccountant
+
+NAN, INF = float("nan"), float("inf")
+
+WEIGHTS = {"weights": [0.9, 0.1], "shifts": [0.0, 1.0], "noise_multiplier": 1.0}
+RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
+GOOD = {
+    hs.get_epsilon: {"delta": 1e-5, "group_size": 2, "adjacency": "add", **RUN},
+    hs.get_delta: {"epsilon": 1.0, "group_size": 2, "adjacency": "add", **RUN},
+    hs.get_noise_multiplier: {
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "sample_rate": 0.01,
+        "steps": 10,
+        "group_size": 2,
+        "adjacency": "add",
+    },
+    hs.Poisson: {"sample_rate": 0.1},
+    kernels.binomial_law: {"group_size": 2, "sample_rate": 0.1},
+    kernels.poisson_binomial_law: {"rates": [0.1, 0.2]},
+    kernels.hypergeometric_law: {"group_size": 2, "batch_size": 5, "dataset_size": 50},
+    kernels.log_likelihood_ratio: {"x": [0.0, 1.0], **WEIGHTS},
+    kernels.hockey_stick: {"log_ratio": [0.1, 0.2], "epsilon": 0.0},
+    kernels.monte_carlo_delta: {
+        "epsilon": 1.0,
+        **WEIGHTS,
+        "steps": 3,
+        "samples": 100,
+        "direction": "remove",
+        "tilt": 0.5,
+        "seed": 0,
+        "confidence": 0.9,
+    },
+    kernels.renyi_mixture: {"orders": [2.0, 3.0], **WEIGHTS, "direction": "remove"},
+    kernels.renyi_group_bound: {
+        "orders": [2.0, 3.0],
+        "component_rdp": [[0.0, 0.0], [1.0, 1.5]],
+        "sample_rate": 0.1,
+    },
+    kernels.rdp_to_epsilon: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "delta": 1e-5},
+    kernels.rdp_to_delta: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "epsilon": 1.0},
+    RenyiGroupAccountant: {"group_size": 2, "bound": "exact", "orders": [2.0, 3.0], "adjacency": "add"},
+    RenyiGroupAccountant().get_renyi: {"orders": [2.0, 3.0]},
+    RenyiGroupAccountant().get_epsilon: {"delta": 1e-5},
+    RenyiGroupAccountant().get_delta: {"epsilon": 1.0},
+}
+
+NAMES_ONLY = {"direction", "bound", "adjacency"}
+BELOW_ZERO_ALLOWED = {
+    (kernels.hockey_stick, "epsilon"),
+    (kernels.monte_carlo_delta, "epsilon"),
+}
+
+BAD_VALUES = {
+    "delta": [0.0, 1.0, -1e-9, 1.5, NAN, INF, -INF],
+    "epsilon": [-1e-9, NAN, INF, -INF],
+    "noise_multiplier": [-1.0, NAN, INF, -INF],
+    "sample_rate": [-1e-9, 1.0000001, NAN, INF, -INF],
+    "rates": [[0.1, -0.1], [1.1], [NAN], [INF], [], 0.1, [[0.1]]],
+    "steps": [-1, 2.5, NAN, INF, -INF, 2**63, 1e300],
+    "group_size": [0, -1, 2.5, 10_001, NAN, INF, 2**70],
+    "batch_size": [-1, 51, 2.5, NAN, INF],
+    "dataset_size": [0, -1, 1, 49.5, NAN, INF],
+    "orders": [[1.0], [0.5, 2.0], [-2.0], [NAN], [INF], [-INF]],
+    "weights": [[0.9, 0.2], [1.1, -0.1], [NAN, 1.0], [INF, 0.0], [], [1.0], [[0.9, 0.1]], 1.0],
+    "shifts": [[0.0, NAN], [0.0, INF], [], [0.0], [0.0, 1.0, 2.0], [[0.0, 1.0]], 0.0],
+    "x": [NAN, [0.0, INF], -INF],
+    "log_ratio": [[], [0.0, NAN]],
+    "samples": [0, -1, 2.5, NAN, INF],
+    "direction": ["both", "", "Remove"],
+    "tilt": [-0.5, NAN, INF],
+    "seed": [-1, 2**64, 0.5, NAN],
+    "confidence": [0.0, 1.0, -0.1, 1.1, NAN, INF],
+    "component_rdp": [
+        [[0.1, 0.0], [1.0, 1.5]],
+        [[0.0, 0.0], [-1.0, 1.5]],
+        [[0.0, 0.0], [NAN, 1.5]],
+        [[0.0, 0.0]],
+        [0.0, 1.0],
+        [[0.0], [1.0]],
+        [],
+    ],
+    "rdp": [[-0.1, 0.2], [NAN, 0.2], [-INF, 0.2], [0.1], [0.1, 0.2, 0.3], 0.1, []],
+    "bound": ["tight", ""],
+    "adjacency": ["swap", "replace", ""],
+}
+
+RANGES = {
+    "delta": r"in \(0, 1\)",
+    "noise_multiplier": r"in [\[(]0, inf\)",  # a likelihood ratio needs some noise
+    "sample_rate": r"in \[0, 1\]",
+    "steps": "whole number >= 0",
+    "samples": "whole number >= 1",
+    "confidence": r"in \(0, 1\)",
+    "direction": "remove",
+    "bound": "black_box",
+    "adjacency": "add_remove",
+}
+"""What the text of a ValueError says besides the name of the argument."""
+
+WRONG_TYPES = [
+    "0.5",
+    b"1",
+    None,
+    True,
+    0.5 + 0j,
+    object(),
+    {"a": 1},
+    [None],
+    ["x"],
+    [[1.0], [1.0, 2.0]],
+    Fraction(1, 2),
+    np.array([1, 2], dtype=object),
+    np.array([True]),
+    np.array("2020-01-01", dtype="M8[D]"),
+    np.ma.array([0.5, 0.5], mask=[False, True]),
+]
+
+
+def bad_values():
+    for function, good in GOOD.items():
+        for name in good:
+            for value in BAD_VALUES[name]:
+                below_zero = isinstance(value, float) and -INF < value < 0
+                if below_zero and (function, name) in BELOW_ZERO_ALLOWED:
+                    continue
+                yield pytest.param(function, name, value, id=f"{label(function)} {name}={value!r:.40}")
+
+
+def wrong_types():
+    for function, good in GOOD.items():
+        for name in good:
+            for value in WRONG_TYPES:
+                if name == "tilt" and value is None:
+                    continue
+                if name == "orders" and value is None and function is RenyiGroupAccountant:
+                    continue
+                if name == "sample_rate" and value is None and "steps" in good:
+                    continue  # asks for sampling instead: tested below
+                if name in NAMES_ONLY and isinstance(value, str):
+                    continue  # a wrong name, not a wrong type
+                kind = f"{type(value).__name__} {value!r:.30}"
+                yield pytest.param(function, name, value, id=f"{label(function)} {name}: {kind}")
+
+
+def label(function):
+    return getattr(function, "__qualname__", str(function))
+
+
+def test_the_good_values_are_good():
+    for function, good in GOOD.items():
+        function(**good)
+
+
+@pytest.mark.parametrize(("function", "name", "value"), list(bad_values()))
+def test_a_bad_value_is_refused_by_name_and_range(function, name, value):
+    with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
+        function(**{**GOOD[function], name: value})
+    if name in RANGES:
+        assert re.search(RANGES[name], str(caught.value))
+
+
+@pytest.mark.parametrize(("function", "name", "value"), list(wrong_types()))
+def test_a_wrong_type_is_refused_by_name(function, name, value):
+    with pytest.raises(TypeError, match=rf"\b{name}\b"):
+        function(**{**GOOD[function], name: value})
+
+
+@pytest.mark.parametrize("function", GOOD, ids=label)
+def test_one_bad_element_among_good_ones_is_refused(function):
+    for name, good in GOOD[function].items():
+        if name in NAMES_ONLY or np.ndim(good) > 1:
+            continue
+        bad = [good, NAN] if np.ndim(good) == 0 else [*good[:-1], NAN]
+        with pytest.raises(ValueError, match=rf"\b{name}\b"):
+            function(**{**GOOD[function], name: bad})
+
+
+@pytest.mark.parametrize("function", [hs.get_epsilon, hs.get_delta, hs.get_noise_multiplier])
+def test_exactly_one_of_sample_rate_and_sampling_is_needed(function):
+    with pytest.raises(TypeError, match="exactly one of sample_rate and sampling"):
+        function(**{**GOOD[function], "sample_rate": None})
+    with pytest.raises(TypeError, match="exactly one of sample_rate and sampling"):
+        function(**GOOD[function], sampling=hs.Poisson(0.1))
+
+
+def test_other_sampling_schemes_are_refused():
+    class Shuffle:
+        pass
+
+    arguments = {k: v for k, v in GOOD[hs.get_epsilon].items() if k != "sample_rate"}
+    with pytest.raises(hs.UnsupportedError, match=r"use Poisson\(sample_rate\)"):
+        hs.get_epsilon(**arguments, sampling=Shuffle())
+    for wrong in (0.1, "poisson", hs.Poisson, [hs.Poisson(0.1)]):
+        with pytest.raises(TypeError, match="sampling"):
+            hs.get_epsilon(**arguments, sampling=wrong)
+
+
+def test_shapes_that_do_not_broadcast_are_named():
+    with pytest.raises(ValueError, match=r"delta \(2,\).*steps \(3,\)"):
+        hs.get_epsilon(delta=[1e-5, 1e-6], noise_multiplier=1.0, sample_rate=0.1, steps=[1, 2, 3])
+    with pytest.raises(ValueError, match="delta must broadcast against the leading axes of rdp"):
+        kernels.rdp_to_epsilon([2.0], np.ones((3, 1)), [1e-5, 1e-6])
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_an_empty_array_of_orders_is_refused(shape):
+    orders = np.empty(shape)
+    for function, arguments in [
+        (kernels.renyi_mixture, (orders, [1.0], [1.0], 1.0, "add")),
+        (kernels.renyi_group_bound, (orders, np.empty((3, 0)), 0.1)),
+        (kernels.rdp_to_epsilon, (orders, [], 1e-5)),
+        (kernels.rdp_to_delta, (orders, [], 1.0)),
+        (RenyiGroupAccountant().get_renyi, (orders,)),
+        (RenyiGroupAccountant, (1, "exact", orders)),
+    ]:
+        with pytest.raises(ValueError, match="orders"):
+            function(*arguments)
+
+
+def test_an_empty_array_of_epsilons_asks_for_nothing():
+    found = kernels.monte_carlo_delta([], [1.0], [1.0], 1.0, 1, samples=10, direction="add", seed=0)
+    assert [part.shape for part in found] == [(0,)] * 3
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64, np.longdouble]
+)
+def test_arrays_of_every_real_dtype_give_the_answer_of_float64(kind):
+    weights = np.array([0, 1], dtype=kind)
+    shifts = np.array([0, 2], dtype=kind)
+    orders = np.array([2, 5], dtype=kind)
+    expected = kernels.renyi_mixture([2.0, 5.0], [0.0, 1.0], [0.0, 2.0], 3.0, "remove")
+    assert np.array_equal(kernels.renyi_mixture(orders, weights, shifts, kind(3), "remove"), expected)
+    assert np.array_equal(
+        kernels.rdp_to_epsilon(orders, orders, 0.01), kernels.rdp_to_epsilon([2.0, 5.0], [2.0, 5.0], 0.01)
+    )
+
+
+def test_arrays_of_any_stride_give_the_answer_of_contiguous_ones():
+    weights, shifts = kernels.binomial_law(6, 0.3)
+    orders = np.array([2.0, 3.0, 10.0])
+
+    def spread(array):
+        wide = np.full((array.size, 3), NAN)
+        wide[:, 1] = array
+        return wide[:, 1]
+
+    expected = kernels.renyi_mixture(orders, weights, shifts, 1.0, "add")
+    for change in (spread, lambda a: a[::-1].copy()[::-1], np.asfortranarray, list, tuple):
+        got = kernels.renyi_mixture(change(orders), change(weights), change(shifts), 1.0, "add")
+        assert np.array_equal(got, expected)
+    x = np.linspace(-3, 3, 20).reshape(4, 5)
+    values = kernels.log_likelihood_ratio(x, weights, shifts, 1.0)
+    assert np.array_equal(kernels.log_likelihood_ratio(x.T, weights, shifts, 1.0), values.T)
+    rdp = np.random.default_rng(0).uniform(0, 1, (3, 4))
+    expected = kernels.rdp_to_epsilon(orders, np.ascontiguousarray(rdp.T), 1e-5)
+    assert np.array_equal(kernels.rdp_to_epsilon(orders, rdp.T, 1e-5), expected)
+    components = np.outer([0.0, 1.0, 4.0], orders)
+    expected = kernels.renyi_group_bound(orders, components, 0.2)
+    assert np.array_equal(kernels.renyi_group_bound(orders, np.asfortranarray(components), 0.2), expected)
+
+
+def test_other_byte_orders_and_read_only_arrays_are_taken():
+    swapped = np.array([2.0, 3.0]).astype(">f8")
+    frozen = np.array([0.9, 0.1])
+    frozen.setflags(write=False)
+    expected = kernels.renyi_mixture([2.0, 3.0], [0.9, 0.1], [0.0, 1.0], 1.0, "add")
+    assert np.array_equal(kernels.renyi_mixture(swapped, frozen, [0.0, 1.0], 1.0, "add"), expected)
+
+
+def test_arguments_are_left_as_they_were():
+    arrays = {"weights": np.array([0.1, 0.9]), "shifts": np.array([1.0, 0.0]), "orders": np.array([3.0, 2.0])}
+    before = {name: array.copy() for name, array in arrays.items()}
+    kernels.renyi_mixture(**arrays, noise_multiplier=1.0, direction="add")
+    assert all(np.array_equal(arrays[name], before[name]) for name in arrays)

@@ -1,0 +1,28 @@
+"""What an import costs and exports."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+
+import hockeystick as hs
+
+
+def test_import_loads_nothing_heavy():
+    code = """
+import json, sys
+import hockeystick
+print(json.dumps(sorted(name.partition(".")[0] for name in sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"matplotlib", "mpmath", "opacus", "pandas", "scipy", "sklearn", "torch", "tqdm"}
+    assert heavy.isdisjoint(json.loads(done.stdout))
+
+
+def test_every_exported_name_exists():
+    for module in (hs, hs.kernels, hs.accountants):
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert hs.__version__ == version("hockeystick")
