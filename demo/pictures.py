@@ -1,0 +1,102 @@
+"""The demo's two pictures."""
+
+import math
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")  # files only, so that the demo needs no display
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from demo.table import CONFIDENCE, DELTA, History, Row, renyi_accountant, simulated_delta
+
+# Blue, orange, green and purple that stay apart under the common forms of colour blindness
+# (Okabe and Ito 2008); markers differ as well, for print.
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+
+CURVE_GROUP_SIZES = {1: (BLUE, "o"), 2: (ORANGE, "s"), 4: (GREEN, "^"), 8: (PURPLE, "D")}
+CURVE_POINTS = 60
+SIMULATED_POINTS = 6
+LARGEST_DELTA, SMALLEST_DELTA = 1.0, 1e-12
+DELTA_TEXT = f"$10^{{{math.log10(DELTA):.0f}}}$"
+
+
+def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
+    """Draw epsilon against group size for the three bounds."""
+    sizes = [row.group_size for row in rows]
+    figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    bounds = [
+        ("black box: from the guarantee for one record (RGP Lemma 2.3)", "black_box", GREEN, "^"),
+        ("Jensen: RGP Theorem 3.1", "jensen", ORANGE, "s"),
+        ("exact pair: GROUP Theorem 18", "exact", BLUE, "o"),
+    ]
+    for label, bound, colour, marker in bounds:
+        axes.plot(sizes, [getattr(row, bound) for row in rows], color=colour, marker=marker, label=label)
+    for row in rows:
+        axes.annotate(
+            f"{row.exact:.3g}",
+            (row.group_size, row.exact),
+            xytext=(0, -14),
+            textcoords="offset points",
+            ha="center",
+            color=BLUE,
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xlabel("group size (records)")
+    axes.set_ylabel(f"ε at δ = {DELTA_TEXT} (upper bound, log scale)")
+    axes.margins(y=0.1)
+    finish(figure, axes, "What one training run guarantees to a group", subtitle, path)
+
+
+def draw_delta(history: History, subtitle: str, path: Path) -> None:
+    """Draw delta against epsilon for several group sizes: the Rényi bound, and simulated points."""
+    figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    for group_size, (colour, marker) in tqdm(CURVE_GROUP_SIZES.items(), desc="curves", unit="curve"):
+        accountant = renyi_accountant(history, group_size)
+        largest = accountant.get_epsilon(SMALLEST_DELTA)
+        grid = np.geomspace(0.02 * largest, largest, CURVE_POINTS)
+        axes.plot(grid, [accountant.get_delta(epsilon) for epsilon in grid], color=colour)
+
+        points = np.linspace(0.1 * largest, 0.9 * largest, SIMULATED_POINTS)
+        simulated = [simulated_delta(history, group_size, epsilon) for epsilon in points]
+        estimates = np.array([delta.estimate for delta in simulated])
+        bars = [
+            estimates - [delta.lower for delta in simulated],
+            [delta.upper for delta in simulated] - estimates,
+        ]
+        label = f"group of {group_size}" if group_size > 1 else "one record"
+        style = {"color": colour, "marker": marker, "markersize": 4, "linestyle": "none", "capsize": 4}
+        axes.errorbar(points, estimates, yerr=bars, label=label, **style)
+    axes.axhline(DELTA, color="0.5", linestyle=":", linewidth=1, label=f"δ = {DELTA_TEXT}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(SMALLEST_DELTA, LARGEST_DELTA)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("ε (log scale)")
+    axes.set_ylabel("δ (log scale)")
+    key = (
+        "lines: Rényi upper bounds\n"
+        f"points: Monte Carlo with {CONFIDENCE:.0%} intervals,\n"
+        "most of them narrower than the mark"
+    )
+    finish(figure, axes, "Privacy curves of groups", subtitle, path, legend_title=key)
+
+
+def finish(
+    figure: Figure, axes: Axes, title: str, subtitle: str, path: Path, legend_title: str | None = None
+) -> None:
+    """Add what both pictures have, and write the file."""
+    axes.grid(which="major", color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, title=legend_title, alignment="left", fontsize="small", title_fontsize="small")
+    axes.set_title(f"{title}\n{subtitle}", fontsize="medium", loc="left")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
