@@ -1,0 +1,10 @@
+"""Run every benchmark of this folder."""
+
+from benches.compare import import_cost, monte_carlo
+from benches.compare.machine import describe_machine
+
+print(describe_machine())
+print()
+monte_carlo.main()
+print()
+import_cost.main([])

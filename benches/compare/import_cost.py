@@ -1,0 +1,56 @@
+"""What ``import hockeystick`` costs beside ``import numpy``, and how large the wheel is.
+
+With ``--limit-ms`` or ``--limit-mb`` it fails where the figure is above the limit.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+STARTS = 15
+
+
+def seconds_to_run(statement: str) -> float:
+    """Time from starting a fresh interpreter until it has run the statement and ended."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True)
+    return time.perf_counter() - start
+
+
+def extra_import_milliseconds() -> float:
+    """Median over pairs of starts of how much longer the import of hockeystick takes than that of NumPy."""
+    statements = ("import numpy", "import hockeystick")
+    for statement in statements:
+        seconds_to_run(statement)  # writes the byte code and warms the file cache
+    pairs = [[seconds_to_run(statement) for statement in statements] for _ in range(STARTS)]
+    for statement, times in zip(statements, zip(*pairs, strict=True), strict=True):
+        print(f"{statement}: {1e3 * statistics.median(times):.0f} ms, median of {STARTS} starts")
+    return 1e3 * statistics.median(ours - numpys for numpys, ours in pairs)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print both figures; stop with a message where one is above its limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wheel", type=Path, help="the wheel to weigh")
+    parser.add_argument("--limit-ms", type=float, help="most that the import may cost above NumPy's")
+    parser.add_argument("--limit-mb", type=float, help="largest size of the wheel, in 1e6 bytes")
+    options = parser.parse_args(arguments)
+
+    extra = extra_import_milliseconds()
+    print(f"import hockeystick costs {extra:.0f} ms more than import numpy (median of the differences)")
+    if options.limit_ms is not None and extra > options.limit_ms:
+        sys.exit(f"the import costs more than {options.limit_ms:g} ms above NumPy's")
+
+    if options.wheel is not None:
+        megabytes = options.wheel.stat().st_size / 1e6
+        print(f"{options.wheel.name}: {megabytes:.2f} MB")
+        if options.limit_mb is not None and megabytes > options.limit_mb:
+            sys.exit(f"the wheel is larger than {options.limit_mb:g} MB")
+
+
+if __name__ == "__main__":
+    main()
