@@ -63,7 +63,6 @@ test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	$(PY) -m pytest -m 'not slow'
 
 test-slow: $(VENV)/for-dev ## the tests that take long
-	cargo test --release --locked --lib -- --ignored
 	$(PY) -m pytest -m slow
 
 lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors

@@ -98,7 +98,7 @@ impl Monitor for Unwatched {}
 
 /// δ(ε) of the composition of `segments` in one direction.
 ///
-/// Cost: one table a segment, then about 3 ns a sample and step whatever the group size. Memory does not
+/// Cost: one table a segment, then about 4 ns a sample and step whatever the group size. Memory does not
 /// depend on the number of samples.
 ///
 /// # Errors
