@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow bench lint docs wheel pictures clean
+.PHONY: help tools demo test test-slow test-opacus bench lint docs wheel pictures clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -47,6 +47,10 @@ $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,"demo$(COMMA)dev",$@)
 	@touch $(VENV)/for-demo
 
+$(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
+	$(call install,"demo$(COMMA)dev$(COMMA)opacus",$@)
+	@touch $(VENV)/for-demo $(VENV)/for-dev
+
 $(VENV)/for-docs: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,docs,$@)
 
@@ -60,10 +64,13 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
-	$(PY) -m pytest -m 'not slow'
+	$(PY) -m pytest -m 'not slow and not opacus'
 
 test-slow: $(VENV)/for-dev ## the tests that take long
-	$(PY) -m pytest -m slow
+	$(PY) -m pytest -m 'slow and not opacus'
+
+test-opacus: $(VENV)/for-opacus ## the accountants in a real Opacus training loop; installs torch (5 GB)
+	$(PY) -m pytest -m opacus
 
 lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors
 	cargo fmt --check
