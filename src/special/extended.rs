@@ -55,6 +55,22 @@ impl Extended {
         }
     }
 
+    /// `high + low` for `high` in [1/2, 4): what products, quotients and sums of normalised numbers give.
+    fn nearly_normalised(high: f64, low: f64, exponent: i64) -> Self {
+        let (factor, shift) = if high >= 2.0 {
+            (0.5, 1)
+        } else if high < 1.0 {
+            (2.0, -1)
+        } else {
+            (1.0, 0)
+        };
+        Self {
+            high: high * factor,
+            low: low * factor,
+            exponent: exponent + shift,
+        }
+    }
+
     /// 1 − p without rounding, for p in [0, 1].
     pub fn one_minus(p: f64) -> Self {
         let (high, low) = two_sum(1.0, -p);
@@ -112,23 +128,29 @@ impl From<f64> for Extended {
 impl std::ops::Mul for Extended {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
+        if self.is_zero() || other.is_zero() {
+            return Self::ZERO;
+        }
         let (high, error) = two_product(self.high, other.high);
         let cross = self.high.mul_add(other.low, self.low * other.high);
         let (high, low) = two_sum(high, error + cross);
-        Self::new(high, low, self.exponent + other.exponent)
+        Self::nearly_normalised(high, low, self.exponent + other.exponent)
     }
 }
 
 impl std::ops::Div for Extended {
     type Output = Self;
     fn div(self, other: Self) -> Self {
+        if self.is_zero() {
+            return Self::ZERO;
+        }
         let first = self.high / other.high;
         // One correction: the remainder self − first·other is exact enough in double-double.
         let product = other.scaled_by(first);
         let remainder = (self.high - product.0) - product.1 + self.low;
         let second = remainder / other.high;
         let (high, low) = two_sum(first, second);
-        Self::new(high, low, self.exponent - other.exponent)
+        Self::nearly_normalised(high, low, self.exponent - other.exponent)
     }
 }
 
@@ -150,10 +172,10 @@ impl std::ops::Add for Extended {
         if shift > 120 {
             return large;
         }
-        let scale = f64::powi(2.0, -(shift as i32));
+        let scale = f64::from_bits((1023 - shift as u64) << 52); // 2^-shift
         let (high, error) = two_sum(large.high, small.high * scale);
         let (high, low) = two_sum(high, error + (large.low + small.low * scale));
-        Self::new(high, low, large.exponent)
+        Self::nearly_normalised(high, low, large.exponent)
     }
 }
 

@@ -16,15 +16,6 @@ pub fn log_sum_exp(terms: &[f64]) -> f64 {
     largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
 }
 
-/// log(e^a + e^b).
-pub fn log_add_exp(a: f64, b: f64) -> f64 {
-    let (large, small) = if a >= b { (a, b) } else { (b, a) };
-    if large.is_infinite() {
-        return large;
-    }
-    large + (small - large).exp().ln_1p()
-}
-
 /// log(1 + e^x): from the logarithm of a small excess to a logarithm near 0, and no overflow for large x.
 pub fn log1p_exp(x: f64) -> f64 {
     if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }
@@ -87,6 +78,5 @@ mod tests {
         }
         assert!((running.ln() - (2e3 + 2f64.ln())).abs() < 1e-12);
         assert!((log1p_exp(-50.0) / (-50f64).exp() - 1.0).abs() < 1e-15);
-        assert!((log_add_exp(1.0, 1.0) - (1.0 + 2f64.ln())).abs() < 1e-15);
     }
 }
