@@ -78,6 +78,8 @@ pub(super) struct LossTable {
     /// A draw is accepted by f with the polynomial for the loss, or by a lower bound on f itself: its density
     /// is within e^±|p|·`loss_error` of f, and so is its normalisation.
     pub(super) law_error: f64,
+    /// Bound on the mean of |loss| under the tilted law.
+    pub(super) mean_size: f64,
     /// Bound on the probability, per step, of what cannot be drawn, and on the effect of midpoints.
     pub(super) missing: f64,
 }
@@ -89,6 +91,8 @@ struct Cell {
     half_width: f64,
     log_highest: f64,
     log_lowest: f64,
+    /// Bound on |loss|.
+    size: f64,
 }
 
 impl LossTable {
@@ -128,6 +132,10 @@ impl LossTable {
         let Builder { cells, loss_error, .. } = builder;
 
         let counts = proposal_counts(&cells);
+        let mean_size = cells
+            .iter()
+            .map(|cell| cell.size * (cell.log_highest + (2.0 * cell.half_width).ln() - integral.log_value).exp())
+            .sum();
         let unit = -f64::from(CELL_BITS) * std::f64::consts::LN_2;
         let log_proposal = |cell: &Cell, count: u32| f64::from(count).ln() + unit - (2.0 * cell.half_width).ln();
         let log_constant = cells
@@ -168,6 +176,7 @@ impl LossTable {
             log_moment,
             loss_error,
             law_error: 2.0 * exponent.abs() * loss_error,
+            mean_size,
             missing: integral.left_out + f64::EPSILON,
         })
     }
@@ -404,7 +413,9 @@ impl Builder<'_> {
             return false;
         };
         self.loss_error = self.loss_error.max(error);
+        let (first, middle, last) = (at.left.log_ratio, at.centre.log_ratio, at.right.log_ratio);
         self.cells.push(Cell {
+            size: middle.abs() + (first - middle).abs().max((last - middle).abs()) + at.gap,
             polynomial,
             centre,
             half_width,

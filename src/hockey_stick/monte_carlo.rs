@@ -240,9 +240,9 @@ fn estimate_noisy(
         log_peak: log_peak(tilt),
         tables: Vec::with_capacity(segments.len()),
     };
-    let all_steps = segments.iter().map(|(_, steps)| steps).sum();
+    let all_steps: u64 = segments.iter().map(|(_, steps)| steps).sum();
     let (mut log_moment, mut log_moment_upper, mut loss_error, mut missing) = (0.0, 0.0, 0.0, 0.0);
-    let mut law_error = 0.0;
+    let (mut law_error, mut mean_size) = (0.0, 0.0);
     for (moments, steps) in segments {
         let table = LossTable::new(moments, direction, tilt, all_steps)?;
         let count = *steps as f64;
@@ -250,13 +250,21 @@ fn estimate_noisy(
         log_moment_upper += count * table.log_moment.1;
         loss_error += count * table.loss_error;
         law_error += count * table.law_error;
+        mean_size += count * table.mean_size;
         missing += count * table.missing;
         run.tables.push((table, *steps));
     }
     let sample = draw_all(&run, settings, monitor)?;
     let (lower, upper) = sample.interval(settings.confidence);
-    // Errors of the drawn variable: e^{−λt}(1 − e^{−t})/peak has slope at most 1/peak, and is at most 1.
-    let bias = loss_error / run.log_peak.exp() + missing + sample.count.sqrt() * f64::EPSILON;
+    // The drawn variable e^{−λt}(1 − e^{−t})/peak has slope at most 1/peak, so an error of the loss moves its
+    // mean by at most the mean error over the peak: that of the polynomials, and that of adding up a sample's
+    // losses, at most half a unit in the last place of Σ|loss| for each addition. It is itself at most 1.
+    let additions = BLOCK as f64 + 2.0 * all_steps as f64 / BLOCK as f64 + run.tables.len() as f64 + 2.0;
+    let loss_error = loss_error + f64::EPSILON * additions * mean_size;
+    // Adding up the samples: within a task, then over tasks.
+    let per_task = run.samples_per_task() as f64;
+    let rounding = f64::EPSILON * (per_task + sample.count / per_task + 4.0);
+    let bias = loss_error / run.log_peak.exp() + missing + rounding;
     let log_scale = log_moment - tilt * epsilon + run.log_peak;
     let log_scale_error = (log_moment_upper - log_moment)
         + law_error
@@ -289,6 +297,11 @@ impl TiltedRun {
     /// Steps of one sample.
     fn steps(&self) -> u64 {
         self.tables.iter().map(|(_, steps)| steps).sum()
+    }
+
+    /// Samples that one task draws.
+    fn samples_per_task(&self) -> u64 {
+        (STEPS_PER_TASK / self.steps().max(1)).clamp(1, SAMPLES_PER_TASK)
     }
 
     /// The variable in [0, 1] whose mean is δ/B.
@@ -348,7 +361,7 @@ impl TiltedRun {
 /// added in the order of the tasks, so the number of threads changes nothing.
 fn draw_all(run: &TiltedRun, settings: &Settings, monitor: &dyn Monitor) -> Result<Sample> {
     let samples = settings.samples;
-    let per_task = (STEPS_PER_TASK / run.steps().max(1)).clamp(1, SAMPLES_PER_TASK);
+    let per_task = run.samples_per_task();
     let mut stream = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
     let mut total = Sample::default();
     let mut done = 0;
