@@ -2,7 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use hockeystick::hockey_stick::monte_carlo::{Segment, Settings, Unwatched, monte_carlo_delta};
+use hockeystick::hockey_stick::monitor::Unwatched;
+use hockeystick::hockey_stick::monte_carlo::{Segment, Settings, monte_carlo_delta};
 use hockeystick::pair::{Direction, GroupLaw};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,7 +1,8 @@
 //! Properties that hold for every input, checked on random ones over the whole documented range.
 
 use crate::hockey_stick::interval::Sample;
-use crate::hockey_stick::monte_carlo::{self, Settings, Unwatched, monte_carlo_delta};
+use crate::hockey_stick::monitor::Unwatched;
+use crate::hockey_stick::monte_carlo::{self, Settings, monte_carlo_delta};
 use crate::pair::{Adjacency, Direction, GroupLaw, MixturePair};
 use crate::renyi::divergence::StepDivergence;
 use crate::renyi::group_bound::{black_box, jensen_gaussian};

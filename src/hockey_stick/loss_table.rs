@@ -15,6 +15,7 @@
 //! by the midpoint rule the mean of a smooth function moves by less than 2^-52·(its variation in the cell)).
 
 use super::loss_polynomial::LossPolynomial;
+use super::monitor::Monitor;
 use super::words::{BLOCK, Words};
 use crate::error::{Error, Result};
 use crate::pair::line::{Line, Normal};
@@ -100,8 +101,14 @@ impl LossTable {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if the law needs more than a million cells (σ below 0.05 with thousands of
-    /// likely shifts).
-    pub(super) fn new(moments: &mut Moments, direction: Direction, tilt: f64, steps: u64) -> Result<Self> {
+    /// likely shifts); [`Error::Interrupted`].
+    pub(super) fn new(
+        moments: &mut Moments,
+        direction: Direction,
+        tilt: f64,
+        steps: u64,
+        monitor: &dyn Monitor,
+    ) -> Result<Self> {
         let sign = direction.sign();
         let exponent = direction.ratio_exponent(1.0 + tilt);
         let tolerance = (LAW_TOLERANCE / (steps as f64 * exponent.abs().max(1.0)))
@@ -121,6 +128,7 @@ impl LossTable {
             exponent,
             sign,
             tolerance,
+            monitor,
             scratch: Vec::new(),
             cells: Vec::new(),
             loss_error: 0.0,
@@ -330,6 +338,7 @@ struct Builder<'a> {
     exponent: f64,
     sign: f64,
     tolerance: f64,
+    monitor: &'a dyn Monitor,
     scratch: Vec<f64>,
     cells: Vec<Cell>,
     loss_error: f64,
@@ -348,6 +357,9 @@ impl Builder<'_> {
 
     /// Covers an interval with cells, halving it until one cell will do.
     fn cover(&mut self, centre: f64, half_width: f64) -> Result<()> {
+        if self.monitor.cancelled() {
+            return Err(Error::Interrupted);
+        }
         if self.cells.len() > MAX_CELLS {
             return Err(Error::Unreachable(format!(
                 "noise_multiplier {} is too small for Monte Carlo with so many likely shifts: \
@@ -466,6 +478,7 @@ fn alias_slots(counts: &[u32], slot_bits: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hockey_stick::monitor::Unwatched;
     use crate::pair::GroupLaw;
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::SeedableRng;
@@ -499,7 +512,7 @@ mod tests {
             (8, 0.3, 0.7, Direction::Add, 5.0),
         ] {
             let mut moments = moments(k, q, sigma);
-            let table = LossTable::new(&mut moments, direction, tilt, 10).unwrap();
+            let table = LossTable::new(&mut moments, direction, tilt, 10, &Unwatched).unwrap();
             let mut words = Words::new(Xoshiro256PlusPlus::seed_from_u64(7));
             let mu = 0.5;
             let (mut sum, mut squares, mut draws) = (0.0, 0.0, 0);
@@ -528,7 +541,7 @@ mod tests {
     #[test]
     fn few_draws_need_the_exact_decision() {
         let mut moments = moments(16, 0.01, 1.0);
-        let table = LossTable::new(&mut moments, Direction::Remove, 0.0, 10).unwrap();
+        let table = LossTable::new(&mut moments, Direction::Remove, 0.0, 10, &Unwatched).unwrap();
         let mut words = Words::new(Xoshiro256PlusPlus::seed_from_u64(1));
         let mut block = Block::new();
         table.draw(&mut words, &mut block);

@@ -3,6 +3,7 @@
 pub mod interval;
 mod loss_polynomial;
 mod loss_table;
+pub mod monitor;
 pub mod monte_carlo;
 pub mod samples;
 mod words;

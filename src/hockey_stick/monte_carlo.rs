@@ -12,6 +12,7 @@
 
 use super::interval::Sample;
 use super::loss_table::{Block, Draw, LossTable};
+use super::monitor::Monitor;
 use super::words::{BLOCK, Words};
 use crate::error::{Error, Result, require};
 use crate::pair::moment::Moments;
@@ -79,23 +80,6 @@ impl Estimate {
     }
 }
 
-/// Watches a computation: stops it, or is told how far it is.
-pub trait Monitor: Sync {
-    /// True if the computation is to stop with [`Error::Interrupted`].
-    fn cancelled(&self) -> bool {
-        false
-    }
-    /// `done` of `total` samples are drawn. Called between waves of tasks, from one thread at a time.
-    fn progress(&self, done: u64, total: u64) {
-        let _ = (done, total);
-    }
-}
-
-/// A monitor that never stops anything.
-#[derive(Debug, Clone, Copy)]
-pub struct Unwatched;
-impl Monitor for Unwatched {}
-
 /// δ(ε) of the composition of `segments` in one direction.
 ///
 /// Cost: one table a segment, then about 4 ns a sample and step whatever the group size. Memory does not
@@ -107,7 +91,8 @@ impl Monitor for Unwatched {}
 ///
 /// # Example
 /// ```
-/// use hockeystick::hockey_stick::monte_carlo::{Segment, Settings, Unwatched, monte_carlo_delta};
+/// use hockeystick::hockey_stick::monitor::Unwatched;
+/// use hockeystick::hockey_stick::monte_carlo::{Segment, Settings, monte_carlo_delta};
 /// use hockeystick::pair::{Direction, GroupLaw};
 /// let run = [Segment { law: GroupLaw::binomial(4, 0.01)?, noise_multiplier: 1.0, steps: 10 }];
 /// let settings = Settings {
@@ -244,7 +229,7 @@ fn estimate_noisy(
     let (mut log_moment, mut log_moment_upper, mut loss_error, mut missing) = (0.0, 0.0, 0.0, 0.0);
     let (mut law_error, mut mean_size) = (0.0, 0.0);
     for (moments, steps) in segments {
-        let table = LossTable::new(moments, direction, tilt, all_steps)?;
+        let table = LossTable::new(moments, direction, tilt, all_steps, monitor)?;
         let count = *steps as f64;
         log_moment += count * table.log_moment.0;
         log_moment_upper += count * table.log_moment.1;
@@ -392,6 +377,7 @@ fn draw_all(run: &TiltedRun, settings: &Settings, monitor: &dyn Monitor) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hockey_stick::monitor::Unwatched;
 
     fn segment(k: u64, q: f64, noise_multiplier: f64, steps: u64) -> Segment {
         Segment {
@@ -504,20 +490,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_monitor_stops_the_draw() {
-        struct Stopper;
-        impl Monitor for Stopper {
-            fn cancelled(&self) -> bool {
-                true
-            }
+    /// Cancels from the start, or from when the drawing starts.
+    struct Stopper(std::sync::atomic::AtomicBool);
+
+    impl Monitor for Stopper {
+        fn cancelled(&self) -> bool {
+            self.0.load(std::sync::atomic::Ordering::Relaxed)
         }
-        let error = monte_carlo_delta(
-            1.0,
-            &[segment(1, 0.1, 1.0, 1_000_000_000)],
-            &settings(1_000_000, Direction::Add, Some(0.0)),
-            &Stopper,
-        );
-        assert_eq!(error.unwrap_err(), Error::Interrupted);
+        fn progress(&self, _done: u64, _total: u64) {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_monitor_stops_the_table_and_the_draw() {
+        for from_the_start in [true, false] {
+            let stopper = Stopper(from_the_start.into());
+            let stopped = monte_carlo_delta(
+                1.0,
+                &[segment(1, 0.1, 1.0, 1_000_000_000)],
+                &settings(1_000_000, Direction::Add, Some(0.0)),
+                &stopper,
+            );
+            assert_eq!(stopped.unwrap_err(), Error::Interrupted);
+        }
     }
 }

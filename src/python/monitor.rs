@@ -1,7 +1,7 @@
 //! Long computations that Ctrl-C stops and that report how far they are.
 
 use crate::error::Error;
-use crate::hockey_stick::monte_carlo::Monitor;
+use crate::hockey_stick::monitor::Monitor;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
