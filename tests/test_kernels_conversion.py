@@ -27,10 +27,24 @@ def test_renyi_group_bound_meets_its_definition(group_size, sample_rate, sigma):
         assert values[column] == pytest.approx(float(expected), rel=1e-12, abs=0)
 
 
-def test_renyi_group_bound_is_rounded_to_no_less_than_its_definition_when_it_is_tiny():
-    # q^1 e^((alpha-1) tau) - 1 is of the order 1e-12 here: log(1 + small) must keep its digits.
-    value = kernels.renyi_group_bound(2.0, [0.0, 1e-6], 1e-6)
-    assert value == pytest.approx(float(mp.log1p(mp.mpf(1e-6) * mp.expm1(mp.mpf(1e-6)))), rel=1e-9)
+@pytest.mark.parametrize(
+    ("components", "sample_rate"),
+    [
+        # q (e^((alpha-1) tau) - 1) is of the order 1e-12: log(1 + small) must keep its digits.
+        ([0.0, 1e-6], 1e-6),
+        # A weight of e^-691 against a moment of e^690, and the like above 1: large exponents round most.
+        ([0.0, 690.0], 1e-300),
+        ([0.0, 700.0], 1e-300),
+        ([0.0, 1.5, 650.0], 1e-140),
+        (gaussian_components([2.0], 40, 2.0)[:, 0].tolist(), 0.3),
+    ],
+)
+def test_renyi_group_bound_is_rounded_up_and_by_little(components, sample_rate):
+    weights, _ = by_definition.binomial(len(components) - 1, sample_rate)
+    excess = mp.fsum(w * mp.expm1(mp.mpf(tau)) for w, tau in zip(weights, components, strict=True))
+    expected = mp.log1p(excess)
+    value = mp.mpf(float(kernels.renyi_group_bound(2.0, components, sample_rate)))
+    assert expected <= value <= expected * (1 + mp.mpf("2e-12"))
 
 
 def test_renyi_group_bound_takes_any_components_and_ends_at_rate_zero_and_one():

@@ -4,29 +4,53 @@ use super::divergence::StepDivergence;
 use crate::error::{Error, Result, require, require_sample_rate};
 use crate::pair::law::require_group_size;
 use crate::pair::{Direction, GroupLaw};
-use crate::special::log_space::log_sum_exp;
+use crate::special::log_space::{log_sum_exp, log1p_exp};
 
-/// Relative rounding allowed for in the sums below.
-const ROUNDING: f64 = 1.0 + 64.0 * f64::EPSILON;
+/// Relative rounding of a product or quotient of a few factors.
+const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
+
+/// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
+const NEGLIGIBLE: f64 = 50.0;
 
 /// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
 ///
 /// `component_rdp[k]` is τ_k(α), the divergence of the mechanism without sampling for k records; entry 0
 /// belongs to k = 0. `law` is the binomial law with those m + 1 entries, zero weights dropped.
+///
+/// A term w·e^x is off by a part 2^-53·(|log w| + x) or so, however small it is itself: that size, of the
+/// terms that count, sets how far the result is rounded up.
 pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
-    let atoms = || law.log_weights().iter().zip(law.shifts());
     let exponent = |count: f64| {
         let rdp = component_rdp(count as usize);
         if rdp == 0.0 { 0.0 } else { (order - 1.0) * rdp }
     };
-    // Near 0 the logarithm is taken of 1 + Σ w(e^… − 1), whose terms are all positive.
-    let excess: f64 = atoms().map(|(w, &count)| w.exp() * exponent(count).exp_m1()).sum();
-    let log_moment = if excess.abs() < 0.5 {
-        excess.ln_1p()
-    } else {
-        let terms: Vec<f64> = atoms().map(|(w, &count)| w + exponent(count)).collect();
-        log_sum_exp(&terms)
-    };
+    let atoms: Vec<(f64, f64)> = law
+        .log_weights()
+        .iter()
+        .zip(law.shifts())
+        .map(|(&log_weight, &count)| (log_weight, exponent(count)))
+        .filter(|atom| atom.1 > 0.0)
+        .collect();
+    // log(w·(e^x − 1)): the terms of the excess over Σ w = 1 are all positive.
+    let excesses: Vec<f64> = atoms
+        .iter()
+        .map(|&(w, x)| {
+            w + if x > 1.0 {
+                x + (-(-x).exp()).ln_1p()
+            } else {
+                x.exp_m1().ln()
+            }
+        })
+        .collect();
+    let largest = excesses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let size = atoms
+        .iter()
+        .zip(&excesses)
+        .filter(|(_, excess)| **excess > largest - NEGLIGIBLE)
+        .map(|((w, x), _)| w.abs() + x)
+        .fold(0.0, f64::max);
+    let rounding = 4.0 * f64::EPSILON * (8.0 + size);
+    let log_moment = log1p_exp(log_sum_exp(&excesses) + rounding);
     log_moment / (order - 1.0) * ROUNDING
 }
 
