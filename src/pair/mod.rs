@@ -3,13 +3,20 @@
 //! GROUP Theorem 18 and Lemma 14 (theory §2): every k-neighbouring pair of data sets is dominated by such
 //! a pair, with weights that say how many members of the group are in the batch.
 
+pub mod gaussian_loss;
+pub mod laplace_loss;
 pub mod law;
 pub mod line;
+pub mod loss;
 pub mod moment;
+pub mod nodes;
 mod panel;
+pub mod piece;
+pub mod posterior;
 mod ratio;
 
 pub use law::GroupLaw;
+pub use loss::StepLoss;
 pub use ratio::{Local, MixturePair, Surroundings};
 
 /// Which data set the adversary's loss is measured from.

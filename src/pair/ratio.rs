@@ -19,14 +19,16 @@ const OUTSIDE: f64 = 1e-6;
 /// A pair N(0, σ²) against Σ_j w_j N(s_j, σ²) with σ > 0.
 #[derive(Debug, Clone)]
 pub struct MixturePair {
-    noise_multiplier: f64,
-    log_weights: Vec<f64>,
+    pub(super) noise_multiplier: f64,
+    pub(super) log_weights: Vec<f64>,
     weights: Vec<f64>,
-    shifts: Vec<f64>,
+    pub(super) shifts: Vec<f64>,
     /// Where neighbouring terms are equal: term j + 1 exceeds term j for x above `crossings[j]`.
     crossings: Vec<f64>,
     /// True if the crossings ascend, so that the terms at any x rise to one mode and fall.
     unimodal: bool,
+    /// Where the shifts are evenly spaced: log of term(j + 2)·term(j)/term(j + 1)², which does not depend on x.
+    pub(super) bends: Option<Vec<f64>>,
     /// Total weight of the first j atoms, and of all from j on.
     below: Vec<f64>,
     above: Vec<f64>,
@@ -63,11 +65,11 @@ pub struct Surroundings {
 }
 
 /// Atoms `start..end`, the rest being negligible, and the largest term, that of atom `mode`.
-struct Window {
-    start: usize,
-    end: usize,
-    mode: usize,
-    largest: f64,
+pub(super) struct Window {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) mode: usize,
+    pub(super) largest: f64,
 }
 
 impl MixturePair {
@@ -96,6 +98,13 @@ impl MixturePair {
             })
             .collect();
         let unimodal = crossings.is_sorted();
+        let spacing = if shifts.len() > 2 { shifts[1] - shifts[0] } else { 0.0 };
+        let even = spacing > 0.0 && shifts.windows(2).all(|pair| pair[1] - pair[0] == spacing);
+        let bends = even.then(|| {
+            let weight_bend = |w: &[f64]| w[2] - 2.0 * w[1] + w[0];
+            let noise_bend = spacing * spacing / variance;
+            log_weights.windows(3).map(|w| (weight_bend(w) - noise_bend).exp()).collect()
+        });
         let mut below = vec![0.0; weights.len() + 1];
         let mut above = below.clone();
         for j in 0..weights.len() {
@@ -111,6 +120,7 @@ impl MixturePair {
             shifts,
             crossings,
             unimodal,
+            bends,
             below,
             above,
         })
@@ -148,11 +158,11 @@ impl MixturePair {
         scaled * (x / self.noise_multiplier - 0.5 * scaled)
     }
 
-    fn term(&self, j: usize, x: f64) -> f64 {
+    pub(super) fn term(&self, j: usize, x: f64) -> f64 {
         self.log_weights[j] + self.exponent(j, x)
     }
 
-    fn window(&self, x: f64) -> Window {
+    pub(super) fn window(&self, x: f64) -> Window {
         let count = self.shifts.len();
         if !self.unimodal {
             let (mut mode, mut largest) = (0, f64::NEG_INFINITY);
@@ -222,7 +232,7 @@ impl MixturePair {
     }
 
     /// `log_ratio` again from Σ w_j (N(s_j)/N(0) − 1) where it is near 0.
-    fn refined(&self, x: f64, window: &Window, log_ratio: f64) -> f64 {
+    pub(super) fn refined(&self, x: f64, window: &Window, log_ratio: f64) -> f64 {
         if log_ratio.abs() > NEAR_ONE {
             return log_ratio;
         }

@@ -1,0 +1,80 @@
+//! Certified intervals for δ, kept as logarithms so that 1e-300 and 1 − 1e-20 lose nothing.
+
+/// log δ is in [lower, upper].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Enclosure {
+    /// Lower bound on log δ; −∞ for none.
+    pub log_lower: f64,
+    /// Upper bound on log δ, at most 0.
+    pub log_upper: f64,
+}
+
+impl Enclosure {
+    /// δ = 0.
+    pub const ZERO: Self = Self {
+        log_lower: f64::NEG_INFINITY,
+        log_upper: f64::NEG_INFINITY,
+    };
+    /// Nothing is known.
+    pub const TRIVIAL: Self = Self {
+        log_lower: f64::NEG_INFINITY,
+        log_upper: 0.0,
+    };
+
+    /// From bounds on log δ; NaN counts as no bound.
+    pub fn of_logs(lower: f64, upper: f64) -> Self {
+        Self {
+            log_lower: if lower.is_nan() { f64::NEG_INFINITY } else { lower.min(0.0) },
+            log_upper: if upper.is_nan() { 0.0 } else { upper.min(0.0) },
+        }
+    }
+
+    /// From bounds on log(1 − δ).
+    pub fn of_complement_logs(lower: f64, upper: f64) -> Self {
+        let complement = |log: f64| -log.min(0.0).exp_m1();
+        Self::of_logs(
+            (complement(upper) * (1.0 - f64::EPSILON)).ln(),
+            (complement(lower) * (1.0 + f64::EPSILON)).ln(),
+        )
+    }
+
+    /// Lower bound on δ, rounded down.
+    pub fn lower(self) -> f64 {
+        let value = self.log_lower.exp();
+        (value * (1.0 - 8.0 * f64::EPSILON) - f64::from_bits(1)).max(0.0)
+    }
+
+    /// Upper bound on δ, rounded up.
+    pub fn upper(self) -> f64 {
+        if self.log_upper == f64::NEG_INFINITY {
+            return 0.0;
+        }
+        let value = self.log_upper.exp();
+        (value * (1.0 + 8.0 * f64::EPSILON) + f64::from_bits(1)).min(1.0)
+    }
+
+    /// log of upper over lower: the relative width while that is small.
+    pub fn width(self) -> f64 {
+        if self.log_upper == self.log_lower {
+            0.0
+        } else {
+            self.log_upper - self.log_lower
+        }
+    }
+
+    /// What both enclosures of one number allow.
+    pub fn meet(self, other: Self) -> Self {
+        Self {
+            log_lower: self.log_lower.max(other.log_lower),
+            log_upper: self.log_upper.min(other.log_upper),
+        }
+    }
+
+    /// Enclosure of the larger of two numbers.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            log_lower: self.log_lower.max(other.log_lower),
+            log_upper: self.log_upper.max(other.log_upper),
+        }
+    }
+}

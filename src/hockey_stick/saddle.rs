@@ -1,0 +1,135 @@
+//! Which tilt c suits a question: the saddle point of e^{A(c) − cε}/(c(c + 1)).
+//!
+//! Nothing here needs to be exact: every tilt gives a certified answer, the saddle point the narrowest.
+
+use super::segment::{Segment, Total};
+use std::f64::consts::PI;
+
+/// Tilts that are looked at.
+const LEAST: f64 = 1e-12;
+const MOST: f64 = 1e12;
+
+/// A tilt and where it is the saddle point.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Saddle {
+    /// c.
+    pub(super) c: f64,
+    /// ε.
+    pub(super) epsilon: f64,
+    /// Approximate log δ(ε).
+    pub(super) log_delta: f64,
+}
+
+/// ε and log δ of which c > 0 is the saddle point.
+fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
+    let total = Total::at(segments, c)?;
+    let epsilon = total.mean - 1.0 / c - 1.0 / (c + 1.0);
+    let curvature = total.variance + c.powi(-2) + (c + 1.0).powi(-2);
+    let log_delta = total.log_moment - c * epsilon - (c * (c + 1.0)).ln() - 0.5 * (2.0 * PI * curvature).ln();
+    let saddle = Saddle { c, epsilon, log_delta };
+    Some((saddle, total.variance.sqrt()))
+}
+
+/// The saddle point c > 0 where `excess` (decreasing in c) passes through 0.
+fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) -> Option<Saddle> {
+    let (mut found, mut spread) = at(segments, start)?;
+    let mut value = excess(&found);
+    // Bracket in log c.
+    let up = value > 0.0;
+    let mut other = found;
+    let mut other_value = value;
+    let mut factor = 2.0;
+    while (other_value > 0.0) == up {
+        (found, value) = (other, other_value);
+        let c = if up { found.c * factor } else { found.c / factor };
+        if !(LEAST..=MOST).contains(&c) {
+            return None;
+        }
+        let Some((next, next_spread)) = at(segments, c) else {
+            // Beyond the range of numbers: bisect back towards what worked.
+            factor = factor.sqrt();
+            if factor < 1.01 {
+                return None;
+            }
+            continue;
+        };
+        (other, spread) = (next, next_spread);
+        other_value = excess(&other);
+        factor = (factor * factor).min(64.0);
+    }
+    let (mut low, mut low_value, mut high, mut high_value) = if up {
+        (found, value, other, other_value)
+    } else {
+        (other, other_value, found, value)
+    };
+    // Regula falsi (Illinois) in log c until the tilt is good enough.
+    let mut best = low;
+    for _ in 0..40 {
+        let (a, b) = (low.c.ln(), high.c.ln());
+        let enough = (0.5 / (best.c * spread)).clamp(1e-3, 0.1);
+        if b - a < enough {
+            break;
+        }
+        let share = (low_value / (low_value - high_value)).clamp(0.05, 0.95);
+        let c = (a + share * (b - a)).exp();
+        let (middle, middle_spread) = at(segments, c)?;
+        spread = middle_spread;
+        best = middle;
+        let middle_value = excess(&middle);
+        if middle_value.abs() < 0.02 * (1.0 + 0.0 * middle_value) {
+            break;
+        }
+        if middle_value > 0.0 {
+            (low, low_value) = (middle, middle_value);
+            high_value *= 0.5;
+        } else {
+            (high, high_value) = (middle, middle_value);
+            low_value *= 0.5;
+        }
+    }
+    Some(best)
+}
+
+/// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean.
+pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
+    let total = Total::at(segments, 0.0)?;
+    let spread = total.variance.sqrt();
+    if !(spread > 0.0) {
+        return None;
+    }
+    let above = (epsilon - total.mean) / spread;
+    if above > -1.0 {
+        let start = (above.max(0.0) + 1.0) / spread;
+        // In units of the spread of the loss.
+        let found = solve(segments, start.min(1e6), |saddle| (epsilon - saddle.epsilon) / spread * 0.2)?;
+        return Some(found.c);
+    }
+    // On (−1, 0): A'(c) − ε − 1/c − 1/(c + 1) grows from −∞ to ∞.
+    let (mut low, mut high) = (-1.0 + 1e-9, -1e-9);
+    for _ in 0..24 {
+        let c = 0.5 * (low + high);
+        let value = Total::at(segments, c)?.mean - epsilon - 1.0 / c - 1.0 / (c + 1.0);
+        if value > 0.0 {
+            high = c;
+        } else {
+            low = c;
+        }
+        if (high - low) < 0.3 / spread || high - low < 1e-3 * c.abs() {
+            break;
+        }
+    }
+    Some(0.5 * (low + high))
+}
+
+/// The saddle point whose δ is about e^`log_delta`.
+pub(super) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<Saddle> {
+    let total = Total::at(segments, 0.0)?;
+    let spread = total.variance.sqrt();
+    if !(spread > 0.0) {
+        return None;
+    }
+    // Near 0 the approximation is bounded: larger δ are below the mean of the loss.
+    let target = log_delta.min(-1.5);
+    let start = (1.0 + (-2.0 * target).sqrt()) / spread;
+    solve(segments, start.min(1e6), |saddle| 0.2 * (saddle.log_delta - target))
+}

@@ -1,0 +1,89 @@
+//! Steps that share one privacy loss, and the moments of their sum.
+
+use crate::pair::StepLoss;
+use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::log_space::LogSum;
+
+/// Tolerance of the moments that only steer: which tilt, which period.
+const STEERING: f64 = -28.0;
+
+/// A loss and how often it is added.
+#[derive(Debug)]
+pub struct Segment {
+    /// Privacy loss of one step.
+    pub loss: StepLoss,
+    /// Number of steps, at least 1.
+    pub steps: f64,
+}
+
+/// A(c) = Σ T·K(c) of some segments, with the mean and variance of the tilted sum.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Total {
+    /// A(c).
+    pub(super) log_moment: f64,
+    error: f64,
+    /// A'(c).
+    pub(super) mean: f64,
+    /// A''(c).
+    pub(super) variance: f64,
+}
+
+impl Total {
+    /// The moments at c > −1; `None` where they are beyond the range of an `f64`.
+    pub(super) fn at(segments: &mut [Segment], c: f64) -> Option<Self> {
+        let mut total = Self::default();
+        for segment in segments {
+            let steps = segment.steps;
+            let (log_moment, error, mean, variance) = match &mut segment.loss {
+                StepLoss::Smooth(loss) => {
+                    let none = vec![0.0; loss.pieces().len()];
+                    let nodes = loss.nodes(c, 0.0, &none, STEERING - steps.ln());
+                    (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
+                }
+                StepLoss::Gaussian(loss) => {
+                    let law = loss.tilted(c);
+                    let (mean, variance) = law.mean_and_variance();
+                    (law.log_moment, law.log_moment_error, mean, variance)
+                }
+                StepLoss::Laplace(loss) => laplace_moments(loss, c),
+            };
+            total.log_moment += steps * log_moment;
+            total.error += steps * (error + f64::EPSILON * log_moment.abs());
+            total.mean += steps * mean;
+            total.variance += steps * variance;
+        }
+        let finite = total.log_moment.is_finite() && total.mean.is_finite() && total.variance.is_finite();
+        finite.then_some(total)
+    }
+
+    /// An upper bound on A(c).
+    pub(super) fn log_moment_upper(&self) -> f64 {
+        self.log_moment + self.error
+    }
+}
+
+/// K, K', K'' of a Laplace loss by quadrature; not certified, and used only to choose a tilt.
+fn laplace_moments(loss: &crate::pair::laplace_loss::LaplaceLoss, c: f64) -> (f64, f64, f64, f64) {
+    let rule = GaussLegendre::get();
+    let sign = loss.direction().sign();
+    let mut parts: Vec<(f64, f64)> = loss.atoms().to_vec();
+    for j in 0..loss.pieces() {
+        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+            let x = j as f64 + 0.5 * (node + 1.0);
+            let (log_ratio, _) = loss.log_ratio(j, x);
+            parts.push((sign * log_ratio, loss.log_density(x, log_ratio) + (0.5 * weight).ln()));
+        }
+    }
+    let mut total = LogSum::default();
+    for (value, log_weight) in &parts {
+        total.add(log_weight + c * value);
+    }
+    let log_moment = total.ln();
+    let (mut mean, mut square) = (0.0, 0.0);
+    for (value, log_weight) in &parts {
+        let weight = (log_weight + c * value - log_moment).exp();
+        mean += weight * value;
+        square += weight * value * value;
+    }
+    (log_moment, 0.0, mean, (square - mean * mean).max(0.0))
+}

@@ -1,0 +1,189 @@
+//! Privacy loss of the one-dimensional Laplace mechanism under Poisson sampling (theory §2).
+//!
+//! With noise of scale b the ratio of the mixture Σ w_j Lap(j, b) to Lap(0, b) is constant left of 0 and right of
+//! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.
+
+use super::{Direction, GroupLaw};
+use crate::special::log_space::LogSum;
+
+/// Mixture of Laplace distributions against the one at 0.
+#[derive(Debug, Clone)]
+pub struct LaplaceLoss {
+    scale: f64,
+    direction: Direction,
+    /// log A_j and log B_j for j = 0..k.
+    constant: Vec<f64>,
+    rising: Vec<f64>,
+    /// log r at 0, 1, …, k.
+    knots: Vec<f64>,
+}
+
+/// log(e^a + e^b).
+fn log_add(a: f64, b: f64) -> f64 {
+    let mut sum = LogSum::default();
+    sum.add(a);
+    sum.add(b);
+    sum.ln()
+}
+
+impl LaplaceLoss {
+    /// The loss of `law`, whose shifts must be whole numbers from 0 on, at noise of scale b > 0.
+    pub(super) fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
+        let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
+        let mut weights = vec![f64::NEG_INFINITY; last + 1];
+        for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
+            weights[*shift as usize] = *log_weight;
+        }
+        let mut constant = Vec::with_capacity(last + 1);
+        let mut running = LogSum::default();
+        for (i, weight) in weights.iter().enumerate() {
+            running.add(weight + i as f64 / scale);
+            constant.push(running.ln());
+        }
+        let mut rising = vec![f64::NEG_INFINITY; last + 1];
+        let mut running = LogSum::default();
+        for i in (0..=last).rev() {
+            rising[i] = running.ln();
+            running.add(weights[i] - i as f64 / scale);
+        }
+        let lowest = running.ln();
+        let mut knots: Vec<f64> = (0..=last)
+            .map(|j| log_add(constant[j], rising[j] + 2.0 * j as f64 / scale))
+            .collect();
+        knots[0] = lowest;
+        Self {
+            scale,
+            direction,
+            constant,
+            rising,
+            knots,
+        }
+    }
+
+    /// b.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// "add" or "remove".
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Number of smooth pieces, [j, j + 1] for j below it.
+    pub fn pieces(&self) -> usize {
+        self.knots.len() - 1
+    }
+
+    /// log r at the whole number j.
+    pub fn log_ratio_at(&self, j: usize) -> f64 {
+        self.knots[j]
+    }
+
+    /// log r and its derivative at x in [j, j + 1].
+    pub fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
+        let rising = self.rising[j] + 2.0 * x / self.scale;
+        let log_ratio = log_add(self.constant[j], rising);
+        (log_ratio, 2.0 / self.scale * (rising - log_ratio).exp())
+    }
+
+    /// Atoms of the loss: (loss, log of its probability under P).
+    pub fn atoms(&self) -> [(f64, f64); 2] {
+        let last = self.pieces();
+        let half = 0.5f64.ln();
+        let tail = half - last as f64 / self.scale;
+        let (low, high) = (self.knots[0], self.knots[last]);
+        match self.direction {
+            Direction::Remove => [(low, half + low), (high, tail + high)],
+            Direction::Add => [(-low, half), (-high, tail)],
+        }
+    }
+
+    /// log of the density of P at x ≥ 0 with log ratio u.
+    pub fn log_density(&self, x: f64, log_ratio: f64) -> f64 {
+        let noise = -(2.0 * self.scale).ln() - x / self.scale;
+        match self.direction {
+            Direction::Remove => noise + log_ratio,
+            Direction::Add => noise,
+        }
+    }
+
+    /// Where log r crosses `level`, with the piece it is in; `None` outside (log r(0), log r(k)).
+    fn crossing(&self, level: f64) -> Option<(usize, f64)> {
+        let last = self.pieces();
+        if level < self.knots[0] || level >= self.knots[last] {
+            return None;
+        }
+        let j = self.knots.partition_point(|&knot| knot <= level).clamp(1, last) - 1;
+        // A + B e^{2x/b} = e^level
+        let gap = level + (-(self.constant[j] - level).exp()).ln_1p();
+        let x = 0.5 * self.scale * (gap - self.rising[j]);
+        let x = if x.is_finite() { x } else { j as f64 };
+        Some((j, x.clamp(j as f64, (j + 1) as f64)))
+    }
+
+    /// log of the hockey-stick divergence of one step at any real ε: sums of positive terms in closed form.
+    pub fn log_one_step(&self, epsilon: f64) -> f64 {
+        let mut total = LogSum::default();
+        let half = 0.5f64.ln();
+        let last = self.pieces();
+        let b = self.scale;
+        match self.direction {
+            Direction::Remove => {
+                let (first, from) = if epsilon < self.knots[0] {
+                    // All outputs count: P − e^ε Q is 1 − e^ε.
+                    return (-epsilon.exp_m1()).max(0.0).ln();
+                } else {
+                    match self.crossing(epsilon) {
+                        Some(found) => found,
+                        None => return f64::NEG_INFINITY,
+                    }
+                };
+                // ∫ e^{−x/b}/2b·(r − e^ε) over [u, v], by r(x) − e^ε = (r(u) − e^ε) + B(e^{2x/b} − e^{2u/b}).
+                for j in first..last {
+                    let u = if j == first { from } else { j as f64 };
+                    let width = ((j + 1) as f64 - u) / b;
+                    if width <= 0.0 {
+                        continue;
+                    }
+                    let part = (-(-width).exp_m1()).ln();
+                    let (at_start, _) = self.log_ratio(j, u);
+                    let above = if j == first { 0.0 } else { at_start - epsilon };
+                    total.add(half + epsilon + above.max(0.0).exp_m1().ln() - u / b + part);
+                    total.add(half + self.rising[j] + u / b + part + width + part);
+                }
+                let above = self.knots[last] - epsilon;
+                total.add(half + epsilon + log_exp_m1(above) - last as f64 / b);
+            }
+            Direction::Add => {
+                if -epsilon >= self.knots[last] {
+                    return (-epsilon.exp_m1()).max(0.0).ln();
+                }
+                let Some((end, to)) = self.crossing(-epsilon) else {
+                    return f64::NEG_INFINITY;
+                };
+                // ∫ e^{−x/b}/2b·(1 − e^ε r) over [u, v], by the value at v and B(e^{2v/b} − e^{2x/b}).
+                for j in 0..=end {
+                    let (u, v) = (j as f64, if j == end { to } else { (j + 1) as f64 });
+                    let width = (v - u) / b;
+                    if width <= 0.0 {
+                        continue;
+                    }
+                    let part = (-(-width).exp_m1()).ln();
+                    let (at_end, _) = self.log_ratio(j, v);
+                    let below = if j == end { 0.0 } else { epsilon + at_end };
+                    total.add(half + (-below.min(0.0).exp_m1()).ln() - u / b + part);
+                    total.add(half + epsilon + self.rising[j] + u / b + part + width + log_exp_m1(width));
+                }
+                let below = epsilon + self.knots[0];
+                total.add(half + (-below.min(0.0).exp_m1()).ln());
+            }
+        }
+        total.ln()
+    }
+}
+
+/// log(e^a − 1) for a ≥ 0.
+fn log_exp_m1(a: f64) -> f64 {
+    if a > 30.0 { a } else { a.max(0.0).exp_m1().ln() }
+}

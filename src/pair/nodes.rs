@@ -1,0 +1,338 @@
+//! Certified quadrature nodes of a smooth privacy loss, for moments E_P[e^{zℓ}] of complex order.
+//!
+//! A best-first search over dyadic panels, as in `pair::moment`, but for the integrand P·e^{zℓ} at all
+//! z = c + iy' with |y'| ≤ y at once: what comes out is a discrete law whose moments are those of the loss up to a
+//! certified error. The same nodes serve the integrand continued to x + ia (see [`Nodes::log_decay`]): the panels
+//! are certified with the ellipse lifted by a.
+
+use super::piece::{Lift, Piece, PiecePanel, Scratch};
+use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::log_space::LogSum;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Panels examined at most; what is left then counts as error.
+const MAX_PANELS: usize = 30_000;
+
+/// How far beyond the outermost possible peak the line is searched, in σ.
+const MARGIN: f64 = 40.0;
+
+/// Share of the tolerance that one panel may use.
+const PANEL_SHARE: f64 = 1.0 / 64.0;
+
+/// Units in the last place by which exponents may be wrong, with room: a few roundings each.
+const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+
+/// Piece and dyadic interval [index, index + 1]·2^level·σ from the piece's finite end.
+type Address = (usize, i32, i64);
+
+#[derive(Debug, PartialEq)]
+struct Candidate {
+    log_upper: f64,
+    address: Address,
+}
+
+impl Eq for Candidate {}
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.log_upper
+            .total_cmp(&other.log_upper)
+            .then_with(|| self.address.cmp(&other.address))
+    }
+}
+
+/// The privacy loss of a step as smooth pieces and an atom at loss 0, with the panels found so far.
+#[derive(Debug)]
+pub struct SmoothLoss {
+    pieces: Vec<Piece>,
+    /// P's probability of a loss of exactly 0, where that is an atom.
+    atom: f64,
+    panels: HashMap<Address, PiecePanel>,
+    scratch: Scratch,
+}
+
+/// A discrete law that has the moments of the loss under P tilted by e^{cℓ}.
+#[derive(Debug, Clone, Default)]
+pub struct Nodes {
+    /// The tilt c.
+    pub c: f64,
+    /// Losses.
+    pub losses: Vec<f64>,
+    /// Tilted weights; with `atom` they sum to 1.
+    pub weights: Vec<f64>,
+    /// Tilted weight of the loss 0.
+    pub atom: f64,
+    /// K(c) = log E_P[e^{cℓ}].
+    pub log_moment: f64,
+    /// Bound on the error of `log_moment`.
+    pub log_moment_error: f64,
+    /// Bound on quadrature and truncation errors of E_P[e^{zℓ}]/E_P[e^{cℓ}] up to the certified Im z.
+    pub error: f64,
+    /// Mean and variance of the tilted loss.
+    pub mean: f64,
+    /// Variance of the tilted loss.
+    pub variance: f64,
+    /// Mean rounding error of a loss.
+    pub loss_rounding: f64,
+    /// Relative rounding error of a weight: the mean, and the mean of its product with |loss|.
+    pub weight_rounding: (f64, f64),
+    /// Mean |loss|.
+    pub mean_size: f64,
+    /// Mean slope of the loss in the output, for each piece, over the piece's weight.
+    slopes: Vec<f64>,
+    /// Piece and output of each node.
+    outputs: Vec<(usize, f64)>,
+}
+
+impl SmoothLoss {
+    /// The loss made of `pieces` and an atom of P-probability `atom` at 0.
+    pub(super) fn new(pieces: Vec<Piece>, atom: f64) -> Self {
+        Self {
+            pieces,
+            atom,
+            panels: HashMap::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The pieces.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// P's probability of the atom at loss 0.
+    pub fn atom(&self) -> f64 {
+        self.atom
+    }
+
+    fn panel(&mut self, address: Address) -> &mut PiecePanel {
+        let Self {
+            pieces, panels, scratch, ..
+        } = self;
+        let piece = &pieces[address.0];
+        panels.entry(address).or_insert_with(|| {
+            let width = f64::powi(2.0, address.1) * piece.noise_multiplier();
+            piece.panel(origin(piece) + (address.2 as f64 + 0.5) * width, 0.5 * width, scratch)
+        })
+    }
+
+    /// Nodes for Re z = c > −1, |Im z| ≤ y and lifts of up to `lifts[i]` in piece i, leaving out at most
+    /// e^`log_tolerance` of E_P[e^{cℓ}].
+    pub fn nodes(&mut self, c: f64, y: f64, lifts: &[f64], log_tolerance: f64) -> Nodes {
+        let mut heap = BinaryHeap::new();
+        for i in 0..self.pieces.len() {
+            let piece = &self.pieces[i];
+            let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
+            let level = reach.log2().ceil() as i32;
+            let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
+            for index in [-1, 0] {
+                if (index == -1 && from_left) || (index == 0 && to_right) {
+                    self.push(&mut heap, (i, level, index), c, lifts[i]);
+                }
+            }
+        }
+        let mut total = LogSum::default();
+        total.add(self.atom.ln());
+        let mut error = LogSum::default();
+        let mut accepted: Vec<Address> = Vec::new();
+        let panel_tolerance = log_tolerance + PANEL_SHARE.ln();
+        let mut examined = 0;
+        while let Some(best) = heap.peek() {
+            let rest = best.log_upper + (heap.len() as f64).ln();
+            if rest <= total.ln() + log_tolerance || examined >= MAX_PANELS {
+                break;
+            }
+            examined += 1;
+            let Some(Candidate { address, .. }) = heap.pop() else {
+                break;
+            };
+            let lift = lifts[address.0];
+            let so_far = total.ln();
+            let piece = self.pieces[address.0].clone();
+            let Self { panels, scratch, .. } = self;
+            let Some(panel) = panels.get_mut(&address) else {
+                continue;
+            };
+            let log_bound = panel.log_bound(c, y, lift) + panel.half_width.ln();
+            let log_error = log_bound + GaussLegendre::log_error_factor();
+            let upper = panel.log_upper(c, 0.0) + (2.0 * panel.half_width).ln();
+            let mut good = log_error <= panel_tolerance + so_far.max(upper);
+            if good && log_error > panel_tolerance + so_far {
+                let points = panel.points(&piece, scratch);
+                let mut value = LogSum::default();
+                for point in points {
+                    value.add(point.log_density + c * point.loss);
+                }
+                good = log_error <= panel_tolerance + so_far.max(value.ln());
+            }
+            if good {
+                let points = panel.points(&piece, scratch);
+                for point in points {
+                    total.add(point.log_density + c * point.loss);
+                }
+                error.add(log_error);
+                accepted.push(address);
+            } else {
+                let (i, level, index) = address;
+                self.push(&mut heap, (i, level - 1, 2 * index), c, lift);
+                self.push(&mut heap, (i, level - 1, 2 * index + 1), c, lift);
+            }
+        }
+        for candidate in heap.drain() {
+            error.add(candidate.log_upper);
+        }
+        self.collect(c, total.ln(), error.ln(), &accepted)
+    }
+
+    fn push(&mut self, heap: &mut BinaryHeap<Candidate>, address: Address, c: f64, lift: f64) {
+        let panel = self.panel(address);
+        let log_upper = panel.log_upper(c, lift) + (2.0 * panel.half_width).ln();
+        heap.push(Candidate { log_upper, address });
+    }
+
+    /// The law of the accepted panels.
+    fn collect(&mut self, c: f64, log_total: f64, log_error: f64, accepted: &[Address]) -> Nodes {
+        let mut nodes = Nodes {
+            c,
+            slopes: vec![0.0; self.pieces.len()],
+            ..Nodes::default()
+        };
+        let mut piece_weights = vec![0.0; self.pieces.len()];
+        let mut excess = 0.0; // E[e^{cℓ} − 1]
+        let mut excess_size = 0.0;
+        let mut sum = 0.0;
+        let rule = GaussLegendre::get();
+        for &address in accepted {
+            let Some(panel) = self.panels.get(&address) else {
+                continue;
+            };
+            let Some(points) = panel.points_if_known() else {
+                continue;
+            };
+            for (i, point) in points.iter().enumerate() {
+                let tilt = c * point.loss;
+                let weight = (point.log_density + tilt - log_total).exp();
+                let change = if tilt < 1.0 {
+                    point.log_density.exp() * tilt.exp_m1()
+                } else {
+                    (point.log_density + tilt).exp() - point.log_density.exp()
+                };
+                let weight_rounding = ROUNDINGS * (4.0 + point.log_density.abs());
+                excess += change;
+                excess_size += change.abs() * weight_rounding;
+                if weight < 1e-30 {
+                    continue;
+                }
+                sum += weight;
+                nodes.mean += weight * point.loss;
+                nodes.mean_size += weight * point.loss.abs();
+                nodes.loss_rounding += weight * ROUNDINGS * point.size;
+                nodes.weight_rounding.0 += weight * weight_rounding;
+                nodes.weight_rounding.1 += weight * weight_rounding * point.loss.abs();
+                nodes.slopes[address.0] += weight * point.slope;
+                piece_weights[address.0] += weight;
+                nodes.losses.push(point.loss);
+                nodes.weights.push(weight);
+                nodes
+                    .outputs
+                    .push((address.0, panel.centre + panel.half_width * rule.nodes[i]));
+            }
+        }
+        for (slope, weight) in nodes.slopes.iter_mut().zip(&piece_weights) {
+            *slope /= weight.max(f64::MIN_POSITIVE);
+        }
+        let mean = nodes.mean;
+        let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
+        nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
+        nodes.atom = (self.atom.ln() - log_total).exp();
+        nodes.variance += nodes.atom * mean * mean;
+        // The nodes dropped above weigh at most 1e-30 each.
+        nodes.error = (log_error - log_total).exp() + 1e-30 * 32.0 * accepted.len() as f64;
+        nodes.log_moment = if log_total.abs() < 0.5 { excess.ln_1p() } else { log_total };
+        let rounding = if log_total.abs() < 0.5 {
+            excess_size * (-log_total).exp()
+        } else {
+            nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
+        };
+        nodes.log_moment_error = 1.1 * (nodes.error + rounding) + c.abs() * nodes.loss_rounding;
+        // The weights sum to 1 but for quadrature and rounding.
+        let scale = 1.0 / (sum + nodes.atom);
+        if (scale - 1.0).abs() > 1e-9 {
+            nodes.error = f64::INFINITY; // the search stopped before it found the bulk
+        }
+        nodes
+    }
+
+    /// Lifts that make the bound of [`SmoothLoss::log_decay`] small at Im z = y.
+    pub fn lifts(&self, nodes: &Nodes, y: f64) -> Vec<f64> {
+        let of = |(i, piece): (usize, &Piece)| {
+            let variance = piece.noise_multiplier().powi(2);
+            // −y·a·slope + a²/2σ² is least at a = yσ²·slope; no sine of a·s/σ² may be negative, and the angles of
+            // the shifts that count must stay below a right angle.
+            let best = y * variance * nodes.slopes[i];
+            let top = nodes.top_shift(i, piece, &mut Scratch::default());
+            best.min(0.8 * variance / top.max(f64::MIN_POSITIVE))
+                .min(3.0 * variance / piece.largest_shift().max(f64::MIN_POSITIVE))
+        };
+        self.pieces.iter().enumerate().map(of).collect()
+    }
+
+    /// log of a bound on |E_P[e^{zℓ}]|/E_P[e^{cℓ}] for every z = c + iy' with |y'| ≥ y.
+    ///
+    /// The contour of integration over the output x is moved to x + ia (for y' < 0: x − ia, the mirror image).
+    /// There |e^{iy'ℓ}| = e^{−y'θ(x)} with θ = arg r_P(x + ia) + arg r_Q(x + ia) ≥ 0, so that the integral of
+    /// the modulus falls with y'. At a finite end of a piece the contour returns to the real line, which adds at most
+    /// a times the modulus there.
+    pub fn log_decay(&mut self, nodes: &Nodes, y: f64, lifts: &[f64]) -> f64 {
+        let tables: Vec<Lift> = self.pieces.iter().zip(lifts).map(|(p, &a)| Lift::new(p, a)).collect();
+        let Self { pieces, scratch, .. } = self;
+        let mut change = 0.0;
+        for (weight, &(i, x)) in nodes.weights.iter().zip(&nodes.outputs) {
+            let lifted = pieces[i].lifted(x, &tables[i], scratch);
+            let log_change = lifted.log_change(nodes.c, lifts[i], pieces[i].noise_multiplier());
+            change += weight * (log_change - y * lifted.angle).exp_m1();
+        }
+        for (i, piece) in pieces.iter().enumerate() {
+            let finite = [piece.start, piece.end].into_iter().filter(|end| end.is_finite());
+            for end in finite {
+                let point = piece.point(end, scratch);
+                let lifted = piece.lifted(end, &tables[i], scratch);
+                let log_change = lifted.log_change(nodes.c, lifts[i], piece.noise_multiplier());
+                let log_weight = point.log_density + nodes.c * point.loss - nodes.log_moment;
+                change += lifts[i] * (log_weight + log_change.max(0.0)).exp();
+            }
+        }
+        (change + nodes.error + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
+    }
+}
+
+impl Nodes {
+    /// A shift that the tilted law hardly exceeds in piece i: the posterior mean at the last output.
+    fn top_shift(&self, i: usize, piece: &Piece, scratch: &mut Scratch) -> f64 {
+        let of_piece = self.outputs.iter().filter(|output| output.0 == i);
+        let (low, high) = of_piece.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), output| {
+            (low.min(output.1), high.max(output.1))
+        });
+        if low > high {
+            return 0.0;
+        }
+        let variance = piece.noise_multiplier().powi(2);
+        let slope = |x: f64, scratch: &mut Scratch| piece.point(x, scratch).slope * variance;
+        slope(low, scratch).max(slope(high, scratch))
+    }
+}
+
+/// Where the dyadic panels of a piece start.
+fn origin(piece: &Piece) -> f64 {
+    if piece.start.is_finite() {
+        piece.start
+    } else if piece.end.is_finite() {
+        piece.end
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,331 @@
+//! A piece of the privacy loss of one step that is an analytic function of the output.
+//!
+//! Every pair of theory §2 with Gaussian noise is written so that the loss grows with the output x:
+//!
+//! * P has the density N(x; 0, σ²)·r(x) if the mixture is in P, else N(x; 0, σ²);
+//! * Q has the density N(x; 0, σ²)·r(−x) if the mixture is in Q, else N(x; 0, σ²);
+//!
+//! with r the likelihood ratio of the mixture. "remove" has the mixture in P, "add" in Q (reflected, so that the
+//! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here bounds the integrand
+//! P·e^{zℓ} for complex z around an interval of x, and off the real line (the continuation x + ia).
+
+use super::line::{Line, Normal};
+use super::posterior::Posterior;
+use super::{Local, MixturePair};
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
+use std::f64::consts::FRAC_PI_2;
+use std::sync::Arc;
+
+/// Part of the posterior law that the bounds leave outside the range of shifts they use.
+const OUTSIDE: f64 = 1e-6;
+
+/// An interval of outputs with an analytic loss.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    pub(super) pair: Arc<MixturePair>,
+    /// True if the mixture is in P, in Q.
+    pub(super) in_p: bool,
+    pub(super) in_q: bool,
+    /// Outputs of the piece: the loss is that of other pieces elsewhere.
+    pub(super) start: f64,
+    pub(super) end: f64,
+}
+
+/// Loss and density of P at one output.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Point {
+    /// Privacy loss.
+    pub loss: f64,
+    /// Its derivative.
+    pub slope: f64,
+    /// log of the density of P.
+    pub log_density: f64,
+    /// Size of the exponents behind the loss: its rounding error is a few units in the last place of this.
+    pub size: f64,
+}
+
+/// Working memory of evaluations.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) p: Posterior,
+    pub(super) q: Posterior,
+    plain: Vec<f64>,
+}
+
+/// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lifted {
+    /// log |r_P(x + ia)/r_P(x)|, at most 0.
+    log_p: f64,
+    /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
+    log_q: f64,
+    /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
+    pub angle: f64,
+}
+
+impl Lifted {
+    /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
+    pub fn log_change(&self, c: f64, lift: f64, sigma: f64) -> f64 {
+        0.5 * (lift / sigma).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
+    }
+}
+
+impl Piece {
+    /// σ.
+    pub fn noise_multiplier(&self) -> f64 {
+        self.pair.noise_multiplier()
+    }
+
+    /// Largest shift, in absolute value.
+    pub fn largest_shift(&self) -> f64 {
+        let (low, high) = self.pair.shift_range();
+        low.abs().max(high.abs())
+    }
+
+    /// Loss and density of P at x.
+    pub fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
+        let sigma = self.noise_multiplier();
+        let variance = sigma * sigma;
+        let scaled = x / sigma;
+        let mut point = Point {
+            loss: 0.0,
+            slope: 0.0,
+            log_density: -0.5 * scaled * scaled,
+            size: 0.0,
+        };
+        let size = |law: &Posterior| {
+            let shift = law.mean_shift.abs().max(self.pair.shifts[law.start].abs()) / sigma;
+            shift * (scaled.abs() + shift) + law.log_ratio.abs()
+        };
+        if self.in_p {
+            scratch.p.at(&self.pair, x);
+            point.loss = scratch.p.log_ratio;
+            point.slope = scratch.p.mean_shift / variance;
+            point.log_density = scratch.p.log_density;
+            point.size = size(&scratch.p);
+        }
+        if self.in_q {
+            scratch.q.at(&self.pair, -x);
+            point.loss -= scratch.q.log_ratio;
+            point.slope += scratch.q.mean_shift / variance;
+            point.size += size(&scratch.q);
+        }
+        point.log_density += Normal::new(sigma).log_scale();
+        point
+    }
+
+    /// After [`Piece::point`] at x: largest distance, in σ, from x to the centre of a significant Gaussian.
+    pub fn farthest(&self, x: f64, scratch: &Scratch) -> f64 {
+        let mut farthest = (x / self.noise_multiplier()).abs();
+        if self.in_p {
+            farthest = farthest.max(scratch.p.farthest(&self.pair, x));
+        }
+        if self.in_q {
+            farthest = farthest.max(scratch.q.farthest(&self.pair, -x));
+        }
+        farthest
+    }
+
+    /// The integrand's change from x to x + ia, given the sines and cosines of [`Lift`].
+    pub fn lifted(&self, x: f64, lift: &Lift, scratch: &mut Scratch) -> Lifted {
+        let mut lifted = Lifted::default();
+        if self.in_p {
+            scratch.p.at(&self.pair, x);
+            let (log_modulus, angle) = lift.of(&scratch.p);
+            lifted.log_p = log_modulus;
+            lifted.angle = angle;
+        }
+        if self.in_q {
+            scratch.q.at(&self.pair, -x);
+            let (log_modulus, angle) = lift.of(&scratch.q);
+            lifted.log_q = log_modulus;
+            lifted.angle += angle;
+        }
+        lifted
+    }
+
+    /// The bounds around [centre − half_width, centre + half_width].
+    pub(super) fn panel(&self, centre: f64, half_width: f64, scratch: &mut Scratch) -> PiecePanel {
+        let reach = REAL_AXIS * half_width;
+        let (left, right) = (centre - reach, centre + reach);
+        let side = |at: f64, scratch: &mut Scratch| {
+            let around = self.pair.surroundings(at, reach, 0.0, &mut scratch.plain);
+            (around.left, around.centre, around.right)
+        };
+        let variance = self.noise_multiplier().powi(2);
+        PiecePanel {
+            centre,
+            half_width,
+            left,
+            right,
+            in_p: self.in_p.then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
+            in_q: self.in_q.then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
+            normal: Normal::new(self.noise_multiplier()),
+            points: None,
+        }
+    }
+}
+
+/// sin(as/σ²) and 1 − cos(as/σ²) for every shift s: what moves with the continuation to x + ia.
+#[derive(Debug)]
+pub struct Lift {
+    sines: Vec<f64>,
+    versines: Vec<f64>,
+}
+
+impl Lift {
+    /// The tables of `piece` for a height a with a·s ≤ πσ² for every shift s, so that no sine is negative.
+    pub fn new(piece: &Piece, lift: f64) -> Self {
+        let rate = lift / piece.noise_multiplier().powi(2);
+        let shifts = &piece.pair.shifts;
+        Self {
+            sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
+            versines: shifts.iter().map(|s| 2.0 * (0.5 * rate * s).sin().powi(2)).collect(),
+        }
+    }
+
+    /// log|E[e^{ias/σ²}]| and its angle under the posterior law.
+    fn of(&self, law: &Posterior) -> (f64, f64) {
+        let (mut sine, mut versine) = (0.0, 0.0);
+        for (i, term) in law.terms.iter().enumerate() {
+            sine += term * self.sines[law.start + i];
+            versine += term * self.versines[law.start + i];
+        }
+        let cosine = 1.0 - versine;
+        (
+            0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p(),
+            sine.atan2(cosine),
+        )
+    }
+}
+
+/// What is known of one ratio around an interval, in the coordinates of the piece.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    chord: Line,
+    tangent: Line,
+    /// Half the range of significant shifts, over σ².
+    spread: f64,
+    /// Largest slope of the log ratio.
+    slope: f64,
+}
+
+impl Side {
+    /// `sign` is −1 for a ratio seen in a mirror: `local` is then of the mirrored interval.
+    fn new(local: (Local, Local, Local), left: f64, right: f64, variance: f64, sign: f64) -> Self {
+        let (low, centre, high) = local;
+        let (at_left, at_right) = if sign > 0.0 { (low, high) } else { (high, low) };
+        Self {
+            chord: Line {
+                at: left,
+                value: at_left.log_ratio,
+                slope: (at_right.log_ratio - at_left.log_ratio) / (right - left),
+            },
+            tangent: Line {
+                at: 0.5 * (left + right),
+                value: centre.log_ratio,
+                slope: sign * centre.mean_shift / variance,
+            },
+            spread: 0.5 * (high.high_shift - low.low_shift) / variance,
+            slope: high.mean_shift / variance,
+        }
+    }
+
+    /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
+    fn kept(&self, height: f64) -> f64 {
+        let angle = height * self.spread;
+        if angle < FRAC_PI_2 {
+            ((1.0 - OUTSIDE) * angle.cos() - OUTSIDE).max(0.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Bounds on the integrand P·e^{zℓ} around one interval; independent of z.
+#[derive(Debug)]
+pub(super) struct PiecePanel {
+    pub(super) centre: f64,
+    pub(super) half_width: f64,
+    left: f64,
+    right: f64,
+    normal: Normal,
+    in_p: Option<Side>,
+    in_q: Option<Side>,
+    /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
+    points: Option<Box<[Point; NODES]>>,
+}
+
+impl PiecePanel {
+    /// log of a bound on |P·e^{zℓ}| and on |P| together, for Re z = c, |Im z| ≤ y and x in the ellipse around the
+    /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
+    pub(super) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
+        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift)
+    }
+
+    /// The same over the interval itself, at Im z = 0.
+    pub(super) fn log_upper(&self, c: f64, lift: f64) -> f64 {
+        self.log_bound_within(c, 0.0, lift)
+    }
+
+    fn log_bound_within(&self, c: f64, y: f64, height: f64) -> f64 {
+        let mut tilted = Line {
+            at: self.centre,
+            value: 0.0,
+            slope: 0.0,
+        };
+        let mut plain = tilted;
+        let add = |line: &mut Line, part: &Line, factor: f64| {
+            line.value += factor * part.at(self.centre);
+            line.slope += factor * part.slope;
+        };
+        let mut rest = 0.0;
+        if let Some(side) = &self.in_p {
+            // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
+            let kept = side.kept(height);
+            if kept == 0.0 {
+                return f64::INFINITY;
+            }
+            add(&mut tilted, &side.chord, 1.0 + c);
+            add(&mut plain, &side.chord, 1.0);
+            rest += y * height * side.slope / kept;
+        }
+        if let Some(side) = &self.in_q {
+            let kept = side.kept(height);
+            if kept == 0.0 {
+                return f64::INFINITY;
+            }
+            if c > 0.0 {
+                add(&mut tilted, &side.tangent, -c);
+                rest -= c * kept.ln();
+            } else {
+                add(&mut tilted, &side.chord, -c);
+            }
+            rest += y * height * side.slope / kept;
+        }
+        let growth = 0.5 * height * height / self.normal.variance;
+        let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
+        let (a, b) = (highest(tilted) + rest, highest(plain));
+        let (large, small) = if a > b { (a, b) } else { (b, a) };
+        growth + large + (small - large).exp().ln_1p()
+    }
+
+    /// The losses at the nodes, and the weights of the rule there.
+    pub(super) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &[Point; NODES] {
+        let rule = GaussLegendre::get();
+        let (centre, half_width) = (self.centre, self.half_width);
+        self.points.get_or_insert_with(|| {
+            let at = |i: usize| {
+                let mut point = piece.point(centre + half_width * rule.nodes[i], scratch);
+                point.log_density += (rule.weights[i] * half_width).ln();
+                point
+            };
+            Box::new(std::array::from_fn(at))
+        })
+    }
+
+    /// What [`PiecePanel::points`] found, if it was asked.
+    pub(super) fn points_if_known(&self) -> Option<&[Point; NODES]> {
+        self.points.as_deref()
+    }
+}
