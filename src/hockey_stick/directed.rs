@@ -3,7 +3,8 @@
 use super::contour::Contour;
 use super::enclosure::Enclosure;
 use super::saddle;
-use super::segment::Segment;
+use super::segment::*;
+use super::grid::*;
 
 /// test
 #[derive(Debug)]
@@ -16,7 +17,19 @@ impl Directed {
     /// d
     pub fn delta(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
-        let contour = Contour::new(&mut self.segments, c, epsilon, -16.0)?;
+        let contour = Contour::new(&mut self.segments, c, epsilon, -18.0)?;
         Some((contour.delta(epsilon), c))
+    }
+    /// d
+    pub fn delta_grid(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {
+        let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
+        let total = Total::at(&mut self.segments, c)?;
+        let grid = Grid::new(&mut self.segments, &Plan { c, epsilon, spread: total.variance.sqrt(), width: 1e-6, spacing: 1.0 })?;
+        Some((grid.delta(epsilon), c))
+    }
+    /// d
+    pub fn delta_one(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {
+        if self.segments[0].steps != 1.0 { return None; }
+        Some((super::one_step::delta(&self.segments[0].loss, epsilon), 0.0))
     }
 }

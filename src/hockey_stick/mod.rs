@@ -1,13 +1,16 @@
 //! Hockey-stick divergences δ(ε) = E_P[(1 − e^{ε − loss})₊]: from samples of the loss and by Monte Carlo.
 
+mod cells;
 mod contour;
 pub mod directed;
 pub mod enclosure;
+mod grid;
 pub mod interval;
 mod loss_polynomial;
 mod loss_table;
 pub mod monitor;
 pub mod monte_carlo;
+mod one_step;
 mod saddle;
 pub mod samples;
 pub mod segment;

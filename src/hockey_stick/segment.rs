@@ -34,19 +34,7 @@ impl Total {
         let mut total = Self::default();
         for segment in segments {
             let steps = segment.steps;
-            let (log_moment, error, mean, variance) = match &mut segment.loss {
-                StepLoss::Smooth(loss) => {
-                    let none = vec![0.0; loss.pieces().len()];
-                    let nodes = loss.nodes(c, 0.0, &none, STEERING - steps.ln());
-                    (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
-                }
-                StepLoss::Gaussian(loss) => {
-                    let law = loss.tilted(c);
-                    let (mean, variance) = law.mean_and_variance();
-                    (law.log_moment, law.log_moment_error, mean, variance)
-                }
-                StepLoss::Laplace(loss) => laplace_moments(loss, c),
-            };
+            let (log_moment, error, mean, variance) = moments(&mut segment.loss, c, steps);
             total.log_moment += steps * log_moment;
             total.error += steps * (error + f64::EPSILON * log_moment.abs());
             total.mean += steps * mean;
@@ -60,6 +48,29 @@ impl Total {
     pub(super) fn log_moment_upper(&self) -> f64 {
         self.log_moment + self.error
     }
+}
+
+/// K(c), its error, K'(c) and K''(c) of one of `steps` steps.
+fn moments(loss: &mut StepLoss, c: f64, steps: f64) -> (f64, f64, f64, f64) {
+    match loss {
+        StepLoss::Smooth(loss) => {
+            let none = vec![0.0; loss.pieces().len()];
+            let nodes = loss.nodes(c, 0.0, &none, STEERING - steps.ln());
+            (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
+        }
+        StepLoss::Gaussian(loss) => {
+            let law = loss.tilted(c);
+            let (mean, variance) = law.mean_and_variance();
+            (law.log_moment, law.log_moment_error, mean, variance)
+        }
+        StepLoss::Laplace(loss) => laplace_moments(loss, c),
+    }
+}
+
+/// K(c) of one step, for scaling; `None` beyond the range of an `f64`.
+pub(super) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
+    let (value, ..) = moments(loss, c, 1.0);
+    value.is_finite().then_some(value)
 }
 
 /// K, K', K'' of a Laplace loss by quadrature; not certified, and used only to choose a tilt.

@@ -86,6 +86,8 @@ pub struct Nodes {
     slopes: Vec<f64>,
     /// Piece and output of each node.
     outputs: Vec<(usize, f64)>,
+    /// For each piece, an interval of outputs outside which the integrand adds no more than `error`.
+    pub supports: Vec<(f64, f64)>,
 }
 
 impl SmoothLoss {
@@ -199,6 +201,7 @@ impl SmoothLoss {
         let mut nodes = Nodes {
             c,
             slopes: vec![0.0; self.pieces.len()],
+            supports: vec![(f64::INFINITY, f64::NEG_INFINITY); self.pieces.len()],
             ..Nodes::default()
         };
         let mut piece_weights = vec![0.0; self.pieces.len()];
@@ -213,6 +216,9 @@ impl SmoothLoss {
             let Some(points) = panel.points_if_known() else {
                 continue;
             };
+            let support = &mut nodes.supports[address.0];
+            support.0 = support.0.min(panel.centre - panel.half_width);
+            support.1 = support.1.max(panel.centre + panel.half_width);
             for (i, point) in points.iter().enumerate() {
                 let tilt = c * point.loss;
                 let weight = (point.log_density + tilt - log_total).exp();

@@ -13,6 +13,8 @@ use super::line::{Line, Normal};
 use super::posterior::Posterior;
 use super::{Local, MixturePair};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
+use crate::special::log_space::LogSum;
+use crate::special::normal::log_upper_tail;
 use std::f64::consts::FRAC_PI_2;
 use std::sync::Arc;
 
@@ -82,6 +84,17 @@ impl Piece {
         low.abs().max(high.abs())
     }
 
+    /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
+    pub fn most_loss(&self) -> f64 {
+        let (lowest, _) = self.pair.shift_range();
+        let at_zero = if lowest == 0.0 { -self.pair.log_weights[0] } else { f64::INFINITY };
+        match (self.in_p, self.in_q) {
+            (true, _) => f64::INFINITY,
+            (false, true) => at_zero,
+            (false, false) => 0.0,
+        }
+    }
+
     /// Loss and density of P at x.
     pub fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
         let sigma = self.noise_multiplier();
@@ -142,6 +155,59 @@ impl Piece {
             lifted.angle += angle;
         }
         lifted
+    }
+
+    /// log P(X > x) and log Q(X > x), each with a relative error below 1e-15·(4 + (distance in σ)²).
+    pub fn log_masses_above(&self, x: f64) -> (f64, f64) {
+        let sigma = self.noise_multiplier();
+        let mass = |mixed: bool, sign: f64| {
+            if !mixed {
+                return log_upper_tail(x / sigma);
+            }
+            let mut sum = LogSum::default();
+            for (log_weight, shift) in self.pair.log_weights.iter().zip(&self.pair.shifts) {
+                sum.add(log_weight + log_upper_tail((x - sign * shift) / sigma));
+            }
+            sum.ln()
+        };
+        (mass(self.in_p, 1.0), mass(self.in_q, -1.0))
+    }
+
+    /// The output at which the loss is `level`; −∞ where every output has a larger loss, +∞ where none has.
+    pub fn output_at(&self, level: f64, scratch: &mut Scratch) -> f64 {
+        let sigma = self.noise_multiplier();
+        let limit = 60.0 * sigma + 2.0 * self.largest_shift();
+        let (mut low, mut high) = (self.start.max(-limit), self.end.min(limit));
+        // Beyond the limit both P and Q have less than e^-1000 of their mass, or the loss no longer changes.
+        let mut grow = limit;
+        while self.point(high, scratch).loss < level {
+            if self.end.is_finite() || grow > 1e12 * limit {
+                return f64::INFINITY;
+            }
+            low = high;
+            grow *= 4.0;
+            high = grow;
+        }
+        if self.point(low, scratch).loss > level {
+            return if self.start.is_finite() { self.start } else { f64::NEG_INFINITY };
+        }
+        // Newton's method, kept inside the bracket.
+        let mut x = 0.5 * (low + high);
+        for _ in 0..200 {
+            let point = self.point(x, scratch);
+            if point.loss < level {
+                low = x;
+            } else {
+                high = x;
+            }
+            let newton = x - (point.loss - level) / point.slope;
+            let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+            if (next - x).abs() <= 1e-15 * x.abs().max(sigma) || high - low <= 1e-15 * high.abs().max(sigma) {
+                return next;
+            }
+            x = next;
+        }
+        x
     }
 
     /// The bounds around [centre − half_width, centre + half_width].

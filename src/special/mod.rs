@@ -3,4 +3,5 @@
 pub mod extended;
 pub mod gauss_legendre;
 pub mod log_space;
+pub mod normal;
 pub mod root;

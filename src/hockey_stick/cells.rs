@@ -1,0 +1,495 @@
+//! The loss of one step on a grid: an upper law and a lower law, both within O(h²) of the truth.
+//!
+//! The grid is g_i = a + ih. Outputs are cut where the loss passes a multiple of h/2 from a, so that every part
+//! lies in one interval [g_i, g_{i+1}] and is nearest to one grid point. With p and q the parts' masses under P and Q:
+//!
+//! * **upper** (Doroshenko et al. 2022, "connect the dots"): the mass of [g_i, g_{i+1}] is moved to its two ends so
+//!   that p and q are kept. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean this keeps: it can only grow.
+//! * **lower**: all outputs nearest to g_i are merged, which leaves one atom at log(p/q) (data processing: it can
+//!   only shrink) within O(h²) of g_i; atoms are then lowered to g_i − s, with one s for all, and where log(p/q)
+//!   is lower than that to g_{i−1} − s. δ is monotone in every loss.
+//!
+//! The grid is placed so that the heaviest point, often nearly an atom (nobody of the group in the batch), is on it.
+//! Parts are integrated by Gauss–Legendre rules whose error is bounded by the derivatives of Gaussians
+//! (n = 3, 6, 32 nodes: relative error below [`QUADRATURE`] for widths up to `WIDTHS`, in units of
+//! scale/(distance to the farthest centre + 5)).
+
+use crate::pair::StepLoss;
+use crate::pair::loss::{GaussianCurve, LaplaceCurve, LossCurve};
+use crate::pair::piece::Scratch;
+use crate::special::gauss_legendre::GaussLegendre;
+use rayon::prelude::*;
+
+/// Relative error of the mass of a part: w^{2n}(n!)⁴/((2n+1)(2n)!³) at the widths below.
+const QUADRATURE: f64 = 2e-13;
+const WIDTH_OF_3: f64 = 0.07;
+const WIDTH_OF_6: f64 = 1.5;
+const WIDTH_OF_32: f64 = 12.0;
+/// Half-cells that one task sweeps.
+const CHUNK: i64 = 2048;
+/// Distance of a boundary from its place, in h, that is left as it is; it counts as an error of the loss.
+const BOUNDARY: f64 = 1e-9;
+
+/// One law on the grid, tilted: masses times e^{c·loss − scale}.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GridLaw {
+    /// Index of the first mass.
+    pub(super) first: i64,
+    /// Tilted masses.
+    pub(super) masses: Vec<f64>,
+    /// Loss of index 0.
+    pub(super) origin: f64,
+}
+
+/// Both laws of one step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cells {
+    pub(super) upper: GridLaw,
+    pub(super) lower: GridLaw,
+    /// log of what the masses are divided by.
+    pub(super) log_scale: f64,
+    /// Bound on the error of a loss: rounding, and boundaries out of place.
+    pub(super) loss_error: f64,
+    /// Bound on the error of all masses together (tilted): quadrature, rounding, what lies outside the support.
+    pub(super) mass_error: f64,
+}
+
+/// A curve, the interval of its coordinate that counts.
+struct Sweep<'a> {
+    curve: Box<dyn LossCurve + 'a>,
+    start: f64,
+    end: f64,
+}
+
+/// Masses of a run of half-cells, before the lower law is settled.
+#[derive(Debug, Default)]
+struct Swept {
+    /// Index of the first grid point.
+    first: i64,
+    upper: Vec<f64>,
+    /// P-mass nearest to each point, and the part of it that Q lacks.
+    nearest: Vec<(f64, f64)>,
+    loss_error: f64,
+    mass_error: f64,
+}
+
+/// How many half-cells of width `spacing`/2 a step's loss takes at tilt c, and the range of its losses.
+pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (f64, f64) {
+    let (sweeps, atoms, _) = sweeps(loss, c, log_tolerance);
+    let mut scratch = Scratch::default();
+    let mut low = atoms.iter().map(|atom| atom.0).fold(f64::INFINITY, f64::min);
+    let mut high = atoms.iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max);
+    for sweep in &sweeps {
+        low = low.min(sweep.curve.point(sweep.start, &mut scratch).loss);
+        high = high.max(sweep.curve.point(sweep.end, &mut scratch).loss);
+    }
+    (low, high)
+}
+
+/// The smooth parts of a loss, its atoms (loss, log mass), and the tilted mass outside their support, over e^K.
+#[allow(clippy::type_complexity)]
+fn sweeps(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (Vec<Sweep<'_>>, Vec<(f64, f64)>, f64) {
+    match loss {
+        StepLoss::Smooth(smooth) => {
+            let none = vec![0.0; smooth.pieces().len()];
+            let nodes = smooth.nodes(c, 0.0, &none, log_tolerance);
+            let mut atoms = Vec::new();
+            if smooth.atom() > 0.0 {
+                atoms.push((0.0, smooth.atom().ln()));
+            }
+            let pieces = smooth.pieces().iter().zip(&nodes.supports);
+            let sweeps = pieces
+                .filter(|(_, support)| support.0 < support.1)
+                .map(|(piece, support)| Sweep {
+                    curve: Box::new(piece.clone()) as Box<dyn LossCurve>,
+                    start: support.0,
+                    end: support.1,
+                })
+                .collect();
+            (sweeps, atoms, nodes.error)
+        }
+        StepLoss::Gaussian(gaussian) => {
+            const REACH: f64 = 9.6; // P(|N(0, 1)| > 9.6) = 8e-22
+            let mut atoms = Vec::new();
+            let mut sweeps = Vec::new();
+            for (distance, log_weight) in gaussian.parts() {
+                if distance == 0.0 {
+                    atoms.push((0.0, log_weight));
+                    continue;
+                }
+                // Tilting by e^{cℓ} moves the centre to cμ.
+                let centre = c * distance;
+                sweeps.push(Sweep {
+                    curve: Box::new(GaussianCurve { distance, log_weight }) as Box<dyn LossCurve>,
+                    start: centre.min(0.0) - REACH,
+                    end: centre.max(0.0) + REACH,
+                });
+            }
+            (sweeps, atoms, 2e-21)
+        }
+        StepLoss::Laplace(laplace) => {
+            let laplace = &*laplace;
+            let sweeps = (0..laplace.pieces()).map(|piece| {
+                let curve = LaplaceCurve { loss: laplace, piece };
+                let (start, end) = curve.ends();
+                Sweep {
+                    curve: Box::new(curve) as Box<dyn LossCurve>,
+                    start,
+                    end,
+                }
+            });
+            (sweeps.collect(), laplace.atoms().to_vec(), 0.0)
+        }
+    }
+}
+
+impl Cells {
+    /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
+    pub(super) fn new(loss: &mut StepLoss, c: f64, log_scale: f64, spacing: f64, log_tolerance: f64) -> Self {
+        let (sweeps, atoms, outside) = sweeps(loss, c, log_tolerance);
+        let origin = heaviest(&sweeps, &atoms, c, spacing);
+        let frame = Frame {
+            origin,
+            spacing,
+            c,
+            log_scale,
+        };
+        let mut parts: Vec<Swept> = Vec::new();
+        for sweep in &sweeps {
+            parts.extend(frame.sweep(sweep));
+        }
+        for &(loss, log_mass) in &atoms {
+            parts.push(frame.atom(loss, log_mass));
+        }
+        frame.settle(&parts, outside)
+    }
+}
+
+/// Where a histogram of width h of the tilted loss is highest: log(P/Q) of what lies there.
+fn heaviest(sweeps: &[Sweep<'_>], atoms: &[(f64, f64)], c: f64, spacing: f64) -> f64 {
+    const SAMPLES: usize = 600;
+    let mut scratch = Scratch::default();
+    let mut points: Vec<(f64, f64)> = atoms.to_vec();
+    for sweep in sweeps {
+        let width = (sweep.end - sweep.start) / SAMPLES as f64;
+        for i in 0..SAMPLES {
+            let point = sweep.curve.point(sweep.start + (i as f64 + 0.5) * width, &mut scratch);
+            points.push((point.loss, point.log_density + width.ln()));
+        }
+    }
+    let largest = points.iter().map(|(l, w)| w + c * l).fold(f64::NEG_INFINITY, f64::max);
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let weight = |point: &(f64, f64)| (point.1 + c * point.0 - largest).exp();
+    let (mut best, mut best_start, mut start, mut sum) = (0.0, 0, 0, 0.0);
+    let mut best_end = 0;
+    for end in 0..points.len() {
+        sum += weight(&points[end]);
+        while points[end].0 - points[start].0 > 0.5 * spacing {
+            sum -= weight(&points[start]);
+            start += 1;
+        }
+        if sum > best {
+            (best, best_start, best_end) = (sum, start, end);
+        }
+    }
+    let chosen = &points[best_start..=best_end.min(points.len().saturating_sub(1))];
+    let base = chosen.first().map_or(0.0, |point| point.0);
+    // log of Σp/Σp·e^{−ℓ}
+    let mass: f64 = chosen.iter().map(|p| (p.1 - largest).exp()).sum();
+    let missing: f64 = chosen.iter().map(|p| (p.1 - largest).exp() * -(base - p.0).exp_m1()).sum();
+    if mass > 0.0 { base - (-(missing / mass)).ln_1p() } else { base }
+}
+
+struct Frame {
+    origin: f64,
+    spacing: f64,
+    c: f64,
+    log_scale: f64,
+}
+
+impl Frame {
+    /// Loss of grid point i.
+    fn at(&self, i: i64) -> f64 {
+        self.origin + i as f64 * self.spacing
+    }
+
+    /// Loss of boundary m, halfway steps.
+    fn boundary(&self, m: i64) -> f64 {
+        self.origin + 0.5 * m as f64 * self.spacing
+    }
+
+    /// An atom between two grid points.
+    fn atom(&self, loss: f64, log_mass: f64) -> Swept {
+        let m = (2.0 * (loss - self.origin) / self.spacing).floor() as i64;
+        let mut swept = Swept::starting(m.div_euclid(2), 1);
+        self.deposit(&mut swept, m, loss, log_mass);
+        swept.loss_error = 2.0 * f64::EPSILON * (loss.abs() + self.origin.abs());
+        swept.mass_error = f64::EPSILON * (4.0 + log_mass.abs()) * swept.upper.iter().sum::<f64>();
+        swept
+    }
+
+    /// Adds mass at `loss` in half-cell m to both laws.
+    fn deposit(&self, swept: &mut Swept, m: i64, loss: f64, log_mass: f64) {
+        let i = m.div_euclid(2);
+        let place = (i - swept.first) as usize;
+        let h = self.spacing;
+        // In [g_i, g_{i+1}]; the margin covers the error of the quadrature, see QUADRATURE.
+        let t = (loss - self.at(i)).clamp(0.0, h);
+        let share = ((-t).exp_m1() / (-h).exp_m1() + QUADRATURE / h).min(1.0);
+        let mass = (log_mass + self.c * self.at(i) - self.log_scale).exp();
+        let rise = (self.c * h).exp();
+        swept.upper[place] += mass * (1.0 - share);
+        swept.upper[place + 1] += mass * share * rise;
+        let (nearest, distance, mass) = if m.rem_euclid(2) == 0 {
+            (place, t.min(0.5 * h), mass)
+        } else {
+            (place + 1, (t - h).clamp(-0.5 * h, 0.0), mass * rise)
+        };
+        let entry = &mut swept.nearest[nearest];
+        entry.0 += mass;
+        entry.1 += mass * -(-distance).exp_m1();
+    }
+
+    /// Sweeps one curve, in parallel; the chunks do not depend on the number of threads.
+    fn sweep(&self, sweep: &Sweep<'_>) -> Vec<Swept> {
+        let mut scratch = Scratch::default();
+        let half = 0.5 * self.spacing;
+        let index = |loss: f64| ((loss - self.origin) / half).floor() as i64;
+        let low = index(sweep.curve.point(sweep.start, &mut scratch).loss);
+        let high = index(sweep.curve.point(sweep.end, &mut scratch).loss);
+        let starts: Vec<i64> = (low.div_euclid(CHUNK)..=high.div_euclid(CHUNK))
+            .map(|chunk| (chunk * CHUNK).max(low))
+            .collect();
+        starts
+            .par_iter()
+            .map(|&start| {
+                let end = ((start.div_euclid(CHUNK) + 1) * CHUNK - 1).min(high);
+                self.chunk(sweep, start, end)
+            })
+            .collect()
+    }
+
+    /// Half-cells `from`..=`to` of a curve.
+    fn chunk(&self, sweep: &Sweep<'_>, from: i64, to: i64) -> Swept {
+        let curve = &*sweep.curve;
+        let mut scratch = Scratch::default();
+        let first = from.div_euclid(2);
+        let mut swept = Swept::starting(first, (to.div_euclid(2) - first + 1) as usize);
+        let mut x = boundary_output(sweep, self.boundary(from), &mut scratch);
+        let mut slope = curve.point(x, &mut scratch).slope;
+        let mut bend = 0.0;
+        for m in from..=to {
+            let target = self.boundary(m + 1);
+            let mut next = sweep.end;
+            let mut next_slope = slope;
+            // A step along the curve with the slope in its middle, then Newton's method.
+            let rough = 0.5 * self.spacing / slope;
+            let mut guess = x + 0.5 * self.spacing / (slope + 0.5 * bend * rough).max(0.5 * slope);
+            for attempt in 0..60 {
+                if !(guess < sweep.end) {
+                    // Beyond the end of the support, or a guess that overshot it.
+                    let last = curve.point(sweep.end, &mut scratch);
+                    if last.loss <= target {
+                        break;
+                    }
+                    guess = boundary_output(sweep, target, &mut scratch);
+                }
+                let point = curve.point(guess, &mut scratch);
+                (next, next_slope) = (guess, point.slope);
+                let miss = point.loss - target;
+                if miss.abs() <= BOUNDARY * self.spacing || attempt == 59 {
+                    swept.loss_error = swept.loss_error.max(miss.abs());
+                    break;
+                }
+                let step = guess - miss / point.slope;
+                guess = if step > x && attempt < 6 {
+                    step
+                } else {
+                    boundary_output(sweep, target, &mut scratch)
+                };
+                if guess == next {
+                    swept.loss_error = swept.loss_error.max(miss.abs());
+                    break;
+                }
+            }
+            if next > x {
+                bend = (next_slope - slope) / (next - x);
+                self.integrate(curve, x, next, m, &mut swept, &mut scratch);
+            }
+            (x, slope) = (next, next_slope);
+            if x >= sweep.end {
+                break;
+            }
+        }
+        swept
+    }
+
+    /// Deposits the mass of the outputs in [left, right], which lie in half-cell m.
+    fn integrate(&self, curve: &dyn LossCurve, left: f64, right: f64, m: i64, swept: &mut Swept, scratch: &mut Scratch) {
+        let mut start = left;
+        while start < right {
+            curve.point(start, scratch);
+            let unit = curve.scale() / (curve.reach(start, scratch) + 5.0);
+            let mut end = right;
+            if end - start > WIDTH_OF_32 * unit {
+                // The reach grows by the width itself.
+                end = (start + 0.5 * WIDTH_OF_32 * unit).min(right);
+                if end <= start {
+                    end = right;
+                }
+            }
+            let half_width = 0.5 * (end - start);
+            let width = (end - start) / unit;
+            let mut add = |node: f64, weight: f64| {
+                let point = curve.point(start + half_width * (1.0 + node), scratch);
+                let log_mass = point.log_density + (weight * half_width).ln();
+                let mass = (log_mass + self.c * point.loss - self.log_scale).exp();
+                if mass > 1e-25 {
+                    swept.loss_error = swept.loss_error.max(8.0 * f64::EPSILON * (point.size + self.origin.abs()));
+                }
+                swept.mass_error += mass * (QUADRATURE + 8.0 * f64::EPSILON * (4.0 + point.log_density.abs()));
+                self.deposit(swept, m, point.loss, log_mass);
+            };
+            if width <= WIDTH_OF_3 {
+                SMALL_3.iter().for_each(|&(node, weight)| add(node, weight));
+            } else if width <= WIDTH_OF_6 {
+                SMALL_6.iter().for_each(|&(node, weight)| add(node, weight));
+            } else {
+                let rule = GaussLegendre::get();
+                rule.nodes.iter().zip(&rule.weights).for_each(|(&node, &weight)| add(node, weight));
+            }
+            start = end;
+        }
+    }
+
+    /// Adds up the parts and settles the lower law.
+    fn settle(&self, parts: &[Swept], outside: f64) -> Cells {
+        let first = parts.iter().map(|part| part.first).min().unwrap_or(0) - 1;
+        let last = parts.iter().map(|part| part.first + part.upper.len() as i64).max().unwrap_or(0);
+        let length = (last - first + 1) as usize;
+        let mut upper = vec![0.0; length];
+        let mut nearest = vec![(0.0, 0.0); length];
+        let mut cells = Cells {
+            log_scale: self.log_scale,
+            mass_error: outside,
+            ..Cells::default()
+        };
+        for part in parts {
+            let start = (part.first - first) as usize;
+            for (total, mass) in upper[start..].iter_mut().zip(&part.upper) {
+                *total += mass;
+            }
+            for (total, mass) in nearest[start..].iter_mut().zip(&part.nearest) {
+                total.0 += mass.0;
+                total.1 += mass.1;
+            }
+            cells.loss_error = cells.loss_error.max(part.loss_error);
+            cells.mass_error += part.mass_error;
+        }
+        // Offsets log(p/q) − g_i = −log(1 − d/p), with room for the error of the quadrature.
+        let offsets: Vec<f64> = nearest
+            .iter()
+            .map(|&(mass, missing)| if mass > 0.0 { -(-missing / mass).ln_1p() - 2.0 * QUADRATURE } else { 0.0 })
+            .collect();
+        let lowering = self.best_lowering(&nearest, &offsets);
+        let mut lower = vec![0.0; length];
+        let fall = (-self.c * self.spacing).exp();
+        for (i, (&(mass, _), &offset)) in nearest.iter().zip(&offsets).enumerate() {
+            if offset >= -lowering {
+                lower[i] += mass;
+            } else if i > 0 {
+                lower[i - 1] += mass * fall;
+            }
+        }
+        // The masses were tilted as if at g_i: they are at g_i − s.
+        let factor = (-self.c * lowering).exp();
+        lower.iter_mut().for_each(|mass| *mass *= factor);
+        cells.upper = GridLaw {
+            first,
+            masses: upper,
+            origin: self.origin,
+        };
+        cells.lower = GridLaw {
+            first,
+            masses: lower,
+            origin: self.origin - lowering,
+        };
+        cells
+    }
+
+    /// s: small, but larger than the offsets of nearly all of the mass.
+    fn best_lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
+        const CHOICES: usize = 48;
+        let choice = |j: usize| self.spacing * 0.5f64.powf(0.75 * j as f64 + 1.0);
+        let mut beyond = [0.0; CHOICES + 1]; // mass whose offset is below −choice(j), for the first such j
+        let mut total = 0.0;
+        for (&(mass, _), &offset) in nearest.iter().zip(offsets) {
+            total += mass;
+            if offset < -choice(CHOICES - 1) {
+                let j = (((-offset / self.spacing).log2() + 1.0) / -0.75).ceil().max(0.0) as usize;
+                beyond[j.min(CHOICES)] += mass;
+            }
+        }
+        let (mut best, mut least) = (0.5 * self.spacing, f64::INFINITY);
+        let mut moved = 0.0;
+        for (j, more) in beyond.iter().enumerate().take(CHOICES) {
+            moved += more;
+            let cost = choice(j) + self.spacing * moved / total.max(f64::MIN_POSITIVE);
+            if cost < least {
+                (best, least) = (choice(j), cost);
+            }
+        }
+        best
+    }
+}
+
+impl Swept {
+    /// Room for grid points `first`..=`first + cells`.
+    fn starting(first: i64, cells: usize) -> Self {
+        Self {
+            first,
+            upper: vec![0.0; cells + 1],
+            nearest: vec![(0.0, 0.0); cells + 1],
+            ..Self::default()
+        }
+    }
+}
+
+/// Where the loss of a curve passes `level`, within the curve's interval.
+fn boundary_output(sweep: &Sweep<'_>, level: f64, scratch: &mut Scratch) -> f64 {
+    let (mut low, mut high) = (sweep.start, sweep.end);
+    if sweep.curve.point(low, scratch).loss >= level {
+        return low;
+    }
+    let mut x = 0.5 * (low + high);
+    for _ in 0..200 {
+        let point = sweep.curve.point(x, scratch);
+        if point.loss < level {
+            low = x;
+        } else {
+            high = x;
+        }
+        let newton = x - (point.loss - level) / point.slope;
+        let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+        if next == x || high - low <= f64::EPSILON * high.abs() {
+            return next;
+        }
+        x = next;
+    }
+    x
+}
+
+/// Gauss–Legendre rules of 3 and 6 nodes.
+const SMALL_3: [(f64, f64); 3] = [
+    (-0.774_596_669_241_483_4, 0.555_555_555_555_555_6),
+    (0.0, 0.888_888_888_888_888_9),
+    (0.774_596_669_241_483_4, 0.555_555_555_555_555_6),
+];
+const SMALL_6: [(f64, f64); 6] = [
+    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
+    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
+];

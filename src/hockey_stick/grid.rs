@@ -1,0 +1,343 @@
+//! δ(ε) of a composition on a grid: tilted one-step laws, composed by the fast Fourier transform.
+//!
+//! Masses are tilted by e^{cℓ} before the transform and untilted after (Wilson and Keich 2016), so that its rounding
+//! error is relative to δ and not to 1. The transform composes modulo the period P = Nh: what belongs at S + mP is
+//! found at S, times e^{−cmP}. For a window that starts at W, Chernoff's bound on the grid laws themselves
+//! gives, for any c' < c and c'' > c,
+//!
+//! > e^{A(c') − c'W}·Σ_m e^{−(c−c')mP} + e^{A(c'') − c''W}·Σ_m e^{−(c''−c)mP}
+//!
+//! as a bound on what arrives from below and from above. **Rounding**: a transform of length N has a relative error
+//! of at most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2), the T-th power of a spectrum of
+//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖, and δ is the inner product of the composed
+//! masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε. **Discretisation**: see `cells`; both laws are bounds.
+
+use super::cells::{Cells, GridLaw, range};
+use super::enclosure::Enclosure;
+use super::segment::Segment;
+use crate::special::log_space::LogSum;
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex64;
+
+/// Grid points at most: memory below 200 MB and a second of work.
+const MOST_POINTS: f64 = 2_097_152.0;
+/// Half-cells of one step at most.
+const MOST_CELLS: f64 = 3e6;
+/// What segments times points may come to.
+const MOST_WORK: f64 = 1.7e7;
+/// Bound on what is left out and on aliasing, relative to e^{A(c) − cε}.
+const LEVEL: f64 = 44.0;
+
+/// Both composed laws of a run, for questions at losses from the window's start on.
+#[derive(Debug)]
+pub(super) struct Grid {
+    c: f64,
+    upper: Composed,
+    lower: Composed,
+    /// Lowest ε that can be asked.
+    pub(super) start: f64,
+    /// True if a finer grid would not fit.
+    pub(super) at_limit: bool,
+}
+
+/// One composed law: for each grid point, sums over it and all points above.
+#[derive(Debug)]
+struct Composed {
+    /// Loss of the first point, and the spacing.
+    first: f64,
+    spacing: f64,
+    /// log of the masses' scale, A(c).
+    log_scale: f64,
+    /// Σ v_j e^{−c(s_j − s_i)} and Σ v_j e^{−(c+1)(s_j − s_i)} over j ≥ i.
+    sums: Vec<(f64, f64)>,
+    /// Error of Σ v u, over e^{A(c) − cε}.
+    error: f64,
+    /// log of the aliasing bound, in δ.
+    log_aliasing: f64,
+    /// How far losses may be wrong altogether.
+    loss_error: f64,
+}
+
+/// What is asked of a grid.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) c: f64,
+    pub(super) epsilon: f64,
+    /// Spread of the tilted total loss.
+    pub(super) spread: f64,
+    /// Wanted width of log δ.
+    pub(super) width: f64,
+    /// Spacing at most.
+    pub(super) spacing: f64,
+}
+
+impl Plan {
+    /// The spacing at which connecting the dots and merging should leave `width`: a variance of h²/6 and h²/12 a
+    /// step changes A(c) by c(c + 1)/2 times that.
+    fn spacing(&self, steps: f64) -> f64 {
+        let tilt = self.c * (self.c + 1.0);
+        (3.0 * self.width / (steps * tilt)).sqrt().min(0.5 / (self.c + 1.0)).min(self.spacing)
+    }
+}
+
+impl Grid {
+    /// The grid of `plan`; `None` if the losses are too far apart for any.
+    pub(super) fn new(segments: &mut [Segment], plan: &Plan) -> Option<Self> {
+        let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
+        let wanted = plan.spacing(steps);
+        let c = plan.c;
+        let mut widest = 0.0f64;
+        for segment in segments.iter_mut() {
+            let (low, high) = range(&mut segment.loss, c, tolerance(steps));
+            widest = widest.max(high - low);
+        }
+        // The period is about this; it is settled below.
+        let rough = (20.0 * plan.spread).max(widest.min(4.0 * plan.spread)) + 10.0 / c;
+        let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
+        let least = (rough / points).max(2.0 * widest / MOST_CELLS);
+        if !least.is_finite() {
+            return None;
+        }
+        let mut spacing = wanted.max(least);
+        for _ in 0..4 {
+            let cells = all_cells(segments, c, spacing, tolerance(steps));
+            match Self::compose(segments, &cells, plan, spacing, points) {
+                Composition::Done(upper, lower, start) => {
+                    return Some(Self {
+                        c,
+                        upper: *upper,
+                        lower: *lower,
+                        start,
+                        at_limit: spacing > 1.5 * wanted || spacing <= least,
+                    });
+                }
+                Composition::TooLong(factor) => spacing *= factor,
+                Composition::Failed => return None,
+            }
+        }
+        None
+    }
+
+    fn compose(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, points: f64) -> Composition {
+        let c = plan.c;
+        let start = plan.epsilon - 0.5 * plan.spread.min(1.0 / c);
+        // Moments of the upper law, which has the larger ones of the two.
+        let moment = |other: f64| -> f64 {
+            let of = |(segment, cells): (&Segment, &Cells)| segment.steps * cells.upper.log_moment(other - c, spacing, cells.log_scale);
+            segments.iter().zip(cells).map(of).sum()
+        };
+        let at_c = moment(c);
+        let wanted = at_c - c * plan.epsilon - LEVEL;
+        let period_for = |other: f64, log_moment: f64| (log_moment - other * start - wanted) / (other - c).abs();
+        let mut sides = [(0.0, 0.0, f64::INFINITY); 2];
+        let rise = (2.0 * LEVEL).sqrt() / plan.spread;
+        for (side, sign) in [(0, -1.0), (1, 1.0)] {
+            for factor in [1.0, 0.4, 0.15, 0.05, 0.015] {
+                let other = (c + sign * factor * rise).max(0.0);
+                let log_moment = moment(other);
+                let period = period_for(other, log_moment);
+                if period < sides[side].2 {
+                    sides[side] = (other, log_moment, period);
+                }
+            }
+        }
+        let period = sides[0].2.max(sides[1].2).max(8.0 * spacing).max(2.0 * plan.spread);
+        if !period.is_finite() {
+            return Composition::Failed;
+        }
+        let length = (period / spacing).log2().ceil().exp2();
+        if length > points.log2().ceil().exp2() {
+            return Composition::TooLong(length / points.log2().ceil().exp2());
+        }
+        let period = length * spacing;
+        let mut aliasing = LogSum::default();
+        for (other, log_moment, _) in sides {
+            let ratio = -(other - c).abs() * period;
+            aliasing.add(log_moment - other * start + ratio - (-ratio.exp()).ln_1p());
+        }
+        let frame = Window {
+            c,
+            start,
+            length: length as usize,
+            spacing,
+            log_aliasing: aliasing.ln() + 1e-9,
+        };
+        let upper = frame.compose(segments, cells, |cells| &cells.upper);
+        let lower = frame.compose(segments, cells, |cells| &cells.lower);
+        match (upper, lower) {
+            (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
+            _ => Composition::Failed,
+        }
+    }
+
+    /// δ at ε, which must not be below the start of the window.
+    pub(super) fn delta(&self, epsilon: f64) -> Enclosure {
+        if epsilon < self.start {
+            return Enclosure::TRIVIAL;
+        }
+        let (_, upper) = self.upper.delta(epsilon - self.upper.loss_error, self.c);
+        let (lower, _) = self.lower.delta(epsilon + self.lower.loss_error, self.c);
+        Enclosure::of_logs(lower, upper)
+    }
+}
+
+enum Composition {
+    Done(Box<Composed>, Box<Composed>, f64),
+    /// The spacing must grow by this factor.
+    TooLong(f64),
+    Failed,
+}
+
+/// Part of E[e^{cℓ}] of one step that may be left out.
+fn tolerance(steps: f64) -> f64 {
+    -34.0 - steps.ln()
+}
+
+fn all_cells(segments: &mut [Segment], c: f64, spacing: f64, log_tolerance: f64) -> Vec<Cells> {
+    let of = |segment: &mut Segment| {
+        let scale = super::segment::log_moment(&mut segment.loss, c).unwrap_or(0.0);
+        Cells::new(&mut segment.loss, c, scale, spacing, log_tolerance)
+    };
+    segments.iter_mut().map(of).collect()
+}
+
+impl GridLaw {
+    /// log Σ mass·e^{shift·loss}: the moment at c + shift.
+    fn log_moment(&self, shift: f64, spacing: f64, log_scale: f64) -> f64 {
+        let top = (self.first + self.masses.len() as i64) as f64 * spacing;
+        let end = if shift > 0.0 { top } else { self.first as f64 * spacing };
+        let mut sum = 0.0;
+        for (i, mass) in self.masses.iter().enumerate() {
+            if *mass > 0.0 {
+                let loss = (self.first + i as i64) as f64 * spacing;
+                sum += mass * (shift * (loss - end)).exp();
+            }
+        }
+        sum.ln() + shift * (end + self.origin) + log_scale
+    }
+}
+
+struct Window {
+    c: f64,
+    start: f64,
+    length: usize,
+    spacing: f64,
+    log_aliasing: f64,
+}
+
+impl Window {
+    /// Composes one of the two laws of every segment.
+    fn compose(&self, segments: &[Segment], cells: &[Cells], law: impl Fn(&Cells) -> &GridLaw) -> Option<Composed> {
+        let length = self.length;
+        let mut planner = RealFftPlanner::<f64>::new();
+        let forward = planner.plan_fft_forward(length);
+        let inverse = planner.plan_fft_inverse(length);
+        let eta = ((length as f64).log2() + 2.0) * 8e-16;
+        let mut product = vec![Complex64::new(1.0, 0.0); length / 2 + 1];
+        let mut spectrum = forward.make_output_vec();
+        let mut buffer = forward.make_input_vec();
+        let (mut log_scale, mut origin, mut errors, mut loss_error) = (0.0, 0.0, 0.0, 0.0);
+        let (mut powers, mut size) = (0.0, 0.0);
+        let mut mass_error = 0.0;
+        for (segment, cells) in segments.iter().zip(cells) {
+            let (law, steps) = (law(cells), segment.steps);
+            let sum: f64 = law.masses.iter().sum();
+            if !(sum > 0.0) {
+                return None;
+            }
+            buffer.fill(0.0);
+            for (i, mass) in law.masses.iter().enumerate() {
+                let place = (law.first + i as i64).rem_euclid(length as i64) as usize;
+                buffer[place] += mass / sum;
+            }
+            let norm = buffer.iter().map(|v| v * v).sum::<f64>().sqrt();
+            forward.process(&mut buffer, &mut spectrum).ok()?;
+            for (total, value) in product.iter_mut().zip(&spectrum) {
+                *total *= power(*value, steps);
+            }
+            errors += steps * eta * norm;
+            powers += steps;
+            let relative = cells.mass_error / sum + 4.0 * f64::EPSILON * (law.masses.len() as f64).log2();
+            mass_error += steps * relative;
+            log_scale += steps * (sum.ln() + cells.log_scale);
+            origin += steps * law.origin;
+            loss_error += steps * (cells.loss_error + 2.0 * f64::EPSILON * law.origin.abs());
+            size += steps * (law.first.abs() + law.masses.len() as i64) as f64 * self.spacing * f64::EPSILON;
+        }
+        // (1 + pointwise error)^T must stay near 1 for the bound on powers.
+        let pointwise = errors * (length as f64).sqrt();
+        if !(pointwise < 0.1) {
+            return None;
+        }
+        let norm = (product[0].norm_sqr() + 2.0 * product[1..].iter().map(Complex64::norm_sqr).sum::<f64>()).sqrt()
+            / (length as f64).sqrt();
+        if let Some(first) = product.first_mut() {
+            first.im = 0.0;
+        }
+        if let Some(last) = product.last_mut() {
+            last.im = 0.0;
+        }
+        inverse.process(&mut product, &mut buffer).ok()?;
+        let scale = 1.0 / length as f64;
+        // Index of the first grid point of the window.
+        let first = ((self.start - origin) / self.spacing).ceil();
+        let offset = first.rem_euclid(length as f64) as usize;
+        let mut sums = vec![(0.0, 0.0); length];
+        let (fall, faster) = ((-self.c * self.spacing).exp(), (-(self.c + 1.0) * self.spacing).exp());
+        let mut next = (0.0, 0.0);
+        for i in (0..length).rev() {
+            let value = buffer[(offset + i) % length] * scale;
+            next = (value + fall * next.0, value + faster * next.1);
+            sums[i] = next;
+        }
+        // ‖u‖² ≤ Σ e^{−2ct}(1 − e^{−t})² on the grid: at most its integral over h and twice its largest value.
+        let c = self.c;
+        let integral = 0.5 / c - 2.0 / (2.0 * c + 1.0) + 0.5 / (c + 1.0);
+        let largest = (c / (1.0 + c)).powf(c) / (1.0 + c);
+        let weight = (integral.max(0.0) / self.spacing + 2.0 * largest * largest).sqrt();
+        let rounding = 1.2 * errors + norm * (eta + 16.0 * f64::EPSILON * powers) + 1e-15 * norm;
+        // The two running sums lose what their difference cancels.
+        let cancelled = 8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
+        let log_error = 8.0 * f64::EPSILON * log_scale.abs();
+        Some(Composed {
+            first: origin + first * self.spacing,
+            spacing: self.spacing,
+            log_scale,
+            sums,
+            error: weight * rounding + largest * mass_error.exp_m1() + cancelled / self.spacing.min(1.0).max(1e-3) + log_error,
+            log_aliasing: self.log_aliasing,
+            loss_error: loss_error + size + 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing),
+        })
+    }
+}
+
+/// z^T for whole T.
+fn power(z: Complex64, steps: f64) -> Complex64 {
+    let square = z.norm_sqr();
+    if square == 0.0 {
+        return Complex64::new(0.0, 0.0);
+    }
+    let log_modulus = 0.5 * steps * square.ln();
+    if log_modulus < -745.0 {
+        return Complex64::new(0.0, 0.0);
+    }
+    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(z.re))
+}
+
+impl Composed {
+    /// Bounds on log δ at ε.
+    fn delta(&self, epsilon: f64, c: f64) -> (f64, f64) {
+        let place = ((epsilon - self.first) / self.spacing).ceil().max(0.0) as usize;
+        let scale = self.log_scale - c * epsilon;
+        let value = self.sums.get(place).map_or(0.0, |&(slow, fast)| {
+            let t = self.first + place as f64 * self.spacing - epsilon;
+            (-c * t).exp() * (slow - (-t).exp() * fast)
+        });
+        let aliasing = (self.log_aliasing - scale).exp();
+        let log = |x: f64| if x > 0.0 { x.ln() + scale } else { f64::NEG_INFINITY };
+        (
+            log(value - self.error - aliasing),
+            log(value + self.error + aliasing),
+        )
+    }
+}

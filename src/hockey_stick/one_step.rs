@@ -1,0 +1,158 @@
+//! δ(ε) of a single step: the loss grows with the output x, so that outputs above a threshold x* count,
+//!
+//! > δ = P(X > x*) − e^ε Q(X > x*) = ∫_{x*}^∞ P(x)·(1 − e^{ε − ℓ(x)}) dx.
+//!
+//! The first form is a difference of normal tails. Where they all but cancel (hardly any privacy loss) the
+//! second is used: its integrand is positive, and a sum of Gaussians times constants, whose derivatives bound the error
+//! of Gauss–Legendre quadrature. An error of x* is of second order, as the integrand vanishes there.
+
+use super::enclosure::Enclosure;
+use crate::pair::StepLoss;
+use crate::pair::gaussian_loss::GaussianLoss;
+use crate::pair::loss::{GaussianCurve, LossCurve};
+use crate::pair::nodes::SmoothLoss;
+use crate::pair::piece::{Piece, Scratch};
+use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::log_space::LogSum;
+use crate::special::normal::log_upper_tail;
+
+/// A difference is kept if its relative error is below this.
+const GOOD: f64 = 1e-10;
+/// Panels of the integral at most.
+const MOST_PANELS: usize = 20_000;
+/// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
+/// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
+const PANEL_WIDTH: f64 = 16.0;
+
+/// δ of one step at any real ε.
+pub(super) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
+    match loss {
+        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon),
+        StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon),
+        StepLoss::Laplace(laplace) => {
+            let value = laplace.log_one_step(epsilon);
+            // Sums of k + 1 positive terms, each of a few exponentials of arguments up to 2k/b + |ε|.
+            let size = 2.0 * laplace.pieces() as f64 / laplace.scale() + epsilon.abs();
+            around(value, 8.0 * f64::EPSILON * (laplace.pieces() as f64 + 8.0 + size))
+        }
+    }
+}
+
+/// e^{value}·(1 ± error).
+fn around(log_value: f64, error: f64) -> Enclosure {
+    Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
+}
+
+fn of_smooth(loss: &SmoothLoss, epsilon: f64) -> Enclosure {
+    // Pieces descend: where there are two, the first has the losses above 0 and the second those below
+    // (for ε < 0 the curve is that of the second pair everywhere).
+    let piece = match loss.pieces() {
+        [above, ..] if epsilon >= 0.0 => above,
+        [.., last] => last,
+        [] => return Enclosure::ZERO,
+    };
+    let mut scratch = Scratch::default();
+    let threshold = piece.output_at(epsilon, &mut scratch);
+    if threshold == f64::INFINITY {
+        return above_all(piece, epsilon);
+    }
+    if threshold == f64::NEG_INFINITY {
+        let value = (-epsilon.exp_m1()).ln();
+        return around(value, 8.0 * f64::EPSILON);
+    }
+    let (log_p, log_q) = piece.log_masses_above(threshold);
+    let farthest = {
+        piece.point(threshold, &mut scratch);
+        piece.farthest(threshold, &scratch)
+    };
+    let difference = difference(log_p, log_q + epsilon, farthest, epsilon);
+    if difference.width() < GOOD {
+        return difference;
+    }
+    let tail = |x: f64| piece.log_masses_above(x).0;
+    integral(piece, threshold, epsilon, tail, &mut scratch).meet(difference)
+}
+
+/// No output within reach has a loss of ε: what P has beyond is an upper bound.
+fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
+    if piece.most_loss() <= epsilon {
+        return Enclosure::ZERO;
+    }
+    Enclosure::of_logs(f64::NEG_INFINITY, -1000.0)
+}
+
+/// e^a − e^b for tails found at `farthest` standard deviations.
+fn difference(a: f64, b: f64, farthest: f64, epsilon: f64) -> Enclosure {
+    let error = 1e-15 * (8.0 + farthest * farthest) + 2.0 * f64::EPSILON * (a.abs() + b.abs() + epsilon.abs());
+    let value = -(b - a).min(0.0).exp_m1(); // over e^a
+    let wrong = error * (1.0 + (b - a).exp());
+    let log = |x: f64| if x > 0.0 { a + x.ln() } else { f64::NEG_INFINITY };
+    Enclosure::of_logs(log(value - wrong), log(value + wrong))
+}
+
+fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
+    let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+    let mut scratch = Scratch::default();
+    for (distance, log_weight) in loss.parts() {
+        let part = if distance == 0.0 {
+            around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
+        } else {
+            let threshold = epsilon / distance - 0.5 * distance;
+            let log_p = log_upper_tail(threshold);
+            let log_q = log_upper_tail(threshold + distance);
+            let found = difference(log_p, log_q + epsilon, threshold.abs() + distance, epsilon);
+            let found = if found.width() < GOOD {
+                found
+            } else {
+                let curve = GaussianCurve {
+                    distance,
+                    log_weight: 0.0,
+                };
+                integral(&curve, threshold, epsilon, log_upper_tail, &mut scratch).meet(found)
+            };
+            Enclosure {
+                log_lower: found.log_lower + log_weight,
+                log_upper: found.log_upper + log_weight,
+            }
+        };
+        lower.add(part.log_lower);
+        upper.add(part.log_upper);
+    }
+    Enclosure::of_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+}
+
+/// The integral from x*, panel by panel until what `log_tail` says is left adds nothing.
+fn integral(
+    curve: &dyn LossCurve,
+    threshold: f64,
+    epsilon: f64,
+    log_tail: impl Fn(f64) -> f64,
+    scratch: &mut Scratch,
+) -> Enclosure {
+    let rule = GaussLegendre::get();
+    let mut start = threshold;
+    let mut total = LogSum::default();
+    let mut wrong = LogSum::default();
+    for _ in 0..MOST_PANELS {
+        curve.point(start, scratch);
+        let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, scratch) + PANEL_WIDTH);
+        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+            let point = curve.point(start + half_width * (1.0 + node), scratch);
+            let gain = point.loss - epsilon;
+            let log_mass = point.log_density + (weight * half_width).ln();
+            if gain > 0.0 {
+                total.add(log_mass + (-(-gain).exp_m1()).ln());
+            }
+            let rounding = (-gain.max(0.0)).exp() * point.size + (2.0 + point.log_density.abs()) * gain.clamp(0.0, 1.0);
+            wrong.add(log_mass + (8.0 * f64::EPSILON * rounding).ln());
+        }
+        start += 2.0 * half_width;
+        let rest = log_tail(start);
+        if rest < total.ln() - 42.0 || rest < -1e5 {
+            let value = total.ln();
+            let error = (rest - value).exp() + (wrong.ln() - value).exp() + 1e-13;
+            return around(value, error);
+        }
+    }
+    Enclosure::TRIVIAL
+}
