@@ -1,13 +1,14 @@
 //! The loss of one step on a grid: an upper law and a lower law, both within O(h²) of the truth.
 //!
-//! The grid is g_i = a + ih. Outputs are cut where the loss passes a multiple of h/2 from a, so that every part
-//! lies in one interval [g_i, g_{i+1}] and is nearest to one grid point. With p and q the parts' masses under P and Q:
+//! The grid is g_i = a + ih. Outputs are cut where the loss passes a grid point, and about halfway between, so that
+//! every part lies in one cell [g_i, g_{i+1}] and belongs to one grid point. Where little of the tilted mass lies,
+//! cells span several grid intervals. With p and q the masses under P and Q:
 //!
 //! * **upper** (Doroshenko et al. 2022, "connect the dots"): the mass of [g_i, g_{i+1}] is moved to its two ends so
 //!   that p and q are kept. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean this keeps: it can only grow.
-//! * **lower**: all outputs nearest to g_i are merged, which leaves one atom at log(p/q) (data processing: it can
+//! * **lower**: all outputs that belong to g_i are merged, which leaves one atom at log(p/q) (data processing: it can
 //!   only shrink) within O(h²) of g_i; atoms are then lowered to g_i − s, with one s for all, and where log(p/q)
-//!   is lower than that to g_{i−1} − s. δ is monotone in every loss.
+//!   is lower than that to a lower point. δ is monotone in every loss.
 //!
 //! The grid is placed so that the heaviest point, often nearly an atom (nobody of the group in the batch), is on it.
 //! Parts are integrated by Gauss–Legendre rules whose error is bounded by the derivatives of Gaussians
@@ -25,8 +26,12 @@ const QUADRATURE: f64 = 2e-13;
 const WIDTH_OF_3: f64 = 0.07;
 const WIDTH_OF_6: f64 = 1.5;
 const WIDTH_OF_32: f64 = 12.0;
-/// Half-cells that one task sweeps.
-const CHUNK: i64 = 2048;
+/// Grid intervals that one task sweeps, and that share one resolution.
+const CHUNK: i64 = 256;
+/// Coarsest resolution: 2^this grid intervals in one cell.
+const COARSEST: i32 = 8;
+/// Variance that coarse cells may add altogether, relative to that of cells of width h holding all the mass.
+const COARSENING: f64 = 0.05;
 /// Distance of a boundary from its place, in h, that is left as it is; it counts as an error of the loss.
 const BOUNDARY: f64 = 1e-9;
 
@@ -145,7 +150,15 @@ fn sweeps(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (Vec<Sweep<'_>>, V
 
 impl Cells {
     /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
-    pub(super) fn new(loss: &mut StepLoss, c: f64, log_scale: f64, spacing: f64, log_tolerance: f64) -> Self {
+    ///
+    /// Cells are coarse where a loss tilted by `saddle` has little mass.
+    pub(super) fn new(
+        loss: &mut StepLoss,
+        (c, saddle): (f64, f64),
+        log_scale: f64,
+        spacing: f64,
+        log_tolerance: f64,
+    ) -> Self {
         let (sweeps, atoms, outside) = sweeps(loss, c, log_tolerance);
         let origin = heaviest(&sweeps, &atoms, c, spacing);
         let frame = Frame {
@@ -154,9 +167,10 @@ impl Cells {
             c,
             log_scale,
         };
+        let profile = Profile::new(&sweeps, &frame, saddle);
         let mut parts: Vec<Swept> = Vec::new();
         for sweep in &sweeps {
-            parts.extend(frame.sweep(sweep));
+            parts.extend(frame.sweep(sweep, &profile));
         }
         for &(loss, log_mass) in &atoms {
             parts.push(frame.atom(loss, log_mass));
@@ -200,6 +214,88 @@ fn heaviest(sweeps: &[Sweep<'_>], atoms: &[(f64, f64)], c: f64, spacing: f64) ->
     if mass > 0.0 { base - (-(missing / mass)).ln_1p() } else { base }
 }
 
+/// A cell: the grid points `first` and `first + size`, and which half of it.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    first: i64,
+    size: i64,
+    above: bool,
+}
+
+/// How coarse each chunk may be, from where the tilted mass lies.
+///
+/// Cells of width 2^j h in a chunk with a share m of the mass add m·4^j h² of variance. With n chunks and
+/// 4^j ≤ COARSENING/(nm) that is COARSENING·h² altogether. The shares are estimates: they decide how narrow the
+/// result is, not whether it is true.
+struct Profile {
+    first: i64,
+    sizes: Vec<i64>,
+}
+
+impl Profile {
+    fn new(sweeps: &[Sweep<'_>], frame: &Frame, saddle: f64) -> Self {
+        const SAMPLES: usize = 2000;
+        let mut scratch = Scratch::default();
+        let chunk_width = CHUNK as f64 * frame.spacing;
+        let position = |loss: f64| (loss - frame.origin) / chunk_width;
+        let mut ends = (f64::INFINITY, f64::NEG_INFINITY);
+        for sweep in sweeps {
+            ends.0 = ends.0.min(position(sweep.curve.point(sweep.start, &mut scratch).loss));
+            ends.1 = ends.1.max(position(sweep.curve.point(sweep.end, &mut scratch).loss));
+        }
+        if ends.0 > ends.1 {
+            return Self { first: 0, sizes: Vec::new() };
+        }
+        let first = ends.0.floor() as i64;
+        let count = (ends.1.floor() as i64 - first + 1) as usize;
+        let mut shares = vec![0.0; count];
+        // Scale of the masses; they are divided by their sum in the end.
+        let mut largest = f64::NEG_INFINITY;
+        for sweep in sweeps {
+            let width = (sweep.end - sweep.start) / SAMPLES as f64;
+            for i in 0..=SAMPLES {
+                let point = sweep.curve.point(sweep.start + i as f64 * width, &mut scratch);
+                largest = largest.max(point.log_density + saddle * point.loss);
+            }
+        }
+        for sweep in sweeps {
+            let width = (sweep.end - sweep.start) / SAMPLES as f64;
+            let mut last: Option<f64> = None;
+            for i in 0..=SAMPLES {
+                let point = sweep.curve.point(sweep.start + i as f64 * width, &mut scratch);
+                let mass = width * (point.log_density + saddle * point.loss - largest).exp();
+                let here = position(point.loss) - first as f64;
+                let from = last.unwrap_or(here);
+                let (low, high) = (from.max(0.0) as usize, (here.max(0.0) as usize).min(count - 1));
+                let each = mass / (high - low.min(high) + 1) as f64;
+                for share in &mut shares[low.min(high)..=high] {
+                    *share += each;
+                }
+                last = Some(here);
+            }
+        }
+        let most = (0.25 / ((frame.c + 1.0) * frame.spacing)).log2().floor().clamp(0.0, f64::from(COARSEST)) as i32;
+        let total: f64 = shares.iter().sum();
+        let size = |mass: f64| {
+            let share = mass / total.max(f64::MIN_POSITIVE);
+            let coarse = (0.5 * (COARSENING / (count as f64 * share)).log2()).floor();
+            1i64 << (coarse.clamp(0.0, f64::from(most)) as i32)
+        };
+        Self {
+            first,
+            sizes: shares.into_iter().map(size).collect(),
+        }
+    }
+
+    /// Grid intervals in one cell of a chunk.
+    fn size(&self, chunk: i64) -> i64 {
+        usize::try_from(chunk - self.first)
+            .ok()
+            .and_then(|place| self.sizes.get(place).copied())
+            .unwrap_or(1)
+    }
+}
+
 struct Frame {
     origin: f64,
     spacing: f64,
@@ -213,119 +309,138 @@ impl Frame {
         self.origin + i as f64 * self.spacing
     }
 
-    /// Loss of boundary m, halfway steps.
-    fn boundary(&self, m: i64) -> f64 {
-        self.origin + 0.5 * m as f64 * self.spacing
-    }
-
     /// An atom between two grid points.
     fn atom(&self, loss: f64, log_mass: f64) -> Swept {
-        let m = (2.0 * (loss - self.origin) / self.spacing).floor() as i64;
-        let mut swept = Swept::starting(m.div_euclid(2), 1);
-        self.deposit(&mut swept, m, loss, log_mass);
+        let i = ((loss - self.origin) / self.spacing).floor() as i64;
+        let mut swept = Swept::starting(i, 1);
+        let above = loss - self.at(i) > 0.5 * self.spacing;
+        self.deposit(&mut swept, Cell { first: i, size: 1, above }, loss, log_mass);
         swept.loss_error = 2.0 * f64::EPSILON * (loss.abs() + self.origin.abs());
         swept.mass_error = f64::EPSILON * (4.0 + log_mass.abs()) * swept.upper.iter().sum::<f64>();
         swept
     }
 
-    /// Adds mass at `loss` in half-cell m to both laws.
-    fn deposit(&self, swept: &mut Swept, m: i64, loss: f64, log_mass: f64) {
-        let i = m.div_euclid(2);
-        let place = (i - swept.first) as usize;
-        let h = self.spacing;
-        // In [g_i, g_{i+1}]; the margin covers the error of the quadrature, see QUADRATURE.
-        let t = (loss - self.at(i)).clamp(0.0, h);
-        let share = ((-t).exp_m1() / (-h).exp_m1() + QUADRATURE / h).min(1.0);
-        let mass = (log_mass + self.c * self.at(i) - self.log_scale).exp();
-        let rise = (self.c * h).exp();
+    /// Adds mass at `loss` in a cell to both laws.
+    fn deposit(&self, swept: &mut Swept, cell: Cell, loss: f64, log_mass: f64) {
+        let place = (cell.first - swept.first) as usize;
+        let width = cell.size as f64 * self.spacing;
+        let t = (loss - self.at(cell.first)).clamp(0.0, width);
+        // The margin covers the error of the quadrature, see QUADRATURE.
+        let share = ((-t).exp_m1() / (-width).exp_m1() + QUADRATURE / width).min(1.0);
+        let mass = (log_mass + self.c * self.at(cell.first) - self.log_scale).exp();
+        let rise = (self.c * width).exp();
+        let end = place + cell.size as usize;
         swept.upper[place] += mass * (1.0 - share);
-        swept.upper[place + 1] += mass * share * rise;
-        let (nearest, distance, mass) = if m.rem_euclid(2) == 0 {
-            (place, t.min(0.5 * h), mass)
-        } else {
-            (place + 1, (t - h).clamp(-0.5 * h, 0.0), mass * rise)
-        };
+        swept.upper[end] += mass * share * rise;
+        let (nearest, distance, mass) = if cell.above { (end, t - width, mass * rise) } else { (place, t, mass) };
         let entry = &mut swept.nearest[nearest];
         entry.0 += mass;
         entry.1 += mass * -(-distance).exp_m1();
     }
 
     /// Sweeps one curve, in parallel; the chunks do not depend on the number of threads.
-    fn sweep(&self, sweep: &Sweep<'_>) -> Vec<Swept> {
+    fn sweep(&self, sweep: &Sweep<'_>, profile: &Profile) -> Vec<Swept> {
         let mut scratch = Scratch::default();
-        let half = 0.5 * self.spacing;
-        let index = |loss: f64| ((loss - self.origin) / half).floor() as i64;
+        let index = |loss: f64| ((loss - self.origin) / self.spacing).floor() as i64;
         let low = index(sweep.curve.point(sweep.start, &mut scratch).loss);
         let high = index(sweep.curve.point(sweep.end, &mut scratch).loss);
-        let starts: Vec<i64> = (low.div_euclid(CHUNK)..=high.div_euclid(CHUNK))
-            .map(|chunk| (chunk * CHUNK).max(low))
-            .collect();
-        starts
-            .par_iter()
-            .map(|&start| {
-                let end = ((start.div_euclid(CHUNK) + 1) * CHUNK - 1).min(high);
-                self.chunk(sweep, start, end)
-            })
+        (low.div_euclid(CHUNK)..high.div_euclid(CHUNK) + 1)
+            .into_par_iter()
+            .map(|chunk| self.chunk(sweep, chunk, low, high, profile.size(chunk)))
             .collect()
     }
 
-    /// Half-cells `from`..=`to` of a curve.
-    fn chunk(&self, sweep: &Sweep<'_>, from: i64, to: i64) -> Swept {
+    /// The cells of a curve in one chunk, each of `size` grid intervals.
+    fn chunk(&self, sweep: &Sweep<'_>, chunk: i64, low: i64, high: i64, size: i64) -> Swept {
         let curve = &*sweep.curve;
         let mut scratch = Scratch::default();
-        let first = from.div_euclid(2);
-        let mut swept = Swept::starting(first, (to.div_euclid(2) - first + 1) as usize);
-        let mut x = boundary_output(sweep, self.boundary(from), &mut scratch);
-        let mut slope = curve.point(x, &mut scratch).slope;
+        let first = chunk * CHUNK + (low - chunk * CHUNK).max(0) / size * size;
+        let last = ((chunk + 1) * CHUNK - 1).min(high);
+        let mut swept = Swept::starting(chunk * CHUNK, CHUNK as usize);
+        let width = size as f64 * self.spacing;
+        let mut x = boundary_output(sweep, self.at(first), &mut scratch);
+        let start = curve.point(x, &mut scratch);
+        let mut slope = start.slope;
         let mut bend = 0.0;
-        for m in from..=to {
-            let target = self.boundary(m + 1);
-            let mut next = sweep.end;
-            let mut next_slope = slope;
-            // A step along the curve with the slope in its middle, then Newton's method.
-            let rough = 0.5 * self.spacing / slope;
-            let mut guess = x + 0.5 * self.spacing / (slope + 0.5 * bend * rough).max(0.5 * slope);
-            for attempt in 0..60 {
-                if !(guess < sweep.end) {
-                    // Beyond the end of the support, or a guess that overshot it.
-                    let last = curve.point(sweep.end, &mut scratch);
-                    if last.loss <= target {
+        // Derivative of the log of the density of the loss, by differences.
+        let mut log_density = start.log_density - slope.ln();
+        let (mut growth, mut growth_before) = (0.0, 0.0);
+        let mut seen = 0;
+        let mut level = start.loss;
+        let mut i = first;
+        while i <= last && x < sweep.end {
+            for above in [false, true] {
+                let target = if above {
+                    self.at(i + size)
+                } else {
+                    // Half a cell, moved so that what is merged around a grid point has its log(p/q) there: in a
+                    // cell about g it would be h²/12·(ρ'/ρ − 1/2) above g.
+                    let ahead = if seen > 2 { growth + 1.5 * (growth - growth_before) } else { growth };
+                    let lift = width * width / 12.0 * (ahead - 0.5);
+                    self.at(i) + 0.5 * width - lift.clamp(-0.3 * width, 0.3 * width)
+                };
+                let mut next = sweep.end;
+                let mut next_point = None;
+                // A step along the curve with the slope in its middle, then Newton's method.
+                let rough = (target - level) / slope;
+                let mut guess = x + (target - level) / (slope + 0.5 * bend * rough).max(0.5 * slope);
+                for attempt in 0..60 {
+                    if !(guess < sweep.end) {
+                        // Beyond the end of the support, or a guess that overshot it.
+                        let last = curve.point(sweep.end, &mut scratch);
+                        if last.loss <= target {
+                            break;
+                        }
+                        guess = boundary_output(sweep, target, &mut scratch);
+                    }
+                    let point = curve.point(guess, &mut scratch);
+                    next = guess;
+                    next_point = Some(point);
+                    let miss = point.loss - target;
+                    // The boundary inside a cell may be anywhere.
+                    let allowed = if above { BOUNDARY } else { 1e-2 };
+                    let step = if attempt < 6 { guess - miss / point.slope } else { f64::NAN };
+                    let fine = miss.abs() <= allowed * self.spacing + 4.0 * f64::EPSILON * target.abs();
+                    if fine || step == guess || attempt == 59 {
+                        if above {
+                            swept.loss_error = swept.loss_error.max(miss.abs());
+                        }
                         break;
                     }
-                    guess = boundary_output(sweep, target, &mut scratch);
+                    guess = if step > x { step } else { boundary_output(sweep, target, &mut scratch) };
                 }
-                let point = curve.point(guess, &mut scratch);
-                (next, next_slope) = (guess, point.slope);
-                let miss = point.loss - target;
-                if miss.abs() <= BOUNDARY * self.spacing || attempt == 59 {
-                    swept.loss_error = swept.loss_error.max(miss.abs());
+                if next > x {
+                    self.integrate(curve, x, next, Cell { first: i, size, above }, &mut swept, &mut scratch);
+                }
+                let Some(point) = next_point.filter(|_| next < sweep.end) else {
+                    x = sweep.end;
                     break;
-                }
-                let step = guess - miss / point.slope;
-                guess = if step > x && attempt < 6 {
-                    step
-                } else {
-                    boundary_output(sweep, target, &mut scratch)
                 };
-                if guess == next {
-                    swept.loss_error = swept.loss_error.max(miss.abs());
-                    break;
+                if next > x {
+                    bend = (point.slope - slope) / (next - x);
+                    let here = point.log_density - point.slope.ln();
+                    growth_before = growth;
+                    growth = (here - log_density) / (point.loss - level);
+                    log_density = here;
+                    seen += 1;
                 }
+                (x, slope, level) = (next, point.slope, point.loss);
             }
-            if next > x {
-                bend = (next_slope - slope) / (next - x);
-                self.integrate(curve, x, next, m, &mut swept, &mut scratch);
-            }
-            (x, slope) = (next, next_slope);
-            if x >= sweep.end {
-                break;
-            }
+            i += size;
         }
         swept
     }
 
-    /// Deposits the mass of the outputs in [left, right], which lie in half-cell m.
-    fn integrate(&self, curve: &dyn LossCurve, left: f64, right: f64, m: i64, swept: &mut Swept, scratch: &mut Scratch) {
+    /// Deposits the mass of the outputs in [left, right], which lie in one half of `cell`.
+    fn integrate(
+        &self,
+        curve: &dyn LossCurve,
+        left: f64,
+        right: f64,
+        cell: Cell,
+        swept: &mut Swept,
+        scratch: &mut Scratch,
+    ) {
         let mut start = left;
         while start < right {
             curve.point(start, scratch);
@@ -348,7 +463,7 @@ impl Frame {
                     swept.loss_error = swept.loss_error.max(8.0 * f64::EPSILON * (point.size + self.origin.abs()));
                 }
                 swept.mass_error += mass * (QUADRATURE + 8.0 * f64::EPSILON * (4.0 + point.log_density.abs()));
-                self.deposit(swept, m, point.loss, log_mass);
+                self.deposit(swept, cell, point.loss, log_mass);
             };
             if width <= WIDTH_OF_3 {
                 SMALL_3.iter().for_each(|&(node, weight)| add(node, weight));
@@ -364,7 +479,8 @@ impl Frame {
 
     /// Adds up the parts and settles the lower law.
     fn settle(&self, parts: &[Swept], outside: f64) -> Cells {
-        let first = parts.iter().map(|part| part.first).min().unwrap_or(0) - 1;
+        // Room below for atoms that are lowered.
+        let first = parts.iter().map(|part| part.first).min().unwrap_or(0) - (1 << COARSEST) - 1;
         let last = parts.iter().map(|part| part.first + part.upper.len() as i64).max().unwrap_or(0);
         let length = (last - first + 1) as usize;
         let mut upper = vec![0.0; length];
@@ -393,12 +509,12 @@ impl Frame {
             .collect();
         let lowering = self.best_lowering(&nearest, &offsets);
         let mut lower = vec![0.0; length];
-        let fall = (-self.c * self.spacing).exp();
         for (i, (&(mass, _), &offset)) in nearest.iter().zip(&offsets).enumerate() {
-            if offset >= -lowering {
-                lower[i] += mass;
-            } else if i > 0 {
-                lower[i - 1] += mass * fall;
+            // The highest point of the lowered grid that is not above the atom.
+            let rise = ((offset + lowering) / self.spacing).floor();
+            let place = (i as f64 + rise).clamp(0.0, length as f64 - 1.0);
+            if mass > 0.0 {
+                lower[place as usize] += mass * (self.c * rise * self.spacing).exp();
             }
         }
         // The masses were tilted as if at g_i: they are at g_i − s.

@@ -20,7 +20,8 @@
 //! The cost does not depend on the numbers of steps.
 
 use super::enclosure::Enclosure;
-use super::segment::{Segment, Total};
+use super::segment::Segment;
+use super::tilt::Tilt;
 use crate::pair::gaussian_loss::TiltedGaussians;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
@@ -63,19 +64,10 @@ enum Tilted<'a> {
 }
 
 impl Contour {
-    /// The contour through c for questions near `epsilon`, with relative errors of δ near e^`log_tolerance`;
-    /// `None` where that would cost too much or a step's loss has no analytic form.
-    pub(super) fn new(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
-        let mut total = Total::at(segments, c)?;
-        if !(total.variance > 0.0 && total.log_moment.is_finite()) {
-            return None;
-        }
-        let spread = total.variance.sqrt();
-        // δ·e^{−A + cε} is about this at the saddle point.
-        let saddle = 1.0 / (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0));
-        let level = -log_tolerance - saddle.ln();
-        let rise = (2.0 * level).sqrt() / spread;
-        let (below, above, period) = neighbours(segments, &mut total, c, epsilon, level, rise)?;
+    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost too much
+    /// or a step's loss has no analytic form.
+    pub(super) fn new(segments: &mut [Segment], tilt: &Tilt) -> Option<Self> {
+        let &Tilt { c, level, below, above, period, .. } = tilt;
         let spacing = 2.0 * PI / period;
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
@@ -94,7 +86,7 @@ impl Contour {
             };
             tilted.push((part, steps, tolerance));
         }
-        let reach = find_reach(&mut tilted, level, 1.2 * rise, spacing)?;
+        let reach = find_reach(&mut tilted, level, 1.2 * (2.0 * level).sqrt() / tilt.spread, spacing)?;
         let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
         if (reach / spacing).max(1.0) * size as f64 > MOST_PRODUCTS {
             return None;
@@ -323,24 +315,17 @@ impl Turns {
     }
 }
 
-/// Y: where the bound on the characteristic function is below e^{−level}.
+/// Y: where the bound on the characteristic function is below e^{−level}. Leaves the lifts that show it.
 fn find_reach(tilted: &mut [(Tilted<'_>, f64, f64)], level: f64, start: f64, spacing: f64) -> Option<f64> {
+    let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
     let mut reach = start;
     for _ in 0..24 {
-        let mut decay = 0.0;
-        let mut size = 0;
-        for (part, steps, _) in tilted.iter_mut() {
-            if let Tilted::Smooth(loss, nodes, lifts) = part {
-                *lifts = loss.lifts(nodes, reach);
-            }
-            decay += *steps * part.log_decay(reach);
-            size += part.size();
-        }
         let wanted = level - (PI * reach).ln();
-        if -decay >= wanted {
+        let decay = -best_decay(tilted, reach, wanted);
+        if decay >= wanted {
             return Some(reach);
         }
-        let short = (wanted / (-decay).max(1e-3 * wanted)).sqrt();
+        let short = (wanted / decay.max(1e-3 * wanted)).sqrt();
         reach *= (1.03 * short).clamp(1.05, 3.0);
         let count = reach / spacing;
         if count > MOST_NODES || count * size as f64 > MOST_PRODUCTS {
@@ -350,46 +335,34 @@ fn find_reach(tilted: &mut [(Tilted<'_>, f64, f64)], level: f64, start: f64, spa
     None
 }
 
-/// (c', A(c')) below and above c, and the period P for which both sides of the aliasing are below e^{−level}.
-#[allow(clippy::type_complexity)] // two points and a number
-fn neighbours(
-    segments: &mut [Segment],
-    total: &mut Total,
-    c: f64,
-    epsilon: f64,
-    level: f64,
-    rise: f64,
-) -> Option<((f64, f64), (f64, f64), f64)> {
-    // e^{A(c') − A(c) − (c' − c)ε − |c' − c|P} ≤ e^{−level}
-    let period = |other: f64, log_moment: f64| {
-        (log_moment - total.log_moment - (other - c) * epsilon + level) / (other - c).abs()
-    };
-    let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
-    let mut best = [None::<(f64, f64, f64)>; 2];
-    for (side, sign) in [(0, -1.0), (1, 1.0)] {
-        let mut distance = rise;
-        for _ in 0..12 {
-            let other = (c + sign * distance).clamp(floor, ceiling);
-            // E[e^{−S}] ≤ 1, whatever P leaves out of Q.
-            let log_moment = if other == 0.0 || other == -1.0 {
-                0.0
-            } else {
-                Total::at(segments, other)?.log_moment_upper()
-            };
-            let found = period(other, log_moment);
-            let better = best[side].is_none_or(|(.., least)| found < least);
-            if better && found.is_finite() {
-                best[side] = Some((other, log_moment, found));
-            } else if best[side].is_some() {
+/// The bound on log |φ| of all steps at y with the best of a few lifts, the first that meets `wanted`.
+///
+/// The lift that suits a loss without gaps is too high where most of the mass is nearly an atom, which lifting raises.
+fn best_decay(tilted: &mut [(Tilted<'_>, f64, f64)], y: f64, wanted: f64) -> f64 {
+    let mut total = 0.0;
+    for (part, steps, _) in tilted.iter_mut() {
+        let share = wanted / *steps;
+        let Tilted::Smooth(loss, nodes, lifts) = part else {
+            total += *steps * part.log_decay(y);
+            continue;
+        };
+        let highest = loss.lifts(nodes, y);
+        *lifts = highest.clone();
+        let mut least = loss.log_decay(nodes, y, lifts);
+        for factor in [0.5, 0.25, 0.1] {
+            if -least >= share {
                 break;
             }
-            if found.is_finite() && found * (c - other).abs() < 2.2 * level {
-                break; // as good as a Gaussian's
+            let lower: Vec<f64> = highest.iter().map(|lift| factor * lift).collect();
+            let decay = loss.log_decay(nodes, y, &lower);
+            if decay < least {
+                least = decay;
+                *lifts = lower;
+            } else if factor < 0.5 {
+                break;
             }
-            distance = 0.4 * (other - c).abs();
         }
+        total += *steps * least;
     }
-    let (below, above) = (best[0]?, best[1]?);
-    let period = below.2.max(above.2).max(1e-300);
-    Some(((below.0, below.1), (above.0, above.1), period))
+    total
 }

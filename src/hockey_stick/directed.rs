@@ -17,15 +17,15 @@ impl Directed {
     /// d
     pub fn delta(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
-        let contour = Contour::new(&mut self.segments, c, epsilon, -18.0)?;
+        let tilt = super::tilt::Tilt::near(&mut self.segments, c, epsilon, -18.0)?; let c = tilt.c;
+        let contour = Contour::new(&mut self.segments, &tilt)?;
         Some((contour.delta(epsilon), c))
     }
     /// d
     pub fn delta_grid(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
-        let total = Total::at(&mut self.segments, c)?;
-        let grid = Grid::new(&mut self.segments, &Plan { c, epsilon, spread: total.variance.sqrt(), width: 1e-6, spacing: 1.0 })?;
-        Some((grid.delta(epsilon), c))
+        let tilt = super::tilt::Tilt::near(&mut self.segments, c, epsilon, (1e-6f64).ln() - 5.0)?; let c = tilt.c;let t=std::time::Instant::now(); let grid = Grid::new(&mut self.segments, &Plan { tilt, epsilon, width: 1e-6, spacing: 1.0 })?;
+        if std::env::var("DBG").is_ok() {eprintln!("{} grid {:?}", grid.describe(), t.elapsed());} Some((grid.delta(epsilon), c))
     }
     /// d
     pub fn delta_one(&mut self, epsilon: f64) -> Option<(Enclosure, f64)> {

@@ -15,6 +15,7 @@
 use super::cells::{Cells, GridLaw, range};
 use super::enclosure::Enclosure;
 use super::segment::Segment;
+use super::tilt::Tilt;
 use crate::special::log_space::LogSum;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
@@ -25,8 +26,6 @@ const MOST_POINTS: f64 = 2_097_152.0;
 const MOST_CELLS: f64 = 3e6;
 /// What segments times points may come to.
 const MOST_WORK: f64 = 1.7e7;
-/// Bound on what is left out and on aliasing, relative to e^{A(c) − cε}.
-const LEVEL: f64 = 44.0;
 
 /// Both composed laws of a run, for questions at losses from the window's start on.
 #[derive(Debug)]
@@ -61,10 +60,10 @@ struct Composed {
 /// What is asked of a grid.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    pub(super) c: f64,
+    /// The tilt, for `epsilon`.
+    pub(super) tilt: Tilt,
+    /// ε that is asked about.
     pub(super) epsilon: f64,
-    /// Spread of the tilted total loss.
-    pub(super) spread: f64,
     /// Wanted width of log δ.
     pub(super) width: f64,
     /// Spacing at most.
@@ -75,8 +74,9 @@ impl Plan {
     /// The spacing at which connecting the dots and merging should leave `width`: a variance of h²/6 and h²/12 a
     /// step changes A(c) by c(c + 1)/2 times that.
     fn spacing(&self, steps: f64) -> f64 {
-        let tilt = self.c * (self.c + 1.0);
-        (3.0 * self.width / (steps * tilt)).sqrt().min(0.5 / (self.c + 1.0)).min(self.spacing)
+        let c = self.tilt.c;
+        let bend = c * (c + 1.0);
+        (3.0 * self.width / (steps * bend)).sqrt().min(0.5 / (c + 1.0)).min(self.spacing)
     }
 }
 
@@ -85,14 +85,16 @@ impl Grid {
     pub(super) fn new(segments: &mut [Segment], plan: &Plan) -> Option<Self> {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         let wanted = plan.spacing(steps);
-        let c = plan.c;
+        // Part of E[e^{cℓ}] of one step that may be left out.
+        let tolerance = -plan.tilt.level - steps.ln();
+        let c = plan.tilt.c;
         let mut widest = 0.0f64;
         for segment in segments.iter_mut() {
-            let (low, high) = range(&mut segment.loss, c, tolerance(steps));
+            let (low, high) = range(&mut segment.loss, c, tolerance);
             widest = widest.max(high - low);
         }
-        // The period is about this; it is settled below.
-        let rough = (20.0 * plan.spread).max(widest.min(4.0 * plan.spread)) + 10.0 / c;
+        // The period is about this; it is settled below, for the law on the grid.
+        let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
         let least = (rough / points).max(2.0 * widest / MOST_CELLS);
         if !least.is_finite() {
@@ -100,7 +102,7 @@ impl Grid {
         }
         let mut spacing = wanted.max(least);
         for _ in 0..4 {
-            let cells = all_cells(segments, c, spacing, tolerance(steps));
+            let cells = all_cells(segments, (c, plan.tilt.saddle), spacing, tolerance);
             match Self::compose(segments, &cells, plan, spacing, points) {
                 Composition::Done(upper, lower, start) => {
                     return Some(Self {
@@ -119,21 +121,22 @@ impl Grid {
     }
 
     fn compose(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, points: f64) -> Composition {
-        let c = plan.c;
-        let start = plan.epsilon - 0.5 * plan.spread.min(1.0 / c);
+        let c = plan.tilt.c;
+        let start = plan.epsilon - 0.5 * plan.tilt.spread.min(1.0 / c);
         // Moments of the upper law, which has the larger ones of the two.
         let moment = |other: f64| -> f64 {
             let of = |(segment, cells): (&Segment, &Cells)| segment.steps * cells.upper.log_moment(other - c, spacing, cells.log_scale);
             segments.iter().zip(cells).map(of).sum()
         };
         let at_c = moment(c);
-        let wanted = at_c - c * plan.epsilon - LEVEL;
+        let wanted = at_c - c * plan.epsilon - plan.tilt.level;
         let period_for = |other: f64, log_moment: f64| (log_moment - other * start - wanted) / (other - c).abs();
         let mut sides = [(0.0, 0.0, f64::INFINITY); 2];
-        let rise = (2.0 * LEVEL).sqrt() / plan.spread;
+        let rise = (2.0 * plan.tilt.level).sqrt() / plan.tilt.spread;
         for (side, sign) in [(0, -1.0), (1, 1.0)] {
-            for factor in [1.0, 0.4, 0.15, 0.05, 0.015] {
-                let other = (c + sign * factor * rise).max(0.0);
+            let steered = if side == 0 { plan.tilt.below.0 } else { plan.tilt.above.0 };
+            for factor in [0.0, 1.0, 0.4, 0.1] {
+                let other = if factor == 0.0 { steered } else { (c + sign * factor * rise).max(0.0) };
                 let log_moment = moment(other);
                 let period = period_for(other, log_moment);
                 if period < sides[side].2 {
@@ -141,7 +144,7 @@ impl Grid {
                 }
             }
         }
-        let period = sides[0].2.max(sides[1].2).max(8.0 * spacing).max(2.0 * plan.spread);
+        let period = sides[0].2.max(sides[1].2).max(8.0 * spacing).max(2.0 * plan.tilt.spread);
         if !period.is_finite() {
             return Composition::Failed;
         }
@@ -170,6 +173,10 @@ impl Grid {
         }
     }
 
+    pub(super) fn describe(&self) -> String {
+        format!("h {:e} N {} errU {:e} errL {:e} lossU {:e} alias {:e} scale {}", self.upper.spacing, self.upper.sums.len(), self.upper.error, self.lower.error, self.upper.loss_error, self.upper.log_aliasing, self.upper.log_scale)
+    }
+
     /// δ at ε, which must not be below the start of the window.
     pub(super) fn delta(&self, epsilon: f64) -> Enclosure {
         if epsilon < self.start {
@@ -188,15 +195,10 @@ enum Composition {
     Failed,
 }
 
-/// Part of E[e^{cℓ}] of one step that may be left out.
-fn tolerance(steps: f64) -> f64 {
-    -34.0 - steps.ln()
-}
-
-fn all_cells(segments: &mut [Segment], c: f64, spacing: f64, log_tolerance: f64) -> Vec<Cells> {
+fn all_cells(segments: &mut [Segment], tilts: (f64, f64), spacing: f64, log_tolerance: f64) -> Vec<Cells> {
     let of = |segment: &mut Segment| {
-        let scale = super::segment::log_moment(&mut segment.loss, c).unwrap_or(0.0);
-        Cells::new(&mut segment.loss, c, scale, spacing, log_tolerance)
+        let scale = super::segment::log_moment(&mut segment.loss, tilts.0).unwrap_or(0.0);
+        Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance)
     };
     segments.iter_mut().map(of).collect()
 }

@@ -14,4 +14,5 @@ mod one_step;
 mod saddle;
 pub mod samples;
 pub mod segment;
+mod tilt;
 mod words;

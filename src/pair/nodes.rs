@@ -11,7 +11,7 @@ use crate::special::log_space::LogSum;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Panels examined at most; what is left then counts as error.
-const MAX_PANELS: usize = 30_000;
+const MAX_PANELS: usize = 8_000;
 
 /// How far beyond the outermost possible peak the line is searched, in σ.
 const MARGIN: f64 = 40.0;
@@ -277,11 +277,11 @@ impl SmoothLoss {
     pub fn lifts(&self, nodes: &Nodes, y: f64) -> Vec<f64> {
         let of = |(i, piece): (usize, &Piece)| {
             let variance = piece.noise_multiplier().powi(2);
-            // −y·a·slope + a²/2σ² is least at a = yσ²·slope; no sine of a·s/σ² may be negative, and the angles of
-            // the shifts that count must stay below a right angle.
+            // −y·a·slope + a²/2σ² is least at a = yσ²·slope; no sine of a·s/σ² may be negative, and the terms of r
+            // that count must point within a right angle of one direction, with room for the panels.
             let best = y * variance * nodes.slopes[i];
-            let top = nodes.top_shift(i, piece, &mut Scratch::default());
-            best.min(0.8 * variance / top.max(f64::MIN_POSITIVE))
+            let spread = piece.widest_spread(nodes.supports[i]);
+            best.min(0.7 / spread.max(f64::MIN_POSITIVE))
                 .min(3.0 * variance / piece.largest_shift().max(f64::MIN_POSITIVE))
         };
         self.pieces.iter().enumerate().map(of).collect()
@@ -313,22 +313,6 @@ impl SmoothLoss {
             }
         }
         (change + nodes.error + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
-    }
-}
-
-impl Nodes {
-    /// A shift that the tilted law hardly exceeds in piece i: the posterior mean at the last output.
-    fn top_shift(&self, i: usize, piece: &Piece, scratch: &mut Scratch) -> f64 {
-        let of_piece = self.outputs.iter().filter(|output| output.0 == i);
-        let (low, high) = of_piece.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), output| {
-            (low.min(output.1), high.max(output.1))
-        });
-        if low > high {
-            return 0.0;
-        }
-        let variance = piece.noise_multiplier().powi(2);
-        let slope = |x: f64, scratch: &mut Scratch| piece.point(x, scratch).slope * variance;
-        slope(low, scratch).max(slope(high, scratch))
     }
 }
 

@@ -84,6 +84,21 @@ impl Piece {
         low.abs().max(high.abs())
     }
 
+    /// Largest half-range of the significant shifts, over σ², seen at either end of an interval of outputs.
+    pub(super) fn widest_spread(&self, interval: (f64, f64)) -> f64 {
+        let mut scratch = Vec::new();
+        let mut widest = 0.0f64;
+        for x in [interval.0, interval.1].into_iter().filter(|x| x.is_finite()) {
+            for (mixed, at) in [(self.in_p, x), (self.in_q, -x)] {
+                if mixed {
+                    let local = self.pair.local(at, &mut scratch);
+                    widest = widest.max(local.high_shift - local.low_shift);
+                }
+            }
+        }
+        0.5 * widest / self.noise_multiplier().powi(2)
+    }
+
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
     pub fn most_loss(&self) -> f64 {
         let (lowest, _) = self.pair.shift_range();
