@@ -74,3 +74,8 @@ pub fn require_noise_multiplier(noise_multiplier: f64) -> Result<()> {
 pub fn require_delta(delta: f64) -> Result<()> {
     require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")
 }
+
+/// Checks that ε is finite and not negative.
+pub fn require_epsilon(epsilon: f64) -> Result<()> {
+    require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
+}

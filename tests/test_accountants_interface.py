@@ -4,17 +4,26 @@ import copy
 import json
 import pickle
 from collections import OrderedDict
+from itertools import permutations
 from types import SimpleNamespace
 
 import pytest
 
 import hockeystick as hs
-from hockeystick.accountants import Accountant, MonteCarloAccountant, RenyiGroupAccountant
+from hockeystick.accountants import (
+    Accountant,
+    GroupAccountant,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+)
 
 MAKERS = {
     "renyi": lambda: RenyiGroupAccountant(group_size=3, bound="jensen", orders=[2.0, 8.5, 64]),
     "monte carlo": lambda: MonteCarloAccountant(group_size=3, samples=1000, confidence=0.95, seed=2**64 - 1),
+    "exact": lambda: GroupAccountant(group_size=3, tolerance=1e-5),
+    "unequal group": lambda: GroupAccountant(group=hs.Group(rates=[0.1, 1 / 3, 0.0], gradients="orthogonal")),
 }
+KINDS = (RenyiGroupAccountant, MonteCarloAccountant, GroupAccountant)
 HISTORY = [(1.1, 0.01, 7), (0.1 + 0.2, 1 / 3, 1), (5e-324, 1.0, 2**40)]
 
 
@@ -46,12 +55,12 @@ def test_every_accountant_has_the_methods_of_opacus(accountant):
 
 
 def test_mechanisms_have_names_of_their_own():
-    assert RenyiGroupAccountant.mechanism() != MonteCarloAccountant.mechanism()
+    assert len({kind.mechanism() for kind in KINDS}) == len(KINDS)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.5, 10_001, "2", None])
 def test_the_group_size_is_checked(bad):
-    for kind in (RenyiGroupAccountant, MonteCarloAccountant):
+    for kind in KINDS:
         with pytest.raises((ValueError, TypeError), match="group_size"):
             kind(group_size=bad)
 
@@ -204,9 +213,9 @@ def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing(make, account
 
 
 def test_a_state_of_the_other_accountant_is_refused():
-    renyi, monte_carlo = (make() for make in MAKERS.values())
-    with pytest.raises(ValueError, match="mechanism"):
-        monte_carlo.load_state_dict(renyi.state_dict())
+    for saved, loaded in permutations(("renyi", "monte carlo", "exact"), 2):
+        with pytest.raises(ValueError, match="mechanism"):
+            MAKERS[loaded]().load_state_dict(MAKERS[saved]().state_dict())
 
 
 def test_a_state_of_another_bound_is_refused_by_name():
@@ -231,8 +240,9 @@ def test_a_history_damaged_in_place_is_noticed_before_an_answer(accountant):
 
 def test_replace_is_refused_with_what_is_supported():
     for kind in (RenyiGroupAccountant, MonteCarloAccountant):
-        with pytest.raises(hs.UnsupportedError, match="add_remove"):
+        with pytest.raises(hs.UnsupportedError, match=r"add_remove.*GroupAccountant"):
             kind(adjacency="replace")
+    for kind in KINDS:
         with pytest.raises(ValueError, match="adjacency must be one of"):
             kind(adjacency="swap")
         with pytest.raises(TypeError, match="adjacency"):

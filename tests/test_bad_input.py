@@ -8,23 +8,33 @@ import pytest
 
 import hockeystick as hs
 from hockeystick import kernels
-from hockeystick.accountants import RenyiGroupAccountant
+from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant
 
 NAN, INF = float("nan"), float("inf")
 
 WEIGHTS = {"weights": [0.9, 0.1], "shifts": [0.0, 1.0], "noise_multiplier": 1.0}
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
+TARGET = {"epsilon": 1.0, "delta": 1e-5}
+COMMON = {"group_size": 2, "adjacency": "add", "tolerance": 1e-6}
 GOOD = {
-    hs.get_epsilon: {"delta": 1e-5, "group_size": 2, "adjacency": "add", **RUN},
-    hs.get_delta: {"epsilon": 1.0, "group_size": 2, "adjacency": "add", **RUN},
-    hs.get_noise_multiplier: {
-        "epsilon": 1.0,
-        "delta": 1e-5,
-        "sample_rate": 0.01,
-        "steps": 10,
-        "group_size": 2,
-        "adjacency": "add",
-    },
+    hs.get_epsilon: {"delta": 1e-5, **COMMON, **RUN},
+    hs.get_delta: {"epsilon": 1.0, **COMMON, **RUN},
+    hs.get_noise_multiplier: {**TARGET, "sample_rate": 0.01, "steps": 10, **COMMON},
+    hs.get_sample_rate: {**TARGET, "noise_multiplier": 1.0, "steps": 10, **COMMON},
+    hs.get_steps: {**TARGET, "noise_multiplier": 1.0, "sample_rate": 0.01, **COMMON},
+    hs.get_group_size: {"epsilon": 3.0, "delta": 1e-5, "adjacency": "add", "tolerance": 1e-6, **RUN},
+    hs.black_box.get_epsilon: {"delta": 1e-5, **COMMON, **RUN},
+    hs.privacy_curve: {**COMMON, **RUN},
+    hs.privacy_curve(**RUN).epsilon: {"delta": 1e-5},
+    hs.privacy_curve(**RUN).delta: {"epsilon": 1.0},
+    hs.privacy_curve(**RUN).beta: {"alpha": 0.5},
+    hs.privacy_curve(**RUN).renyi: {"order": 2.0},
+    hs.WithoutReplacement: {"batch_size": 5, "dataset_size": 50},
+    hs.Laplace: {"scale": 2.0},
+    hs.Group: {"size": 2, "rates": [0.1, 0.2], "norms": [1.0, 0.5], "gradients": "orthogonal"},
+    GroupAccountant: COMMON,
+    GroupAccountant().get_epsilon: {"delta": 1e-5},
+    GroupAccountant().get_delta: {"epsilon": 1.0},
     hs.Poisson: {"sample_rate": 0.1},
     kernels.binomial_law: {"group_size": 2, "sample_rate": 0.1},
     kernels.poisson_binomial_law: {"rates": [0.1, 0.2]},
@@ -55,10 +65,27 @@ GOOD = {
     RenyiGroupAccountant().get_delta: {"epsilon": 1.0},
 }
 
-NAMES_ONLY = {"direction", "bound", "adjacency"}
+NAMES_ONLY = {"direction", "bound", "adjacency", "gradients"}
+MAY_BE_NONE = {
+    (RenyiGroupAccountant, "orders"),
+    (kernels.monte_carlo_delta, "tilt"),
+    (hs.Group, "size"),
+    (hs.Group, "rates"),
+    (hs.Group, "norms"),
+}
 BELOW_ZERO_ALLOWED = {
     (kernels.hockey_stick, "epsilon"),
     (kernels.monte_carlo_delta, "epsilon"),
+}
+
+TAKES_SAMPLING = {
+    hs.get_epsilon,
+    hs.get_delta,
+    hs.get_noise_multiplier,
+    hs.get_steps,
+    hs.get_group_size,
+    hs.black_box.get_epsilon,
+    hs.privacy_curve,
 }
 
 BAD_VALUES = {
@@ -93,6 +120,13 @@ BAD_VALUES = {
     "rdp": [[-0.1, 0.2], [NAN, 0.2], [-INF, 0.2], [0.1], [0.1, 0.2, 0.3], 0.1, []],
     "bound": ["tight", ""],
     "adjacency": ["swap", "replace", ""],
+    "tolerance": [0.0, 1e-10, 0.11, -1e-6, NAN, INF],
+    "alpha": [-1e-9, 1.0000001, NAN, INF, -INF],
+    "order": [1.0, 0.5, -2.0, NAN, INF, -INF],
+    "scale": [0.0, -1.0, NAN, INF, -INF],
+    "size": [0, -1, 2.5, 3, 10_001, NAN, INF, 2**70],
+    "norms": [[1.0, -0.1], [1.1, 1.0], [NAN, 1.0], [INF, 1.0], [], 1.0, [[1.0, 0.5]], [1.0]],
+    "gradients": ["random", ""],
 }
 
 RANGES = {
@@ -105,6 +139,9 @@ RANGES = {
     "direction": "remove",
     "bound": "black_box",
     "adjacency": "add_remove",
+    "tolerance": r"in \[1e-9, 0.1\]",
+    "scale": r"in \(0, inf\)",
+    "alpha": r"in \[0, 1\]",
 }
 """What the text of a ValueError says besides the name of the argument."""
 
@@ -134,6 +171,8 @@ def bad_values():
                 below_zero = isinstance(value, float) and -INF < value < 0
                 if below_zero and (function, name) in BELOW_ZERO_ALLOWED:
                     continue
+                if (function, name, value) == (hs.black_box.get_epsilon, "adjacency", "replace"):
+                    continue  # needs a pair for one record only
                 yield pytest.param(function, name, value, id=f"{label(function)} {name}={value!r:.40}")
 
 
@@ -141,11 +180,9 @@ def wrong_types():
     for function, good in GOOD.items():
         for name in good:
             for value in WRONG_TYPES:
-                if name == "tilt" and value is None:
+                if value is None and (function, name) in MAY_BE_NONE:
                     continue
-                if name == "orders" and value is None and function is RenyiGroupAccountant:
-                    continue
-                if name == "sample_rate" and value is None and "steps" in good:
+                if name == "sample_rate" and value is None and function in TAKES_SAMPLING:
                     continue  # asks for sampling instead: tested below
                 if name in NAMES_ONLY and isinstance(value, str):
                     continue  # a wrong name, not a wrong type
@@ -180,13 +217,13 @@ def test_a_wrong_type_is_refused_by_name(function, name, value):
 def test_one_bad_element_among_good_ones_is_refused(function):
     for name, good in GOOD[function].items():
         if name in NAMES_ONLY or np.ndim(good) > 1:
-            continue
+            continue  # a string or a matrix
         bad = [good, NAN] if np.ndim(good) == 0 else [*good[:-1], NAN]
         with pytest.raises(ValueError, match=rf"\b{name}\b"):
             function(**{**GOOD[function], name: bad})
 
 
-@pytest.mark.parametrize("function", [hs.get_epsilon, hs.get_delta, hs.get_noise_multiplier])
+@pytest.mark.parametrize("function", sorted(TAKES_SAMPLING, key=label), ids=label)
 def test_exactly_one_of_sample_rate_and_sampling_is_needed(function):
     with pytest.raises(TypeError, match="exactly one of sample_rate and sampling"):
         function(**{**GOOD[function], "sample_rate": None})
@@ -199,7 +236,7 @@ def test_other_sampling_schemes_are_refused():
         pass
 
     arguments = {k: v for k, v in GOOD[hs.get_epsilon].items() if k != "sample_rate"}
-    with pytest.raises(hs.UnsupportedError, match=r"use Poisson\(sample_rate\)"):
+    with pytest.raises(hs.UnsupportedError, match=r"use Poisson\(sample_rate\).*WithoutReplacement"):
         hs.get_epsilon(**arguments, sampling=Shuffle())
     for wrong in (0.1, "poisson", hs.Poisson, [hs.Poisson(0.1)]):
         with pytest.raises(TypeError, match="sampling"):

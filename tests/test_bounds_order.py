@@ -63,19 +63,41 @@ def test_the_divergence_falls_with_noise_and_rises_with_order_rate_and_group(
     assert renyi("exact", order, sigma, rate, group_size + 1) * ROUNDING >= value
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @some
 @given(st.floats(1e-12, 0.5), sigmas, rates, steps, group_sizes)
 def test_epsilon_rises_with_steps_and_group_and_falls_with_delta(delta, sigma, rate, count, group_size):
     run = {"noise_multiplier": sigma, "sample_rate": rate}
-    slack = 1 + 1e-6  # the search over orders stops near, not at, its optimum
-    epsilon = hs.get_epsilon(delta=delta, steps=count, group_size=group_size, **run)
+    # The true values are ordered, so no lower bound of the smaller exceeds an upper bound of the larger.
+    lower, _ = hs.get_epsilon(delta=delta, steps=count, group_size=group_size, bounds=True, **run)
     more = hs.get_epsilon(
         delta=[delta, delta, delta / 2],
         steps=[count + 1, count, count],
         group_size=[group_size, group_size + 1, group_size],
         **run,
     )
-    assert np.all(more * slack + 1e-12 >= epsilon)
+    assert np.all(more >= lower)
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@some
+@given(st.floats(0.0, 30.0), sigmas, rates, steps, group_sizes)
+def test_delta_falls_with_epsilon_and_noise_and_rises_with_steps_and_group(
+    epsilon, sigma, rate, count, group_size
+):
+    run = {"sample_rate": rate}
+    lower, upper = hs.get_delta(
+        epsilon=epsilon, noise_multiplier=sigma, steps=count, group_size=group_size, bounds=True, **run
+    )
+    assert 0.0 <= lower <= upper <= 1.0
+    more = hs.get_delta(
+        epsilon=[epsilon / 2, epsilon, epsilon, epsilon],
+        noise_multiplier=[sigma, sigma * 0.9, sigma, sigma],
+        steps=[count, count, count + 1, count],
+        group_size=[group_size, group_size, group_size, group_size + 1],
+        **run,
+    )
+    assert np.all(more >= lower)
 
 
 @some

@@ -1,24 +1,42 @@
 """Privacy accounting for DP-SGD whose unit is a record, a person's records or any group.
 
-- `get_epsilon`, `get_delta`, `get_noise_multiplier`: the answer for a planned run.
+- `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
+- `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
+- `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `hockeystick.accountants`: accountants that follow a run step by step.
+- `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, kernels
+from hockeystick import accountants, black_box, kernels
 from hockeystick._core import __version__
-from hockeystick.accounting import get_delta, get_epsilon, get_noise_multiplier
-from hockeystick.errors import OptimalOrderWarning, UnsupportedError
-from hockeystick.sampling import Poisson
+from hockeystick.accounting import get_delta, get_epsilon
+from hockeystick.curve import PrivacyCurve, privacy_curve
+from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideIntervalWarning
+from hockeystick.groups import Group
+from hockeystick.mechanisms import Laplace
+from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
 
 __all__ = [
+    "FullBatch",
+    "Group",
+    "Laplace",
     "OptimalOrderWarning",
     "Poisson",
+    "PrivacyCurve",
     "UnsupportedError",
+    "WideIntervalWarning",
+    "WithoutReplacement",
     "__version__",
     "accountants",
+    "black_box",
     "get_delta",
     "get_epsilon",
+    "get_group_size",
     "get_noise_multiplier",
+    "get_sample_rate",
+    "get_steps",
     "kernels",
+    "privacy_curve",
 ]

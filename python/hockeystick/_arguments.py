@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Counts: TypeAlias = NDArray[np.int64]
     FloatOrFloats: TypeAlias = float | Floats
     """A Python float where every broadcast argument is a scalar, an array otherwise."""
+    CountOrCounts: TypeAlias = int | Counts
+    """A Python int where every broadcast argument is a scalar, an array otherwise."""
 
 LARGEST_COUNT = 2**63 - 1
 """Largest whole number that an int64 holds."""

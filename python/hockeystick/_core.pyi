@@ -1,6 +1,7 @@
 """Types of the compiled extension (checked against the binary by stubtest)."""
 
 from collections.abc import Callable
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,10 @@ _Array = NDArray[np.float64]
 _Counts = NDArray[np.int64]
 
 __all__ = [
+    "Composition",
     "__version__",
     "binomial_law",
+    "black_box_epsilon",
     "delta_of_runs",
     "epsilon_of_runs",
     "history_delta",
@@ -26,6 +29,7 @@ __all__ = [
     "rdp_to_epsilon",
     "renyi_group_bound",
     "renyi_mixture",
+    "solve",
 ]
 
 __version__: str
@@ -114,3 +118,46 @@ def noise_multiplier_of_runs(
     group_size: _Counts,
     adjacency: str,
 ) -> _Array: ...
+
+# The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a
+# member of the group); every pair is a certified interval (lower, upper).
+def solve(
+    unknown: str,
+    adjacency: str,
+    mechanism: str,
+    noise: _Array,
+    sampling: str,
+    sample_rate: _Array,
+    batch_size: _Counts,
+    dataset_size: _Counts,
+    steps: _Counts,
+    group_size: _Counts,
+    rates: _Array | None,
+    norms: _Array | None,
+    orthogonal: bool,
+    epsilon: _Array,
+    delta: _Array,
+    tolerance: float,
+) -> tuple[_Array, _Array]: ...
+def black_box_epsilon(
+    adjacency: str,
+    mechanism: str,
+    noise: _Array,
+    sampling: str,
+    sample_rate: _Array,
+    batch_size: _Counts,
+    dataset_size: _Counts,
+    steps: _Counts,
+    group_size: _Counts,
+    delta: _Array,
+    tolerance: float,
+) -> _Array: ...
+
+@final
+class Composition:
+    def __new__(cls, segments: list[tuple[Any, ...]], adjacency: str, tolerance: float) -> Composition: ...
+    def delta(self, epsilon: _Array) -> tuple[_Array, _Array]: ...
+    def epsilon(self, delta: _Array) -> tuple[_Array, _Array]: ...
+    def beta(self, alpha: _Array) -> _Array: ...
+    def renyi(self, order: _Array) -> _Array: ...
+    def delta_by(self, route: str, epsilon: _Array) -> tuple[_Array, _Array]: ...

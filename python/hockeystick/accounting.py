@@ -1,36 +1,53 @@
-"""Epsilon, delta and noise multiplier of DP-SGD for groups: the three unknowns of one equation."""
+"""Epsilon and delta of a run of DP-SGD, for one record or a group of records."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
-from hockeystick import _core
-from hockeystick._arguments import broadcast, count_array, float_array, in_shape
-from hockeystick.adjacency import check_adjacency
-from hockeystick.sampling import check_sampling
+from hockeystick.configuration import configure
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.solving import solve
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
 
-    from hockeystick._arguments import FloatOrFloats, Floats
-    from hockeystick.sampling import Poisson
+    from hockeystick._arguments import FloatOrFloats
+    from hockeystick._signatures import DeltaArguments, EpsilonArguments
+    from hockeystick.groups import Group
+    from hockeystick.mechanisms import Laplace
+    from hockeystick.sampling import Sampling
+
+
+@overload
+def get_epsilon(
+    *, bounds: Literal[False] = False, **arguments: Unpack[EpsilonArguments]
+) -> FloatOrFloats: ...
+
+
+@overload
+def get_epsilon(
+    *, bounds: Literal[True], **arguments: Unpack[EpsilonArguments]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
 def get_epsilon(
     *,
     delta: ArrayLike,
-    noise_multiplier: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Poisson | None = None,
+    sampling: Sampling | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
+    group: Group | None = None,
     adjacency: str = "add_remove",
-) -> FloatOrFloats:
-    """Upper bound on epsilon of DP-SGD, for a group of records.
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Epsilon of DP-SGD, for one record or a group of records.
 
     All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
     parallel.
@@ -40,77 +57,108 @@ def get_epsilon(
     delta : array_like
         In (0, 1).
     noise_multiplier : array_like
-        Standard deviation of the noise in units of the clipping norm, at least zero. Zero gives
-        epsilon = inf.
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
     sample_rate : array_like, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, optional
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
         How batches are drawn. Give either this or `sample_rate`.
     steps : array_like
-        Number of steps, whole and at least zero. Zero gives epsilon = 0.
+        Number of steps, whole and at least zero.
     group_size : array_like, optional
-        Number of records that are added or removed together, whole, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove"}, optional
-        Whether the larger data set is the one with the group's records, the one without, or
-        both in turn (the default).
+        Number of records that change together, whole, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
 
     Returns
     -------
     float or ndarray
-        An upper bound on epsilon: a Python float where all arguments are scalars.
+        An upper bound on epsilon, inf where no noise protects: a Python float where all arguments are
+        scalars. With ``bounds=True`` a tuple (lower, upper).
 
     Raises
     ------
     ValueError
         If an argument is out of range or the shapes do not broadcast.
     TypeError
-        If an argument is not real, or not exactly one of `sample_rate` and `sampling` is given.
+        If an argument has the wrong type, is missing, or excludes another one.
     UnsupportedError
-        For ``adjacency="replace"`` and for sampling schemes other than Poisson.
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Warns
+    -----
+    WideIntervalWarning
+        If an interval wider than `tolerance` had to be used; its ends still hold.
 
     Notes
     -----
-    The exact Rényi divergence D_alpha of the dominating pair of each step (GROUP, Theorem 18:
-    "Optimal Group Privacy for DP-SGD") is summed over the steps and converted by RGP, Lemma 2.2,
-
-        epsilon = min over alpha of tau + log((alpha - 1) / alpha) - log(delta alpha) / (alpha - 1),
-
-    over real orders alpha in (1, 10000], in each direction; the larger epsilon counts. The
-    divergence is exact, but the conversion from Rényi divergences to (epsilon, delta) is not
-    tight: the true epsilon is smaller.
+    The composed privacy curve of the dominating pair of each step is evaluated with every numerical
+    error bounded on the safe side, in each direction that the adjacency asks for; the larger counts.
+    (lower, upper) encloses the curve of the pair. For fixed batches (`WithoutReplacement`) with a
+    group of several records or replaced records, the pair itself is an upper bound that need not be
+    attained: there the guarantee is upper, and the true epsilon may be below lower. Pairs: GROUP,
+    Theorem 18 and Lemma 14 ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and
+    Theorem 14 ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms").
 
     Examples
     --------
     >>> import hockeystick as hs
-    >>> epsilon = hs.get_epsilon(
-    ...     delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000, group_size=[1, 2, 4]
-    ... )
-    >>> epsilon.round(2).tolist()
-    [2.1, 4.52, 9.93]
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    >>> round(hs.get_epsilon(delta=1e-5, **run), 4)
+    1.8282
+    >>> hs.get_epsilon(delta=[1e-6, 1e-5], group_size=[[1], [2], [4]], **run).shape
+    (3, 2)
+    >>> lower, upper = hs.get_epsilon(delta=1e-5, group_size=8, bounds=True, **run)
+    >>> lower <= upper <= lower * (1 + 2e-6)
+    True
     """
-    rates = _sample_rates(sample_rate, sampling)
-    return _of_runs(
-        _core.epsilon_of_runs,
-        adjacency,
-        delta=float_array(delta, "delta"),
-        noise_multiplier=float_array(noise_multiplier, "noise_multiplier"),
-        sample_rate=rates,
-        steps=count_array(steps, "steps", 0),
-        group_size=count_array(group_size, "group_size", 1),
+    configuration = configure(
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
     )
+    return solve("epsilon", configuration, steps=steps, delta=delta, bounds=bounds, tolerance=tolerance)
+
+
+@overload
+def get_delta(*, bounds: Literal[False] = False, **arguments: Unpack[DeltaArguments]) -> FloatOrFloats: ...
+
+
+@overload
+def get_delta(
+    *, bounds: Literal[True], **arguments: Unpack[DeltaArguments]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
 def get_delta(
     *,
     epsilon: ArrayLike,
-    noise_multiplier: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Poisson | None = None,
+    sampling: Sampling | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
+    group: Group | None = None,
     adjacency: str = "add_remove",
-) -> FloatOrFloats:
-    """Upper bound on delta of DP-SGD, for a group of records.
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Delta of DP-SGD, for one record or a group of records.
 
     All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
     parallel.
@@ -120,147 +168,72 @@ def get_delta(
     epsilon : array_like
         Finite and at least zero.
     noise_multiplier : array_like
-        Standard deviation of the noise in units of the clipping norm, at least zero. Zero gives
-        delta = 1.
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
     sample_rate : array_like, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, optional
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
         How batches are drawn. Give either this or `sample_rate`.
     steps : array_like
-        Number of steps, whole and at least zero. Zero gives delta = 0.
+        Number of steps, whole and at least zero.
     group_size : array_like, optional
-        Number of records that are added or removed together, whole, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove"}, optional
-        Whether the larger data set is the one with the group's records, the one without, or
-        both in turn (the default).
+        Number of records that change together, whole, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
 
     Returns
     -------
     float or ndarray
-        An upper bound on delta, in [0, 1]: a Python float where all arguments are scalars.
+        An upper bound on delta, in [0, 1]: a Python float where all arguments are scalars. With
+        ``bounds=True`` a tuple (lower, upper).
 
     Raises
     ------
     ValueError
         If an argument is out of range or the shapes do not broadcast.
     TypeError
-        If an argument is not real, or not exactly one of `sample_rate` and `sampling` is given.
+        If an argument has the wrong type, is missing, or excludes another one.
     UnsupportedError
-        For ``adjacency="replace"`` and for sampling schemes other than Poisson.
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Warns
+    -----
+    WideIntervalWarning
+        If an interval wider than `tolerance` had to be used; its ends still hold.
 
     Notes
     -----
-    The exact Rényi divergence of the dominating pair (GROUP, Theorem 18), summed over the steps
-    and converted by RGP, Lemma 2.2 at the best real order in (1, 10000]. The divergence is exact,
-    but the conversion from Rényi divergences to (epsilon, delta) is not tight: the true delta is
-    smaller.
+    The same privacy curve as in `get_epsilon`, read in the other direction; the same remark on fixed
+    batches applies to lower.
 
     Examples
     --------
     >>> import hockeystick as hs
-    >>> delta = hs.get_delta(epsilon=3.0, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
-    >>> f"{delta:.1e}"
-    '1.9e-08'
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    >>> f"{hs.get_delta(epsilon=2.53773, adjacency='remove', **run):.6e}"
+    '3.618179e-08'
+    >>> fixed = hs.WithoutReplacement(256, 60_000)
+    >>> delta = hs.get_delta(epsilon=1.65008, noise_multiplier=2.0, sampling=fixed, steps=2000)
+    >>> f"{delta:.5e}"
+    '2.37119e-09'
     """
-    rates = _sample_rates(sample_rate, sampling)
-    return _of_runs(
-        _core.delta_of_runs,
-        adjacency,
-        epsilon=float_array(epsilon, "epsilon"),
-        noise_multiplier=float_array(noise_multiplier, "noise_multiplier"),
-        sample_rate=rates,
-        steps=count_array(steps, "steps", 0),
-        group_size=count_array(group_size, "group_size", 1),
+    configuration = configure(
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
     )
-
-
-def get_noise_multiplier(
-    *,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    sample_rate: ArrayLike | None = None,
-    sampling: Poisson | None = None,
-    steps: ArrayLike,
-    group_size: ArrayLike = 1,
-    adjacency: str = "add_remove",
-) -> FloatOrFloats:
-    """Noise multiplier at which `get_epsilon` meets a target epsilon.
-
-    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
-    parallel.
-
-    Parameters
-    ----------
-    epsilon : array_like
-        Target epsilon, finite and at least zero.
-    delta : array_like
-        In (0, 1).
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that are added or removed together, whole, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove"}, optional
-        Whether the larger data set is the one with the group's records, the one without, or
-        both in turn (the default).
-
-    Returns
-    -------
-    float or ndarray
-        A noise multiplier sigma, rounded up: `get_epsilon` at sigma is at most `epsilon`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, the shapes do not broadcast or no noise multiplier reaches
-        the target.
-    TypeError
-        If an argument is not real, or not exactly one of `sample_rate` and `sampling` is given.
-    UnsupportedError
-        For ``adjacency="replace"`` and for sampling schemes other than Poisson.
-
-    Notes
-    -----
-    The root in sigma of the bound that `get_epsilon` computes: the exact Rényi divergence of the
-    dominating pair (GROUP, Theorem 18) converted by RGP, Lemma 2.2 at the best real order in
-    (1, 10000]. The conversion is not tight, so less noise would do.
-
-    Examples
-    --------
-    >>> import hockeystick as hs
-    >>> sigma = hs.get_noise_multiplier(
-    ...     epsilon=3.0, delta=1e-5, sample_rate=0.01, steps=1000, group_size=8
-    ... )
-    >>> round(sigma, 2)
-    3.91
-    """
-    rates = _sample_rates(sample_rate, sampling)
-    return _of_runs(
-        _core.noise_multiplier_of_runs,
-        adjacency,
-        epsilon=float_array(epsilon, "epsilon"),
-        delta=float_array(delta, "delta"),
-        sample_rate=rates,
-        steps=count_array(steps, "steps", 0),
-        group_size=count_array(group_size, "group_size", 1),
-    )
-
-
-def _sample_rates(sample_rate: ArrayLike | None, sampling: Poisson | None) -> Floats:
-    """Sample rates, however the user gave them."""
-    if (sample_rate is None) == (sampling is None):
-        raise TypeError("give exactly one of sample_rate and sampling")
-    if sampling is not None:
-        sample_rate = check_sampling(sampling).sample_rate
-    return float_array(sample_rate, "sample_rate")
-
-
-def _of_runs(core_function: Any, adjacency: str, **arguments: NDArray[Any]) -> FloatOrFloats:
-    """Call `core_function` on the flattened broadcast of `arguments`, in the order given."""
-    checked_adjacency = check_adjacency(adjacency)
-    shape = broadcast(**arguments)
-    flat = [np.broadcast_to(array, shape).flatten() for array in arguments.values()]
-    return in_shape(core_function(*flat, checked_adjacency), shape)
+    return solve("delta", configuration, steps=steps, epsilon=epsilon, bounds=bounds, tolerance=tolerance)

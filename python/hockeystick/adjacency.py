@@ -12,9 +12,24 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 }
 """Ordered pairs to bound for each adjacency: "remove" is (mixture, noise), "add" is (noise, mixture)."""
 
+ADJACENCIES = (*DIRECTIONS, "replace")
+
 
 def check_adjacency(value: object) -> str:
-    """Return `value` if this version can account for it.
+    """Return `value` if it is the name of a neighbouring relation.
+
+    Raises
+    ------
+    ValueError
+        For any other string.
+    TypeError
+        For anything but a string.
+    """
+    return choice(value, "adjacency", ADJACENCIES)
+
+
+def check_add_remove(value: object) -> str:
+    """Return `value` if it is a neighbouring relation other than "replace".
 
     Raises
     ------
@@ -27,6 +42,7 @@ def check_adjacency(value: object) -> str:
     """
     if text(value, "adjacency") == "replace":
         raise UnsupportedError(
-            "adjacency 'replace' is not supported in this version; use 'add_remove', 'add' or 'remove'"
+            "adjacency 'replace' is not supported by this accountant; use 'add_remove', 'add' or "
+            "'remove', or GroupAccountant(adjacency='replace')"
         )
     return choice(value, "adjacency", tuple(DIRECTIONS))

@@ -12,3 +12,7 @@ class UnsupportedError(ValueError):
 
 class OptimalOrderWarning(UserWarning):
     """The best Rényi order is an end of the given range, so a wider range could give a smaller bound."""
+
+
+class WideIntervalWarning(UserWarning):
+    """The certified interval is wider than the tolerance asked for; both its ends still hold."""

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Sampling: TypeAlias = "Poisson | WithoutReplacement | FullBatch"
+
+LARGEST_DATASET = 2**53
+"""Largest data set: up to here float64 tells whole numbers apart."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,55 @@ class Poisson:
         object.__setattr__(self, "sample_rate", check_sample_rate(self.sample_rate))
 
 
+@dataclass(frozen=True)
+class WithoutReplacement:
+    """Fixed batches: every batch is a uniformly random subset of one size, drawn afresh.
+
+    Parameters
+    ----------
+    batch_size : int
+        Number of records in a batch, in [1, dataset_size].
+    dataset_size : int
+        Number of records in the data set, in [1, 2**53]; where records are added or removed,
+        that of the larger data set.
+
+    Raises
+    ------
+    ValueError
+        If a size is out of range.
+    TypeError
+        If a size is not a real number.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.WithoutReplacement(256, 60_000)
+    WithoutReplacement(batch_size=256, dataset_size=60000)
+    """
+
+    batch_size: int
+    dataset_size: int
+
+    def __post_init__(self) -> None:
+        dataset_size = count_scalar(self.dataset_size, "dataset_size", 1, LARGEST_DATASET)
+        batch_size = count_scalar(self.batch_size, "batch_size", 1, LARGEST_DATASET)
+        require(batch_size <= dataset_size, "batch_size", batch_size, f"at most dataset_size {dataset_size}")
+        object.__setattr__(self, "batch_size", batch_size)
+        object.__setattr__(self, "dataset_size", dataset_size)
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """No sampling: every batch is the whole data set.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.FullBatch()
+    FullBatch()
+    """
+
+
 def check_sample_rate(value: object, name: str = "sample_rate") -> float:
     """`value` as a probability."""
     sample_rate = float_scalar(value, name)
@@ -45,10 +103,13 @@ def check_sample_rate(value: object, name: str = "sample_rate") -> float:
     return sample_rate
 
 
-def check_sampling(value: object) -> Poisson:
+def check_sampling(value: object) -> Sampling:
     """Return `value` if it is a sampling scheme that this version can account for."""
-    if isinstance(value, Poisson):
+    if isinstance(value, Poisson | WithoutReplacement | FullBatch):
         return value
     if isinstance(value, type) or not hasattr(value, "__dict__"):
         raise TypeError(f"sampling must be a sampling scheme such as Poisson(0.01), got {value!r}")
-    raise UnsupportedError(f"sampling {value!r} is not supported in this version; use Poisson(sample_rate)")
+    raise UnsupportedError(
+        f"sampling {value!r} is not supported in this version; use Poisson(sample_rate), "
+        "WithoutReplacement(batch_size, dataset_size) or FullBatch()"
+    )

@@ -201,17 +201,6 @@ impl Contour {
             Enclosure::of_complement_logs(lower, upper)
         }
     }
-
-    /// Derivative of log δ (for c > 0) or of log(1 − δ) in ε, near enough for Newton's method.
-    pub(super) fn log_slope(&self, epsilon: f64) -> f64 {
-        let (value, slope, _) = self.sum(epsilon);
-        slope / value
-    }
-
-    /// True if δ itself, false if 1 − δ is what is kept to relative accuracy.
-    pub(super) fn is_upper_tail(&self) -> bool {
-        self.c > 0.0
-    }
 }
 
 fn ln_or_zero(x: f64) -> f64 {
@@ -322,6 +311,7 @@ fn find_reach(tilted: &mut [(Tilted<'_>, f64, f64)], level: f64, start: f64, spa
     for _ in 0..24 {
         let wanted = level - (PI * reach).ln();
         let decay = -best_decay(tilted, reach, wanted);
+        if std::env::var("DBG").is_ok() { eprintln!("reach {reach} decay {decay} wanted {wanted} spacing {spacing} size {size}"); }
         if decay >= wanted {
             return Some(reach);
         }

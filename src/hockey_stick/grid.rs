@@ -173,8 +173,9 @@ impl Grid {
         }
     }
 
-    pub(super) fn describe(&self) -> String {
-        format!("h {:e} N {} errU {:e} errL {:e} lossU {:e} alias {:e} scale {}", self.upper.spacing, self.upper.sums.len(), self.upper.error, self.lower.error, self.upper.loss_error, self.upper.log_aliasing, self.upper.log_scale)
+    /// h.
+    pub(super) fn spacing(&self) -> f64 {
+        self.upper.spacing
     }
 
     /// δ at ε, which must not be below the start of the window.

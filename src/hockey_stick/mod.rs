@@ -1,11 +1,14 @@
 //! Hockey-stick divergences δ(ε) = E_P[(1 − e^{ε − loss})₊]: from samples of the loss and by Monte Carlo.
 
+pub mod black_box;
 mod cells;
+pub mod composition;
 mod contour;
 pub mod directed;
 pub mod enclosure;
 mod grid;
 pub mod interval;
+mod inverse;
 mod loss_polynomial;
 mod loss_table;
 pub mod monitor;
@@ -15,4 +18,5 @@ mod saddle;
 pub mod samples;
 pub mod segment;
 mod tilt;
+pub mod unknowns;
 mod words;

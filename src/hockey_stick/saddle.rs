@@ -75,6 +75,7 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
         let (middle, middle_spread) = at(segments, c)?;
         spread = middle_spread;
         best = middle;
+        if std::env::var("DBG").is_ok() { eprintln!("saddle {middle:?} spread {spread} value {} bracket {} {}", excess(&middle), low.c, high.c); }
         let middle_value = excess(&middle);
         if middle_value.abs() < 0.02 * (1.0 + 0.0 * middle_value) {
             break;

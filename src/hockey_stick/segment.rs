@@ -1,6 +1,7 @@
 //! Steps that share one privacy loss, and the moments of their sum.
 
 use crate::pair::StepLoss;
+use crate::pair::laplace_loss::LaplaceLoss;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 
@@ -73,16 +74,26 @@ pub(super) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// K, K', K'' of a Laplace loss by quadrature; not certified, and used only to choose a tilt.
-fn laplace_moments(loss: &crate::pair::laplace_loss::LaplaceLoss, c: f64) -> (f64, f64, f64, f64) {
+/// K, its error, K' and K'' of a Laplace loss by quadrature.
+///
+/// On panels of half-width w the integrand r^{1+c}e^{−x/b} is analytic for |Im x| < πb/2, and on the Bernstein ellipse
+/// at most e^{3w(1 + |c|)/b} times its largest value on the panel. With w ≤ b/2 and w(1 + |c|) ≤ 4b the relative
+/// error of the 32-node rule is below 3e-24·e^12.
+fn laplace_moments(loss: &LaplaceLoss, c: f64) -> (f64, f64, f64, f64) {
+    const MOST_PANELS: f64 = 2e5;
     let rule = GaussLegendre::get();
     let sign = loss.direction().sign();
+    let wanted = (0.5 / loss.scale() * (2.0f64).max(0.25 * (1.0 + c.abs()))).ceil().max(1.0);
+    let panels = wanted.min((MOST_PANELS / loss.pieces().max(1) as f64).max(1.0).floor());
     let mut parts: Vec<(f64, f64)> = loss.atoms().to_vec();
+    let half_width = 0.5 / panels;
     for j in 0..loss.pieces() {
-        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-            let x = j as f64 + 0.5 * (node + 1.0);
-            let (log_ratio, _) = loss.log_ratio(j, x);
-            parts.push((sign * log_ratio, loss.log_density(x, log_ratio) + (0.5 * weight).ln()));
+        for panel in 0..panels as usize {
+            for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+                let x = j as f64 + (2 * panel + 1) as f64 * half_width + half_width * node;
+                let (log_ratio, _) = loss.log_ratio(j, x);
+                parts.push((sign * log_ratio, loss.log_density(x, log_ratio) + (half_width * weight).ln()));
+            }
         }
     }
     let mut total = LogSum::default();
@@ -90,11 +101,17 @@ fn laplace_moments(loss: &crate::pair::laplace_loss::LaplaceLoss, c: f64) -> (f6
         total.add(log_weight + c * value);
     }
     let log_moment = total.ln();
-    let (mut mean, mut square) = (0.0, 0.0);
+    let (mut mean, mut square, mut size) = (0.0, 0.0, 0.0);
     for (value, log_weight) in &parts {
         let weight = (log_weight + c * value - log_moment).exp();
         mean += weight * value;
         square += weight * value * value;
+        size += weight * (log_weight.abs() + (1.0 + c.abs()) * value.abs());
     }
-    (log_moment, 0.0, mean, (square - mean * mean).max(0.0))
+    let error = if panels < wanted {
+        f64::INFINITY // not certified
+    } else {
+        1e-14 + 8.0 * f64::EPSILON * (4.0 + size)
+    };
+    (log_moment, error, mean, (square - mean * mean).max(0.0))
 }

@@ -40,6 +40,15 @@ impl StepLoss {
         Ok(Some(Self::Smooth(Box::new(SmoothLoss::new(vec![piece], 0.0)))))
     }
 
+    /// The least upper bound of the loss.
+    pub fn most_loss(&self) -> f64 {
+        match self {
+            Self::Smooth(loss) => loss.pieces().iter().map(Piece::most_loss).fold(f64::NEG_INFINITY, f64::max),
+            Self::Gaussian(_) => f64::INFINITY,
+            Self::Laplace(loss) => loss.atoms().iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
     /// N(μ, 1) against N(0, 1).
     pub fn shift(distance: f64) -> Self {
         Self::Gaussian(GaussianLoss::new(vec![0.0], vec![distance]))

@@ -14,6 +14,7 @@ mod panel;
 pub mod piece;
 pub mod posterior;
 mod ratio;
+pub mod scheme;
 
 pub use law::GroupLaw;
 pub use loss::StepLoss;

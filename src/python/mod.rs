@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod convert;
+mod exact;
 mod kernels;
 mod monitor;
 mod runs;
@@ -21,9 +22,9 @@ mod _core {
         poisson_binomial_law, rdp_to_delta, rdp_to_epsilon, renyi_group_bound, renyi_mixture,
     };
     #[pymodule_export]
-    use super::runs::{
-        delta_of_runs, epsilon_of_runs, history_delta, history_epsilon, history_renyi, noise_multiplier_of_runs,
-    };
+    use super::exact::{Composition, black_box_epsilon, solve};
+    #[pymodule_export]
+    use super::runs::{history_delta, history_epsilon, history_renyi};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name for it

@@ -76,13 +76,8 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Convert
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
 pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64) -> Result<Converted> {
-    require_epsilon(epsilon)?;
+    crate::error::require_epsilon(epsilon)?;
     smallest(orders, rdp, |order, rdp| delta_of_order(order, rdp, epsilon))
-}
-
-/// Checks that ε is finite and not negative.
-pub fn require_epsilon(epsilon: f64) -> Result<()> {
-    require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
 }
 
 fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Converted> {

@@ -1,10 +1,10 @@
 //! Guarantees of a whole training run through its Rényi divergences, the order optimised over the reals.
 
-use super::conversion::{delta_of_order, epsilon_of_order, require_epsilon};
+use super::conversion::{delta_of_order, epsilon_of_order};
 use super::divergence::StepDivergence;
 use super::group_bound::{black_box, checked_law, jensen_gaussian};
 use super::{MAX_ORDER, require_orders};
-use crate::error::{Error, Result, require_delta, require_noise_multiplier};
+use crate::error::{Error, Result, require_delta, require_epsilon, require_noise_multiplier};
 use crate::pair::{Adjacency, Direction, GroupLaw};
 use crate::special::root::{golden_section, solve_decreasing};
 

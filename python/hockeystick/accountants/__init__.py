@@ -1,7 +1,8 @@
 """Accountants that follow a training run step by step, with the interface of Opacus's `IAccountant`."""
 
+from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
 
-__all__ = ["Accountant", "MonteCarloAccountant", "RenyiGroupAccountant"]
+__all__ = ["Accountant", "GroupAccountant", "MonteCarloAccountant", "RenyiGroupAccountant"]

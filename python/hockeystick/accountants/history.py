@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._arguments import count_scalar
+from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
@@ -26,14 +26,6 @@ class SegmentArrays(NamedTuple):
     noise_multipliers: Floats
     sample_rates: Floats
     steps: Counts
-
-
-def check_noise_multiplier(value: object, name: str = "noise_multiplier") -> float:
-    """`value` as a noise multiplier."""
-    noise_multiplier = float_scalar(value, name)
-    allowed = math.isfinite(noise_multiplier) and noise_multiplier >= 0.0
-    require(allowed, name, noise_multiplier, "in [0, inf)")
-    return noise_multiplier
 
 
 def check_history(segments: object, name: str = "history") -> list[Segment]:

@@ -6,13 +6,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
-from hockeystick.accountants.history import (
-    check_history,
-    check_noise_multiplier,
-    with_step,
-)
+from hockeystick.accountants.history import check_history, with_step
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.adjacency import check_adjacency
+from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
@@ -35,8 +32,8 @@ class Accountant(ABC):
     Parameters
     ----------
     group_size : int
-        Number of records that are added or removed together, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove"}
+        Number of records that change together, in [1, 10000].
+    adjacency : {"add_remove", "add", "remove", "replace"}
         Neighbouring relation.
     """
 
@@ -47,7 +44,7 @@ class Accountant(ABC):
 
     @property
     def group_size(self) -> int:
-        """Number of records that are added or removed together."""
+        """Number of records that change together."""
         return self._group_size
 
     @property

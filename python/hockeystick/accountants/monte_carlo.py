@@ -11,7 +11,7 @@ from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick.accountants.history import as_arrays, check_history, merged
 from hockeystick.accountants.interface import Accountant
-from hockeystick.adjacency import DIRECTIONS
+from hockeystick.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class MonteCarloAccountant(Accountant):
         seed: int = 0,
         adjacency: str = "add_remove",
     ) -> None:
-        super().__init__(group_size, adjacency)
+        super().__init__(group_size, check_add_remove(adjacency))
         self._samples = count_scalar(samples, "samples", 1)
         self._confidence = float_scalar(confidence, "confidence")
         require(0.0 < self._confidence < 1.0, "confidence", self._confidence, "in (0, 1)")

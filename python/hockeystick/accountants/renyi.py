@@ -20,6 +20,7 @@ from hockeystick._arguments import (
 )
 from hockeystick.accountants.history import as_arrays, check_history
 from hockeystick.accountants.interface import Accountant
+from hockeystick.adjacency import check_add_remove
 from hockeystick.errors import OptimalOrderWarning
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class RenyiGroupAccountant(Accountant):
         orders: ArrayLike | None = None,
         adjacency: str = "add_remove",
     ) -> None:
-        super().__init__(group_size, adjacency)
+        super().__init__(group_size, check_add_remove(adjacency))
         self._bound = choice(bound, "bound", BOUNDS)
         self._orders = None if orders is None else _check_orders(orders)
 

@@ -1,0 +1,59 @@
+"""Arguments of the public functions as type checkers see them, but for `bounds`.
+
+Each function returns a pair with ``bounds=True`` and one answer without: two overloads, which name
+their common arguments through these classes. There is no such module at run time.
+"""
+
+from typing import TypedDict
+
+from numpy.typing import ArrayLike
+from typing_extensions import NotRequired
+
+from hockeystick.groups import Group
+from hockeystick.mechanisms import Laplace
+from hockeystick.sampling import Sampling
+
+class _Common(TypedDict):
+    adjacency: NotRequired[str]
+    mechanism: NotRequired[Laplace | None]
+    tolerance: NotRequired[float]
+
+class _Noise(TypedDict):
+    noise_multiplier: NotRequired[ArrayLike | None]
+
+class _Drawing(TypedDict):
+    sample_rate: NotRequired[ArrayLike | None]
+    sampling: NotRequired[Sampling | None]
+
+class _Members(TypedDict):
+    group_size: NotRequired[ArrayLike]
+    group: NotRequired[Group | None]
+
+class _Steps(TypedDict):
+    steps: ArrayLike
+
+class _Target(TypedDict):
+    epsilon: ArrayLike
+    delta: ArrayLike
+
+class EpsilonArguments(_Common, _Noise, _Drawing, _Members, _Steps):
+    """Of `get_epsilon`."""
+
+    delta: ArrayLike
+
+class DeltaArguments(_Common, _Noise, _Drawing, _Members, _Steps):
+    """Of `get_delta`."""
+
+    epsilon: ArrayLike
+
+class NoiseMultiplierArguments(_Common, _Drawing, _Members, _Steps, _Target):
+    """Of `get_noise_multiplier`."""
+
+class SampleRateArguments(_Common, _Noise, _Members, _Steps, _Target):
+    """Of `get_sample_rate`."""
+
+class StepsArguments(_Common, _Noise, _Drawing, _Members, _Target):
+    """Of `get_steps`."""
+
+class GroupSizeArguments(_Common, _Noise, _Drawing, _Steps, _Target):
+    """Of `get_group_size`."""

@@ -1,0 +1,217 @@
+"""What a run does in each step: the arguments of the public functions, checked, in the core's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hockeystick._arguments import LARGEST_GROUP, broadcast, count_array, float_array
+from hockeystick.adjacency import check_adjacency
+from hockeystick.errors import UnsupportedError
+from hockeystick.groups import check_group
+from hockeystick.mechanisms import check_mechanism
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sampling
+from hockeystick.support import NORMS, ONE, RATES, RATES_AND_NORMS, SEVERAL, require_supported
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from hockeystick._arguments import Counts, Floats
+    from hockeystick.groups import Group
+    from hockeystick.mechanisms import Laplace
+    from hockeystick.sampling import Sampling
+
+_SCHEME_NAMES = {Poisson: "poisson", WithoutReplacement: "without_replacement", FullBatch: "full_batch"}
+
+_UNKNOWN = np.ones(())
+"""Stands for the number that is asked for; the core ignores it."""
+
+
+class Step(NamedTuple):
+    """One step in the core's words, its numbers as arrays of any shapes that broadcast.
+
+    `noise` is a noise multiplier or a scale. `sampling` is "poisson", which uses the sample rate, or
+    "fixed_batch", which uses the two sizes. `rates` and `norms` have one entry a member of the group.
+    """
+
+    mechanism: str
+    noise: Floats
+    sampling: str
+    sample_rate: Floats
+    batch_size: Counts
+    dataset_size: Counts
+    group_size: Counts
+    rates: tuple[float, ...] | None
+    norms: tuple[float, ...] | None
+    orthogonal: bool
+
+
+class Configuration(NamedTuple):
+    """The step of a run, the neighbouring relation, and whether the dominating pair is attained."""
+
+    step: Step
+    adjacency: str
+    tight: bool
+
+    def columns(self, **others: NDArray[Any]) -> tuple[tuple[int, ...], Step, list[NDArray[Any]]]:
+        """Broadcast the numbers of the step with `others`: their shape, and all of them flat."""
+        step = self.step
+        numbers: dict[str, NDArray[Any]] = {
+            "noise_multiplier": step.noise,
+            "sample_rate": step.sample_rate,
+            "group_size": step.group_size,
+        }
+        shape = broadcast(**others, **{name: numbers[name] for name in numbers if name not in others})
+
+        def flat(array: NDArray[Any]) -> NDArray[Any]:
+            return np.broadcast_to(array, shape).flatten() if shape else array.reshape(1)
+
+        flat_step = step._replace(
+            noise=flat(step.noise),
+            sample_rate=flat(step.sample_rate),
+            batch_size=flat(step.batch_size),
+            dataset_size=flat(step.dataset_size),
+            group_size=flat(step.group_size),
+        )
+        return shape, flat_step, [flat(array) for array in others.values()]
+
+
+def configure(
+    *,
+    adjacency: str,
+    noise_multiplier: ArrayLike | None = None,
+    mechanism: Laplace | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    group_size: ArrayLike = 1,
+    group: Group | None = None,
+    unknown: str = "",
+) -> Configuration:
+    """Check the arguments of a public function and put them into the core's words.
+
+    The argument named by `unknown` is the one that the function finds, and is not given.
+
+    Raises
+    ------
+    ValueError
+        If a group size is out of range; the core checks the other ranges.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination has no proven dominating pair.
+    """
+    relation = check_adjacency(adjacency)
+    mechanism_name, noise = _noise(noise_multiplier, mechanism, unknown)
+    members = None if group is None else check_group(group)
+    sizes = _group_sizes(group_size, members, unknown)
+    rates = None if members is None else members.rates
+    scheme, scheme_rates = _scheme(sample_rate, sampling, rates, unknown)
+    orthogonal = members is not None and members.gradients == "orthogonal" and members.size > 1
+    norms = None if members is None else members.norms
+    if orthogonal and norms is None:
+        norms = (1.0,) * int(sizes)
+    forms = _forms(sizes, rates, norms, unknown)
+    tight = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
+    require_within(sizes, scheme)
+    drawing = _drawing(scheme, scheme_rates, relation, sizes, unknown)
+    step = Step(mechanism_name, noise, *drawing, sizes, rates, norms, orthogonal)
+    return Configuration(step, relation, tight)
+
+
+def check_group_sizes(value: object) -> Counts:
+    """`value` as an array of group sizes."""
+    sizes = count_array(value, "group_size", 1)
+    if np.any(sizes > LARGEST_GROUP):
+        worst = sizes[sizes > LARGEST_GROUP].flat[0]
+        raise ValueError(f"group_size must be a whole number in [1, {LARGEST_GROUP}], got {worst}")
+    return sizes
+
+
+def require_within(sizes: Counts, sampling: Sampling | None) -> None:
+    """Raise ``ValueError`` if a group is larger than the data set of `sampling`."""
+    if isinstance(sampling, WithoutReplacement) and np.any(sizes > sampling.dataset_size):
+        worst = sizes[sizes > sampling.dataset_size].flat[0]
+        raise ValueError(f"group_size must be at most dataset_size {sampling.dataset_size}, got {worst}")
+
+
+def _noise(noise_multiplier: ArrayLike | None, mechanism: Laplace | None, unknown: str) -> tuple[str, Floats]:
+    """Name of the mechanism and its noise."""
+    if mechanism is not None:
+        laplace = check_mechanism(mechanism)
+        if unknown == "noise_multiplier":
+            raise UnsupportedError(
+                "a noise multiplier is that of Gaussian noise: leave out mechanism, or search over its "
+                "scale with get_epsilon"
+            )
+        if noise_multiplier is not None:
+            raise TypeError("give exactly one of noise_multiplier and mechanism")
+        return "laplace", np.asarray(laplace.scale)
+    if unknown == "noise_multiplier":
+        return "gaussian", _UNKNOWN
+    if noise_multiplier is None:
+        raise TypeError("give exactly one of noise_multiplier and mechanism")
+    return "gaussian", float_array(noise_multiplier, "noise_multiplier")
+
+
+def _group_sizes(group_size: ArrayLike, group: Group | None, unknown: str) -> Counts:
+    if unknown == "group_size":
+        return _UNKNOWN.astype(np.int64)
+    sizes = check_group_sizes(group_size)
+    if group is None:
+        return sizes
+    if sizes.shape != () or sizes not in (1, group.size):
+        raise TypeError("give at most one of group_size and group")
+    return np.asarray(group.size, dtype=np.int64)
+
+
+def _scheme(
+    sample_rate: ArrayLike | None,
+    sampling: Sampling | None,
+    rates: tuple[float, ...] | None,
+    unknown: str,
+) -> tuple[Sampling, Floats]:
+    """Return the sampling scheme and the sample rates, however the user gave them."""
+    if unknown == "sample_rate":
+        if rates is not None:
+            raise UnsupportedError("get_sample_rate looks for the rate of all members: leave out rates")
+        return Poisson(1.0), _UNKNOWN
+    if sample_rate is not None and sampling is not None:
+        raise TypeError("give exactly one of sample_rate and sampling")
+    if sampling is not None:
+        scheme = check_sampling(sampling)
+        return scheme, np.asarray(scheme.sample_rate if isinstance(scheme, Poisson) else 1.0)
+    if sample_rate is not None:
+        return Poisson(1.0), float_array(sample_rate, "sample_rate")
+    if rates is not None:
+        return Poisson(1.0), _UNKNOWN
+    raise TypeError("give exactly one of sample_rate and sampling")
+
+
+def _forms(
+    sizes: Counts, rates: tuple[float, ...] | None, norms: tuple[float, ...] | None, unknown: str
+) -> list[str]:
+    """Kinds of groups that the arguments ask for, in the words of the table of supported pairs."""
+    if unknown == "group_size":
+        return [ONE, SEVERAL]
+    if rates is not None or norms is not None:
+        return [RATES if norms is None else NORMS if rates is None else RATES_AND_NORMS]
+    present = {ONE: np.any(sizes == 1), SEVERAL: np.any(sizes > 1)}
+    return [form for form, found in present.items() if found]
+
+
+def _drawing(
+    scheme: Sampling, sample_rates: Floats, adjacency: str, sizes: Counts, unknown: str
+) -> tuple[str, Floats, Counts, Counts]:
+    """How a batch is drawn: word, sample rate, batch size, data set size."""
+    one = np.asarray(1, dtype=np.int64)
+    if isinstance(scheme, WithoutReplacement):
+        batch_size = np.asarray(scheme.batch_size, dtype=np.int64)
+        return "fixed_batch", _UNKNOWN, batch_size, np.asarray(scheme.dataset_size, dtype=np.int64)
+    if isinstance(scheme, FullBatch) and adjacency == "replace":
+        # All members are in every batch; other records do not matter.
+        records = one * LARGEST_GROUP if unknown == "group_size" else sizes
+        return "fixed_batch", _UNKNOWN, records, records
+    return "poisson", sample_rates, one, one

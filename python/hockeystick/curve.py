@@ -1,0 +1,502 @@
+"""Privacy curves: the exact privacy of a composed run, as an object that answers many questions."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import (
+    LARGEST_COUNT,
+    LARGEST_GROUP,
+    count_scalar,
+    float_array,
+    in_shape,
+    require,
+)
+from hockeystick.configuration import configure
+from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
+from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.sampling import check_sample_rate
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import FloatOrFloats
+    from hockeystick.groups import Group
+    from hockeystick.mechanisms import Laplace
+    from hockeystick.sampling import Sampling
+
+LARGEST_SEGMENTS = 10_000
+"""Most distinct kinds of steps in one curve."""
+
+PRINTED_SEGMENTS = 8
+"""Most lines of the printed table of segments."""
+
+
+class StepKind(NamedTuple):
+    """What happens in one step, as the core takes it; fields as in `configuration.Step`."""
+
+    mechanism: str
+    noise: float
+    sampling: str
+    sample_rate: float
+    batch_size: int
+    dataset_size: int
+    group_size: int
+    rates: tuple[float, ...] | None
+    norms: tuple[float, ...] | None
+    orthogonal: bool
+    tight: bool
+
+
+class PrivacyCurve:
+    """Trade-off between epsilon and delta of a run, for one group of records.
+
+    Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the
+    safe side: an upper bound on epsilon, delta, Rényi divergences and the advantage, a lower bound on
+    the error of an attack. The first question prepares the curve; later ones are cheap.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> first = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=300, group_size=4)
+    >>> second = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.02, steps=500, group_size=4)
+    >>> print(first + second * 2)
+    1300 steps of 2 kinds, adjacency 'add_remove', tolerance 1e-06
+      steps  noise        sampling       group      pair
+        300  Gaussian(1)  Poisson(0.01)  4 records  tight
+       1000  Gaussian(2)  Poisson(0.02)  4 records  tight
+    """
+
+    __slots__ = ("_adjacency", "_composition", "_steps", "_tolerance")
+    __array_ufunc__ = None
+    """Leaves ``numpy.int64(3) * curve`` to this class."""
+
+    def __init__(self, steps: dict[StepKind, int], adjacency: str, tolerance: float) -> None:
+        if len(steps) > LARGEST_SEGMENTS:
+            raise ValueError(
+                f"a curve has at most {LARGEST_SEGMENTS} different kinds of steps, got {len(steps)}"
+            )
+        most = max(steps.values(), default=0)
+        require(most <= LARGEST_COUNT, "steps", most, f"at most {LARGEST_COUNT} of one kind")
+        self._steps = steps
+        self._adjacency = adjacency
+        self._tolerance = tolerance
+        self._composition: _core.Composition | None = None
+
+    @property
+    def segments(self) -> tuple[tuple[StepKind, int], ...]:
+        """Kinds of steps and how often each occurs, in an order that does not depend on the run's."""
+        return tuple(sorted(self._steps.items(), key=_order))
+
+    @property
+    def adjacency(self) -> str:
+        """Neighbouring relation."""
+        return self._adjacency
+
+    @property
+    def tolerance(self) -> float:
+        """Relative width of the certified intervals to aim at."""
+        return self._tolerance
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return sum(self._steps.values())
+
+    @property
+    def tight(self) -> bool:
+        """Whether some data sets attain the curve; otherwise it is an upper bound only."""
+        return all(kind.tight for kind in self._steps)
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon, inf where no noise protects.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> round(curve.epsilon(1e-5), 4)
+        1.8282
+        """
+        return self.bounds(delta=delta)[1]
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+        """
+        return self.bounds(epsilon=epsilon)[1]
+
+    def bounds(
+        self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
+    ) -> tuple[FloatOrFloats, FloatOrFloats]:
+        """Both ends of the certified interval for epsilon at `delta`, or for delta at `epsilon`.
+
+        Parameters
+        ----------
+        delta : array_like, optional
+            In (0, 1).
+        epsilon : array_like, optional
+            Finite and at least zero. Give either this or `delta`.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            Enclose the curve of the dominating pair; where `tight` is false, only upper is a
+            statement about the run.
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not real, or not exactly one is given.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If the interval is wider than the tolerance.
+        """
+        if (delta is None) == (epsilon is None):
+            raise TypeError("give exactly one of delta and epsilon")
+        if delta is not None:
+            unknown, given = "epsilon", float_array(delta, "delta")
+            lower, upper = self._composed().epsilon(given.ravel())
+        else:
+            unknown, given = "delta", float_array(epsilon, "epsilon")
+            lower, upper = self._composed().delta(given.ravel())
+        warn_if_wide(unknown, lower, upper, self._tolerance)
+        return in_shape(lower, given.shape), in_shape(upper, given.shape)
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate of a test for the group, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            False negative rate that every such test has at least.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        """
+        rates = float_array(alpha, "alpha")
+        return in_shape(self._composed().beta(rates.ravel()), rates.shape)
+
+    def renyi(self, order: ArrayLike) -> FloatOrFloats:
+        """Upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        order : array_like
+            Order, above 1.
+
+        Returns
+        -------
+        float or ndarray, shape of `order`
+            The divergence in nats, the larger of the directions that the adjacency asks for.
+
+        Raises
+        ------
+        ValueError
+            If `order` is out of range.
+        TypeError
+            If `order` is not real.
+        """
+        orders = float_array(order, "order")
+        return in_shape(self._composed().renyi(orders.ravel()), orders.shape)
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
+
+        Returns
+        -------
+        float
+            The total variation distance of the dominating pair, delta at epsilon zero.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+        """
+        return float(self.delta(0.0))
+
+    def __add__(self, other: object) -> PrivacyCurve:
+        """Compose with another run on the same data."""
+        if not isinstance(other, PrivacyCurve):
+            return NotImplemented
+        if other._adjacency != self._adjacency:
+            raise ValueError(
+                f"adjacency must be the same in both curves, got {self._adjacency!r} and {other._adjacency!r}"
+            )
+        counts = self._steps.copy()
+        for kind, count in other._steps.items():
+            counts[kind] = counts.get(kind, 0) + count
+        return PrivacyCurve(counts, self._adjacency, min(self._tolerance, other._tolerance))
+
+    def __mul__(self, times: object) -> PrivacyCurve:
+        """Repeat the run."""
+        if isinstance(times, bool | np.bool_) or not hasattr(times, "__index__"):
+            return NotImplemented
+        count = operator.index(times)
+        require(count >= 0, "times", count, "a whole number >= 0")
+        repeated = {kind: steps * count for kind, steps in self._steps.items()} if count else {}
+        return PrivacyCurve(repeated, self._adjacency, self._tolerance)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacyCurve):
+            return NotImplemented
+        return self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        steps, adjacency, tolerance = self._parts()
+        return hash((frozenset(steps.items()), adjacency, tolerance))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrivacyCurve, self._parts()
+
+    def __repr__(self) -> str:
+        return f"<PrivacyCurve of {self._summary()}>"
+
+    def __str__(self) -> str:
+        segments = self.segments
+        if not segments:
+            return self._summary()
+        rows = [("steps", "noise", "sampling", "group", "pair")]
+        rows += [_row(kind, count, self._adjacency) for kind, count in segments[:PRINTED_SEGMENTS]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [self._summary()]
+        for steps, *texts in rows:
+            cells = [steps.rjust(widths[0])]
+            cells += [text.ljust(width) for text, width in zip(texts, widths[1:], strict=True)]
+            lines.append("  " + "  ".join(cells).rstrip())
+        if len(segments) > PRINTED_SEGMENTS:
+            lines.append(f"  and {len(segments) - PRINTED_SEGMENTS} further kinds")
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        kinds = f" of {len(self._steps)} kinds" if len(self._steps) > 1 else ""
+        return f"{self.steps} steps{kinds}, adjacency {self._adjacency!r}, tolerance {self._tolerance:g}"
+
+    def _parts(self) -> tuple[dict[StepKind, int], str, float]:
+        return self._steps, self._adjacency, self._tolerance
+
+    def _composed(self) -> _core.Composition:
+        if self._composition is None:
+            segments = [_for_core(kind, count) for kind, count in self.segments]
+            self._composition = _core.Composition(segments, self._adjacency, self._tolerance)
+        return self._composition
+
+
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | None = None,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> PrivacyCurve:
+    """Privacy curve of a run of equal steps.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
+    sample_rate : float, optional
+        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn. Give either this or `sample_rate`.
+    steps : int
+        Number of steps, at least zero.
+    group_size : int, optional
+        Number of records that change together, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    tolerance : float, optional
+        Relative width of the certified intervals to aim at, in [1e-9, 0.1].
+
+    Returns
+    -------
+    PrivacyCurve
+        A curve that composes with others of the same adjacency by ``+``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> epoch = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=100)
+    >>> epoch * 10 == hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    True
+    """
+    count = count_scalar(steps, "steps", 0)
+    kind, checked_adjacency = step_kind(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
+        adjacency=adjacency,
+        mechanism=mechanism,
+    )
+    counts = {kind: count} if count else {}
+    return PrivacyCurve(counts, checked_adjacency, check_tolerance(tolerance))
+
+
+def step_kind(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | None = None,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+) -> tuple[StepKind, str]:
+    """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
+    step, checked_adjacency, tight = configure(
+        noise_multiplier=None if noise_multiplier is None else check_noise_multiplier(noise_multiplier),
+        sample_rate=None if sample_rate is None else check_sample_rate(sample_rate),
+        sampling=sampling,
+        group_size=count_scalar(group_size, "group_size", 1, LARGEST_GROUP),
+        group=group,
+        adjacency=adjacency,
+        mechanism=mechanism,
+    )
+    kind = StepKind(
+        step.mechanism,
+        float(step.noise),
+        step.sampling,
+        float(step.sample_rate),
+        int(step.batch_size),
+        int(step.dataset_size),
+        int(step.group_size),
+        step.rates,
+        step.norms,
+        step.orthogonal,
+        tight,
+    )
+    # With rates of the members' own the sample rate means nothing: equal steps must be equal.
+    return (kind if kind.rates is None else kind._replace(sample_rate=1.0)), checked_adjacency
+
+
+def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
+    kind, _ = segment
+    return (*kind[:7], kind.rates or (), kind.norms or (), kind.orthogonal)
+
+
+def _for_core(kind: StepKind, count: int) -> tuple[Any, ...]:
+    return (
+        *kind[:7],
+        None if kind.rates is None else list(kind.rates),
+        None if kind.norms is None else list(kind.norms),
+        kind.orthogonal,
+        count,
+    )
+
+
+def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
+    """One line of the printed table."""
+    if kind.rates is not None:
+        sampling = "Poisson, own rates"
+    elif kind.sampling == "poisson":
+        sampling = f"Poisson({kind.sample_rate:g})"
+    elif adjacency == "replace" and kind.batch_size == kind.dataset_size:
+        sampling = "FullBatch()"
+    else:
+        sampling = f"WithoutReplacement({kind.batch_size}, {kind.dataset_size})"
+    group = f"{kind.group_size} record" + ("s" if kind.group_size > 1 else "")
+    qualities = [
+        word
+        for word, present in (
+            ("rates", kind.rates is not None),
+            ("norms", kind.norms is not None and set(kind.norms) != {1.0}),
+            ("orthogonal", kind.orthogonal),
+        )
+        if present
+    ]
+    if qualities:
+        group += f" ({', '.join(qualities)})"
+    return (
+        str(count),
+        f"{kind.mechanism.capitalize()}({kind.noise:g})",
+        sampling,
+        group,
+        "tight" if kind.tight else "upper bound",
+    )

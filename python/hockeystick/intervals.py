@@ -1,0 +1,65 @@
+"""Certified intervals: which end is safe, and when they are too wide to go unmentioned."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hockeystick._arguments import float_scalar, require
+from hockeystick.errors import WideIntervalWarning
+
+if TYPE_CHECKING:
+    from hockeystick._arguments import Floats
+
+DEFAULT_TOLERANCE = 1e-6
+"""Relative width of the certified interval that the functions aim at."""
+
+TINY_DELTA = 1e-12
+"""At and below this delta a width of `TINY_DELTA_TOLERANCE` is as good as intended."""
+
+TINY_DELTA_TOLERANCE = 1e-3
+
+_NEGLIGIBLE = {"epsilon": 1e-12, "delta": 1e-100}
+"""Below this upper end the width of the interval does not matter."""
+
+
+def check_tolerance(value: object) -> float:
+    """`value` as a relative width."""
+    tolerance = float_scalar(value, "tolerance")
+    require(1e-9 <= tolerance <= 0.1, "tolerance", tolerance, "in [1e-9, 0.1]")
+    return tolerance
+
+
+def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> None:
+    """Warn once, at the user's line, if an interval for epsilon or delta is too wide."""
+    if name not in _NEGLIGIBLE:
+        return
+    wanted = np.full(upper.shape, tolerance)
+    if name == "delta":
+        wanted[upper <= TINY_DELTA] = max(tolerance, TINY_DELTA_TOLERANCE)
+    with np.errstate(invalid="ignore"):
+        wide = (upper - lower > wanted * upper) | (np.isinf(upper) & np.isfinite(lower))
+    wide &= upper >= _NEGLIGIBLE[name]
+    if np.any(wide):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.where(wide, lower / upper, np.inf)
+        worst = int(np.argmin(shares))
+        others = int(np.count_nonzero(wide)) - 1
+        warnings.warn(
+            f"{name} is certified to lie in [{lower[worst]:.9g}, {upper[worst]:.9g}], which is wider than "
+            f"the tolerance {wanted[worst]:g}" + (f"; so are {others} further intervals" if others else ""),
+            WideIntervalWarning,
+            stacklevel=_levels_inside(),
+        )
+
+
+def _levels_inside() -> int:
+    """`stacklevel` with which the caller blames the first line outside this package."""
+    package = __name__.partition(".")[0]
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level + 1

@@ -1,0 +1,422 @@
+"""The parameters of a run that meets a target: noise, sample rate, steps, group size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from hockeystick.configuration import configure
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.solving import solve
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
+
+    from hockeystick._arguments import CountOrCounts, FloatOrFloats
+    from hockeystick._signatures import (
+        GroupSizeArguments,
+        NoiseMultiplierArguments,
+        SampleRateArguments,
+        StepsArguments,
+    )
+    from hockeystick.groups import Group
+    from hockeystick.mechanisms import Laplace
+    from hockeystick.sampling import Sampling
+
+
+@overload
+def get_noise_multiplier(
+    *, bounds: Literal[False] = False, **arguments: Unpack[NoiseMultiplierArguments]
+) -> FloatOrFloats: ...
+
+
+@overload
+def get_noise_multiplier(
+    *, bounds: Literal[True], **arguments: Unpack[NoiseMultiplierArguments]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
+
+
+def get_noise_multiplier(
+    *,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    steps: ArrayLike,
+    group_size: ArrayLike = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Smallest noise multiplier with which a run meets a target epsilon and delta.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        Target epsilon, finite and at least zero.
+    delta : array_like
+        Target delta, in (0, 1).
+    sample_rate : array_like, optional
+        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn. Give either this or `sample_rate`.
+    steps : array_like
+        Number of steps, whole and at least zero.
+    group_size : array_like, optional
+        Number of records that change together, whole, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Not supported here: the unknown is the noise multiplier of Gaussian noise.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
+
+    Returns
+    -------
+    float or ndarray
+        A noise multiplier sigma, rounded up: `get_epsilon` at sigma is at most `epsilon`. With
+        ``bounds=True`` a tuple (lower, upper) around the smallest one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> plan = {"sample_rate": 0.01, "steps": 1000, "group_size": 8}
+    >>> sigma = hs.get_noise_multiplier(epsilon=3.0, delta=1e-5, **plan)
+    >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
+    True
+    """
+    configuration = configure(
+        adjacency=adjacency,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
+        unknown="noise_multiplier",
+    )
+    return solve(
+        "noise_multiplier",
+        configuration,
+        steps=steps,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        tolerance=tolerance,
+    )
+
+
+@overload
+def get_sample_rate(
+    *, bounds: Literal[False] = False, **arguments: Unpack[SampleRateArguments]
+) -> FloatOrFloats: ...
+
+
+@overload
+def get_sample_rate(
+    *, bounds: Literal[True], **arguments: Unpack[SampleRateArguments]
+) -> tuple[FloatOrFloats, FloatOrFloats]: ...
+
+
+def get_sample_rate(
+    *,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
+    steps: ArrayLike,
+    group_size: ArrayLike = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Largest sample rate of Poisson sampling with which a run meets a target epsilon and delta.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        Target epsilon, finite and at least zero.
+    delta : array_like
+        Target delta, in (0, 1).
+    noise_multiplier : array_like
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
+    steps : array_like
+        Number of steps, whole and at least zero.
+    group_size : array_like, optional
+        Number of records that change together, whole, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
+
+    Returns
+    -------
+    float or ndarray
+        A sample rate q in [0, 1], rounded down: `get_epsilon` at q is at most `epsilon`. With
+        ``bounds=True`` a tuple (lower, upper) around the largest one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> plan = {"noise_multiplier": 1.0, "steps": 1000}
+    >>> rate = hs.get_sample_rate(epsilon=3.0, delta=1e-5, **plan)
+    >>> 2.999 < hs.get_epsilon(delta=1e-5, sample_rate=rate, **plan) <= 3.0
+    True
+    """
+    configuration = configure(
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        group_size=group_size,
+        group=group,
+        unknown="sample_rate",
+    )
+    return solve(
+        "sample_rate",
+        configuration,
+        steps=steps,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        tolerance=tolerance,
+    )
+
+
+@overload
+def get_steps(*, bounds: Literal[False] = False, **arguments: Unpack[StepsArguments]) -> CountOrCounts: ...
+
+
+@overload
+def get_steps(
+    *, bounds: Literal[True], **arguments: Unpack[StepsArguments]
+) -> tuple[CountOrCounts, FloatOrFloats]: ...
+
+
+def get_steps(
+    *,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    group_size: ArrayLike = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Largest number of steps with which a run meets a target epsilon and delta.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        Target epsilon, finite and at least zero.
+    delta : array_like
+        Target delta, in (0, 1).
+    noise_multiplier : array_like
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
+    sample_rate : array_like, optional
+        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn. Give either this or `sample_rate`.
+    group_size : array_like, optional
+        Number of records that change together, whole, in [1, 10000].
+    group : Group, optional
+        A group whose members differ, in place of `group_size`. Members' rates take the place of the
+        sample rate.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
+
+    Returns
+    -------
+    int or ndarray of int64
+        A number of steps with which `get_epsilon` is at most `epsilon`. With ``bounds=True`` a tuple
+        (lower, upper), the second a float or an array of floats: the smallest number of steps that is
+        known to miss the target, inf if there is none in the supported range.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> plan = {"noise_multiplier": 1.0, "sample_rate": 0.01}
+    >>> steps = hs.get_steps(epsilon=3.0, delta=1e-5, **plan)
+    >>> epsilons = hs.get_epsilon(delta=1e-5, steps=[steps, steps + 1], **plan)
+    >>> (epsilons <= 3.0).tolist()
+    [True, False]
+    """
+    configuration = configure(
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
+    )
+    return solve("steps", configuration, epsilon=epsilon, delta=delta, bounds=bounds, tolerance=tolerance)
+
+
+@overload
+def get_group_size(
+    *, bounds: Literal[False] = False, **arguments: Unpack[GroupSizeArguments]
+) -> CountOrCounts: ...
+
+
+@overload
+def get_group_size(
+    *, bounds: Literal[True], **arguments: Unpack[GroupSizeArguments]
+) -> tuple[CountOrCounts, FloatOrFloats]: ...
+
+
+def get_group_size(
+    *,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    steps: ArrayLike,
+    adjacency: str = "add_remove",
+    mechanism: Laplace | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Any:
+    """Size of the largest group for which a run meets a target epsilon and delta.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        Target epsilon, finite and at least zero.
+    delta : array_like
+        Target delta, in (0, 1).
+    noise_multiplier : array_like
+        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
+        with `mechanism`.
+    sample_rate : array_like, optional
+        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn. Give either this or `sample_rate`.
+    steps : array_like
+        Number of steps, whole and at least zero.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    mechanism : Laplace, optional
+        Noise in place of the Gaussian.
+    bounds : bool, optional
+        Whether to return both ends of the certified interval.
+    tolerance : float, optional
+        Relative width of the certified interval to aim at, in [1e-9, 0.1].
+
+    Returns
+    -------
+    int or ndarray of int64
+        A group size with which `get_epsilon` is at most `epsilon`. With ``bounds=True`` a tuple
+        (lower, upper), the second a float or an array of floats: the smallest group that is known to
+        miss the target, inf if there is none in the supported range.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 1000}
+    >>> size = hs.get_group_size(epsilon=3.0, delta=1e-5, **run)
+    >>> epsilons = hs.get_epsilon(delta=1e-5, group_size=[size, size + 1], **run)
+    >>> (epsilons <= 3.0).tolist()
+    [True, False]
+    """
+    configuration = configure(
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        unknown="group_size",
+    )
+    return solve(
+        "group_size",
+        configuration,
+        steps=steps,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        tolerance=tolerance,
+    )

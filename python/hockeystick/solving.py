@@ -1,0 +1,93 @@
+"""One call of the compiled solver for all public functions that look for one unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick.intervals import check_tolerance, warn_if_wide
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import CountOrCounts, Counts, Floats
+    from hockeystick.configuration import Configuration
+
+SAFE_SIDE = {
+    "epsilon": "upper",
+    "delta": "upper",
+    "noise_multiplier": "upper",
+    "sample_rate": "lower",
+    "steps": "lower",
+    "group_size": "lower",
+}
+"""The end of the certified interval at which the guarantee holds, for each unknown."""
+
+WHOLE = ("steps", "group_size")
+"""Unknowns that are whole numbers."""
+
+LARGEST_EXACT = float(2**53)
+"""Largest count that a float64 tells from its neighbours."""
+
+
+def solve(
+    unknown: str,
+    configuration: Configuration,
+    *,
+    steps: ArrayLike = 1,
+    epsilon: ArrayLike = 0.0,
+    delta: ArrayLike = 0.5,
+    bounds: bool,
+    tolerance: float,
+) -> Any:
+    """Safe side of the certified interval for `unknown`, or both sides, in the broadcast shape.
+
+    The default of an argument stands for the unknown, which the core ignores, or for what the
+    question does not mention.
+    """
+    if not isinstance(bounds, bool | np.bool_):
+        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
+    width = check_tolerance(tolerance)
+    shape, step, others = configuration.columns(
+        epsilon=float_array(epsilon, "epsilon"),
+        delta=float_array(delta, "delta"),
+        steps=count_array(steps, "steps", 0),
+    )
+    epsilons, deltas, counts = others
+    lower, upper = _core.solve(
+        unknown,
+        configuration.adjacency,
+        step.mechanism,
+        step.noise,
+        step.sampling,
+        step.sample_rate,
+        step.batch_size,
+        step.dataset_size,
+        counts,
+        step.group_size,
+        _vector(step.rates),
+        _vector(step.norms),
+        step.orthogonal,
+        epsilons,
+        deltas,
+        width,
+    )
+    warn_if_wide(unknown, lower, upper, width)
+    # The upper end of whole numbers stays a float: it may be infinite.
+    low = _counts_in_shape(lower, shape) if unknown in WHOLE else in_shape(lower, shape)
+    ends = (low, in_shape(upper, shape))
+    return ends if bounds else ends[("lower", "upper").index(SAFE_SIDE[unknown])]
+
+
+def _vector(values: tuple[float, ...] | None) -> Floats | None:
+    return None if values is None else np.array(values)
+
+
+def _counts_in_shape(values: Floats, shape: tuple[int, ...]) -> CountOrCounts:
+    counts: Counts = np.minimum(values, LARGEST_EXACT).astype(np.int64)
+    return int(counts[0]) if shape == () else counts.reshape(shape)

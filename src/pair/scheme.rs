@@ -1,0 +1,303 @@
+//! From how a run is made to the privacy losses of its steps: the table of theory §2.
+
+use super::law::require_group_size;
+use super::{Direction, GroupLaw, StepLoss};
+use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+
+/// Subset sums at most; beyond, the law of a group with many different norms is refused.
+const MOST_SUMS: usize = 20_000;
+/// Sums closer than this, relatively, are one number that was rounded.
+const SAME_SUM: f64 = 1e-13;
+/// Below this noise tells shifts apart: they differ by 10⁸ standard deviations, and what is left of an overlap is
+/// below e^-1e15.
+const TELLING: f64 = 1e-8;
+/// Noise beyond this is taken as this much, which can only overstate what it leaks.
+const MOST_NOISE: f64 = 1e30;
+
+/// What is added to a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mechanism {
+    /// N(0, σ²), σ ≥ 0.
+    Gaussian {
+        /// σ.
+        noise_multiplier: f64,
+    },
+    /// Laplace noise on a one-dimensional query.
+    Laplace {
+        /// b > 0, in units of the clipping norm.
+        scale: f64,
+    },
+}
+
+/// How a batch is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// Every record on its own.
+    Poisson {
+        /// q in [0, 1].
+        sample_rate: f64,
+    },
+    /// A fixed number without replacement.
+    FixedBatch {
+        /// Records in a batch.
+        batch_size: u64,
+        /// Records in the (larger) data set.
+        dataset_size: u64,
+    },
+}
+
+/// The records whose owner is protected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// How many.
+    pub size: u64,
+    /// A Poisson rate for each, in place of the common one.
+    pub rates: Option<Vec<f64>>,
+    /// A bound on the norm of each one's gradient, in units of the clipping norm.
+    pub norms: Option<Vec<f64>>,
+    /// True if the gradients are known to be mutually orthogonal.
+    pub orthogonal: bool,
+}
+
+impl Group {
+    /// k records of which nothing more is known.
+    pub fn of(size: u64) -> Self {
+        Self {
+            size,
+            rates: None,
+            norms: None,
+            orthogonal: false,
+        }
+    }
+}
+
+/// Which data sets are neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbours {
+    /// The group is added or removed: the larger of two divergences.
+    AddRemove,
+    /// Added.
+    Add,
+    /// Removed.
+    Remove,
+    /// Replaced by as many other records.
+    Replace,
+}
+
+impl Neighbours {
+    /// The ordered pairs of which the worst counts: the usually larger one first; replacement is one symmetric pair.
+    pub fn pairs(self) -> &'static [Option<Direction>] {
+        match self {
+            Self::AddRemove => &[Some(Direction::Remove), Some(Direction::Add)],
+            Self::Add => &[Some(Direction::Add)],
+            Self::Remove => &[Some(Direction::Remove)],
+            Self::Replace => &[None],
+        }
+    }
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scheme {
+    /// The noise.
+    pub mechanism: Mechanism,
+    /// The batch.
+    pub sampling: Sampling,
+    /// The group.
+    pub group: Group,
+}
+
+/// What a step tells about the group.
+#[derive(Debug)]
+pub enum StepOutcome {
+    /// Nothing: no member is ever in a batch.
+    Nothing,
+    /// A loss.
+    Loss(StepLoss),
+    /// Noise so small that the output tells whether a member was in the batch, which it is not with probability
+    /// e^`log_unseen`.
+    Telling {
+        /// log w_0.
+        log_unseen: f64,
+    },
+}
+
+impl Scheme {
+    /// The privacy loss of one step; `direction` is `None` for replacement.
+    ///
+    /// # Errors
+    /// An argument out of range, or a combination that theory §2 does not list.
+    pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
+        require_group_size(self.group.size)?;
+        let loss = match (self.mechanism, direction) {
+            (Mechanism::Gaussian { noise_multiplier }, direction) => {
+                require_noise_multiplier(noise_multiplier)?;
+                let law = self.law()?;
+                if noise_multiplier < TELLING && law.shifts() != [0.0] {
+                    return Ok(StepOutcome::Telling {
+                        log_unseen: law.log_probability_of_zero(),
+                    });
+                }
+                let sigma = noise_multiplier.clamp(TELLING, MOST_NOISE);
+                match (direction, self.sampling) {
+                    (Some(direction), _) => StepLoss::mixture(&law, sigma, direction)?,
+                    (None, Sampling::Poisson { sample_rate }) => {
+                        require(
+                            self.group.size == 1,
+                            "group_size",
+                            self.group.size,
+                            "1 for replacement under Poisson sampling",
+                        )?;
+                        StepLoss::replace_poisson(sample_rate, sigma)?
+                    }
+                    (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
+                        StepLoss::replace_fixed_batch(&law, sigma)?
+                    }
+                    (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
+                }
+            }
+            (Mechanism::Laplace { scale }, Some(direction)) => {
+                require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)")?;
+                let plain = self.group.norms.is_none() && matches!(self.sampling, Sampling::Poisson { .. });
+                require(plain, "mechanism", format_args!("Laplace"), "Gaussian unless sampling is Poisson")?;
+                StepLoss::laplace(&self.law()?, scale, direction)
+            }
+            (Mechanism::Laplace { .. }, None) => {
+                return Err(Error::Mismatch("replacement is supported for Gaussian noise only".into()));
+            }
+        };
+        Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
+    }
+
+    /// How far the members in a batch move its sum.
+    ///
+    /// # Errors
+    /// An argument out of range.
+    pub fn law(&self) -> Result<GroupLaw> {
+        let group = &self.group;
+        match self.sampling {
+            Sampling::Poisson { sample_rate } => {
+                require_sample_rate(sample_rate)?;
+                match (&group.rates, &group.norms) {
+                    (None, None) if !group.orthogonal => GroupLaw::binomial(group.size, sample_rate),
+                    (Some(rates), None) if !group.orthogonal => GroupLaw::poisson_binomial(rates),
+                    (rates, norms) => {
+                        let same = vec![sample_rate; group.size as usize];
+                        let ones = vec![1.0; group.size as usize];
+                        let (rates, norms) = (rates.as_ref().unwrap_or(&same), norms.as_ref().unwrap_or(&ones));
+                        subset_sums(rates, norms, group.orthogonal)
+                    }
+                }
+            }
+            Sampling::FixedBatch {
+                batch_size,
+                dataset_size,
+            } => {
+                if group.rates.is_some() || group.norms.is_some() || group.orthogonal {
+                    return Err(Error::Mismatch(
+                        "rates, norms and orthogonal gradients are supported for Poisson sampling only".into(),
+                    ));
+                }
+                GroupLaw::hypergeometric(group.size, batch_size, dataset_size)
+            }
+        }
+    }
+}
+
+/// Every subset of the members, with its probability and the norm of its sum: Σ c_i if gradients may align,
+/// sqrt(Σ c_i²) if they are orthogonal (theory §2; GROUP §6).
+///
+/// Members with equal rate and norm are one binomial; equal sums are merged as they arise.
+fn subset_sums(rates: &[f64], norms: &[f64], orthogonal: bool) -> Result<GroupLaw> {
+    if rates.len() != norms.len() {
+        return Err(Error::Mismatch(format!(
+            "rates and norms must have one length, got {} and {}",
+            rates.len(),
+            norms.len()
+        )));
+    }
+    let mut members: Vec<(f64, f64)> = Vec::with_capacity(rates.len());
+    for (&rate, &norm) in rates.iter().zip(norms) {
+        require((0.0..=1.0).contains(&rate), "rates", rate, "in [0, 1]")?;
+        require((0.0..=1.0).contains(&norm), "norms", norm, "in [0, 1]")?;
+        if norm > 0.0 && rate > 0.0 {
+            members.push((norm, rate));
+        }
+    }
+    members.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut sums = vec![(0.0f64, 0.0f64)]; // (sum, log probability)
+    for class in members.chunk_by(|a, b| a == b) {
+        let (norm, rate) = class[0];
+        let unit = if orthogonal { norm * norm } else { norm };
+        let law = GroupLaw::binomial(class.len() as u64, rate)?;
+        let mut next: Vec<(f64, f64)> = Vec::with_capacity(sums.len() * law.shifts().len());
+        for (sum, log_probability) in &sums {
+            for (count, log_weight) in law.shifts().iter().zip(law.log_weights()) {
+                next.push((sum + count * unit, log_probability + log_weight));
+            }
+        }
+        next.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sums.clear();
+        for (sum, log_probability) in next {
+            match sums.last_mut() {
+                Some(last) if sum - last.0 <= SAME_SUM * sum => {
+                    let (large, small) = if last.1 > log_probability {
+                        (last.1, log_probability)
+                    } else {
+                        (log_probability, last.1)
+                    };
+                    *last = (sum, large + (small - large).exp().ln_1p());
+                }
+                _ => sums.push((sum, log_probability)),
+            }
+        }
+        if sums.len() > MOST_SUMS {
+            return Err(Error::Mismatch(format!(
+                "norms must have at most {MOST_SUMS} different subset sums: round them up to multiples of one number"
+            )));
+        }
+    }
+    let shift = |sum: f64| if orthogonal { sum.sqrt() } else { sum };
+    let shifts: Vec<f64> = sums.iter().map(|part| shift(part.0)).collect();
+    let log_weights: Vec<f64> = sums.iter().map(|part| part.1).collect();
+    GroupLaw::explicit_log(&log_weights, &shifts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subset_sums_are_those_of_the_definition() {
+        let (rates, norms) = ([0.1, 0.2, 0.2, 0.5], [1.0, 0.5, 0.5, 0.25]);
+        for orthogonal in [false, true] {
+            let law = subset_sums(&rates, &norms, orthogonal).unwrap();
+            let mut total = 0.0;
+            for subset in 0..16u32 {
+                let (mut sum, mut probability) = (0.0, 1.0);
+                for i in 0..4 {
+                    let inside = subset & (1 << i) != 0;
+                    probability *= if inside { rates[i] } else { 1.0 - rates[i] };
+                    if inside {
+                        sum += if orthogonal { norms[i] * norms[i] } else { norms[i] };
+                    }
+                }
+                let shift: f64 = if orthogonal { f64::sqrt(sum) } else { sum };
+                assert!(law.shifts().iter().any(|s| (s - shift).abs() < 1e-12), "{shift}");
+                total += probability;
+            }
+            assert!((total - 1.0).abs() < 1e-12);
+            // Sums 0, 1/2, 1 of two members and the others': 3·2·2 subsets, of which some coincide.
+            let mass: f64 = law.log_weights().iter().map(|w| w.exp()).sum();
+            assert!((mass - 1.0).abs() < 1e-12);
+            let both = 0.5f64.ln() + 0.9f64.ln() + 0.64f64.ln();
+            assert!((law.log_weights()[0] - both).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_large_group_of_equal_norms_is_cheap() {
+        let law = subset_sums(&vec![0.01; 10_000], &vec![1.0; 10_000], true).unwrap();
+        assert!(law.shifts().len() > 1000 && (law.shifts()[4] - 2.0).abs() < 1e-15);
+    }
+}

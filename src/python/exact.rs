@@ -1,0 +1,334 @@
+//! The exact engine: many configurations in parallel, or one composition that answers many questions.
+
+use super::convert::{count, entries, vector};
+use crate::error::{Error, Result};
+use crate::hockey_stick::black_box;
+use crate::hockey_stick::composition::Composition as Curve;
+use crate::hockey_stick::directed::Route;
+use crate::hockey_stick::unknowns::{self, Bracket, Target};
+use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+type Pair<'py> = (Vector<'py>, Vector<'py>);
+
+fn neighbours(word: &str) -> Result<Neighbours> {
+    match word {
+        "add_remove" => Ok(Neighbours::AddRemove),
+        "add" => Ok(Neighbours::Add),
+        "remove" => Ok(Neighbours::Remove),
+        "replace" => Ok(Neighbours::Replace),
+        _ => Err(Error::out_of_range(
+            "adjacency",
+            word,
+            "\"add_remove\", \"add\", \"remove\" or \"replace\"",
+        )),
+    }
+}
+
+fn mechanism(word: &str, noise: f64) -> Result<Mechanism> {
+    match word {
+        "gaussian" => Ok(Mechanism::Gaussian {
+            noise_multiplier: noise,
+        }),
+        "laplace" => Ok(Mechanism::Laplace { scale: noise }),
+        _ => Err(Error::out_of_range("mechanism", word, "\"gaussian\" or \"laplace\"")),
+    }
+}
+
+fn sampling(word: &str, sample_rate: f64, batch_size: i64, dataset_size: i64) -> Result<Sampling> {
+    match word {
+        "poisson" => Ok(Sampling::Poisson { sample_rate }),
+        "fixed_batch" => Ok(Sampling::FixedBatch {
+            batch_size: count("batch_size", batch_size)?,
+            dataset_size: count("dataset_size", dataset_size)?,
+        }),
+        _ => Err(Error::out_of_range("sampling", word, "\"poisson\" or \"fixed_batch\"")),
+    }
+}
+
+/// The columns of a broadcast call.
+struct Table {
+    mechanism: String,
+    noise: Vec<f64>,
+    sampling: String,
+    sample_rate: Vec<f64>,
+    batch_size: Vec<i64>,
+    dataset_size: Vec<i64>,
+    steps: Vec<i64>,
+    group_size: Vec<i64>,
+    group: Group,
+}
+
+impl Table {
+    fn check(&self, others: &[usize]) -> Result<usize> {
+        let length = self.noise.len();
+        let own = [
+            self.sample_rate.len(),
+            self.batch_size.len(),
+            self.dataset_size.len(),
+            self.steps.len(),
+            self.group_size.len(),
+        ];
+        if own.iter().chain(others).all(|&other| other == length) {
+            Ok(length)
+        } else {
+            Err(Error::Mismatch("all arguments must have one length".into()))
+        }
+    }
+
+    fn scheme(&self, i: usize) -> Result<Scheme> {
+        Ok(Scheme {
+            mechanism: mechanism(&self.mechanism, self.noise[i])?,
+            sampling: sampling(&self.sampling, self.sample_rate[i], self.batch_size[i], self.dataset_size[i])?,
+            group: Group {
+                size: count("group_size", self.group_size[i])?,
+                ..self.group.clone()
+            },
+        })
+    }
+}
+
+/// Answers question number 0..length, in parallel; the answers do not depend on their neighbours.
+fn answer_all<T: Send>(
+    py: Python<'_>,
+    length: usize,
+    answer: impl Fn(usize) -> Result<T> + Send + Sync,
+) -> PyResult<Vec<T>> {
+    let all = py.detach(|| {
+        let all = (0..length).into_par_iter().with_max_len(1);
+        all.map(answer).collect::<Result<Vec<T>>>()
+    })?;
+    Ok(all)
+}
+
+fn columns(py: Python<'_>, pairs: Vec<(f64, f64)>) -> Pair<'_> {
+    let (lower, upper): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    (lower.to_pyarray(py), upper.to_pyarray(py))
+}
+
+#[pyfunction]
+pub(super) fn solve<'py>(
+    py: Python<'py>,
+    unknown: &str,
+    adjacency: &str,
+    mechanism: &str,
+    noise: PyReadonlyArray1<'py, f64>,
+    sampling: &str,
+    sample_rate: PyReadonlyArray1<'py, f64>,
+    batch_size: PyReadonlyArray1<'py, i64>,
+    dataset_size: PyReadonlyArray1<'py, i64>,
+    steps: PyReadonlyArray1<'py, i64>,
+    group_size: PyReadonlyArray1<'py, i64>,
+    rates: Option<PyReadonlyArray1<'py, f64>>,
+    norms: Option<PyReadonlyArray1<'py, f64>>,
+    orthogonal: bool,
+    epsilon: PyReadonlyArray1<'py, f64>,
+    delta: PyReadonlyArray1<'py, f64>,
+    tolerance: f64,
+) -> PyResult<Pair<'py>> {
+    let table = Table {
+        mechanism: mechanism.into(),
+        noise: vector(&noise),
+        sampling: sampling.into(),
+        sample_rate: vector(&sample_rate),
+        batch_size: vector(&batch_size),
+        dataset_size: vector(&dataset_size),
+        steps: vector(&steps),
+        group_size: vector(&group_size),
+        group: Group {
+            size: 1,
+            rates: rates.map(|rates| vector(&rates)),
+            norms: norms.map(|norms| vector(&norms)),
+            orthogonal,
+        },
+    };
+    let neighbours = neighbours(adjacency)?;
+    let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
+    let length = table.check(&[epsilons.len(), deltas.len()])?;
+    let target = |i: usize| Target {
+        epsilon: epsilons[i],
+        delta: deltas[i],
+        tolerance,
+    };
+    let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], neighbours);
+    let steps_of = |i: usize| count("steps", table.steps[i]);
+    let above = |bracket: Bracket| (bracket.unsafe_side, bracket.safe);
+    let below = |bracket: Bracket| (bracket.safe, bracket.unsafe_side);
+    let answer = |i: usize| -> Result<(f64, f64)> {
+        match unknown {
+            "epsilon" => run(i)?.epsilon(deltas[i], tolerance),
+            "delta" => {
+                let epsilon = epsilons[i];
+                crate::error::require_epsilon(epsilon)?;
+                let found = run(i)?.delta(epsilon, tolerance)?;
+                Ok((found.lower(), found.upper()))
+            }
+            "noise_multiplier" => {
+                let scheme = Scheme {
+                    mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
+                    ..table.scheme(i)?
+                };
+                unknowns::noise_multiplier(&scheme, steps_of(i)?, neighbours, target(i)).map(above)
+            }
+            "sample_rate" => unknowns::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below),
+            "steps" => unknowns::steps(&table.scheme(i)?, neighbours, target(i)).map(below),
+            "group_size" => unknowns::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below),
+            _ => Err(Error::out_of_range("unknown", unknown, "the name of an argument")),
+        }
+    };
+    Ok(columns(py, answer_all(py, length, answer)?))
+}
+
+#[pyfunction]
+pub(super) fn black_box_epsilon<'py>(
+    py: Python<'py>,
+    adjacency: &str,
+    mechanism: &str,
+    noise: PyReadonlyArray1<'py, f64>,
+    sampling: &str,
+    sample_rate: PyReadonlyArray1<'py, f64>,
+    batch_size: PyReadonlyArray1<'py, i64>,
+    dataset_size: PyReadonlyArray1<'py, i64>,
+    steps: PyReadonlyArray1<'py, i64>,
+    group_size: PyReadonlyArray1<'py, i64>,
+    delta: PyReadonlyArray1<'py, f64>,
+    tolerance: f64,
+) -> PyResult<Vector<'py>> {
+    let table = Table {
+        mechanism: mechanism.into(),
+        noise: vector(&noise),
+        sampling: sampling.into(),
+        sample_rate: vector(&sample_rate),
+        batch_size: vector(&batch_size),
+        dataset_size: vector(&dataset_size),
+        steps: vector(&steps),
+        group_size: vector(&group_size),
+        group: Group::of(1),
+    };
+    let neighbours = neighbours(adjacency)?;
+    let deltas = vector(&delta);
+    let length = table.check(&[deltas.len()])?;
+    let answer = |i: usize| -> Result<f64> {
+        let scheme = Scheme {
+            group: Group::of(1),
+            ..table.scheme(i)?
+        };
+        let mut one = Curve::new(&[(scheme, count("steps", table.steps[i])?)], neighbours)?;
+        black_box::epsilon(&mut one, count("group_size", table.group_size[i])?, deltas[i], tolerance)
+    };
+    Ok(answer_all(py, length, answer)?.to_pyarray(py))
+}
+
+type SegmentTuple = (
+    String,
+    f64,
+    String,
+    f64,
+    i64,
+    i64,
+    i64,
+    Option<Vec<f64>>,
+    Option<Vec<f64>>,
+    bool,
+    i64,
+);
+
+/// A composition of steps; what is computed for one question serves the next.
+#[pyclass(frozen, module = "hockeystick._core")]
+pub(super) struct Composition {
+    curve: Mutex<Curve>,
+    tolerance: f64,
+}
+
+impl Composition {
+    /// Asks every question in turn; the lock is taken without the GIL.
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        questions: &[f64],
+        question: impl Fn(&mut Curve, f64) -> Result<T> + Send + Sync,
+    ) -> PyResult<Vec<T>> {
+        let answers = py.detach(|| {
+            // A panic while the lock was held leaves cached work that is either complete or absent.
+            let mut curve = self.curve.lock().unwrap_or_else(PoisonError::into_inner);
+            questions.iter().map(|&asked| question(&mut curve, asked)).collect::<Result<Vec<T>>>()
+        })?;
+        Ok(answers)
+    }
+}
+
+#[pymethods]
+impl Composition {
+    #[new]
+    fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
+        let neighbours = neighbours(adjacency)?;
+        let of = |segment: SegmentTuple| -> Result<(Scheme, u64)> {
+            let (word, noise, drawn, rate, batch, dataset, size, rates, norms, orthogonal, steps) = segment;
+            let scheme = Scheme {
+                mechanism: mechanism(&word, noise)?,
+                sampling: sampling(&drawn, rate, batch, dataset)?,
+                group: Group {
+                    size: count("group_size", size)?,
+                    rates,
+                    norms,
+                    orthogonal,
+                },
+            };
+            Ok((scheme, count("steps", steps)?))
+        };
+        let curve = py.detach(|| {
+            let segments = segments.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+            Curve::new(&segments, neighbours)
+        })?;
+        Ok(Self {
+            curve: Mutex::new(curve),
+            tolerance,
+        })
+    }
+
+    fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| curve.delta(epsilon, self.tolerance))?;
+        Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
+    }
+
+    fn epsilon<'py>(&self, py: Python<'py>, delta: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        let found = self.ask(py, &entries(&delta), |curve, delta| curve.epsilon(delta, self.tolerance))?;
+        Ok(columns(py, found))
+    }
+
+    fn beta<'py>(&self, py: Python<'py>, alpha: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Vector<'py>> {
+        let found = self.ask(py, &entries(&alpha), |curve, alpha| curve.beta(alpha, self.tolerance))?;
+        Ok(found.to_pyarray(py))
+    }
+
+    fn renyi<'py>(&self, py: Python<'py>, order: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Vector<'py>> {
+        let found = self.ask(py, &entries(&order), Curve::renyi)?;
+        Ok(found.to_pyarray(py))
+    }
+
+    fn delta_by<'py>(
+        &self,
+        py: Python<'py>,
+        route: &str,
+        epsilon: PyReadonlyArrayDyn<'py, f64>,
+    ) -> PyResult<Pair<'py>> {
+        let route = match route {
+            "one_step" => Route::OneStep,
+            "inversion" => Route::Inversion,
+            "grid" => Route::Grid,
+            "renyi" => Route::Renyi,
+            _ => {
+                let allowed = "\"one_step\", \"inversion\", \"grid\" or \"renyi\"";
+                return Err(Error::out_of_range("route", route, allowed).into());
+            }
+        };
+        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| {
+            curve.delta_by(route, epsilon, self.tolerance)
+        })?;
+        Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
+    }
+}

@@ -1,0 +1,784 @@
+"""Write data/pairs.csv: slow, high-precision privacy curves of pairs that data/privacy_curves.csv lacks.
+
+    python tests/make_pairs.py            # writes the table, some minutes
+    python tests/make_pairs.py --check    # only holds the routes against each other
+
+Nothing of the library is used, only mpmath and the definitions. Four routes, each with its own check:
+
+threshold    One step. The loss is monotone in the noise, so {loss > epsilon} is a half-line and delta a
+             difference of two distribution functions.
+line         Any number of steps of smooth noise. One step's loss is replaced by the nodes of a quadrature
+             rule, its transform is raised to the number of steps, and Laplace's inversion formula is summed
+             along Re z = c. The sum is done twice with different c, different nodes and a different spacing:
+             the integral does not depend on any of the three, so the digits in which both agree are right.
+counts       Replacing a group under fixed batches: the law of the total squared distance is a polynomial's
+             power, and given that distance the loss is a single Gaussian's.
+panels       Laplace noise and one record. The composed curve is analytic between equally spaced kinks and
+             is kept there by its values at Chebyshev nodes; adding a step is a fixed linear map. Done with
+             two degrees.
+"""
+
+import argparse
+import csv
+import sys
+import time
+from functools import cache, cached_property
+from itertools import pairwise, product
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 40
+
+TABLE = Path(__file__).parent / "data" / "pairs.csv"
+DIGITS = 15
+"""Agreement asked of two different evaluations of the same number."""
+NEGLIGIBLE = 105
+"""Nodes whose share is below exp(-NEGLIGIBLE), 45 digits, are dropped."""
+
+HEADER = """\
+# delta(epsilon) of composed pairs that privacy_curves.csv lacks; written by make_pairs.py (mpmath).
+# parameters are name=value separated by spaces, lists separated by ';'. N(m) is the normal law N(m, sigma^2), k the group size.
+# direction remove: (mixture, noise). add: (noise, mixture). replace: the one curve of the pair, which holds for both orders.
+# digits: how many digits of delta two independent evaluations agree in.
+# pair:
+#   poisson             noise N(0); mixture of N(j), j ~ Binomial(k, q)
+#   poisson-replace     P = (1-q) N(0) + q N(-1), Q = (1-q) N(0) + q N(1)
+#   fixed-replace-one   g = b/n; for epsilon >= 0 the curve of ((1-g) N(2) + g N(0), N(2)), for epsilon < 0 that of
+#                       (N(0), (1-g) N(0) + g N(2)), joined at 0 into one loss law, with an atom at 0, and then composed
+#   fixed-replace-group loss law sum_j h_j [loss of N(0) against N(2j)], h = Hypergeometric(n, k, b)
+#   aligned             noise N(0); mixture over the subsets S of the group: weight the product of the rates in S and of
+#                       1 - rate outside S, shift the sum of the norms in S
+#   orthogonal          the same with shift sqrt(sum of squared norms in S)
+#   poisson-orthogonal  noise N(0); mixture of N(sqrt(j)), j ~ Binomial(k, q)
+#   laplace             noise Laplace(0, scale b); mixture of Laplace(j, b), j ~ Binomial(k, q)
+#   segments            steps of different 'poisson' pairs composed; segments separated by ' | ', each with its own steps
+"""
+
+
+# ---- laws of the number of members in a batch ---------------------------------------------------
+
+
+def binomial(size, rate):
+    rate = mp.mpf(rate)
+    return [mp.binomial(size, j) * rate**j * (1 - rate) ** (size - j) for j in range(size + 1)]
+
+
+def hypergeometric(population, members, batch):
+    ways = mp.binomial(population, batch)
+    return [
+        mp.binomial(members, j) * mp.binomial(population - members, batch - j) / ways
+        for j in range(min(members, batch) + 1)
+    ]
+
+
+def subsets(rates, norms, length):
+    """Weight and shift of every subset; equal shifts are put together."""
+    found = {}
+    for chosen in product((False, True), repeat=len(rates)):
+        weight = mp.fprod(r if c else 1 - r for r, c in zip(map(mp.mpf, rates), chosen, strict=True))
+        shift = length([mp.mpf(v) for v, c in zip(norms, chosen, strict=True) if c])
+        found[shift] = found.get(shift, mp.mpf(0)) + weight
+    shifts = sorted(found)
+    return [found[s] for s in shifts], shifts
+
+
+def log_sum_exp(terms):
+    top = max(terms)
+    return top + mp.log(mp.fsum(mp.exp(t - top) for t in terms))
+
+
+def root_of_increasing(function, level, low, high):
+    """Where an increasing function passes a level, to full precision."""
+    width = high - low
+    while function(low) > level:
+        low, width = low - width, 2 * width
+    while function(high) < level:
+        high, width = high + width, 2 * width
+    for _ in range(int(3.4 * mp.mp.dps) + 40):
+        middle = (low + high) / 2
+        if function(middle) < level:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+# ---- quadrature nodes ---------------------------------------------------------------------------
+
+
+def equal_nodes(low, high, count):
+    step = (high - low) / count
+    return [(low + i * step, mp.log(step)) for i in range(count + 1)]
+
+
+@cache
+def gauss_legendre(degree):
+    """Nodes and weights on [-1, 1]; 3 * 2**(degree - 1) of them."""
+    return mp.calculus.quadrature.GaussLegendre(mp.mp).calc_nodes(degree, mp.mp.prec + 20)
+
+
+def panel_nodes(breaks, degree):
+    return [
+        ((a + b) / 2 + (b - a) / 2 * x, mp.log(w * (b - a) / 2))
+        for a, b in pairwise(breaks)
+        for x, w in gauss_legendre(degree)
+    ]
+
+
+# ---- pairs of smooth noise ----------------------------------------------------------------------
+
+
+class GaussianMixture:
+    """(mixture, N(0)) for "remove" and (N(0), mixture) for "add"; shifts >= 0, increasing."""
+
+    def __init__(self, sigma, weights, shifts, direction):
+        self.sigma, self.direction = mp.mpf(sigma), direction
+        self.weights, self.shifts = weights, [mp.mpf(s) for s in shifts]
+        self.lines = [
+            (mp.log(w) - s * s / (2 * self.sigma**2), s / self.sigma**2)
+            for w, s in zip(self.weights, self.shifts, strict=True)
+            if w > 0
+        ]
+
+    def log_ratio(self, x):
+        return log_sum_exp([a + b * x for a, b in self.lines])
+
+    def law(self, tilt, fineness):
+        """Nodes (log of the share under P, loss), good for transforms at Re z = tilt."""
+        power = 1 + tilt if self.direction == "remove" else -tilt
+        reach = 16 * self.sigma
+        low = -reach + min(mp.mpf(0), power * self.shifts[-1])
+        high = reach + max(mp.mpf(1), power) * self.shifts[-1]
+        spacing = min(self.sigma, self.sigma**2 / self.shifts[-1]) / (6 * fineness)
+        sign = 1 if self.direction == "remove" else -1
+        out = []
+        for x, log_step in equal_nodes(low, high, int((high - low) / spacing) + 1):
+            base = -x * x / (2 * self.sigma**2) - mp.log(self.sigma * mp.sqrt(2 * mp.pi)) + log_step
+            ratio = self.log_ratio(x)
+            out.append((base + ratio if sign == 1 else base, sign * ratio))
+        return out
+
+    def one_step(self, epsilon):
+        def mixture_tail(x, side):
+            return mp.fsum(
+                w * mp.ncdf(side * (x - s) / self.sigma)
+                for w, s in zip(self.weights, self.shifts, strict=True)
+            )
+
+        least = mp.log(self.weights[0]) if self.shifts[0] == 0 else -mp.inf
+        level = epsilon if self.direction == "remove" else -epsilon
+        if level <= least:
+            return 1 - mp.exp(epsilon) if self.direction == "remove" else mp.mpf(0)
+        x = root_of_increasing(self.log_ratio, level, mp.mpf(0), self.sigma)
+        if self.direction == "remove":
+            return mixture_tail(x, -1) - mp.exp(epsilon) * mp.ncdf(-x / self.sigma)
+        return mp.ncdf(x / self.sigma) - mp.exp(epsilon) * mixture_tail(x, 1)
+
+
+class PoissonReplace:
+    """P = (1-q) N(0) + q N(-1), Q its mirror image. In x -> -x the loss increases."""
+
+    def __init__(self, sigma, rate):
+        self.sigma, self.rate = mp.mpf(sigma), mp.mpf(rate)
+
+    def log_mixture(self, x):
+        """Log of (1-q) N(0) + q N(1) over N(0)."""
+        return mp.log(1 - self.rate + self.rate * mp.exp((x - mp.mpf(1) / 2) / self.sigma**2))
+
+    def loss(self, x):
+        return self.log_mixture(x) - self.log_mixture(-x)
+
+    def law(self, tilt, fineness):
+        reach = 16 * self.sigma + 1 + tilt
+        spacing = min(self.sigma, self.sigma**2) / (6 * fineness)
+        count = int(2 * reach / spacing) + 1
+        return [
+            (
+                -x * x / (2 * self.sigma**2)
+                - mp.log(self.sigma * mp.sqrt(2 * mp.pi))
+                + log_step
+                + self.log_mixture(x),
+                self.loss(x),
+            )
+            for x, log_step in equal_nodes(-reach, reach, count)
+        ]
+
+    def one_step(self, epsilon):
+        x = root_of_increasing(self.loss, epsilon, mp.mpf(0), self.sigma)
+
+        def upper_tail(shift):
+            return (1 - self.rate) * mp.ncdf(-x / self.sigma) + self.rate * mp.ncdf((shift - x) / self.sigma)
+
+        return upper_tail(1) - mp.exp(epsilon) * upper_tail(-1)
+
+
+class FixedReplaceOne:
+    """The joined loss law. With y = (log likelihood ratio of N(0) against N(2)) the loss is
+
+        log(1 - g + g e^y)      where it is positive, y > 0, under (1-g) N(2) + g N(0);
+        -log(1 - g + g e^{-y})  where it is negative, y < 0, under N(0);
+        0                       with what is left over.
+
+    y is N(v/2, v) under N(0) and N(-v/2, v) under N(2), with v = 4 / sigma^2.
+    """
+
+    def __init__(self, sigma, batch, population):
+        self.sigma, self.share = mp.mpf(sigma), mp.mpf(batch) / population
+        self.variance = 4 / self.sigma**2
+
+    def amplified(self, y):
+        return mp.log(1 - self.share + self.share * mp.exp(y))
+
+    def law(self, tilt, fineness):
+        v, scale = self.variance, mp.sqrt(self.variance)
+        constant = -mp.log(mp.sqrt(2 * mp.pi * v))
+        width = min(scale, mp.mpf(1)) / fineness
+        positive = [i * width for i in range(int((16 * scale + (1 + tilt) * v) / width) + 2)]
+        negative = [-i * width for i in range(int((16 * scale + v) / width) + 2)][::-1]
+        out = []
+        for y, log_weight in panel_nodes(positive, 4):
+            under_q = -((y + v / 2) ** 2) / (2 * v) + constant + log_weight
+            out.append((under_q + self.amplified(y), self.amplified(y)))
+        for y, log_weight in panel_nodes(negative, 4):
+            out.append((-((y - v / 2) ** 2) / (2 * v) + constant + log_weight, -self.amplified(-y)))
+        atom = (1 - self.share) * (mp.ncdf(scale / 2) - mp.ncdf(-scale / 2))
+        if atom > 0:
+            out.append((mp.log(atom), mp.mpf(0)))
+        return out
+
+    def one_step(self, epsilon):
+        direction = "remove" if epsilon >= 0 else "add"
+        return GaussianMixture(self.sigma, [1 - self.share, self.share], [0, 2], direction).one_step(epsilon)
+
+
+# ---- line: inversion along Re z = c -------------------------------------------------------------
+
+
+class Line:
+    """Transforms of several (step, count) along one line Re z = c."""
+
+    def __init__(self, steps, tilt, fineness):
+        self.tilt = mp.mpf(tilt)
+        self.parts = []
+        self.log_moment = mp.mpf(0)
+        for step, count in steps:
+            law = [(mass + self.tilt * loss, loss) for mass, loss in step.law(self.tilt, fineness)]
+            total = log_sum_exp([share for share, _ in law])
+            law = [(mp.exp(share - total), loss) for share, loss in law if share > total - NEGLIGIBLE]
+            self.parts.append((law, count))
+            self.log_moment += count * total
+
+    @cached_property
+    def moments(self):
+        """Mean and variance of the tilted loss."""
+        mean = variance = mp.mpf(0)
+        for law, count in self.parts:
+            first = mp.fsum(share * loss for share, loss in law)
+            mean += count * first
+            variance += count * mp.fsum(share * (loss - first) ** 2 for share, loss in law)
+        return mean, variance
+
+    def log_size(self, heights):
+        """Log of the modulus of the normalised transform, in double precision."""
+        total = np.zeros(len(heights))
+        for law, count in self.parts:
+            shares = np.array([float(share) for share, _ in law])
+            losses = np.array([float(loss) for _, loss in law])
+            for start in range(0, len(heights), 256):
+                part = slice(start, start + 256)
+                transform = np.abs(np.exp(1j * np.outer(heights[part], losses)) @ shares)
+                total[part] += count * np.log(np.maximum(transform, 1e-15))
+        return total
+
+    def delta(self, epsilon, spacing, smallest):
+        """The trapezoid sum; terms are left out once they stay below `smallest` (a log)."""
+        scale = self.log_moment - self.tilt * epsilon
+        turns = [[mp.expj(spacing * loss) for _, loss in law] for law, _ in self.parts]
+        states = [[mp.mpc(share) for share, _ in law] for law, _ in self.parts]
+        turn = mp.expj(-spacing * epsilon)
+        phase, total, quiet = mp.mpc(1), mp.mpf(0), 0
+        for i in range(20_000):
+            z = mp.mpc(self.tilt, i * spacing)
+            transform = mp.fprod(
+                mp.exp(count * mp.log(mp.fsum(state)))
+                for state, (_, count) in zip(states, self.parts, strict=True)
+            )
+            term = transform * phase / (z * (z + 1))
+            total += term.real / 2 if i == 0 else term.real
+            quiet = quiet + 1 if scale + mp.log(abs(term) * spacing) < smallest else 0
+            if quiet == 3:
+                break
+            phase *= turn
+            states = [
+                [s * t for s, t in zip(state, turning, strict=True)]
+                for state, turning in zip(states, turns, strict=True)
+            ]
+        else:
+            raise RuntimeError("the transform does not die away")
+        # The loss may be near a lattice: the transform then comes back further up.
+        far = np.linspace(float(i * spacing), float(2.5 * i * spacing), 3001)
+        log_terms = self.log_size(far) + float(scale + mp.log(spacing)) - 2 * np.log(far)
+        assert np.all(log_terms < float(smallest) + 1)
+        return spacing / mp.pi * total * mp.exp(scale)
+
+
+def last_tilt(steps, still_left):
+    """The largest c, roughly, for which still_left(mean, log moment, c); from small c upward, since the
+    quadrature grows with c."""
+    with mp.workdps(20):
+        low = mp.mpf("1e-3")
+        while still_left(*coarse(steps, 2 * low), 2 * low):
+            low *= 2
+        high = 2 * low
+        for _ in range(14):
+            middle = mp.sqrt(low * high)
+            if still_left(*coarse(steps, middle), middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def best_tilt(steps, epsilon):
+    """Minimise K(c) - c epsilon roughly, by where the tilted mean passes epsilon."""
+    return last_tilt(steps, lambda mean, _log_moment, _c: mean < epsilon)
+
+
+def coarse(steps, tilt):
+    """Tilted mean and log moment, good enough to choose by."""
+    line = Line(steps, tilt, mp.mpf("0.4"))
+    return line.moments[0], line.log_moment
+
+
+def epsilon_for(steps, log10_delta):
+    """An epsilon of six digits whose Chernoff bound is near the wanted delta."""
+    goal = log10_delta * mp.log(10)
+    c = last_tilt(steps, lambda mean, log_moment, c: log_moment - c * mean - mp.log(1 + c) > goal)
+    return six_digits(coarse(steps, c)[0])
+
+
+def six_digits(value):
+    return mp.mpf(mp.nstr(value, 6))
+
+
+def by_line(steps, epsilon):
+    epsilon = mp.mpf(epsilon)
+    tilt = best_tilt(steps, epsilon) * mp.mpf("0.9")  # further out the moments may explode
+    first = Line(steps, tilt, 1)
+    log_delta = first.log_moment - tilt * epsilon
+    result, fineness = None, mp.mpf(1)
+    for attempt in range(6):
+        # Two evaluations with nothing in common: c, the nodes and the spacing all differ.
+        values = []
+        for c, finer in ((tilt, mp.mpf(1)), (tilt * mp.mpf("0.83"), mp.mpf("1.27"))):
+            line = Line(steps, c, fineness * finer)
+            wanted = log_delta - (DIGITS + 6) * mp.log(10)
+            period = max(12 * mp.sqrt(line.moments[1]), -wanted / c) * (1 + attempt) * finer
+            values.append(line.delta(epsilon, 2 * mp.pi / period, wanted))
+        if values[0] > 0 and values[1] > 0:
+            log_delta = mp.log(min(values))
+            if abs(values[0] - values[1]) < mp.mpf(10) ** (-DIGITS - 1) * values[0]:
+                result = values[0]
+                break
+        fineness *= mp.mpf("1.5")
+    if result is None:
+        raise RuntimeError(f"evaluations disagree: {[mp.nstr(v, 20) for v in values]}")
+    return result
+
+
+def delta_of(steps, epsilon):
+    (step, count), *others = steps
+    if count == 1 and not others:
+        return step.one_step(mp.mpf(epsilon))
+    return by_line(steps, epsilon)
+
+
+def by_grid(step, steps, epsilon):
+    """Masses shared between the two neighbouring grid points, convolved by FFT; the error is O(width^2)."""
+    law = step.law(mp.mpf(0), mp.mpf(20))
+    masses = np.exp([float(m) for m, _ in law])
+    losses = np.array([float(loss) for _, loss in law])
+    keep = masses > 1e-18
+    wide, narrow = (on_grid(masses[keep], losses[keep], steps, epsilon, width) for width in (4e-4, 2e-4))
+    return (4 * narrow - wide) / 3
+
+
+def on_grid(masses, losses, steps, epsilon, width):
+    place = losses / width
+    below = np.floor(place)
+    part, size = place - below, 1 << 18
+    grid = np.zeros(size)
+    np.add.at(grid, below.astype(int) % size, masses * (1 - part))
+    np.add.at(grid, (below.astype(int) + 1) % size, masses * part)
+    composed = np.fft.irfft(np.fft.rfft(grid) ** steps, size)
+    loss = width * np.where(np.arange(size) < 3 * size // 4, np.arange(size), np.arange(size) - size)
+    return float(np.sum(composed * np.maximum(0, -np.expm1(epsilon - np.maximum(loss, epsilon)))))
+
+
+# ---- counts: replacing a group under fixed batches ----------------------------------------------
+
+
+def gaussian_delta(epsilon, distance):
+    if distance == 0:
+        return max(mp.mpf(0), 1 - mp.exp(epsilon))
+    half, ratio = distance / 2, epsilon / distance
+    return mp.ncdf(half - ratio) - mp.exp(epsilon) * mp.ncdf(-half - ratio)
+
+
+def replace_group_delta(epsilon, sigma, batch, population, size, steps):
+    """Sum over n of P(sum of squared counts = n) times the curve at distance 2 sqrt(n) / sigma."""
+    epsilon, sigma = mp.mpf(epsilon), mp.mpf(sigma)
+    generating = {j * j: h for j, h in enumerate(hypergeometric(population, size, batch)) if h > 0}
+    least, leading = min(generating.items())
+    rest = {square - least: h / leading for square, h in generating.items() if square > least}
+    # Coefficients of (1 + r(x))^T from the differential equation (1 + r) p' = T r' p.
+    power = [mp.mpf(1)]
+    for n in range(1, steps * max(rest, default=0) + 1):
+        power.append(mp.fsum((steps * i - n + i) * a * power[n - i] for i, a in rest.items() if i <= n) / n)
+    return leading**steps * mp.fsum(
+        p * gaussian_delta(epsilon, 2 * mp.sqrt(least * steps + n) / sigma)
+        for n, p in enumerate(power)
+        if p > 0
+    )
+
+
+# ---- Laplace noise ------------------------------------------------------------------------------
+
+
+class LaplaceMixture:
+    """Shifts 0..k. Left of 0 and right of k the log ratio is constant: the loss has two atoms."""
+
+    def __init__(self, scale, size, rate, direction):
+        self.scale, self.size, self.direction = mp.mpf(scale), size, direction
+        self.weights = binomial(size, rate)
+        self.sign = 1 if direction == "remove" else -1
+
+    def log_ratio(self, x):
+        return log_sum_exp(
+            [mp.log(w) + (abs(x) - abs(x - j)) / self.scale for j, w in enumerate(self.weights) if w > 0]
+        )
+
+    def tail(self, law, x, side):
+        """P(side * (noise + shift) > side * x) under "noise" or "mixture"."""
+        shifts = [(mp.mpf(1), 0)] if law == "noise" else list(zip(self.weights, range(99), strict=False))
+        return mp.fsum(w * self.noise_tail(side * (x - s) / self.scale) for w, s in shifts)
+
+    @staticmethod
+    def noise_tail(t):
+        return mp.exp(-t) / 2 if t >= 0 else 1 - mp.exp(t) / 2
+
+    @property
+    def laws(self):
+        return ("mixture", "noise") if self.direction == "remove" else ("noise", "mixture")
+
+    @cached_property
+    def atoms(self):
+        """((mass, loss) at x <= 0, (mass, loss) at x >= k), under P."""
+        p, k = self.laws[0], mp.mpf(self.size)
+        return (
+            (self.tail(p, mp.mpf(0), -1), self.sign * self.log_ratio(mp.mpf(0))),
+            (self.tail(p, k, 1), self.sign * self.log_ratio(k)),
+        )
+
+    def density(self, x):
+        """Density of P at x in [0, k]."""
+        base = mp.exp(-x / self.scale) / (2 * self.scale)
+        return base * mp.exp(self.log_ratio(x)) if self.direction == "remove" else base
+
+    def crossing(self, epsilon):
+        """x in (0, k) where the loss is epsilon."""
+        return root_of_increasing(self.log_ratio, self.sign * epsilon, mp.mpf(0), mp.mpf(self.size))
+
+    def one_step(self, epsilon):
+        losses = sorted(loss for _, loss in self.atoms)
+        if epsilon >= losses[1]:
+            return mp.mpf(0)
+        if epsilon < losses[0]:
+            return 1 - mp.exp(epsilon)
+        x, (p, q) = self.crossing(epsilon), self.laws
+        return self.tail(p, x, self.sign) - mp.exp(epsilon) * self.tail(q, x, self.sign)
+
+    def two_steps(self, epsilon):
+        total = mp.fsum(mass * self.one_step(epsilon - loss) for mass, loss in self.atoms)
+        low, high = sorted(loss for _, loss in self.atoms)
+        knots = [self.sign * self.log_ratio(mp.mpf(j)) for j in range(self.size + 1)]
+        kinks = [self.crossing(epsilon - v) for v in knots if low < epsilon - v < high]
+        breaks = sorted({mp.mpf(j) for j in range(self.size + 1)} | set(kinks))
+        return total + mp.fsum(
+            mp.exp(log_weight) * self.density(x) * self.one_step(epsilon - self.sign * self.log_ratio(x))
+            for x, log_weight in panel_nodes(breaks, 5)
+        )
+
+    def by_panels(self, steps, epsilon, degree):
+        """One record only. Between T low + i gap and T low + (i+1) gap the curve of T steps is analytic."""
+        assert self.size == 1
+        (mass_low, low), (mass_high, high) = sorted(self.atoms, key=lambda atom: atom[1])
+        gap = high - low
+        nodes = [(1 - mp.cos(mp.pi * (2 * i + 1) / (2 * degree))) / 2 for i in range(degree)]
+        share = [(-1) ** i * mp.sin(mp.pi * (2 * i + 1) / (2 * degree)) for i in range(degree)]
+
+        def basis(u):
+            """Lagrange polynomials of the nodes at u, barycentric."""
+            if u in nodes:
+                return [mp.mpf(node == u) for node in nodes]
+            terms = [s / (u - node) for s, node in zip(share, nodes, strict=True)]
+            total = mp.fsum(terms)
+            return [term / total for term in terms]
+
+        def place(x):
+            return (self.sign * self.log_ratio(x) - low) / gap
+
+        same = mp.diag([mass_low] * degree)
+        below = mp.diag([mass_high] * degree)
+        for row, u in enumerate(nodes):
+            x_u = self.crossing(low + u * gap)
+            for x, log_weight in panel_nodes([mp.mpf(0), x_u, mp.mpf(1)], 5):
+                v, weight = place(x), mp.exp(log_weight) * self.density(x)
+                target, at = (same, u - v) if v < u else (below, 1 + u - v)
+                for column, value in enumerate(basis(at)):
+                    target[row, column] += weight * value
+        zero = mp.zeros(degree, 1)
+        curve = {}
+        for done in range(steps):
+            before = {i: curve.get(i, zero) for i in range(done + 1)}
+            before[-1] = mp.matrix([1 - mp.exp(done * low + (u - 1) * gap) for u in nodes])
+            curve = {i: same * before[i] + below * before[i - 1] for i in range(done + 1)}
+        position = (epsilon - steps * low) / gap
+        panel = int(mp.floor(position))
+        return mp.fdot(basis(position - panel), curve[panel])
+
+
+def laplace_delta(scale, size, rate, direction, steps, epsilon):
+    pair, epsilon = LaplaceMixture(scale, size, rate, direction), mp.mpf(epsilon)
+    if epsilon >= steps * max(loss for _, loss in pair.atoms):
+        return mp.mpf(0)
+    if steps == 1:
+        return pair.one_step(epsilon)
+    if steps == 2:
+        return pair.two_steps(epsilon)
+    values = [pair.by_panels(steps, epsilon, degree) for degree in (52, 68)]
+    assert abs(values[0] - values[1]) < mp.mpf(10) ** -DIGITS * values[0], values
+    return values[1]
+
+
+# ---- the rows -----------------------------------------------------------------------------------
+
+
+def read(parameters):
+    """'sigma=1 norms=1;0.5' -> dict of strings, lists split."""
+    pairs = (item.split("=") for item in parameters.split())
+    return {name: value.split(";") if ";" in value else value for name, value in pairs}
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def steps_of(pair, parameters, steps, direction):
+    """[(step, count)] of the pairs that the line handles."""
+    if pair == "segments":
+        parts = [(part, int(read(part)["steps"])) for part in parameters.split(" | ")]
+        return [one for part, count in parts for one in steps_of("poisson", part, count, direction)]
+    p = read(parameters)
+    if pair in ("poisson", "poisson-orthogonal"):
+        size = int(p["k"])
+        shifts = [mp.sqrt(j) if pair == "poisson-orthogonal" else j for j in range(size + 1)]
+        return [(GaussianMixture(p["sigma"], binomial(size, p["q"]), shifts, direction), steps)]
+    if pair in ("aligned", "orthogonal"):
+        length = mp.fsum if pair == "aligned" else (lambda norms: mp.sqrt(mp.fsum(v * v for v in norms)))
+        weights, shifts = subsets(as_list(p["rates"]), as_list(p["norms"]), length)
+        return [(GaussianMixture(p["sigma"], weights, shifts, direction), steps)]
+    if pair == "poisson-replace":
+        return [(PoissonReplace(p["sigma"], p["q"]), steps)]
+    assert pair == "fixed-replace-one", pair
+    return [(FixedReplaceOne(p["sigma"], int(p["b"]), int(p["n"])), steps)]
+
+
+def evaluate(pair, parameters, steps, direction, epsilon):
+    p = read(parameters) if pair != "segments" else {}
+    if pair == "laplace":
+        return laplace_delta(p["b"], int(p["k"]), p["q"], direction, steps, epsilon)
+    if pair == "fixed-replace-group":
+        return replace_group_delta(epsilon, p["sigma"], int(p["b"]), int(p["n"]), int(p["k"]), steps)
+    return delta_of(steps_of(pair, parameters, steps, direction), epsilon)
+
+
+# name, pair, parameters, steps, directions, epsilons: numbers, or "1e-8" for one whose delta is near that.
+PLAN = [
+    ("replace", "poisson-replace", "sigma=1 q=0.01", 1, "replace", [0.01, 0.5, 3]),
+    ("replace", "poisson-replace", "sigma=2 q=0.05", 1, "replace", [0.1, 1]),
+    ("replace", "poisson-replace", "sigma=0.8 q=0.2", 1, "replace", [0.2, 4]),
+    ("replace", "poisson-replace", "sigma=1 q=0.01", 100, "replace", ["1e-5", "1e-10"]),
+    ("replace", "poisson-replace", "sigma=1 q=0.01", 1000, "replace", ["1e-3", "1e-6", "1e-20"]),
+    ("replace", "poisson-replace", "sigma=2 q=0.05", 100, "replace", ["1e-6"]),
+    ("replace", "poisson-replace", "sigma=2 q=0.05", 1000, "replace", ["1e-8", "1e-30"]),
+    ("replace", "poisson-replace", "sigma=0.8 q=0.2", 100, "replace", ["1e-6"]),
+    ("replace", "poisson-replace", "sigma=0.8 q=0.2", 1000, "replace", ["1e-12"]),
+    ("batch", "fixed-replace-one", "sigma=1 b=100 n=1000", 1, "replace", [0, 0.05, 1, 5]),
+    ("batch", "fixed-replace-one", "sigma=2 b=256 n=60000", 1, "replace", [0.001, 0.02]),
+    ("batch", "fixed-replace-one", "sigma=1 b=100 n=1000", 500, "replace", ["1e-4", "1e-8"]),
+    ("batch", "fixed-replace-one", "sigma=1 b=100 n=1000", 2000, "replace", ["1e-6", "1e-25"]),
+    ("batch", "fixed-replace-one", "sigma=2 b=256 n=60000", 500, "replace", ["1e-5", "1e-12"]),
+    ("batch", "fixed-replace-one", "sigma=2 b=256 n=60000", 2000, "replace", ["1e-5", "1e-9"]),
+    ("full batch", "fixed-replace-one", "sigma=20 b=50 n=50", 100, "replace", [3, 6]),
+    ("batch group", "fixed-replace-group", "sigma=2 b=100 n=1000 k=2", 1, "replace", [0.5, 3]),
+    ("batch group", "fixed-replace-group", "sigma=4 b=256 n=60000 k=4", 1, "replace", [0.1, 4]),
+    ("batch group", "fixed-replace-group", "sigma=4 b=100 n=1000 k=2", 100, "replace", [5, 12]),
+    ("batch group", "fixed-replace-group", "sigma=4 b=256 n=60000 k=4", 100, "replace", [1, 3]),
+    ("batch group", "fixed-replace-group", "sigma=4 b=256 n=60000 k=2", 1000, "replace", [4, 10, 20]),
+    ("batch group", "fixed-replace-group", "sigma=8 b=100 n=1000 k=4", 1000, "replace", [30, 60]),
+    ("full batch", "fixed-replace-group", "sigma=60 b=3 n=3 k=3", 100, "replace", [3]),
+    ("norms", "aligned", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 1, "both", [0.02, 0.5]),
+    ("norms", "aligned", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 500, "both", ["1e-5", "1e-15"]),
+    ("norms", "aligned", "sigma=2 rates=0.1;0.01;0.05;0.3 norms=0.3;1;0.7;0.1", 200, "both", ["1e-7"]),
+    ("norms", "orthogonal", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 1, "both", [0.03, 0.5]),
+    ("norms", "orthogonal", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 500, "both", ["1e-6"]),
+    ("orthogonal", "poisson-orthogonal", "sigma=1 q=0.01 k=8", 1, "both", [0.04, 1]),
+    ("orthogonal", "poisson-orthogonal", "sigma=1 q=0.01 k=8", 1000, "both", ["1e-5", "1e-20"]),
+    ("laplace", "laplace", "b=1 q=0.1 k=1", 1, "both", [0, 0.05, 0.1]),
+    ("laplace", "laplace", "b=2 q=0.05 k=3", 1, "both", [0.02, 0.05]),
+    ("laplace", "laplace", "b=1 q=0.1 k=1", 2, "both", [0.1, 0.15, 0.19]),
+    ("laplace", "laplace", "b=2 q=0.05 k=3", 2, "both", [0.05, 0.1, 0.12]),
+    ("laplace", "laplace", "b=0.5 q=0.3 k=3", 2, "both", [0.5, 1.6]),
+    ("laplace", "laplace", "b=1 q=0.1 k=1", 20, "both", [0.3, 0.8, 1.2, 2.5]),
+    ("laplace", "laplace", "b=0.7 q=0.05 k=1", 20, "both", [0.2, 0.6, 2]),
+    (
+        "two segments",
+        "segments",
+        "sigma=1 q=0.01 k=4 steps=300 | sigma=2 q=0.02 k=4 steps=500",
+        800,
+        "both",
+        ["1e-4", "1e-8", "1e-30"],
+    ),
+    (
+        "three segments",
+        "segments",
+        "sigma=3 q=0.1 k=2 steps=40 | sigma=0.7 q=0.002 k=2 steps=1000 | sigma=10 q=1 k=2 steps=3",
+        1043,
+        "both",
+        ["1e-6"],
+    ),
+    ("tiny rate", "poisson", "sigma=4 q=0.00033 k=1", 10_000, "both", [0.03, 0.0686]),
+    ("few steps", "poisson", "sigma=1 q=0.2 k=1", 10, "remove", ["1e-5", "1e-9"]),
+    ("small sigma", "poisson", "sigma=0.1 q=0.1 k=1", 500, "remove", ["1e-5", "1e-15"]),
+    ("epsilon 50", "poisson", "sigma=1 q=0.05 k=2", 1000, "both", ["1e-6"]),
+    ("epsilon 200", "poisson", "sigma=0.6 q=0.05 k=1", 2000, "remove", ["1e-8"]),
+    ("epsilon 200", "poisson", "sigma=0.6 q=0.3 k=1", 1000, "add", ["1e-8"]),
+    ("epsilon 1000", "poisson", "sigma=0.5 q=0.1 k=1", 2000, "remove", ["1e-5", "1e-20"]),
+    ("epsilon 1000", "poisson", "sigma=2 q=0.1 k=8", 2500, "add", ["1e-6"]),
+    ("million steps", "poisson", "sigma=4 q=0.001 k=8", 1_000_000, "both", ["1e-6", "1e-20"]),
+    ("billion steps", "poisson", "sigma=100 q=0.001 k=1", 1_000_000_000, "both", ["1e-5", "1e-25"]),
+    ("billion steps", "poisson", "sigma=40 q=0.00002 k=16", 1_000_000_000, "both", ["1e-10"]),
+    ("large group", "poisson", "sigma=10 q=0.001 k=256", 1000, "both", ["1e-5"]),
+    ("full batch", "poisson", "sigma=30 q=1 k=4", 200, "both", ["1e-6"]),
+]
+
+
+def epsilons_of(pair, parameters, steps, direction, wanted):
+    for value in wanted:
+        if isinstance(value, str):
+            log10_delta = mp.log10(mp.mpf(value))
+            yield epsilon_for(steps_of(pair, parameters, steps, direction), log10_delta)
+        else:
+            yield mp.mpf(str(value))
+
+
+def table():
+    for name, pair, parameters, steps, directions, wanted in PLAN:
+        for direction in ("add", "remove") if directions == "both" else (directions,):
+            for epsilon in epsilons_of(pair, parameters, steps, direction, wanted):
+                start = time.perf_counter()
+                delta = evaluate(pair, parameters, steps, direction, epsilon)
+                print(
+                    f"{name}: {parameters} T={steps} {direction} epsilon={mp.nstr(epsilon, 7)} "
+                    f"delta={mp.nstr(delta, 17)} ({time.perf_counter() - start:.1f} s)",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                if delta == 0:
+                    continue  # "add" beyond the largest possible loss: nothing to compare digits of
+                yield (
+                    name,
+                    pair,
+                    parameters,
+                    steps,
+                    direction,
+                    mp.nstr(epsilon, 17),
+                    mp.nstr(delta, 17),
+                    DIGITS,
+                )
+
+
+def check():
+    """Routes that share nothing must agree: a one-dimensional integral, the line, counts and panels."""
+
+    def same(a, b, digits=DIGITS - 1):
+        assert abs(a - b) < mp.mpf(10) ** -digits * abs(b), (mp.nstr(a, 20), mp.nstr(b, 20))
+
+    one_record = GaussianMixture(1, binomial(1, "0.01"), [0, 1], "remove")
+    same(by_line([(one_record, 1000)], "2.53773"), mp.mpf("3.6181786803872183e-8"))  # privacy_curves.csv
+    # E[e^(z loss)] is z (z + 1) times the integral of e^(z epsilon) delta(epsilon): nodes against thresholds.
+    halves = GaussianMixture(1, *subsets(["0.3", "0.2"], ["1", "0.5"], mp.fsum), "add")
+    for step in (PoissonReplace("0.8", "0.2"), halves, one_record, FixedReplaceOne(1, 100, 1000)):
+        z = mp.mpf(2)
+        moment = mp.fsum(mp.exp(m + z * loss) for m, loss in step.law(z, 1))
+        breaks = [-40, -8, -2, mp.log("0.99"), mp.log("0.9"), 0, -mp.log("0.56"), 1, 2, 4, 8, 16, 32]
+        with mp.workdps(25):
+            integral = mp.quad(lambda e, step=step: mp.exp(z * e) * step.one_step(e), sorted(breaks))
+        same(moment, z * (z + 1) * integral, digits=11)
+    # The line against masses on a grid, convolved in double precision.
+    for step, steps in (
+        (PoissonReplace(2, "0.05"), 100),
+        (FixedReplaceOne(2, 100, 1000), 100),
+        (GaussianMixture(2, *subsets(["0.1", "0.05"], ["0.3", "1"], mp.fsum), "add"), 200),
+    ):
+        epsilon = epsilon_for([(step, steps)], -4)
+        same(by_line([(step, steps)], epsilon), mp.mpf(by_grid(step, steps, float(epsilon))), digits=5)
+    # Replacing a group: the same transform in closed form, a mixture of exponentials of z (z + 1).
+    spread = hypergeometric(1000, 2, 500)
+    moments = [(h, (2 * mp.mpf(j) / 3) ** 2) for j, h in enumerate(spread)]
+
+    def integrand(y):
+        z = mp.mpc(2, y)
+        one = mp.fsum(h * mp.exp(z * (z + 1) * d / 2) for h, d in moments)
+        return ((one**20 - moments[0][0] ** 20) * mp.exp(-z * 8) / (z * (z + 1))).real
+
+    line = mp.quad(integrand, [0, 1, 2, 4, 8, 16, 32]) / mp.pi
+    same(replace_group_delta(8, 3, 500, 1000, 2, 20), line)
+    # Laplace noise: panels against the closed form and the two-step integral.
+    for direction in ("add", "remove"):
+        pair = LaplaceMixture(1, 1, "0.1", direction)
+        for steps, exact in ((1, pair.one_step), (2, pair.two_steps)):
+            epsilon = steps * mp.mpf("0.04")
+            same(pair.by_panels(steps, epsilon, 36), exact(epsilon))
+    # The joined law is a probability, and its transform at -1 is one.
+    for step in (FixedReplaceOne(1, 100, 1000), FixedReplaceOne(2, 256, 60000)):
+        law = step.law(mp.mpf(0), 1)
+        same(mp.fsum(mp.exp(m) for m, _ in law), mp.mpf(1), digits=25)
+        same(mp.fsum(mp.exp(m - loss) for m, loss in law), mp.mpf(1), digits=25)
+        at = mp.mpf("0.05")
+        curve = mp.fsum(mp.exp(m) * max(0, 1 - mp.exp(at - loss)) for m, loss in law)
+        same(curve, step.one_step(at), digits=2)
+    print("the routes agree")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only hold the routes against each other")
+    if parser.parse_args().check:
+        check()
+        return
+    rows = list(table())
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        file.write(HEADER)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["name", "pair", "parameters", "steps", "direction", "epsilon", "delta", "digits"])
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

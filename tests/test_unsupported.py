@@ -1,0 +1,193 @@
+"""What has a proven dominating pair is answered, everything else is refused with what to use instead."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+from hockeystick.accountants import GroupAccountant
+
+MECHANISMS = {"gaussian": {"noise_multiplier": 5.0}, "laplace": {"mechanism": hs.Laplace(20.0)}}
+SCHEMES = {
+    "poisson": {"sampling": hs.Poisson(0.1)},
+    "fixed": {"sampling": hs.WithoutReplacement(10, 100)},
+    "full": {"sampling": hs.FullBatch()},
+}
+ADJACENCIES = ("add_remove", "add", "remove", "replace")
+GROUPS = {
+    "one": {"group_size": 1},
+    "several": {"group_size": 3},
+    "group of one": {"group": hs.Group(1, gradients="orthogonal")},
+    "group of several": {"group": hs.Group(3)},
+    "one rate": {"group": hs.Group(rates=[0.1])},
+    "rates": {"group": hs.Group(rates=[0.1, 0.05])},
+    "norms": {"group": hs.Group(norms=[1.0, 0.5])},
+    "orthogonal": {"group": hs.Group(3, gradients="orthogonal")},
+    "rates and norms": {"group": hs.Group(rates=[0.1, 0.05], norms=[1.0, 0.5])},
+    "rates, orthogonal": {"group": hs.Group(rates=[0.1, 0.05], gradients="orthogonal")},
+}
+PLAIN = {"one", "several", "group of one", "group of several"}
+
+
+def is_supported(mechanism, scheme, adjacency, group):
+    """theory.md section 2, row by row."""
+    replace = adjacency == "replace"
+    if mechanism == "laplace":
+        return not replace and (
+            (scheme == "poisson" and group in PLAIN | {"one rate", "rates"})
+            or (scheme == "full" and group in PLAIN)
+        )
+    if scheme == "fixed":
+        return group in PLAIN
+    if scheme == "full":
+        return group in PLAIN or (not replace and group in {"norms", "orthogonal"})
+    return not replace or group in {"one", "group of one"}
+
+
+COMBINATIONS = list(product(MECHANISMS, SCHEMES, ADJACENCIES, GROUPS))
+SUPPORTED = [c for c in COMBINATIONS if is_supported(*c)]
+UNSUPPORTED = [c for c in COMBINATIONS if not is_supported(*c)]
+
+
+def arguments(mechanism, scheme, adjacency, group):
+    return {
+        **MECHANISMS[mechanism],
+        **SCHEMES[scheme],
+        "adjacency": adjacency,
+        **GROUPS[group],
+    }
+
+
+def label(combination):
+    return " ".join(combination)
+
+
+@pytest.mark.parametrize("combination", SUPPORTED, ids=label)
+def test_a_supported_combination_is_answered(combination):
+    run = {"steps": 5, **arguments(*combination)}
+    lower, upper = hs.get_epsilon(delta=1e-3, bounds=True, **run)
+    assert 0.0 < lower <= upper < np.inf
+    curve = hs.privacy_curve(**run)
+    assert curve.epsilon(1e-3) == pytest.approx(upper, rel=2e-6)
+    assert f"adjacency {combination[2]!r}" in str(curve)
+
+
+@pytest.mark.parametrize("combination", UNSUPPORTED, ids=label)
+def test_an_unsupported_combination_is_refused_by_every_function(combination):
+    run = arguments(*combination)
+    target = {"epsilon": 1.0, "delta": 1e-5}
+    with pytest.raises(hs.UnsupportedError, match="not supported together: use ") as caught:
+        hs.get_epsilon(delta=1e-5, steps=5, **run)
+    for question in (
+        lambda: hs.get_delta(epsilon=1.0, steps=5, **run),
+        lambda: hs.get_steps(**target, **run),
+        lambda: hs.privacy_curve(steps=5, **run),
+    ):
+        with pytest.raises(hs.UnsupportedError, match="not supported together") as again:
+            question()
+        assert str(again.value) == str(caught.value)
+    if combination[0] == "gaussian":
+        run.pop("noise_multiplier")
+        with pytest.raises(hs.UnsupportedError, match="not supported together"):
+            hs.get_noise_multiplier(**target, steps=5, **run)
+
+
+@pytest.mark.parametrize("combination", UNSUPPORTED, ids=label)
+def test_the_advice_of_a_refusal_can_be_followed(combination):
+    with pytest.raises(hs.UnsupportedError) as caught:
+        hs.get_epsilon(delta=1e-5, steps=5, **arguments(*combination))
+    advice = str(caught.value).partition(" together: use ")[2].split("; or ")
+    assert advice
+    for sentence in advice:
+        run = followed(arguments(*combination), sentence)
+        assert hs.get_epsilon(delta=1e-3, steps=5, **run) < np.inf
+
+
+CHANGES = {
+    "noise_multiplier in place of mechanism": {"noise_multiplier": 5.0, "mechanism": None},
+    "sampling=Poisson(sample_rate)": SCHEMES["poisson"],
+    "sampling=FullBatch()": SCHEMES["full"],
+    "sampling=WithoutReplacement(batch_size, dataset_size)": SCHEMES["fixed"],
+    "adjacency='add_remove', 'add' or 'remove'": {"adjacency": "remove"},
+    "group_size=1": {"group": None, "group_size": 1},
+    "a group_size, without rates, norms and orthogonal gradients": {"group": None, "group_size": 4},
+    "group=Group(rates=...)": GROUPS["rates"],
+    "group=Group(norms=...)": GROUPS["norms"],
+    "group=Group(rates=..., norms=...)": GROUPS["rates and norms"],
+}
+
+
+def followed(run, sentence):
+    changed = {**run}
+    for change in sentence.split(" with "):
+        if "group" in CHANGES[change]:
+            changed.pop("group_size", None)
+        changed.update(CHANGES[change])
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("combination", "words"),
+    [
+        (("gaussian", "poisson", "replace", "several"), ["WithoutReplacement", "FullBatch", "group_size=1"]),
+        (("gaussian", "fixed", "add", "norms"), ["Poisson", "FullBatch", "a group_size"]),
+        (("gaussian", "full", "remove", "rates"), ["Poisson"]),
+        (("laplace", "fixed", "add_remove", "one"), ["noise_multiplier", "Poisson", "FullBatch"]),
+        (("laplace", "poisson", "replace", "one"), ["noise_multiplier", "'add_remove'"]),
+        (("laplace", "poisson", "add", "norms"), ["noise_multiplier", "a group_size"]),
+    ],
+)
+def test_the_refusal_names_what_is_near(combination, words):
+    with pytest.raises(hs.UnsupportedError) as caught:
+        hs.get_epsilon(delta=1e-5, steps=5, **arguments(*combination))
+    advice = str(caught.value).partition(": use ")[2]
+    assert all(word in advice for word in words), advice
+
+
+def test_one_group_too_many_in_an_array_is_refused():
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 5, "adjacency": "replace"}
+    assert hs.get_epsilon(delta=1e-5, group_size=[1, 1], **run).shape == (2,)
+    with pytest.raises(hs.UnsupportedError, match="several records"):
+        hs.get_epsilon(delta=1e-5, group_size=[1, 2], **run)
+    with pytest.raises(hs.UnsupportedError, match="several records"):
+        hs.get_group_size(epsilon=1.0, delta=1e-5, **run)
+
+
+def test_the_noise_multiplier_of_laplace_noise_is_not_asked_for():
+    with pytest.raises(hs.UnsupportedError, match="leave out mechanism"):
+        hs.get_noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.1, steps=5, mechanism=hs.Laplace(1.0))
+
+
+def test_the_black_box_needs_a_pair_for_one_record_only():
+    run = {"delta": 1e-5, "steps": 5, "adjacency": "replace"}
+    assert hs.black_box.get_epsilon(noise_multiplier=5.0, sample_rate=0.1, group_size=3, **run) < np.inf
+    with pytest.raises(hs.UnsupportedError, match="Laplace"):
+        hs.black_box.get_epsilon(mechanism=hs.Laplace(5.0), sample_rate=0.1, group_size=3, **run)
+
+
+def test_the_accountant_takes_what_poisson_sampling_takes():
+    for adjacency, (name, group) in product(ADJACENCIES, GROUPS.items()):
+        if is_supported("gaussian", "poisson", adjacency, name):
+            assert GroupAccountant(adjacency=adjacency, **group).adjacency == adjacency
+        else:
+            with pytest.raises(hs.UnsupportedError, match="not supported together"):
+                GroupAccountant(adjacency=adjacency, **group)
+
+
+def test_an_upper_bound_that_need_not_be_attained_is_labelled():
+    fixed = {"noise_multiplier": 2.0, "sampling": hs.WithoutReplacement(10, 100), "steps": 5}
+    assert hs.privacy_curve(**fixed).tight
+    assert not hs.privacy_curve(group_size=2, **fixed).tight
+    replaced = hs.privacy_curve(adjacency="replace", group_size=2, **fixed)
+    assert not replaced.tight
+    assert "upper bound" in str(replaced)
+    tight = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=5)
+    assert tight.tight
+    assert "upper bound" not in str(tight)
+    assert not (tight + hs.privacy_curve(group_size=2, **fixed)).tight
+
+
+def test_later_schemes_are_not_exported_yet():
+    assert not hasattr(hs, "Shuffle")
+    assert not hasattr(hs, "Skellam")
