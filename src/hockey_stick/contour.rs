@@ -311,7 +311,6 @@ fn find_reach(tilted: &mut [(Tilted<'_>, f64, f64)], level: f64, start: f64, spa
     for _ in 0..24 {
         let wanted = level - (PI * reach).ln();
         let decay = -best_decay(tilted, reach, wanted);
-        if std::env::var("DBG").is_ok() { eprintln!("reach {reach} decay {decay} wanted {wanted} spacing {spacing} size {size}"); }
         if decay >= wanted {
             return Some(reach);
         }

@@ -10,22 +10,18 @@
 //! Every route gives a certified interval; where one is wider than wanted, the next is asked too, and what all of
 //! them allow is returned.
 
-use super::contour::Contour;
 use super::enclosure::Enclosure;
-use super::grid::{Grid, Plan};
 use super::inverse;
 use super::one_step;
 use super::saddle;
 use super::segment::{Segment, Total};
-use super::tilt::Tilt;
+use super::truncated::Truncated;
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
 
-/// Contours and grids kept for later questions.
-const KEPT: usize = 8;
-/// Grids tried for one question, each finer than the last.
-const REFINEMENTS: usize = 3;
+/// Truncations tried for one δ, each further out.
+const TRUNCATIONS: usize = 6;
 
 /// A route, for questions that ask for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +43,8 @@ pub struct Directed {
     /// Steps whose output tells whether a member was in the batch: δ = (1 − kept) + kept·δ'(ε − moved).
     log_kept: f64,
     moved: f64,
-    contours: Vec<Contour>,
-    grids: Vec<Grid>,
-    /// Tilts at which no contour could be made.
-    failures: Vec<f64>,
+    /// The same losses without far outputs, as far out as questions needed so far.
+    truncated: Vec<Truncated>,
 }
 
 impl Directed {
@@ -60,9 +54,7 @@ impl Directed {
             segments: Vec::new(),
             log_kept: 0.0,
             moved: 0.0,
-            contours: Vec::new(),
-            grids: Vec::new(),
-            failures: Vec::new(),
+            truncated: Vec::new(),
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -97,22 +89,28 @@ impl Directed {
 
     /// Certified log δ at any real ε, to a relative width of about `width` of δ where that can be had.
     pub fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
+        self.delta_near(epsilon, width, None)
+    }
+
+    /// The same, where log δ is known to be about `hint`.
+    fn delta_near(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         if self.moved == 0.0 && self.log_kept == 0.0 {
-            return self.smooth_delta(epsilon, width);
+            return self.smooth_delta(epsilon, width, hint);
         }
         if self.log_kept == f64::NEG_INFINITY || self.moved == f64::INFINITY {
             return Enclosure::of_logs(0.0, 0.0); // every step tells
         }
-        let rest = self.smooth_delta(epsilon - self.moved, width);
+        let rest = self.smooth_delta(epsilon - self.moved, width, None);
         let lost = -self.log_kept.exp_m1();
         let with = |log: f64, slack: f64| ((lost + (self.log_kept + log).exp()) * (1.0 + slack)).ln();
         let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
         Enclosure::of_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
     }
 
-    fn smooth_delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
+    fn smooth_delta(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         if self.segments.is_empty() {
-            return Enclosure::of_logs((-epsilon.exp_m1()).max(0.0).ln() - 1e-15, (-epsilon.exp_m1()).max(0.0).ln());
+            let certain = (-epsilon.exp_m1()).max(0.0).ln();
+            return Enclosure::of_logs(certain - 1e-15, certain);
         }
         if epsilon >= self.most_loss() {
             return Enclosure::ZERO;
@@ -120,86 +118,43 @@ impl Directed {
         if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice() {
             return one_step::delta(loss, epsilon);
         }
+        let mut expected = hint.unwrap_or(-20.0);
         let mut found = Enclosure::TRIVIAL;
-        for contour in &self.contours {
-            found = found.meet(contour.delta(epsilon));
-        }
-        if found.width() <= width {
-            return found;
-        }
-        for grid in &self.grids {
-            found = found.meet(grid.delta(epsilon));
-        }
-        if found.width() <= width {
-            return found;
-        }
-        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
-            return found;
-        };
-        if !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
-            match self.contour(c, epsilon, width) {
-                Some(contour) => {
-                    found = found.meet(contour.delta(epsilon));
-                    keep(&mut self.contours, contour);
-                }
-                None => keep(&mut self.failures, c),
-            }
-        }
-        if found.width() > width {
-            found = found.meet(self.on_grids(c.max(0.0), epsilon, width, found));
-        }
-        if found.width() > width {
-            found = found.meet(self.chernoff(c, epsilon));
-        }
-        found
-    }
-
-    fn contour(&mut self, c: f64, epsilon: f64, width: f64) -> Option<Contour> {
-        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(1.0).ln() - 2.0)?;
-        Contour::new(&mut self.segments, &tilt)
-    }
-
-    /// Grids, finer each time until the width is met or a finer one is too large.
-    fn on_grids(&mut self, c: f64, epsilon: f64, width: f64, known: Enclosure) -> Enclosure {
-        let mut found = known;
-        let mut spacing = f64::INFINITY;
-        for _ in 0..REFINEMENTS {
-            let Some(grid) = self.grid(c, epsilon, width, spacing) else { break };
-            let here = grid.delta(epsilon);
-            found = found.meet(here);
-            let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());
-            keep(&mut self.grids, grid);
-            if done || at_limit {
+        for _ in 0..TRUNCATIONS {
+            let truncated = self.truncated(expected + width.min(1.0).ln());
+            let lost = truncated.log_lost();
+            found = found.meet(truncated.delta(epsilon, width));
+            // Is what was left out the reason for the width?
+            let enough = lost < found.log_upper + width.min(1.0).ln() - 0.7;
+            if found.width() <= width || enough {
                 break;
             }
-            // Both laws are of second order.
-            spacing = used * (0.8 * width / here.width()).sqrt().clamp(0.1, 0.7);
+            expected = expected.min(found.log_upper) - 24.0;
+        }
+        if found.width() > 1.0 {
+            found = found.meet(self.chernoff(epsilon));
         }
         found
     }
 
-    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64) -> Option<Grid> {
-        let c = if c > 0.0 {
-            c
-        } else {
-            0.5 / Total::at(&mut self.segments, 0.0)?.variance.sqrt()
-        };
-        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(0.1).ln() - 5.0)?;
-        let plan = Plan {
-            tilt,
-            epsilon,
-            width,
-            spacing,
-        };
-        Grid::new(&mut self.segments, &plan)
+    /// The losses without outputs that P has with a probability of more than about e^`log_needed` altogether.
+    fn truncated(&mut self, log_needed: f64) -> &mut Truncated {
+        const STEP: f64 = 24.0;
+        let level = ((3.0 - log_needed) / STEP).ceil().max(1.0) * STEP;
+        let position = self.truncated.iter().position(|known| known.level() == level);
+        let place = position.unwrap_or_else(|| {
+            self.truncated.push(Truncated::new(&self.segments, level));
+            self.truncated.len() - 1
+        });
+        &mut self.truncated[place]
     }
 
     /// δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}: the bound of the Rényi divergence of order c + 1, converted as by
     /// RGP Lemma 2.2.
-    fn chernoff(&mut self, c: f64, epsilon: f64) -> Enclosure {
-        if !(c > 0.0) {
+    fn chernoff(&mut self, epsilon: f64) -> Enclosure {
+        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon).filter(|&c| c > 0.0) else {
             return Enclosure::TRIVIAL;
-        }
+        };
         let Some(total) = Total::at(&mut self.segments, c) else {
             return Enclosure::TRIVIAL;
         };
@@ -218,20 +173,18 @@ impl Directed {
         if self.moved != 0.0 || self.log_kept != 0.0 || self.segments.is_empty() {
             return Err(none());
         }
-        if route == Route::OneStep {
-            return match self.segments.as_slice() {
+        match route {
+            Route::OneStep => match self.segments.as_slice() {
                 [Segment { loss, steps: 1.0 }] => Ok(one_step::delta(loss, epsilon)),
                 _ => Err(none()),
-            };
-        }
-        let c = saddle::for_epsilon(&mut self.segments, epsilon).ok_or_else(none)?;
-        match route {
-            Route::Inversion => {
-                let contour = self.contour(c, epsilon, width).ok_or_else(none)?;
-                Ok(contour.delta(epsilon))
+            },
+            Route::Renyi => Ok(self.chernoff(epsilon)),
+            Route::Inversion | Route::Grid => {
+                // Where δ is about: any bound will do.
+                let expected = self.delta(epsilon, 1e-2).log_upper;
+                let truncated = self.truncated(expected + width.min(1.0).ln());
+                truncated.delta_by(route, epsilon, width).ok_or_else(none)
             }
-            Route::Grid => Ok(self.on_grids(c.max(0.0), epsilon, width, Enclosure::TRIVIAL)),
-            Route::Renyi | Route::OneStep => Ok(self.chernoff(c, epsilon)),
         }
     }
 
@@ -249,13 +202,18 @@ impl Directed {
     /// `tolerance`.
     pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> (f64, f64) {
         let guess = self.guess(log_delta);
-        inverse::epsilon(|epsilon, width| self.delta(epsilon, width), log_delta, tolerance, guess)
+        let curve = |epsilon: f64, width: f64| self.delta_near(epsilon, width, Some(log_delta));
+        inverse::epsilon(curve, log_delta, tolerance, guess)
     }
 
     /// ε and −d log δ/dε near where log δ = `log_delta`.
     fn guess(&mut self, log_delta: f64) -> (f64, f64) {
         let moved = if self.moved.is_finite() { self.moved } else { 0.0 };
-        match saddle::for_log_delta(&mut self.segments, log_delta) {
+        if self.segments.is_empty() {
+            return (moved, 1.0);
+        }
+        let truncated = self.truncated(log_delta - 14.0);
+        match saddle::for_log_delta(truncated.segments(), log_delta) {
             Some(saddle) => (saddle.epsilon + moved, saddle.c),
             None => (1.0 + moved, 1.0),
         }
@@ -266,12 +224,4 @@ impl Directed {
         let most = |segment: &Segment| segment.steps * segment.loss.most_loss();
         self.segments.iter().map(most).sum::<f64>() * (1.0 + 4.0 * f64::EPSILON)
     }
-}
-
-/// Keeps the latest few.
-fn keep<T>(all: &mut Vec<T>, new: T) {
-    if all.len() >= KEPT {
-        all.remove(0);
-    }
-    all.push(new);
 }

@@ -18,5 +18,6 @@ mod saddle;
 pub mod samples;
 pub mod segment;
 mod tilt;
+mod truncated;
 pub mod unknowns;
 mod words;

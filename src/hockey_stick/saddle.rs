@@ -70,25 +70,25 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
         if b - a < enough {
             break;
         }
-        let share = (low_value / (low_value - high_value)).clamp(0.05, 0.95);
+        // Where the moments explode the values say nothing about how far it is: nearly halve then.
+        let (below, above) = (low_value.min(3.0), high_value.max(-3.0));
+        let share = (below / (below - above)).clamp(0.1, 0.9);
         let c = (a + share * (b - a)).exp();
         let (middle, middle_spread) = at(segments, c)?;
         spread = middle_spread;
         best = middle;
-        if std::env::var("DBG").is_ok() { eprintln!("saddle {middle:?} spread {spread} value {} bracket {} {}", excess(&middle), low.c, high.c); }
         let middle_value = excess(&middle);
-        if middle_value.abs() < 0.02 * (1.0 + 0.0 * middle_value) {
-            break;
+        if middle_value.abs() < 0.02 {
+            return Some(best);
         }
         if middle_value > 0.0 {
             (low, low_value) = (middle, middle_value);
-            high_value *= 0.5;
         } else {
             (high, high_value) = (middle, middle_value);
-            low_value *= 0.5;
         }
     }
-    Some(best)
+    // The side below an explosion.
+    Some(low)
 }
 
 /// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean.

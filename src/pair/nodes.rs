@@ -5,7 +5,7 @@
 //! certified error. The same nodes serve the integrand continued to x + ia (see [`Nodes::log_decay`]): the panels
 //! are certified with the ellipse lifted by a.
 
-use super::piece::{Lift, Piece, PiecePanel, Scratch};
+use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 use std::collections::{BinaryHeap, HashMap};
@@ -22,7 +22,7 @@ const PANEL_SHARE: f64 = 1.0 / 64.0;
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
-/// Piece and dyadic interval [index, index + 1]·2^level·σ from the piece's finite end.
+/// Piece and dyadic interval [index, index + 1]·2^level from the piece's finite end, in units of σ or of the piece.
 type Address = (usize, i32, i64);
 
 #[derive(Debug, PartialEq)]
@@ -111,13 +111,38 @@ impl SmoothLoss {
         self.atom
     }
 
+    /// The same loss without the outputs above which P has e^`log_mass` in each piece, and the log of what that
+    /// leaves out altogether.
+    pub fn cut(&self, log_mass: f64) -> (Self, f64) {
+        let mut lost = LogSum::default();
+        let mut pieces = self.pieces.clone();
+        for piece in pieces.iter_mut().filter(|piece| piece.end.is_infinite()) {
+            let sigma = piece.noise_multiplier();
+            let (mut low, mut high) = (piece.start.max(-60.0 * sigma), piece.largest_shift() + 60.0 * sigma);
+            for _ in 0..60 {
+                let middle = 0.5 * (low + high);
+                if piece.log_masses_above(middle).0 > log_mass {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+                if high - low < 1e-3 * sigma {
+                    break;
+                }
+            }
+            piece.end = high;
+            lost.add(piece.log_masses_above(high).0);
+        }
+        (Self::new(pieces, self.atom), lost.ln() + 1e-9)
+    }
+
     fn panel(&mut self, address: Address) -> &mut PiecePanel {
         let Self {
             pieces, panels, scratch, ..
         } = self;
         let piece = &pieces[address.0];
         panels.entry(address).or_insert_with(|| {
-            let width = f64::powi(2.0, address.1) * piece.noise_multiplier();
+            let width = f64::powi(2.0, address.1) * unit(piece);
             piece.panel(origin(piece) + (address.2 as f64 + 0.5) * width, 0.5 * width, scratch)
         })
     }
@@ -131,9 +156,13 @@ impl SmoothLoss {
             let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
             let level = reach.log2().ceil() as i32;
             let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
+            if !from_left && !to_right {
+                self.push(&mut heap, (i, 0, 0), (c, y), lifts[i]);
+                continue;
+            }
             for index in [-1, 0] {
                 if (index == -1 && from_left) || (index == 0 && to_right) {
-                    self.push(&mut heap, (i, level, index), c, lifts[i]);
+                    self.push(&mut heap, (i, level, index), (c, y), lifts[i]);
                 }
             }
         }
@@ -161,7 +190,7 @@ impl SmoothLoss {
             };
             let log_bound = panel.log_bound(c, y, lift) + panel.half_width.ln();
             let log_error = log_bound + GaussLegendre::log_error_factor();
-            let upper = panel.log_upper(c, 0.0) + (2.0 * panel.half_width).ln();
+            let upper = panel.log_upper(c, y, 0.0) + (2.0 * panel.half_width).ln();
             let mut good = log_error <= panel_tolerance + so_far.max(upper);
             if good && log_error > panel_tolerance + so_far {
                 let points = panel.points(&piece, scratch);
@@ -180,8 +209,8 @@ impl SmoothLoss {
                 accepted.push(address);
             } else {
                 let (i, level, index) = address;
-                self.push(&mut heap, (i, level - 1, 2 * index), c, lift);
-                self.push(&mut heap, (i, level - 1, 2 * index + 1), c, lift);
+                self.push(&mut heap, (i, level - 1, 2 * index), (c, y), lift);
+                self.push(&mut heap, (i, level - 1, 2 * index + 1), (c, y), lift);
             }
         }
         for candidate in heap.drain() {
@@ -190,9 +219,9 @@ impl SmoothLoss {
         self.collect(c, total.ln(), error.ln(), &accepted)
     }
 
-    fn push(&mut self, heap: &mut BinaryHeap<Candidate>, address: Address, c: f64, lift: f64) {
+    fn push(&mut self, heap: &mut BinaryHeap<Candidate>, address: Address, (c, y): (f64, f64), lift: f64) {
         let panel = self.panel(address);
-        let log_upper = panel.log_upper(c, lift) + (2.0 * panel.half_width).ln();
+        let log_upper = panel.log_upper(c, y, lift) + (2.0 * panel.half_width).ln();
         heap.push(Candidate { log_upper, address });
     }
 
@@ -262,7 +291,8 @@ impl SmoothLoss {
         let rounding = if log_total.abs() < 0.5 {
             excess_size * (-log_total).exp()
         } else {
-            nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
+            // The sum of the weights, from which more may be missing.
+            nodes.error / LEAST_CHANGE + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
         };
         nodes.log_moment_error = 1.1 * (nodes.error + rounding) + c.abs() * nodes.loss_rounding;
         // The weights sum to 1 but for quadrature and rounding.
@@ -313,6 +343,15 @@ impl SmoothLoss {
             }
         }
         (change + nodes.error + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
+    }
+}
+
+/// Width of a panel of level 0: all of a bounded piece.
+fn unit(piece: &Piece) -> f64 {
+    if piece.start.is_finite() && piece.end.is_finite() {
+        piece.end - piece.start
+    } else {
+        piece.noise_multiplier()
     }
 }
 

@@ -21,6 +21,10 @@ use std::sync::Arc;
 /// Part of the posterior law that the bounds leave outside the range of shifts they use.
 const OUTSIDE: f64 = 1e-6;
 
+/// Losses so small that e^{zℓ} − 1 hardly changes count as this much: what is left out of the integral of P·(e^{zℓ} − 1)
+/// is then at most 1/this times as much of P itself.
+pub(super) const LEAST_CHANGE: f64 = 1e-4;
+
 /// An interval of outputs with an analytic loss.
 #[derive(Debug, Clone)]
 pub struct Piece {
@@ -192,7 +196,7 @@ impl Piece {
     pub fn output_at(&self, level: f64, scratch: &mut Scratch) -> f64 {
         let sigma = self.noise_multiplier();
         let limit = 60.0 * sigma + 2.0 * self.largest_shift();
-        let (mut low, mut high) = (self.start.max(-limit), self.end.min(limit));
+        let (mut low, mut high) = (self.start.max(-limit), self.end.min(limit).max(self.start.max(-limit)));
         // Beyond the limit both P and Q have less than e^-1000 of their mass, or the loss no longer changes.
         let mut grow = limit;
         while self.point(high, scratch).loss < level {
@@ -312,6 +316,11 @@ impl Side {
         }
     }
 
+    /// Largest |log r| on the interval: log r is monotone.
+    fn size(&self, left: f64, right: f64) -> f64 {
+        self.chord.at(left).abs().max(self.chord.at(right).abs())
+    }
+
     /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
     fn kept(&self, height: f64) -> f64 {
         let angle = height * self.spread;
@@ -338,18 +347,18 @@ pub(super) struct PiecePanel {
 }
 
 impl PiecePanel {
-    /// log of a bound on |P·e^{zℓ}| and on |P| together, for Re z = c, |Im z| ≤ y and x in the ellipse around the
+    /// log of a bound on |P·(e^{zℓ} − 1)|, for Re z = c, |Im z| ≤ y and x in the ellipse around the
     /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
     pub(super) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift)
+        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
     }
 
-    /// The same over the interval itself, at Im z = 0.
-    pub(super) fn log_upper(&self, c: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, 0.0, lift)
+    /// The same over the interval itself, where |e^{iyℓ}| = 1.
+    pub(super) fn log_upper(&self, c: f64, y: f64, lift: f64) -> f64 {
+        self.log_bound_within(c, y, lift, lift)
     }
 
-    fn log_bound_within(&self, c: f64, y: f64, height: f64) -> f64 {
+    fn log_bound_within(&self, c: f64, y: f64, height: f64, lift: f64) -> f64 {
         let mut tilted = Line {
             at: self.centre,
             value: 0.0,
@@ -361,6 +370,10 @@ impl PiecePanel {
             line.slope += factor * part.slope;
         };
         let mut rest = 0.0;
+        // Bounds on |ℓ|, and on how far it changes when x moves by `height` off the real line.
+        let (mut size, mut change) = (0.0, 0.0);
+        // With y' ≥ 0 a lift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
+        let below = y * (height - lift);
         if let Some(side) = &self.in_p {
             // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
             let kept = side.kept(height);
@@ -369,7 +382,9 @@ impl PiecePanel {
             }
             add(&mut tilted, &side.chord, 1.0 + c);
             add(&mut plain, &side.chord, 1.0);
-            rest += y * height * side.slope / kept;
+            rest += below * side.slope / kept;
+            size += side.size(self.left, self.right) - kept.min(1.0).ln();
+            change += height * side.slope / kept;
         }
         if let Some(side) = &self.in_q {
             let kept = side.kept(height);
@@ -382,13 +397,22 @@ impl PiecePanel {
             } else {
                 add(&mut tilted, &side.chord, -c);
             }
-            rest += y * height * side.slope / kept;
+            rest += below * side.slope / kept;
+            size += side.size(self.left, self.right) - kept.min(1.0).ln();
+            change += height * side.slope / kept;
         }
+        // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what a lift adds to the exponent is bounded likewise.
+        let exponent = c.hypot(y) * (size + change)
+            + if lift > 0.0 {
+                0.5 * lift * lift / self.normal.variance + 2.0 * (1.0 + c.abs() + y) * change
+            } else {
+                0.0
+            };
         let growth = 0.5 * height * height / self.normal.variance;
         let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
         let (a, b) = (highest(tilted) + rest, highest(plain));
         let (large, small) = if a > b { (a, b) } else { (b, a) };
-        growth + large + (small - large).exp().ln_1p()
+        growth + large + (small - large).exp().ln_1p() + exponent.clamp(LEAST_CHANGE, 1.0).ln()
     }
 
     /// The losses at the nodes, and the weights of the rule there.

@@ -1,0 +1,182 @@
+//! A composition without the far outputs of each step, and the routes that compute its curve.
+//!
+//! Outputs that P has with probability e^−level in all steps together change δ by no more than that. Without them the
+//! moments do not explode where a far tail would take over (a whole group in one batch), so that tilts and periods
+//! are those of the losses that matter. (1 − e^{ε−S})₊ ≤ 1, so with p the probability left out
+//!
+//! > δ' ≤ δ ≤ δ' + p, δ' = E[(1 − e^{ε−S})₊; nothing left out],
+//!
+//! and the law that is left, of mass below 1, is treated as any other.
+
+use super::contour::Contour;
+use super::directed::Route;
+use super::enclosure::Enclosure;
+use super::grid::{Grid, Plan};
+use super::saddle;
+use super::segment::{Segment, Total};
+use super::tilt::Tilt;
+use crate::pair::StepLoss;
+use crate::special::log_space::LogSum;
+
+/// Contours and grids kept for later questions.
+const KEPT: usize = 8;
+/// Grids tried for one question, each finer than the last.
+const REFINEMENTS: usize = 3;
+
+/// Losses truncated at one level, with what was computed from them.
+#[derive(Debug)]
+pub(super) struct Truncated {
+    level: f64,
+    log_lost: f64,
+    segments: Vec<Segment>,
+    contours: Vec<Contour>,
+    grids: Vec<Grid>,
+    /// Tilts at which no contour could be made.
+    failures: Vec<f64>,
+}
+
+impl Truncated {
+    /// `segments` without outputs of probability e^−`level` over all steps.
+    pub(super) fn new(segments: &[Segment], level: f64) -> Self {
+        let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
+        let mut lost = LogSum::default();
+        let mut cut = |segment: &Segment| {
+            let loss = match &segment.loss {
+                StepLoss::Smooth(smooth) => {
+                    let (kept, log_lost) = smooth.cut(-level - steps.ln());
+                    lost.add(log_lost + segment.steps.ln());
+                    StepLoss::Smooth(Box::new(kept))
+                }
+                StepLoss::Gaussian(gaussian) => StepLoss::Gaussian(gaussian.clone()),
+                StepLoss::Laplace(laplace) => StepLoss::Laplace(laplace.clone()),
+            };
+            Segment {
+                loss,
+                steps: segment.steps,
+            }
+        };
+        let segments = segments.iter().map(&mut cut).collect();
+        Self {
+            level,
+            log_lost: lost.ln(),
+            segments,
+            contours: Vec::new(),
+            grids: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// −log of the probability that may be left out.
+    pub(super) fn level(&self) -> f64 {
+        self.level
+    }
+
+    /// log of the probability that is left out.
+    pub(super) fn log_lost(&self) -> f64 {
+        self.log_lost
+    }
+
+    /// The truncated losses.
+    pub(super) fn segments(&mut self) -> &mut [Segment] {
+        &mut self.segments
+    }
+
+    /// What the truncated curve says of the whole one.
+    fn whole(&self, found: Enclosure) -> Enclosure {
+        let mut upper = LogSum::default();
+        upper.add(found.log_upper);
+        upper.add(self.log_lost);
+        Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+    }
+
+    /// Certified log δ of the whole loss, aiming for a relative width of `width`.
+    pub(super) fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
+        let mut found = Enclosure::TRIVIAL;
+        for contour in &self.contours {
+            found = found.meet(contour.delta(epsilon));
+        }
+        if found.width() <= width {
+            return self.whole(found);
+        }
+        for grid in &self.grids {
+            found = found.meet(grid.delta(epsilon));
+        }
+        if found.width() <= width {
+            return self.whole(found);
+        }
+        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
+            return self.whole(found);
+        };
+        if !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
+            match self.contour(c, epsilon, width) {
+                Some(contour) => {
+                    found = found.meet(contour.delta(epsilon));
+                    keep(&mut self.contours, contour);
+                }
+                None => keep(&mut self.failures, c),
+            }
+        }
+        if found.width() > width {
+            found = found.meet(self.on_grids(c, epsilon, width, found));
+        }
+        self.whole(found)
+    }
+
+    /// By one route; `None` if it does not apply.
+    pub(super) fn delta_by(&mut self, route: Route, epsilon: f64, width: f64) -> Option<Enclosure> {
+        let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
+        let found = match route {
+            Route::Inversion => self.contour(c, epsilon, width)?.delta(epsilon),
+            _ => self.on_grids(c, epsilon, width, Enclosure::TRIVIAL),
+        };
+        Some(self.whole(found))
+    }
+
+    fn contour(&mut self, c: f64, epsilon: f64, width: f64) -> Option<Contour> {
+        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(1.0).ln() - 2.0)?;
+        Contour::new(&mut self.segments, &tilt)
+    }
+
+    /// Grids, finer each time until the width is met or a finer one is too large.
+    fn on_grids(&mut self, c: f64, epsilon: f64, width: f64, known: Enclosure) -> Enclosure {
+        let mut found = known;
+        let mut spacing = f64::INFINITY;
+        for _ in 0..REFINEMENTS {
+            let Some(grid) = self.grid(c, epsilon, width, spacing) else { break };
+            let here = grid.delta(epsilon);
+            found = found.meet(here);
+            let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());
+            keep(&mut self.grids, grid);
+            if done || at_limit {
+                break;
+            }
+            // Both laws are of second order.
+            spacing = used * (0.6 * width / here.width()).sqrt().clamp(0.1, 0.7);
+        }
+        found
+    }
+
+    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64) -> Option<Grid> {
+        let c = if c > 0.0 {
+            c
+        } else {
+            0.5 / Total::at(&mut self.segments, 0.0)?.variance.sqrt()
+        };
+        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(0.1).ln() - 5.0)?;
+        let plan = Plan {
+            tilt,
+            epsilon,
+            width,
+            spacing,
+        };
+        Grid::new(&mut self.segments, &plan)
+    }
+}
+
+/// Keeps the latest few.
+fn keep<T>(all: &mut Vec<T>, new: T) {
+    if all.len() >= KEPT {
+        all.remove(0);
+    }
+    all.push(new);
+}
