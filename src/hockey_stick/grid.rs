@@ -20,10 +20,10 @@ use crate::special::log_space::LogSum;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 
-/// Grid points at most: memory below 200 MB and a second of work.
-const MOST_POINTS: f64 = 2_097_152.0;
+/// Grid points at most: memory below 100 MB and half a second of work.
+const MOST_POINTS: f64 = 1_048_576.0;
 /// Half-cells of one step at most.
-const MOST_CELLS: f64 = 3e6;
+const MOST_CELLS: f64 = 1.5e6;
 /// What segments times points may come to.
 const MOST_WORK: f64 = 1.7e7;
 
@@ -96,7 +96,9 @@ impl Grid {
         // The period is about this; it is settled below, for the law on the grid.
         let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
-        let least = (rough / points).max(2.0 * widest / MOST_CELLS);
+        // Large groups make every evaluation dearer.
+        let effort: f64 = segments.iter().map(|segment| 1.0 + segment.loss.atoms() as f64 / 30.0).sum();
+        let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
         if !least.is_finite() {
             return None;
         }
@@ -165,9 +167,11 @@ impl Grid {
             spacing,
             log_aliasing: aliasing.ln() + 1e-9,
         };
-        let upper = frame.compose(segments, cells, |cells| &cells.upper);
-        let lower = frame.compose(segments, cells, |cells| &cells.lower);
-        match (upper, lower) {
+        let both = rayon::join(
+            || frame.compose(segments, cells, |cells| &cells.upper),
+            || frame.compose(segments, cells, |cells| &cells.lower),
+        );
+        match both {
             (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
             _ => Composition::Failed,
         }

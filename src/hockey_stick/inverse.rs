@@ -18,11 +18,21 @@ pub(super) fn epsilon(
     guess: (f64, f64),
 ) -> (f64, f64) {
     let mut slope = guess.1.max(1e-300);
-    let width_at = |epsilon: f64, slope: f64| (tolerance * epsilon.abs() * slope).clamp(1e-10, 0.05);
+    // What the curve could not do once is not asked for again.
+    let mut least_width = 1e-10f64;
+    let width_at = |epsilon: f64, slope: f64| tolerance * epsilon.abs() * slope;
+    let mut ask = |epsilon: f64, width: f64| {
+        let width = width.max(least_width).clamp(1e-10, 2.0);
+        let found = curve(epsilon, width);
+        if found.width() > width && found.width().is_finite() {
+            least_width = 1.1 * found.width();
+        }
+        found
+    };
     // Is any ε needed?
     let mut epsilon = guess.0;
     if !(epsilon > 0.0) || epsilon * slope < 1.0 {
-        let at_zero = curve(0.0, 1e-6);
+        let at_zero = ask(0.0, 1e-6);
         if at_zero.log_upper <= log_delta {
             return (0.0, 0.0);
         }
@@ -40,7 +50,7 @@ pub(super) fn epsilon(
     let (mut upper, mut lower) = (f64::INFINITY, 0.0f64);
     let mut last: Option<(f64, f64)> = None;
     for _ in 0..ROUNDS {
-        let found = curve(epsilon, width_at(epsilon, slope));
+        let found = ask(epsilon, width_at(epsilon, slope));
         if found.log_upper <= log_delta {
             upper = upper.min(epsilon);
         }
@@ -77,7 +87,7 @@ pub(super) fn epsilon(
         }
     }
     // Step out of the enclosure's width on both sides.
-    let found = curve(epsilon, width_at(epsilon, slope));
+    let found = ask(epsilon, width_at(epsilon, slope));
     let step = |gap: f64| (1.02 * gap.max(0.0) / slope) + 4.0 * f64::EPSILON * epsilon.abs();
     let mut out = step(found.log_upper - log_delta);
     for _ in 0..ROUNDS {
@@ -85,7 +95,7 @@ pub(super) fn epsilon(
         if candidate >= upper {
             break;
         }
-        if curve(candidate, width_at(candidate, slope)).log_upper <= log_delta {
+        if ask(candidate, width_at(candidate, slope)).log_upper <= log_delta {
             upper = candidate;
             break;
         }
@@ -100,7 +110,7 @@ pub(super) fn epsilon(
         if candidate <= lower {
             break;
         }
-        if curve(candidate, width_at(candidate, slope)).log_lower > log_delta {
+        if ask(candidate, width_at(candidate, slope)).log_lower > log_delta {
             lower = candidate;
             break;
         }

@@ -33,6 +33,8 @@ pub(super) struct Truncated {
     grids: Vec<Grid>,
     /// Tilts at which no contour could be made.
     failures: Vec<f64>,
+    /// Questions for which even the finest grid was too coarse: later ones get one grid each.
+    too_coarse: usize,
 }
 
 impl Truncated {
@@ -63,6 +65,7 @@ impl Truncated {
             contours: Vec::new(),
             grids: Vec::new(),
             failures: Vec::new(),
+            too_coarse: 0,
         }
     }
 
@@ -108,13 +111,7 @@ impl Truncated {
             return self.whole(found);
         };
         if !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
-            match self.contour(c, epsilon, width) {
-                Some(contour) => {
-                    found = found.meet(contour.delta(epsilon));
-                    keep(&mut self.contours, contour);
-                }
-                None => keep(&mut self.failures, c),
-            }
+            found = found.meet(self.on_contours(c, epsilon, width));
         }
         if found.width() > width {
             found = found.meet(self.on_grids(c, epsilon, width, found));
@@ -126,22 +123,39 @@ impl Truncated {
     pub(super) fn delta_by(&mut self, route: Route, epsilon: f64, width: f64) -> Option<Enclosure> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
         let found = match route {
-            Route::Inversion => self.contour(c, epsilon, width)?.delta(epsilon),
+            Route::Inversion => self.on_contours(c, epsilon, width),
             _ => self.on_grids(c, epsilon, width, Enclosure::TRIVIAL),
         };
         Some(self.whole(found))
     }
 
-    fn contour(&mut self, c: f64, epsilon: f64, width: f64) -> Option<Contour> {
-        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(1.0).ln() - 2.0)?;
-        Contour::new(&mut self.segments, &tilt)
+    /// A contour for `width`; and another, if δ turned out smaller than a saddle point suggests.
+    fn on_contours(&mut self, c: f64, epsilon: f64, width: f64) -> Enclosure {
+        let mut found = Enclosure::TRIVIAL;
+        let mut log_tolerance = width.min(1.0).ln() - 2.0;
+        for _ in 0..2 {
+            let tilt = Tilt::near(&mut self.segments, c, epsilon, log_tolerance);
+            let Some(contour) = tilt.and_then(|tilt| Contour::new(&mut self.segments, &tilt)) else {
+                keep(&mut self.failures, c);
+                break;
+            };
+            found = found.meet(contour.delta(epsilon));
+            keep(&mut self.contours, contour);
+            let short = (found.width() / width).ln() + 1.0;
+            if found.width() <= width || short > 16.0 {
+                break;
+            }
+            log_tolerance -= short;
+        }
+        found
     }
 
     /// Grids, finer each time until the width is met or a finer one is too large.
     fn on_grids(&mut self, c: f64, epsilon: f64, width: f64, known: Enclosure) -> Enclosure {
         let mut found = known;
         let mut spacing = f64::INFINITY;
-        for _ in 0..REFINEMENTS {
+        let tries = if self.too_coarse > 1 { 1 } else { REFINEMENTS };
+        for _ in 0..tries {
             let Some(grid) = self.grid(c, epsilon, width, spacing) else { break };
             let here = grid.delta(epsilon);
             found = found.meet(here);
@@ -150,8 +164,11 @@ impl Truncated {
             if done || at_limit {
                 break;
             }
-            // Both laws are of second order.
-            spacing = used * (0.6 * width / here.width()).sqrt().clamp(0.1, 0.7);
+            // Both laws are of second order; a grid that cannot do settles it at once.
+            spacing = used * (0.6 * width / here.width()).sqrt().clamp(0.02, 0.7);
+        }
+        if found.width() > width {
+            self.too_coarse += 1;
         }
         found
     }

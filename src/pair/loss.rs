@@ -40,6 +40,15 @@ impl StepLoss {
         Ok(Some(Self::Smooth(Box::new(SmoothLoss::new(vec![piece], 0.0)))))
     }
 
+    /// Number of parts the densities are sums of: what an evaluation costs.
+    pub fn atoms(&self) -> usize {
+        match self {
+            Self::Smooth(loss) => loss.pieces().iter().map(Piece::atoms).max().unwrap_or(0),
+            Self::Gaussian(loss) => loss.parts().count(),
+            Self::Laplace(_) => 1,
+        }
+    }
+
     /// The least upper bound of the loss.
     pub fn most_loss(&self) -> f64 {
         match self {

@@ -82,6 +82,11 @@ impl Piece {
         self.pair.noise_multiplier()
     }
 
+    /// Number of shifts.
+    pub fn atoms(&self) -> usize {
+        self.pair.shifts.len()
+    }
+
     /// Largest shift, in absolute value.
     pub fn largest_shift(&self) -> f64 {
         let (low, high) = self.pair.shift_range();
