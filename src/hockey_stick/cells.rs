@@ -7,8 +7,8 @@
 //! * **upper** (Doroshenko et al. 2022, "connect the dots"): the mass of [g_i, g_{i+1}] is moved to its two ends so
 //!   that p and q are kept. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean this keeps: it can only grow.
 //! * **lower**: all outputs that belong to g_i are merged, which leaves one atom at log(p/q) (data processing: it can
-//!   only shrink) within O(h²) of g_i; atoms are then lowered to g_i − s, with one s for all, and where log(p/q)
-//!   is lower than that to a lower point. δ is monotone in every loss.
+//!   only shrink) within O(h²) of g_i; atoms are then lowered to g_i − s, with one s for all (0 for the
+//!   heaviest, where that outweighs the rest), and where log(p/q) is lower than that to a lower point. δ is monotone in every loss.
 //!
 //! The grid is placed so that the heaviest point, often nearly an atom (nobody of the group in the batch), is on it.
 //! Parts are integrated by Gauss–Legendre rules whose error is bounded by the derivatives of Gaussians
@@ -275,6 +275,7 @@ impl Profile {
             }
         }
         let most = (0.25 / ((frame.c + 1.0) * frame.spacing)).log2().floor().clamp(0.0, f64::from(COARSEST)) as i32;
+        let most = if frame.is_fine() { most } else { 0 };
         let total: f64 = shares.iter().sum();
         let size = |mass: f64| {
             let share = mass / total.max(f64::MIN_POSITIVE);
@@ -304,6 +305,12 @@ struct Frame {
 }
 
 impl Frame {
+    /// False if cells are so wide that most of Q's part of each lies in a corner of it, where quadrature would miss it:
+    /// then all mass is moved to the upper end, or to the lower one, and Q is not needed.
+    fn is_fine(&self) -> bool {
+        self.spacing <= 1.0
+    }
+
     /// Loss of grid point i.
     fn at(&self, i: i64) -> f64 {
         self.origin + i as f64 * self.spacing
@@ -326,12 +333,20 @@ impl Frame {
         let width = cell.size as f64 * self.spacing;
         let t = (loss - self.at(cell.first)).clamp(0.0, width);
         // The margin covers the error of the quadrature, see QUADRATURE.
-        let share = ((-t).exp_m1() / (-width).exp_m1() + QUADRATURE / width).min(1.0);
+        let share = if self.is_fine() {
+            ((-t).exp_m1() / (-width).exp_m1() + QUADRATURE / width).min(1.0)
+        } else {
+            1.0
+        };
         let mass = (log_mass + self.c * self.at(cell.first) - self.log_scale).exp();
         let rise = (self.c * width).exp();
         let end = place + cell.size as usize;
         swept.upper[place] += mass * (1.0 - share);
         swept.upper[end] += mass * share * rise;
+        if !self.is_fine() {
+            swept.nearest[place].0 += mass;
+            return;
+        }
         let (nearest, distance, mass) = if cell.above { (end, t - width, mass * rise) } else { (place, t, mass) };
         let entry = &mut swept.nearest[nearest];
         entry.0 += mass;
@@ -444,7 +459,7 @@ impl Frame {
         let mut start = left;
         while start < right {
             curve.point(start, scratch);
-            let unit = curve.scale() / (curve.reach(start, scratch) + 5.0);
+            let unit = curve.scale() / (curve.reach(start, self.is_fine(), scratch) + 5.0);
             let mut end = right;
             if end - start > WIDTH_OF_32 * unit {
                 // The reach grows by the width itself.
@@ -507,7 +522,7 @@ impl Frame {
             .iter()
             .map(|&(mass, missing)| if mass > 0.0 { -(-missing / mass).ln_1p() - 2.0 * QUADRATURE } else { 0.0 })
             .collect();
-        let lowering = self.best_lowering(&nearest, &offsets);
+        let lowering = self.lowering(&nearest, &offsets);
         let mut lower = vec![0.0; length];
         for (i, (&(mass, _), &offset)) in nearest.iter().zip(&offsets).enumerate() {
             // The highest point of the lowered grid that is not above the atom.
@@ -533,8 +548,33 @@ impl Frame {
         cells
     }
 
-    /// s: small, but larger than the offsets of nearly all of the mass.
-    fn best_lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
+    /// s, which may be negative: atoms go to the highest g_j − s that is not above them.
+    fn lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
+        // The mean loss of height, over the mass.
+        let cost = |lowering: f64| -> f64 {
+            let moved = nearest.iter().zip(offsets).map(|(&(mass, _), offset)| {
+                let above = offset + lowering;
+                mass * (above - (above / self.spacing).floor() * self.spacing)
+            });
+            moved.sum()
+        };
+        let mut best = self.usual_lowering(nearest, offsets);
+        let mut least = cost(best);
+        // Where one atom outweighs the rest it should stay where it is.
+        let heaviest = (0..nearest.len()).max_by(|&i, &j| nearest[i].0.total_cmp(&nearest[j].0));
+        if let Some(i) = heaviest {
+            let exact = -offsets[i] + 4.0 * f64::EPSILON * (offsets[i].abs() + self.origin.abs());
+            let there = cost(exact);
+            if there < least {
+                (best, least) = (exact, there);
+            }
+        }
+        debug_assert!(least >= 0.0);
+        best
+    }
+
+    /// s > 0: small, but larger than the offsets of nearly all of the mass.
+    fn usual_lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
         const CHOICES: usize = 48;
         let choice = |j: usize| self.spacing * 0.5f64.powf(0.75 * j as f64 + 1.0);
         let mut beyond = [0.0; CHOICES + 1]; // mass whose offset is below −choice(j), for the first such j

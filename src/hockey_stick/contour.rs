@@ -103,6 +103,10 @@ impl Contour {
             decay += *steps * part.log_decay(reach);
         }
         let last = (reach / spacing).ceil().max(2.0);
+        let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
+        if last * size as f64 > 2.0 * MOST_PRODUCTS {
+            return None;
+        }
         let mut contour = Self {
             c,
             log_moment: 0.0,

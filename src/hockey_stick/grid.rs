@@ -9,7 +9,7 @@
 //!
 //! as a bound on what arrives from below and from above. **Rounding**: a transform of length N has a relative error
 //! of at most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2), the T-th power of a spectrum of
-//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖, and δ is the inner product of the composed
+//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed), and δ is the inner product of the composed
 //! masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε. **Discretisation**: see `cells`; both laws are bounds.
 
 use super::cells::{Cells, GridLaw, range};
@@ -252,24 +252,31 @@ impl Window {
             if !(sum > 0.0) {
                 return None;
             }
+            // The heaviest mass is put at index 0 and left out of the transform: φ − 1 = F(rest) − Σ rest, whose
+            // rounding errors are relative to the rest.
+            let heaviest = (0..law.masses.len()).max_by(|&i, &j| law.masses[i].total_cmp(&law.masses[j]))?;
             buffer.fill(0.0);
-            for (i, mass) in law.masses.iter().enumerate() {
-                let place = (law.first + i as i64).rem_euclid(length as i64) as usize;
+            let mut rest = 0.0;
+            for (i, mass) in law.masses.iter().enumerate().filter(|(i, _)| *i != heaviest) {
+                let place = (i as i64 - heaviest as i64).rem_euclid(length as i64) as usize;
                 buffer[place] += mass / sum;
+                rest += mass / sum;
             }
             let norm = buffer.iter().map(|v| v * v).sum::<f64>().sqrt();
             forward.process(&mut buffer, &mut spectrum).ok()?;
             for (total, value) in product.iter_mut().zip(&spectrum) {
-                *total *= power(*value, steps);
+                *total *= power(*value - rest, steps);
             }
             errors += steps * eta * norm;
-            powers += steps;
+            powers += steps * rest.min(1.0) * 2.0;
+            let shift = (law.first + heaviest as i64) as f64 * self.spacing;
+            origin += steps * shift;
+            size += steps * shift.abs() * f64::EPSILON;
             let relative = cells.mass_error / sum + 4.0 * f64::EPSILON * (law.masses.len() as f64).log2();
             mass_error += steps * relative;
             log_scale += steps * (sum.ln() + cells.log_scale);
             origin += steps * law.origin;
             loss_error += steps * (cells.loss_error + 2.0 * f64::EPSILON * law.origin.abs());
-            size += steps * (law.first.abs() + law.masses.len() as i64) as f64 * self.spacing * f64::EPSILON;
         }
         // (1 + pointwise error)^T must stay near 1 for the bound on powers.
         let pointwise = errors * (length as f64).sqrt();
@@ -318,17 +325,14 @@ impl Window {
     }
 }
 
-/// z^T for whole T.
+/// (1 + z)^T for whole T.
 fn power(z: Complex64, steps: f64) -> Complex64 {
-    let square = z.norm_sqr();
-    if square == 0.0 {
+    let square = z.re * (2.0 + z.re) + z.im * z.im;
+    let log_modulus = 0.5 * steps * square.max(-1.0).ln_1p();
+    if !(log_modulus > -745.0) {
         return Complex64::new(0.0, 0.0);
     }
-    let log_modulus = 0.5 * steps * square.ln();
-    if log_modulus < -745.0 {
-        return Complex64::new(0.0, 0.0);
-    }
-    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(z.re))
+    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(1.0 + z.re))
 }
 
 impl Composed {

@@ -63,7 +63,7 @@ fn of_smooth(loss: &SmoothLoss, epsilon: f64) -> Enclosure {
     let (log_p, log_q) = piece.log_masses_above(threshold);
     let farthest = {
         piece.point(threshold, &mut scratch);
-        piece.farthest(threshold, &scratch)
+        piece.farthest(threshold, true, &scratch)
     };
     let difference = difference(log_p, log_q + epsilon, farthest, epsilon);
     if difference.width() < GOOD {
@@ -135,7 +135,7 @@ fn integral(
     let mut wrong = LogSum::default();
     for _ in 0..MOST_PANELS {
         curve.point(start, scratch);
-        let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, scratch) + PANEL_WIDTH);
+        let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, true, scratch) + PANEL_WIDTH);
         for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
             let point = curve.point(start + half_width * (1.0 + node), scratch);
             let gain = point.loss - epsilon;

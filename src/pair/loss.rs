@@ -140,8 +140,8 @@ pub trait LossCurve: Sync {
     /// Loss, slope and log density of P at x.
     fn point(&self, x: f64, scratch: &mut Scratch) -> Point;
     /// After `point`: an upper bound on the distance from x to the centres of the parts of P's density that
-    /// count, in units of [`LossCurve::scale`].
-    fn reach(&self, x: f64, scratch: &Scratch) -> f64;
+    /// count, and of Q's too if `both`, in units of [`LossCurve::scale`].
+    fn reach(&self, x: f64, both: bool, scratch: &Scratch) -> f64;
     /// Width over which the density changes.
     fn scale(&self) -> f64;
 }
@@ -150,8 +150,8 @@ impl LossCurve for Piece {
     fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
         Piece::point(self, x, scratch)
     }
-    fn reach(&self, x: f64, scratch: &Scratch) -> f64 {
-        self.farthest(x, scratch)
+    fn reach(&self, x: f64, both: bool, scratch: &Scratch) -> f64 {
+        self.farthest(x, both, scratch)
     }
     fn scale(&self) -> f64 {
         self.noise_multiplier()
@@ -177,9 +177,9 @@ impl LossCurve for GaussianCurve {
             size: loss.abs(),
         }
     }
-    fn reach(&self, x: f64, _: &Scratch) -> f64 {
+    fn reach(&self, x: f64, both: bool, _: &Scratch) -> f64 {
         // Q's density is centred at −μ.
-        x.abs() + self.distance
+        x.abs() + if both { self.distance } else { 0.0 }
     }
     fn scale(&self) -> f64 {
         1.0
@@ -218,7 +218,7 @@ impl LossCurve for LaplaceCurve<'_> {
             size: log_ratio.abs() + output / self.loss.scale(),
         }
     }
-    fn reach(&self, _: f64, _: &Scratch) -> f64 {
+    fn reach(&self, _: f64, _: bool, _: &Scratch) -> f64 {
         2.0 // exponentials of rates 1/b: derivatives stay below 1/bⁿ
     }
     fn scale(&self) -> f64 {

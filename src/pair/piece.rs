@@ -151,13 +151,17 @@ impl Piece {
         point
     }
 
-    /// After [`Piece::point`] at x: largest distance, in σ, from x to the centre of a significant Gaussian.
-    pub fn farthest(&self, x: f64, scratch: &Scratch) -> f64 {
-        let mut farthest = (x / self.noise_multiplier()).abs();
+    /// After [`Piece::point`] at x: largest distance, in σ, from x to the centre of a significant Gaussian of P, and of
+    /// Q too if `both`.
+    pub fn farthest(&self, x: f64, both: bool, scratch: &Scratch) -> f64 {
+        let mut farthest = 0.0f64;
+        if both || !self.in_p {
+            farthest = (x / self.noise_multiplier()).abs();
+        }
         if self.in_p {
             farthest = farthest.max(scratch.p.farthest(&self.pair, x));
         }
-        if self.in_q {
+        if both && self.in_q {
             farthest = farthest.max(scratch.q.farthest(&self.pair, -x));
         }
         farthest
