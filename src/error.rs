@@ -22,6 +22,9 @@ pub enum Error {
     /// No value of the unknown reaches the target.
     #[error("{0}")]
     Unreachable(String),
+    /// A defect of this crate, caught where it would have left it.
+    #[error("hockeystick failed internally; please report the arguments")]
+    Internal,
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,

@@ -243,8 +243,12 @@ impl Profile {
             ends.0 = ends.0.min(position(sweep.curve.point(sweep.start, &mut scratch).loss));
             ends.1 = ends.1.max(position(sweep.curve.point(sweep.end, &mut scratch).loss));
         }
-        if ends.0 > ends.1 {
-            return Self { first: 0, sizes: Vec::new() };
+        const MOST_CHUNKS: f64 = 1e6;
+        if !(ends.0 <= ends.1 && ends.1 - ends.0 < MOST_CHUNKS && ends.0.abs() < 1e15) {
+            return Self {
+                first: 0,
+                sizes: Vec::new(),
+            };
         }
         let first = ends.0.floor() as i64;
         let count = (ends.1.floor() as i64 - first + 1) as usize;

@@ -16,12 +16,15 @@ use super::one_step;
 use super::saddle;
 use super::segment::{Segment, Total};
 use super::truncated::Truncated;
+use crate::special::log_space::LogSum;
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
 
 /// Truncations tried for one δ, each further out.
-const TRUNCATIONS: usize = 6;
+const TRUNCATIONS: usize = 4;
+/// Below this log δ has no `f64`: an upper bound is all that is wanted.
+const UNDERFLOW: f64 = -800.0;
 
 /// A route, for questions that ask for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +121,16 @@ impl Directed {
         if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice() {
             return one_step::delta(loss, epsilon);
         }
-        let mut expected = hint.unwrap_or(-20.0);
-        let mut found = Enclosure::TRIVIAL;
+        let mut found = self.by_single_steps(epsilon);
+        // All that is asked may be whether δ is below the hint.
+        if found.width() <= width || hint.is_some_and(|hint| found.log_upper <= hint) {
+            return found;
+        }
+        found = found.meet(self.chernoff(epsilon));
+        if found.width() <= width || found.log_upper < hint.map_or(UNDERFLOW, |hint| hint - 100.0) {
+            return found;
+        }
+        let mut expected = hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
             let truncated = self.truncated(expected + width.min(1.0).ln());
             let lost = truncated.log_lost();
@@ -131,8 +142,20 @@ impl Directed {
             }
             expected = expected.min(found.log_upper) - 24.0;
         }
-        if found.width() > 1.0 {
-            found = found.meet(self.chernoff(epsilon));
+        found
+    }
+
+    /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored) and, for
+    /// ε ≥ 0, at most the sum of their total variations.
+    fn by_single_steps(&self, epsilon: f64) -> Enclosure {
+        let mut found = Enclosure::TRIVIAL;
+        let mut variation = LogSum::default();
+        for segment in &self.segments {
+            found.log_lower = found.log_lower.max(one_step::delta(&segment.loss, epsilon).log_lower);
+            variation.add(one_step::delta(&segment.loss, 0.0).log_upper + segment.steps.ln());
+        }
+        if epsilon >= 0.0 {
+            found.log_upper = (variation.ln() + 1e-12).min(0.0);
         }
         found
     }
@@ -149,19 +172,23 @@ impl Directed {
         &mut self.truncated[place]
     }
 
-    /// δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}: the bound of the Rényi divergence of order c + 1, converted as by
-    /// RGP Lemma 2.2.
+    /// For c > 0: δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1,
+    /// converted as by RGP Lemma 2.2. For c in (−1, 0): 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
     fn chernoff(&mut self, epsilon: f64) -> Enclosure {
-        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon).filter(|&c| c > 0.0) else {
+        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
             return Enclosure::TRIVIAL;
         };
         let Some(total) = Total::at(&mut self.segments, c) else {
             return Enclosure::TRIVIAL;
         };
-        let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-        let log = total.log_moment_upper() - c * epsilon + most;
-        let rounding = 8.0 * f64::EPSILON * (total.log_moment.abs() + (c * epsilon).abs() + most.abs());
-        Enclosure::of_logs(f64::NEG_INFINITY, log + rounding)
+        let rounding = 8.0 * f64::EPSILON * (total.log_moment.abs() + (c * epsilon).abs());
+        let log = total.log_moment_upper() - c * epsilon + rounding;
+        if c > 0.0 {
+            let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
+            Enclosure::of_logs(f64::NEG_INFINITY, log + most * (1.0 - 8.0 * f64::EPSILON))
+        } else {
+            Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
+        }
     }
 
     /// δ by one route alone.

@@ -88,10 +88,11 @@ impl Grid {
         // Part of E[e^{cℓ}] of one step that may be left out.
         let tolerance = -plan.tilt.level - steps.ln();
         let c = plan.tilt.c;
-        let mut widest = 0.0f64;
+        let (mut widest, mut farthest) = (0.0f64, 0.0f64);
         for segment in segments.iter_mut() {
             let (low, high) = range(&mut segment.loss, c, tolerance);
             widest = widest.max(high - low);
+            farthest = farthest.max(high.abs()).max(low.abs());
         }
         // The period is about this; it is settled below, for the law on the grid.
         let rough = plan.tilt.period;
@@ -99,7 +100,8 @@ impl Grid {
         // Large groups make every evaluation dearer.
         let effort: f64 = segments.iter().map(|segment| 1.0 + segment.loss.atoms() as f64 / 30.0).sum();
         let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
-        if !least.is_finite() {
+        // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
+        if !(least.is_finite() && least > 0.0 && farthest / least < 1e12) {
             return None;
         }
         let mut spacing = wanted.max(least);

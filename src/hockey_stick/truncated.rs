@@ -20,6 +20,8 @@ use crate::special::log_space::LogSum;
 
 /// Contours and grids kept for later questions.
 const KEPT: usize = 8;
+/// Failed inversions after which none is tried again.
+const FAILURES: usize = 3;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
 
@@ -33,7 +35,7 @@ pub(super) struct Truncated {
     grids: Vec<Grid>,
     /// Tilts at which no contour could be made.
     failures: Vec<f64>,
-    /// Questions for which even the finest grid was too coarse: later ones get one grid each.
+    /// Questions for which even the finest grid was too coarse: after two, no more grids are made.
     too_coarse: usize,
 }
 
@@ -110,7 +112,8 @@ impl Truncated {
         let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
             return self.whole(found);
         };
-        if !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
+        let tired = self.failures.len() >= FAILURES;
+        if !tired && !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
             found = found.meet(self.on_contours(c, epsilon, width));
         }
         if found.width() > width {
@@ -154,7 +157,11 @@ impl Truncated {
     fn on_grids(&mut self, c: f64, epsilon: f64, width: f64, known: Enclosure) -> Enclosure {
         let mut found = known;
         let mut spacing = f64::INFINITY;
-        let tries = if self.too_coarse > 1 { 1 } else { REFINEMENTS };
+        let tries = match self.too_coarse {
+            0 => REFINEMENTS,
+            1 => 1,
+            _ => 0,
+        };
         for _ in 0..tries {
             let Some(grid) = self.grid(c, epsilon, width, spacing) else { break };
             let here = grid.delta(epsilon);

@@ -302,6 +302,8 @@ struct Side {
     spread: f64,
     /// Largest slope of the log ratio.
     slope: f64,
+    /// Largest posterior mean of s², over 2σ⁴.
+    bend: f64,
 }
 
 impl Side {
@@ -322,6 +324,7 @@ impl Side {
             },
             spread: 0.5 * (high.high_shift - low.low_shift) / variance,
             slope: high.mean_shift / variance,
+            bend: 0.5 * high.mean_square_shift / (variance * variance),
         }
     }
 
@@ -331,13 +334,17 @@ impl Side {
     }
 
     /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
+    ///
+    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E[s²]/2σ⁴, and all but a
+    /// negligible part of it lies within an angle of one direction.
     fn kept(&self, height: f64) -> f64 {
         let angle = height * self.spread;
-        if angle < FRAC_PI_2 {
-            ((1.0 - OUTSIDE) * angle.cos() - OUTSIDE).max(0.0)
+        let within = if angle < FRAC_PI_2 {
+            (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
         } else {
             0.0
-        }
+        };
+        (1.0 - height * height * self.bend).max(within).max(0.0)
     }
 }
 

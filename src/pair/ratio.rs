@@ -41,6 +41,8 @@ pub struct Local {
     pub log_ratio: f64,
     /// Posterior mean of the shift; the slope of the log ratio is this over σ².
     pub mean_shift: f64,
+    /// Posterior mean of the shift's square.
+    pub mean_square_shift: f64,
     /// The shift below which lies at most a part 5e-7 of the posterior law.
     pub low_shift: f64,
     /// The shift above which lies at most a part 5e-7.
@@ -267,12 +269,18 @@ impl MixturePair {
             .zip(&self.shifts[window.start..])
             .map(|(p, s)| p * s)
             .sum();
+        let square: f64 = scratch
+            .iter()
+            .zip(&self.shifts[window.start..])
+            .map(|(p, s)| p * s * s)
+            .sum();
         let outside = 0.5 * OUTSIDE * sum;
         let low = position_past(scratch.iter(), outside);
         let high = scratch.len() - 1 - position_past(scratch.iter().rev(), outside);
         Local {
             log_ratio: self.refined(x, &window, window.largest + sum.ln()),
             mean_shift: moment / sum,
+            mean_square_shift: square / sum,
             low_shift: self.shifts[window.start + low],
             high_shift: self.shifts[window.start + high],
         }

@@ -4,16 +4,22 @@ use crate::error::Error;
 use crate::pair::{Adjacency, Direction, GroupLaw};
 use crate::renyi::run::{Bound, Segment};
 use numpy::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
             Error::Interrupted => PyKeyboardInterrupt::new_err(error.to_string()),
+            Error::Internal => PyRuntimeError::new_err(error.to_string()),
             _ => PyValueError::new_err(error.to_string()),
         }
     }
+}
+
+/// The result of `compute`, with a panic turned into an error: none may cross into Python.
+pub(super) fn guarded<T>(compute: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute)).unwrap_or(Err(Error::Internal))
 }
 
 /// "add" or "remove".

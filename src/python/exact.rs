@@ -1,6 +1,6 @@
 //! The exact engine: many configurations in parallel, or one composition that answers many questions.
 
-use super::convert::{count, entries, vector};
+use super::convert::{count, entries, guarded, vector};
 use crate::error::{Error, Result};
 use crate::hockey_stick::black_box;
 use crate::hockey_stick::composition::Composition as Curve;
@@ -100,7 +100,7 @@ fn answer_all<T: Send>(
 ) -> PyResult<Vec<T>> {
     let all = py.detach(|| {
         let all = (0..length).into_par_iter().with_max_len(1);
-        all.map(answer).collect::<Result<Vec<T>>>()
+        all.map(|i| guarded(|| answer(i))).collect::<Result<Vec<T>>>()
     })?;
     Ok(all)
 }
@@ -255,7 +255,7 @@ impl Composition {
         let answers = py.detach(|| {
             // A panic while the lock was held leaves cached work that is either complete or absent.
             let mut curve = self.curve.lock().unwrap_or_else(PoisonError::into_inner);
-            questions.iter().map(|&asked| question(&mut curve, asked)).collect::<Result<Vec<T>>>()
+            questions.iter().map(|&asked| guarded(|| question(&mut curve, asked))).collect::<Result<Vec<T>>>()
         })?;
         Ok(answers)
     }
