@@ -403,6 +403,11 @@ impl Frame {
                 // A step along the curve with the slope in its middle, then Newton's method.
                 let rough = (target - level) / slope;
                 let mut guess = x + (target - level) / (slope + 0.5 * bend * rough).max(0.5 * slope);
+                // Where the next chunk starts, to the bit.
+                let shared = above && i + size > last;
+                if shared {
+                    guess = boundary_output(sweep, target, &mut scratch);
+                }
                 for attempt in 0..60 {
                     if !(guess < sweep.end) {
                         // Beyond the end of the support, or a guess that overshot it.
@@ -420,7 +425,7 @@ impl Frame {
                     let allowed = if above { BOUNDARY } else { 1e-2 };
                     let step = if attempt < 6 { guess - miss / point.slope } else { f64::NAN };
                     let fine = miss.abs() <= allowed * self.spacing + 4.0 * f64::EPSILON * target.abs();
-                    if fine || step == guess || attempt == 59 {
+                    if fine || shared || step == guess || attempt == 59 {
                         if above {
                             swept.loss_error = swept.loss_error.max(miss.abs());
                         }
@@ -435,6 +440,7 @@ impl Frame {
                     x = sweep.end;
                     break;
                 };
+                // A sweep that starts in the upper half of a cell has nothing in the lower.
                 if next > x {
                     bend = (point.slope - slope) / (next - x);
                     let here = point.log_density - point.slope.ln();
@@ -442,8 +448,8 @@ impl Frame {
                     growth = (here - log_density) / (point.loss - level);
                     log_density = here;
                     seen += 1;
+                    (x, slope, level) = (next, point.slope, point.loss);
                 }
-                (x, slope, level) = (next, point.slope, point.loss);
             }
             i += size;
         }

@@ -228,6 +228,10 @@ impl Directed {
     /// Where log δ = `log_delta` may be: certified lower and upper bounds on ε ≥ 0, to a relative width of about
     /// `tolerance`.
     pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> (f64, f64) {
+        // What telling steps lose no ε makes good.
+        if (-self.log_kept.exp_m1()).ln() > log_delta + 1e-12 || self.moved == f64::INFINITY {
+            return (f64::INFINITY, f64::INFINITY);
+        }
         let guess = self.guess(log_delta);
         let curve = |epsilon: f64, width: f64| self.delta_near(epsilon, width, Some(log_delta));
         inverse::epsilon(curve, log_delta, tolerance, guess)

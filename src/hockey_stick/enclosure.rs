@@ -64,10 +64,16 @@ impl Enclosure {
 
     /// What both enclosures of one number allow.
     pub fn meet(self, other: Self) -> Self {
-        Self {
+        let both = Self {
             log_lower: self.log_lower.max(other.log_lower),
             log_upper: self.log_upper.min(other.log_upper),
-        }
+        };
+        // Enclosures of one number have something in common, but for the last bits of their logarithms.
+        debug_assert!(
+            both.log_lower <= both.log_upper + 1e-12 * (1.0 + both.log_upper.abs()),
+            "{self:?} and {other:?} contradict each other"
+        );
+        both
     }
 
     /// Enclosure of the larger of two numbers.

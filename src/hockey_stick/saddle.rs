@@ -32,7 +32,15 @@ fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
 
 /// The saddle point c > 0 where `excess` (decreasing in c) passes through 0.
 fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) -> Option<Saddle> {
-    let (mut found, mut spread) = at(segments, start)?;
+    // Moments at too large a tilt may be beyond reach.
+    let mut start = start;
+    let (mut found, mut spread) = loop {
+        match at(segments, start) {
+            Some(found) => break found,
+            None if start > LEAST => start *= 0.125,
+            None => return None,
+        }
+    };
     let mut value = excess(&found);
     // Bracket in log c.
     let up = value > 0.0;

@@ -41,7 +41,10 @@ impl Total {
             total.mean += steps * mean;
             total.variance += steps * variance;
         }
-        let finite = total.log_moment.is_finite() && total.mean.is_finite() && total.variance.is_finite();
+        let finite = total.log_moment.is_finite()
+            && total.error.is_finite()
+            && total.mean.is_finite()
+            && total.variance.is_finite();
         finite.then_some(total)
     }
 

@@ -1,7 +1,7 @@
 //! The exact engine: many configurations in parallel, or one composition that answers many questions.
 
 use super::convert::{count, entries, guarded, vector};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require_epsilon};
 use crate::hockey_stick::black_box;
 use crate::hockey_stick::composition::Composition as Curve;
 use crate::hockey_stick::directed::Route;
@@ -163,7 +163,7 @@ pub(super) fn solve<'py>(
             "epsilon" => run(i)?.epsilon(deltas[i], tolerance),
             "delta" => {
                 let epsilon = epsilons[i];
-                crate::error::require_epsilon(epsilon)?;
+                require_epsilon(epsilon)?;
                 let found = run(i)?.delta(epsilon, tolerance)?;
                 Ok((found.lower(), found.upper()))
             }
@@ -291,7 +291,10 @@ impl Composition {
     }
 
     fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
-        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| curve.delta(epsilon, self.tolerance))?;
+        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| {
+            require_epsilon(epsilon)?;
+            curve.delta(epsilon, self.tolerance)
+        })?;
         Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
     }
 
