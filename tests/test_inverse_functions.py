@@ -26,7 +26,9 @@ def test_the_noise_multiplier_meets_its_target_and_hardly_less_would(setting, ep
     plan = {"steps": 100, **setting}
     sigma = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, **plan)
     assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma, **plan) <= epsilon
-    assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
+    # Added records that are seen for certain cost no more than steps * -log(1 - rate): no noise may be needed.
+    if sigma > 0.0:
+        assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
     lower, upper = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, bounds=True, **plan)
     assert lower <= upper == sigma
 
@@ -37,7 +39,9 @@ def test_the_noise_multiplier_of_a_group_meets_its_target(epsilon, group_size):
     plan = {"sample_rate": 0.02, "steps": 300, "group_size": group_size}
     sigma = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, **plan)
     assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma, **plan) <= epsilon
-    assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
+    # Added records that are seen for certain cost no more than steps * -log(1 - rate): no noise may be needed.
+    if sigma > 0.0:
+        assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
@@ -155,6 +159,7 @@ def test_one_unreachable_target_among_others_is_refused(function):
         function(epsilon=[3.0, 0.0], delta=1e-12, sample_rate=1.0, steps=1000)
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 def test_no_steps_and_no_sampling_are_answers_too():
     # One step already costs more: the answer is zero steps, not an error.
     strict = {"epsilon": 0.01, "delta": 1e-9, "noise_multiplier": 0.5}

@@ -5,12 +5,13 @@ use super::enclosure::Enclosure;
 use crate::error::{Result, require};
 use crate::pair::scheme::{Neighbours, Scheme};
 use crate::special::root::golden_section;
+use std::collections::HashMap;
 
 /// Distinct segments at most.
 pub const MOST_SEGMENTS: usize = 10_000;
 
-/// The composition of steps, seen by a group; questions are answered in parallel with nothing else, so keep one per
-/// thread or behind a lock. What was computed for one question serves the next.
+/// The composition of steps, seen by a group. Ratios found for one question serve the next and answers are remembered,
+/// but no answer depends on what was asked before.
 ///
 /// # Example
 /// ```
@@ -29,6 +30,9 @@ pub const MOST_SEGMENTS: usize = 10_000;
 #[derive(Debug)]
 pub struct Composition {
     directed: Vec<Directed>,
+    /// Answers by question and the bits of its numbers.
+    deltas: HashMap<(u64, u64), Enclosure>,
+    epsilons: HashMap<(u64, u64), (f64, f64)>,
 }
 
 impl Composition {
@@ -52,7 +56,11 @@ impl Composition {
             let adds = direction == Some(crate::pair::Direction::Add);
             directed.push(Directed::new(steps, adds));
         }
-        Ok(Self { directed })
+        Ok(Self {
+            directed,
+            deltas: HashMap::new(),
+            epsilons: HashMap::new(),
+        })
     }
 
     /// Certified δ at ε, aiming for a relative width of `tolerance`.
@@ -61,8 +69,15 @@ impl Composition {
     /// ε not finite.
     pub fn delta(&mut self, epsilon: f64, tolerance: f64) -> Result<Enclosure> {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+        let question = (epsilon.to_bits(), tolerance.to_bits());
+        if let Some(known) = self.deltas.get(&question) {
+            return Ok(*known);
+        }
+        self.directed.iter_mut().for_each(Directed::forget);
         let all = self.directed.iter_mut().map(|directed| directed.delta(epsilon, tolerance));
-        Ok(all.fold(Enclosure::ZERO, Enclosure::max))
+        let found = all.fold(Enclosure::ZERO, Enclosure::max);
+        remember(&mut self.deltas, question, found);
+        Ok(found)
     }
 
     /// The same by one route.
@@ -89,16 +104,22 @@ impl Composition {
 
     /// The same at log δ < 0, which may be below the range of an `f64`.
     pub fn epsilon_of_log(&mut self, log_delta: f64, tolerance: f64) -> (f64, f64) {
+        let question = (log_delta.to_bits(), tolerance.to_bits());
+        if let Some(known) = self.epsilons.get(&question) {
+            return *known;
+        }
+        self.directed.iter_mut().for_each(Directed::forget);
         let (mut lower, mut upper) = (0.0f64, 0.0f64);
         for (i, directed) in self.directed.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
-            if i > 0 && directed.delta(upper, 1e-3).log_upper <= log_delta {
+            if i > 0 && directed.delta_near(upper, 1e-3, Some(log_delta)).log_upper <= log_delta {
                 continue;
             }
             let (low, high) = directed.epsilon(log_delta, tolerance);
             lower = lower.max(low);
             upper = upper.max(high);
         }
+        remember(&mut self.epsilons, question, (lower, upper));
         (lower, upper)
     }
 
@@ -120,19 +141,34 @@ impl Composition {
     /// α outside [0, 1].
     pub fn beta(&mut self, alpha: f64, tolerance: f64) -> Result<f64> {
         require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
-        let mut bound = |epsilon: f64| {
-            let delta = self
-                .directed
-                .iter_mut()
-                .map(|directed| directed.delta(epsilon, tolerance.max(1e-6)).upper())
-                .fold(0.0, f64::max);
-            let (steep, flat) = (1.0 - delta - epsilon.exp() * alpha, (-epsilon).exp() * (1.0 - delta - alpha));
-            steep.max(flat)
+        if alpha == 1.0 {
+            return Ok(0.0);
+        }
+        self.directed.iter_mut().for_each(Directed::forget);
+        // Neither branch gains beyond the ε at which δ no longer counts.
+        let needed = (0.01 * (1.0 - alpha)).max(1e-290).ln();
+        let mut limit = 1e-3f64;
+        for directed in &mut self.directed {
+            limit = limit.max(directed.epsilon(needed, 1e-2).1.min(1e6));
+        }
+        let mut delta = |epsilon: f64| {
+            let all = self.directed.iter_mut().map(|directed| directed.delta(epsilon, tolerance.max(1e-6)).upper());
+            all.fold(0.0, f64::max)
         };
-        let at_zero = bound(0.0);
-        // The best ε is where e^ε α has about the size of 1: search in ε up to −log α or so.
-        let limit = if alpha > 0.0 { (-alpha.ln()).clamp(1e-3, 800.0) } else { 800.0 };
-        let (_, best) = golden_section(0.0, limit, 48, |epsilon| -bound(epsilon));
-        Ok(at_zero.max(-best).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON))
+        // Both are concave in e^ε or e^{−ε}: one maximum each.
+        let steep_limit = if alpha > 0.0 { limit.min(-alpha.ln()) } else { limit };
+        let (_, steep) = golden_section(0.0, steep_limit, 40, |epsilon| delta(epsilon) - 1.0 + epsilon.exp() * alpha);
+        let (_, flat) = golden_section(0.0, limit, 40, |epsilon| (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha));
+        let at_zero = 1.0 - delta(0.0) - alpha;
+        Ok(at_zero.max(-steep).max(-flat).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON))
     }
+}
+
+/// Remembers an answer; all are forgotten when there are many.
+fn remember<T>(answers: &mut HashMap<(u64, u64), T>, question: (u64, u64), answer: T) {
+    const MOST_ANSWERS: usize = 100_000;
+    if answers.len() >= MOST_ANSWERS {
+        answers.clear();
+    }
+    answers.insert(question, answer);
 }

@@ -90,13 +90,18 @@ impl Directed {
         composed
     }
 
+    /// Forgets what could make the next answer depend on earlier questions.
+    pub(super) fn forget(&mut self) {
+        self.truncated.iter_mut().for_each(Truncated::forget);
+    }
+
     /// Certified log δ at any real ε, to a relative width of about `width` of δ where that can be had.
     pub fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
         self.delta_near(epsilon, width, None)
     }
 
-    /// The same, where log δ is known to be about `hint`.
-    fn delta_near(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
+    /// The same, where only the side of `hint` matters unless log δ is close to it.
+    pub(super) fn delta_near(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         if self.moved == 0.0 && self.log_kept == 0.0 {
             return self.smooth_delta(epsilon, width, hint);
         }
@@ -122,22 +127,21 @@ impl Directed {
             return one_step::delta(loss, epsilon);
         }
         let mut found = self.by_single_steps(epsilon);
-        // All that is asked may be whether δ is below the hint.
-        if found.width() <= width || hint.is_some_and(|hint| found.log_upper <= hint) {
+        if found.width() <= width || found.is_far_from(hint) {
             return found;
         }
         found = found.meet(self.chernoff(epsilon));
-        if found.width() <= width || found.log_upper < hint.map_or(UNDERFLOW, |hint| hint - 100.0) {
+        if found.width() <= width || found.is_far_from(hint) || found.log_upper < UNDERFLOW {
             return found;
         }
         let mut expected = hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
             let truncated = self.truncated(expected + width.min(1.0).ln());
             let lost = truncated.log_lost();
-            found = found.meet(truncated.delta(epsilon, width));
+            found = found.meet(truncated.delta(epsilon, width, hint));
             // Is what was left out the reason for the width?
             let enough = lost < found.log_upper + width.min(1.0).ln() - 0.7;
-            if found.width() <= width || enough {
+            if found.width() <= width || enough || found.is_far_from(hint) {
                 break;
             }
             expected = expected.min(found.log_upper) - 24.0;

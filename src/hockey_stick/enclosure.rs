@@ -62,6 +62,12 @@ impl Enclosure {
         }
     }
 
+    /// True if the number is known to differ from `hint` by a factor of 2 or more.
+    pub fn is_far_from(self, hint: Option<f64>) -> bool {
+        const FACTOR: f64 = std::f64::consts::LN_2;
+        hint.is_some_and(|hint| self.log_upper < hint - FACTOR || self.log_lower > hint + FACTOR)
+    }
+
     /// What both enclosures of one number allow.
     pub fn meet(self, other: Self) -> Self {
         let both = Self {

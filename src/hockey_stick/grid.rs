@@ -16,6 +16,7 @@ use super::cells::{Cells, GridLaw, range};
 use super::enclosure::Enclosure;
 use super::segment::Segment;
 use super::tilt::Tilt;
+use crate::pair::StepLoss;
 use crate::special::log_space::LogSum;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
@@ -106,6 +107,7 @@ impl Grid {
         }
         let mut spacing = wanted.max(least);
         for _ in 0..4 {
+            spacing = on_lattice(segments, spacing);
             let cells = all_cells(segments, (c, plan.tilt.saddle), spacing, tolerance);
             match Self::compose(segments, &cells, plan, spacing, points) {
                 Composition::Done(upper, lower, start) => {
@@ -200,6 +202,21 @@ enum Composition {
     /// The spacing must grow by this factor.
     TooLong(f64),
     Failed,
+}
+
+/// At most `spacing`, such that both atoms of the first Laplace loss are on one grid.
+fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
+    let gap = segments.iter().find_map(|segment| match &segment.loss {
+        StepLoss::Laplace(laplace) => {
+            let [low, high] = laplace.atoms();
+            Some((high.0 - low.0).abs())
+        }
+        _ => None,
+    });
+    match gap {
+        Some(gap) if gap > 0.0 => gap / (gap / spacing).ceil().max(1.0),
+        _ => spacing,
+    }
 }
 
 fn all_cells(segments: &mut [Segment], tilts: (f64, f64), spacing: f64, log_tolerance: f64) -> Vec<Cells> {

@@ -24,7 +24,8 @@ pub(super) fn epsilon(
     let mut ask = |epsilon: f64, width: f64| {
         let width = width.max(least_width).clamp(1e-10, 2.0);
         let found = curve(epsilon, width);
-        if found.width() > width && found.width().is_finite() {
+        let settled = found.is_far_from(Some(log_delta));
+        if found.width() > width && found.width().is_finite() && !settled {
             least_width = 1.1 * found.width();
         }
         found
@@ -89,7 +90,9 @@ pub(super) fn epsilon(
     // Step out of the enclosure's width on both sides.
     let found = ask(epsilon, width_at(epsilon, slope));
     let step = |gap: f64| (1.02 * gap.max(0.0) / slope) + 4.0 * f64::EPSILON * epsilon.abs();
-    let mut out = step(found.log_upper - log_delta);
+    // Where one side is not known at all, look near first.
+    let near = |out: f64| if out.is_finite() { out } else { 1e-6 * epsilon.abs() + 1e-3 / slope };
+    let mut out = near(step(found.log_upper - log_delta));
     for _ in 0..ROUNDS {
         let candidate = epsilon + out;
         if candidate >= upper {
@@ -104,7 +107,7 @@ pub(super) fn epsilon(
             break;
         }
     }
-    let mut out = step(log_delta - found.log_lower);
+    let mut out = near(step(log_delta - found.log_lower));
     for _ in 0..ROUNDS {
         let candidate = epsilon - out;
         if candidate <= lower {

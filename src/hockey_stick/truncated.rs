@@ -71,6 +71,15 @@ impl Truncated {
         }
     }
 
+    /// Forgets contours and grids, so that the next answer does not depend on earlier questions; the panels, which are
+    /// the same whoever asks, are kept.
+    pub(super) fn forget(&mut self) {
+        self.contours.clear();
+        self.grids.clear();
+        self.failures.clear();
+        self.too_coarse = 0;
+    }
+
     /// −log of the probability that may be left out.
     pub(super) fn level(&self) -> f64 {
         self.level
@@ -94,19 +103,21 @@ impl Truncated {
         Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
     }
 
-    /// Certified log δ of the whole loss, aiming for a relative width of `width`.
-    pub(super) fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
+    /// Certified log δ of the whole loss, aiming for a relative width of `width`; where a `hint` is given, less will do
+    /// far from it.
+    pub(super) fn delta(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
+        let enough = |found: &Enclosure| found.width() <= width || found.is_far_from(hint);
         let mut found = Enclosure::TRIVIAL;
         for contour in &self.contours {
             found = found.meet(contour.delta(epsilon));
         }
-        if found.width() <= width {
+        if enough(&found) {
             return self.whole(found);
         }
         for grid in &self.grids {
             found = found.meet(grid.delta(epsilon));
         }
-        if found.width() <= width {
+        if enough(&found) {
             return self.whole(found);
         }
         let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
@@ -114,9 +125,9 @@ impl Truncated {
         };
         let tired = self.failures.len() >= FAILURES;
         if !tired && !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
-            found = found.meet(self.on_contours(c, epsilon, width));
+            found = found.meet(self.on_contours(c, epsilon, width, hint));
         }
-        if found.width() > width {
+        if !enough(&found) {
             found = found.meet(self.on_grids(c, epsilon, width, found));
         }
         self.whole(found)
@@ -126,14 +137,14 @@ impl Truncated {
     pub(super) fn delta_by(&mut self, route: Route, epsilon: f64, width: f64) -> Option<Enclosure> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
         let found = match route {
-            Route::Inversion => self.on_contours(c, epsilon, width),
+            Route::Inversion => self.on_contours(c, epsilon, width, None),
             _ => self.on_grids(c, epsilon, width, Enclosure::TRIVIAL),
         };
         Some(self.whole(found))
     }
 
     /// A contour for `width`; and another, if δ turned out smaller than a saddle point suggests.
-    fn on_contours(&mut self, c: f64, epsilon: f64, width: f64) -> Enclosure {
+    fn on_contours(&mut self, c: f64, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
         let mut log_tolerance = width.min(1.0).ln() - 2.0;
         for _ in 0..2 {
@@ -145,7 +156,7 @@ impl Truncated {
             found = found.meet(contour.delta(epsilon));
             keep(&mut self.contours, contour);
             let short = (found.width() / width).ln() + 1.0;
-            if found.width() <= width || short > 16.0 {
+            if found.width() <= width || short > 16.0 || found.is_far_from(hint) {
                 break;
             }
             log_tolerance -= short;
