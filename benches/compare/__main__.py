@@ -1,10 +1,14 @@
 """Run every benchmark of this folder."""
 
-from benches.compare import import_cost, monte_carlo
+from benches.compare import accounting, import_cost, monte_carlo
 from benches.compare.machine import describe_machine
 
 print(describe_machine())
 print()
+accounting.main()
+print()
 monte_carlo.main()
+print()
+accounting.main()
 print()
 import_cost.main([])

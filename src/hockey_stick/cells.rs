@@ -210,8 +210,15 @@ fn heaviest(sweeps: &[Sweep<'_>], atoms: &[(f64, f64)], c: f64, spacing: f64) ->
     let base = chosen.first().map_or(0.0, |point| point.0);
     // log of Σp/Σp·e^{−ℓ}
     let mass: f64 = chosen.iter().map(|p| (p.1 - largest).exp()).sum();
-    let missing: f64 = chosen.iter().map(|p| (p.1 - largest).exp() * -(base - p.0).exp_m1()).sum();
-    if mass > 0.0 { base - (-(missing / mass)).ln_1p() } else { base }
+    let missing: f64 = chosen
+        .iter()
+        .map(|p| (p.1 - largest).exp() * -(base - p.0).exp_m1())
+        .sum();
+    if mass > 0.0 {
+        base - (-(missing / mass)).ln_1p()
+    } else {
+        base
+    }
 }
 
 /// A cell: the grid points `first` and `first + size`, and which half of it.
@@ -278,7 +285,10 @@ impl Profile {
                 last = Some(here);
             }
         }
-        let most = (0.25 / ((frame.c + 1.0) * frame.spacing)).log2().floor().clamp(0.0, f64::from(COARSEST)) as i32;
+        let most = (0.25 / ((frame.c + 1.0) * frame.spacing))
+            .log2()
+            .floor()
+            .clamp(0.0, f64::from(COARSEST)) as i32;
         let most = if frame.is_fine() { most } else { 0 };
         let total: f64 = shares.iter().sum();
         let size = |mass: f64| {
@@ -325,7 +335,16 @@ impl Frame {
         let i = ((loss - self.origin) / self.spacing).floor() as i64;
         let mut swept = Swept::starting(i, 1);
         let above = loss - self.at(i) > 0.5 * self.spacing;
-        self.deposit(&mut swept, Cell { first: i, size: 1, above }, loss, log_mass);
+        self.deposit(
+            &mut swept,
+            Cell {
+                first: i,
+                size: 1,
+                above,
+            },
+            loss,
+            log_mass,
+        );
         swept.loss_error = 2.0 * f64::EPSILON * (loss.abs() + self.origin.abs());
         swept.mass_error = f64::EPSILON * (4.0 + log_mass.abs()) * swept.upper.iter().sum::<f64>();
         swept
@@ -351,7 +370,11 @@ impl Frame {
             swept.nearest[place].0 += mass;
             return;
         }
-        let (nearest, distance, mass) = if cell.above { (end, t - width, mass * rise) } else { (place, t, mass) };
+        let (nearest, distance, mass) = if cell.above {
+            (end, t - width, mass * rise)
+        } else {
+            (place, t, mass)
+        };
         let entry = &mut swept.nearest[nearest];
         entry.0 += mass;
         entry.1 += mass * -(-distance).exp_m1();
@@ -394,7 +417,11 @@ impl Frame {
                 } else {
                     // Half a cell, moved so that what is merged around a grid point has its log(p/q) there: in a
                     // cell about g it would be h²/12·(ρ'/ρ − 1/2) above g.
-                    let ahead = if seen > 2 { growth + 1.5 * (growth - growth_before) } else { growth };
+                    let ahead = if seen > 2 {
+                        growth + 1.5 * (growth - growth_before)
+                    } else {
+                        growth
+                    };
                     let lift = width * width / 12.0 * (ahead - 0.5);
                     self.at(i) + 0.5 * width - lift.clamp(-0.3 * width, 0.3 * width)
                 };
@@ -409,7 +436,7 @@ impl Frame {
                     guess = boundary_output(sweep, target, &mut scratch);
                 }
                 for attempt in 0..60 {
-                    if !(guess < sweep.end) {
+                    if guess.is_nan() || guess >= sweep.end {
                         // Beyond the end of the support, or a guess that overshot it.
                         let last = curve.point(sweep.end, &mut scratch);
                         if last.loss <= target {
@@ -423,7 +450,11 @@ impl Frame {
                     let miss = point.loss - target;
                     // The boundary inside a cell may be anywhere.
                     let allowed = if above { BOUNDARY } else { 1e-2 };
-                    let step = if attempt < 6 { guess - miss / point.slope } else { f64::NAN };
+                    let step = if attempt < 6 {
+                        guess - miss / point.slope
+                    } else {
+                        f64::NAN
+                    };
                     let fine = miss.abs() <= allowed * self.spacing + 4.0 * f64::EPSILON * target.abs();
                     if fine || shared || step == guess || attempt == 59 {
                         if above {
@@ -431,7 +462,11 @@ impl Frame {
                         }
                         break;
                     }
-                    guess = if step > x { step } else { boundary_output(sweep, target, &mut scratch) };
+                    guess = if step > x {
+                        step
+                    } else {
+                        boundary_output(sweep, target, &mut scratch)
+                    };
                 }
                 if next > x {
                     self.integrate(curve, x, next, Cell { first: i, size, above }, &mut swept, &mut scratch);
@@ -485,7 +520,9 @@ impl Frame {
                 let log_mass = point.log_density + (weight * half_width).ln();
                 let mass = (log_mass + self.c * point.loss - self.log_scale).exp();
                 if mass > 1e-25 {
-                    swept.loss_error = swept.loss_error.max(8.0 * f64::EPSILON * (point.size + self.origin.abs()));
+                    swept.loss_error = swept
+                        .loss_error
+                        .max(8.0 * f64::EPSILON * (point.size + self.origin.abs()));
                 }
                 swept.mass_error += mass * (QUADRATURE + 8.0 * f64::EPSILON * (4.0 + point.log_density.abs()));
                 self.deposit(swept, cell, point.loss, log_mass);
@@ -496,7 +533,10 @@ impl Frame {
                 SMALL_6.iter().for_each(|&(node, weight)| add(node, weight));
             } else {
                 let rule = GaussLegendre::get();
-                rule.nodes.iter().zip(&rule.weights).for_each(|(&node, &weight)| add(node, weight));
+                rule.nodes
+                    .iter()
+                    .zip(&rule.weights)
+                    .for_each(|(&node, &weight)| add(node, weight));
             }
             start = end;
         }
@@ -506,7 +546,11 @@ impl Frame {
     fn settle(&self, parts: &[Swept], outside: f64) -> Cells {
         // Room below for atoms that are lowered.
         let first = parts.iter().map(|part| part.first).min().unwrap_or(0) - (1 << COARSEST) - 1;
-        let last = parts.iter().map(|part| part.first + part.upper.len() as i64).max().unwrap_or(0);
+        let last = parts
+            .iter()
+            .map(|part| part.first + part.upper.len() as i64)
+            .max()
+            .unwrap_or(0);
         let length = (last - first + 1) as usize;
         let mut upper = vec![0.0; length];
         let mut nearest = vec![(0.0, 0.0); length];
@@ -530,7 +574,13 @@ impl Frame {
         // Offsets log(p/q) − g_i = −log(1 − d/p), with room for the error of the quadrature.
         let offsets: Vec<f64> = nearest
             .iter()
-            .map(|&(mass, missing)| if mass > 0.0 { -(-missing / mass).ln_1p() - 2.0 * QUADRATURE } else { 0.0 })
+            .map(|&(mass, missing)| {
+                if mass > 0.0 {
+                    -(-missing / mass).ln_1p() - 2.0 * QUADRATURE
+                } else {
+                    0.0
+                }
+            })
             .collect();
         let lowering = self.lowering(&nearest, &offsets);
         let mut lower = vec![0.0; length];
@@ -636,7 +686,11 @@ fn boundary_output(sweep: &Sweep<'_>, level: f64, scratch: &mut Scratch) -> f64 
             high = x;
         }
         let newton = x - (point.loss - level) / point.slope;
-        let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+        let next = if newton > low && newton < high {
+            newton
+        } else {
+            0.5 * (low + high)
+        };
         if next == x || high - low <= f64::EPSILON * high.abs() {
             return next;
         }
@@ -647,9 +701,9 @@ fn boundary_output(sweep: &Sweep<'_>, level: f64, scratch: &mut Scratch) -> f64 
 
 /// Gauss–Legendre rules of 3 and 6 nodes.
 const SMALL_3: [(f64, f64); 3] = [
-    (-0.774_596_669_241_483_4, 0.555_555_555_555_555_6),
-    (0.0, 0.888_888_888_888_888_9),
-    (0.774_596_669_241_483_4, 0.555_555_555_555_555_6),
+    (-0.774_596_669_241_483_4, 5.0 / 9.0),
+    (0.0, 8.0 / 9.0),
+    (0.774_596_669_241_483_4, 5.0 / 9.0),
 ];
 const SMALL_6: [(f64, f64); 6] = [
     (-0.932_469_514_203_152, 0.171_324_492_379_170_35),

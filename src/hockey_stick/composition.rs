@@ -74,7 +74,10 @@ impl Composition {
             return Ok(*known);
         }
         self.directed.iter_mut().for_each(Directed::forget);
-        let all = self.directed.iter_mut().map(|directed| directed.delta(epsilon, tolerance));
+        let all = self
+            .directed
+            .iter_mut()
+            .map(|directed| directed.delta(epsilon, tolerance));
         let found = all.fold(Enclosure::ZERO, Enclosure::max);
         remember(&mut self.deltas, question, found);
         Ok(found)
@@ -129,7 +132,11 @@ impl Composition {
     /// An order that is not above 1 or not finite.
     pub fn renyi(&mut self, order: f64) -> Result<f64> {
         require(order > 1.0 && order.is_finite(), "order", order, "in (1, inf)")?;
-        Ok(self.directed.iter_mut().map(|directed| directed.renyi(order)).fold(0.0, f64::max))
+        Ok(self
+            .directed
+            .iter_mut()
+            .map(|directed| directed.renyi(order))
+            .fold(0.0, f64::max))
     }
 
     /// Lower bound on the type II error of any test at level α between neighbours: the trade-off function.
@@ -152,13 +159,20 @@ impl Composition {
             limit = limit.max(directed.epsilon(needed, 1e-2).1.min(1e6));
         }
         let mut delta = |epsilon: f64| {
-            let all = self.directed.iter_mut().map(|directed| directed.delta(epsilon, tolerance.max(1e-6)).upper());
+            let all = self
+                .directed
+                .iter_mut()
+                .map(|directed| directed.delta(epsilon, tolerance.max(1e-6)).upper());
             all.fold(0.0, f64::max)
         };
         // Both are concave in e^ε or e^{−ε}: one maximum each.
         let steep_limit = if alpha > 0.0 { limit.min(-alpha.ln()) } else { limit };
-        let (_, steep) = golden_section(0.0, steep_limit, 40, |epsilon| delta(epsilon) - 1.0 + epsilon.exp() * alpha);
-        let (_, flat) = golden_section(0.0, limit, 40, |epsilon| (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha));
+        let (_, steep) = golden_section(0.0, steep_limit, 40, |epsilon| {
+            delta(epsilon) - 1.0 + epsilon.exp() * alpha
+        });
+        let (_, flat) = golden_section(0.0, limit, 40, |epsilon| {
+            (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha)
+        });
         let at_zero = 1.0 - delta(0.0) - alpha;
         Ok(at_zero.max(-steep).max(-flat).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON))
     }
@@ -171,4 +185,167 @@ fn remember<T>(answers: &mut HashMap<(u64, u64), T>, question: (u64, u64), answe
         answers.clear();
     }
     answers.insert(question, answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::scheme::{Group, Mechanism, Sampling};
+
+    fn gaussian(sigma: f64, sampling: Sampling, size: u64) -> Scheme {
+        Scheme {
+            mechanism: Mechanism::Gaussian {
+                noise_multiplier: sigma,
+            },
+            sampling,
+            group: Group::of(size),
+        }
+    }
+
+    fn poisson(sample_rate: f64) -> Sampling {
+        Sampling::Poisson { sample_rate }
+    }
+
+    /// The rows of tests/data/privacy_curves.csv: scheme, steps, direction, ε, δ, error of δ.
+    fn references() -> Vec<(Scheme, u64, Neighbours, f64, f64, f64)> {
+        let text = include_str!("../../tests/data/privacy_curves.csv");
+        let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+        rows.map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let number = |i: usize| fields[i].parse::<f64>().unwrap();
+            let words: Vec<&str> = fields[2].split(' ').collect();
+            let mut scheme = match words[0] {
+                "binomial" => gaussian(number(1), poisson(words[2].parse().unwrap()), words[1].parse().unwrap()),
+                "hypergeometric" => {
+                    let sampling = Sampling::FixedBatch {
+                        batch_size: words[2].parse().unwrap(),
+                        dataset_size: words[3].parse().unwrap(),
+                    };
+                    gaussian(number(1), sampling, words[1].parse().unwrap())
+                }
+                _ => gaussian(number(1), poisson(0.0), 1),
+            };
+            if words[0] == "rates" {
+                let rates: Vec<f64> = words[1].split(';').map(|rate| rate.parse().unwrap()).collect();
+                scheme.group.size = rates.len() as u64;
+                scheme.group.rates = Some(rates);
+            }
+            let neighbours = if fields[4] == "add" {
+                Neighbours::Add
+            } else {
+                Neighbours::Remove
+            };
+            let error = 3.0 * 10f64.powf(-number(7));
+            (scheme, number(3) as u64, neighbours, number(5), number(6), error)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_reference_lies_in_a_narrow_interval() {
+        let rows = references();
+        assert!(rows.len() > 20);
+        for (scheme, steps, neighbours, epsilon, delta, error) in rows {
+            let mut run = Composition::new(&[(scheme.clone(), steps)], neighbours).unwrap();
+            let found = run.delta(epsilon, 1e-6).unwrap();
+            let named = format!("{scheme:?} {steps} {neighbours:?}: {found:?} {delta}");
+            assert!(
+                found.lower() <= delta * (1.0 + error) && found.upper() >= delta * (1.0 - error),
+                "{named}"
+            );
+            assert!(found.width() <= 1e-6, "{named}");
+            let (lower, upper) = run.epsilon(delta, 1e-6).unwrap();
+            let slack = error / 0.01; // log δ falls by more than 0.01 per unit of ε in all of them
+            assert!(
+                lower <= epsilon + slack && upper >= epsilon - slack,
+                "{named}: {lower} {upper}"
+            );
+        }
+    }
+
+    #[test]
+    fn routes_agree_where_they_overlap() {
+        let fixed = Sampling::FixedBatch {
+            batch_size: 100,
+            dataset_size: 1000,
+        };
+        let cases = [
+            (gaussian(1.0, poisson(0.2), 1), 10, Neighbours::Remove, 4.0),
+            (gaussian(1.0, poisson(0.2), 1), 10, Neighbours::Add, 1.5),
+            (gaussian(2.0, poisson(0.05), 3), 50, Neighbours::Add, 1.5),
+            (gaussian(1.5, poisson(0.05), 1), 40, Neighbours::Replace, 2.0),
+            (gaussian(3.0, fixed, 1), 60, Neighbours::Replace, 2.0),
+            (gaussian(12.0, fixed, 3), 20, Neighbours::Replace, 2.0),
+        ];
+        for (scheme, steps, neighbours, epsilon) in cases {
+            let mut run = Composition::new(&[(scheme.clone(), steps)], neighbours).unwrap();
+            let inversion = run
+                .delta_by(Route::Inversion, epsilon, 1e-6)
+                .unwrap_or_else(|error| panic!("{scheme:?} {neighbours:?} {error}"));
+            let grid = run.delta_by(Route::Grid, epsilon, 1e-4).unwrap();
+            let renyi = run.delta_by(Route::Renyi, epsilon, 1e-4).unwrap();
+            assert!(
+                inversion.log_lower <= grid.log_upper && grid.log_lower <= inversion.log_upper,
+                "{scheme:?} {neighbours:?}: {inversion:?} {grid:?}"
+            );
+            assert!(
+                inversion.width() < 1e-4 && grid.width() < 1e-2,
+                "{scheme:?}: {inversion:?} {grid:?}"
+            );
+            assert!(renyi.log_upper >= grid.log_lower);
+        }
+    }
+
+    #[test]
+    fn one_step_on_a_grid_is_the_closed_form() {
+        let laplace = Scheme {
+            mechanism: Mechanism::Laplace { scale: 2.0 },
+            sampling: poisson(0.1),
+            group: Group::of(3),
+        };
+        for scheme in [gaussian(0.8, poisson(0.1), 3), laplace] {
+            for neighbours in [Neighbours::Remove, Neighbours::Add] {
+                let mut run = Composition::new(&[(scheme.clone(), 1)], neighbours).unwrap();
+                for epsilon in [0.02, 0.1] {
+                    let exact = run.delta_by(Route::OneStep, epsilon, 1e-6).unwrap();
+                    let grid = run
+                        .delta_by(Route::Grid, epsilon, 1e-4)
+                        .unwrap_or_else(|error| panic!("{scheme:?} {neighbours:?} {epsilon} {exact:?} {error}"));
+                    assert!(exact.width() < 1e-9, "{exact:?}");
+                    assert!(
+                        exact.log_lower <= grid.log_upper && grid.log_lower <= exact.log_upper,
+                        "{scheme:?} {neighbours:?} {epsilon}: {exact:?} {grid:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_noise_tells_whether_a_member_was_there() {
+        let scheme = gaussian(0.0, poisson(0.01), 1);
+        let mut run = Composition::new(&[(scheme, 10)], Neighbours::AddRemove).unwrap();
+        let seen = -(10.0 * (-0.01f64).ln_1p()).exp_m1();
+        assert!((run.delta(3.0, 1e-6).unwrap().upper() / seen - 1.0).abs() < 1e-12);
+        assert_eq!(run.epsilon(1e-5, 1e-6).unwrap(), (f64::INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn extreme_corners_end_with_an_ordered_interval() {
+        for (sigma, rate, steps, size, delta) in [
+            (0.05, 0.5, 1_000, 10_000, 1e-5),
+            (1e4, 1e-9, 1_000_000_000, 1, 1e-300),
+            (0.3, 1e-6, 1_000_000, 100, 1e-30),
+            (1e4, 1.0, 1, 1, 1e-300),
+            (0.05, 1e-3, 3, 2, 0.5),
+        ] {
+            let scheme = gaussian(sigma, poisson(rate), size);
+            let mut run = Composition::new(&[(scheme, steps)], Neighbours::AddRemove).unwrap();
+            let (lower, upper) = run.epsilon(delta, 1e-6).unwrap();
+            assert!(
+                0.0 <= lower && lower <= upper,
+                "{sigma} {rate} {steps} {size}: {lower} {upper}"
+            );
+        }
+    }
 }

@@ -67,7 +67,14 @@ impl Contour {
     /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost too much
     /// or a step's loss has no analytic form.
     pub(super) fn new(segments: &mut [Segment], tilt: &Tilt) -> Option<Self> {
-        let &Tilt { c, level, below, above, period, .. } = tilt;
+        let &Tilt {
+            c,
+            level,
+            below,
+            above,
+            period,
+            ..
+        } = tilt;
         let spacing = 2.0 * PI / period;
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
@@ -193,7 +200,8 @@ impl Contour {
         let (value, _, error) = self.sum(epsilon);
         let aliasing = self.aliasing(epsilon);
         let scale = self.log_moment - self.c * epsilon;
-        let slack = self.log_moment_error + 4.0 * f64::EPSILON * (self.log_moment.abs() + (self.c * epsilon).abs());
+        let slack =
+            self.log_moment_error + 4.0 * f64::EPSILON * (self.log_moment.abs() + (self.c * epsilon).abs());
         // For c < 0 the sum is δ − 1.
         let value = if self.c > 0.0 { value } else { -value };
         let lower = value - error - aliasing;
@@ -291,7 +299,11 @@ impl Turns {
             let (mut real, mut imaginary) = ([0.0; LANES], [0.0; LANES]);
             let weights = self.weights.chunks_exact(LANES);
             let steps = self.step.0.chunks_exact(LANES).zip(self.step.1.chunks_exact(LANES));
-            let states = self.state.0.chunks_exact_mut(LANES).zip(self.state.1.chunks_exact_mut(LANES));
+            let states = self
+                .state
+                .0
+                .chunks_exact_mut(LANES)
+                .zip(self.state.1.chunks_exact_mut(LANES));
             for ((w, (dr, di)), (er, ei)) in weights.zip(steps).zip(states) {
                 for i in 0..LANES {
                     let r = er[i] + dr[i] + (er[i] * dr[i] - ei[i] * di[i]);

@@ -16,10 +16,10 @@ use super::one_step;
 use super::saddle;
 use super::segment::{Segment, Total};
 use super::truncated::Truncated;
-use crate::special::log_space::LogSum;
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
+use crate::special::log_space::LogSum;
 
 /// Truncations tried for one δ, each further out.
 const TRUNCATIONS: usize = 4;

@@ -24,7 +24,11 @@ impl Enclosure {
     /// From bounds on log δ; NaN counts as no bound.
     pub fn of_logs(lower: f64, upper: f64) -> Self {
         Self {
-            log_lower: if lower.is_nan() { f64::NEG_INFINITY } else { lower.min(0.0) },
+            log_lower: if lower.is_nan() {
+                f64::NEG_INFINITY
+            } else {
+                lower.min(0.0)
+            },
             log_upper: if upper.is_nan() { 0.0 } else { upper.min(0.0) },
         }
     }

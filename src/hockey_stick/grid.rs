@@ -77,7 +77,10 @@ impl Plan {
     fn spacing(&self, steps: f64) -> f64 {
         let c = self.tilt.c;
         let bend = c * (c + 1.0);
-        (3.0 * self.width / (steps * bend)).sqrt().min(0.5 / (c + 1.0)).min(self.spacing)
+        (3.0 * self.width / (steps * bend))
+            .sqrt()
+            .min(0.5 / (c + 1.0))
+            .min(self.spacing)
     }
 }
 
@@ -99,7 +102,10 @@ impl Grid {
         let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
         // Large groups make every evaluation dearer.
-        let effort: f64 = segments.iter().map(|segment| 1.0 + segment.loss.atoms() as f64 / 30.0).sum();
+        let effort: f64 = segments
+            .iter()
+            .map(|segment| 1.0 + segment.loss.atoms() as f64 / 30.0)
+            .sum();
         let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
         // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
         if !(least.is_finite() && least > 0.0 && farthest / least < 1e12) {
@@ -131,7 +137,9 @@ impl Grid {
         let start = plan.epsilon - 0.5 * plan.tilt.spread.min(1.0 / c);
         // Moments of the upper law, which has the larger ones of the two.
         let moment = |other: f64| -> f64 {
-            let of = |(segment, cells): (&Segment, &Cells)| segment.steps * cells.upper.log_moment(other - c, spacing, cells.log_scale);
+            let of = |(segment, cells): (&Segment, &Cells)| {
+                segment.steps * cells.upper.log_moment(other - c, spacing, cells.log_scale)
+            };
             segments.iter().zip(cells).map(of).sum()
         };
         let at_c = moment(c);
@@ -140,9 +148,17 @@ impl Grid {
         let mut sides = [(0.0, 0.0, f64::INFINITY); 2];
         let rise = (2.0 * plan.tilt.level).sqrt() / plan.tilt.spread;
         for (side, sign) in [(0, -1.0), (1, 1.0)] {
-            let steered = if side == 0 { plan.tilt.below.0 } else { plan.tilt.above.0 };
+            let steered = if side == 0 {
+                plan.tilt.below.0
+            } else {
+                plan.tilt.above.0
+            };
             for factor in [0.0, 1.0, 0.4, 0.1] {
-                let other = if factor == 0.0 { steered } else { (c + sign * factor * rise).max(0.0) };
+                let other = if factor == 0.0 {
+                    steered
+                } else {
+                    (c + sign * factor * rise).max(0.0)
+                };
                 let log_moment = moment(other);
                 let period = period_for(other, log_moment);
                 if period < sides[side].2 {
@@ -150,7 +166,11 @@ impl Grid {
                 }
             }
         }
-        let period = sides[0].2.max(sides[1].2).max(8.0 * spacing).max(2.0 * plan.tilt.spread);
+        let period = sides[0]
+            .2
+            .max(sides[1].2)
+            .max(8.0 * spacing)
+            .max(2.0 * plan.tilt.spread);
         if !period.is_finite() {
             return Composition::Failed;
         }
@@ -253,7 +273,12 @@ struct Window {
 
 impl Window {
     /// Composes one of the two laws of every segment.
-    fn compose(&self, segments: &[Segment], cells: &[Cells], law: impl Fn(&Cells) -> &GridLaw) -> Option<Composed> {
+    fn compose(
+        &self,
+        segments: &[Segment],
+        cells: &[Cells],
+        law: impl Fn(&Cells) -> &GridLaw,
+    ) -> Option<Composed> {
         let length = self.length;
         let mut planner = RealFftPlanner::<f64>::new();
         let forward = planner.plan_fft_forward(length);
@@ -268,7 +293,7 @@ impl Window {
         for (segment, cells) in segments.iter().zip(cells) {
             let (law, steps) = (law(cells), segment.steps);
             let sum: f64 = law.masses.iter().sum();
-            if !(sum > 0.0) {
+            if sum.is_nan() || sum <= 0.0 {
                 return None;
             }
             // The heaviest mass is put at index 0 and left out of the transform: φ − 1 = F(rest) − Σ rest, whose
@@ -299,10 +324,11 @@ impl Window {
         }
         // (1 + pointwise error)^T must stay near 1 for the bound on powers.
         let pointwise = errors * (length as f64).sqrt();
-        if !(pointwise < 0.1) {
+        if pointwise.is_nan() || pointwise >= 0.1 {
             return None;
         }
-        let norm = (product[0].norm_sqr() + 2.0 * product[1..].iter().map(Complex64::norm_sqr).sum::<f64>()).sqrt()
+        let norm = (product[0].norm_sqr() + 2.0 * product[1..].iter().map(Complex64::norm_sqr).sum::<f64>())
+            .sqrt()
             / (length as f64).sqrt();
         if let Some(first) = product.first_mut() {
             first.im = 0.0;
@@ -330,14 +356,18 @@ impl Window {
         let weight = (integral.max(0.0) / self.spacing + 2.0 * largest * largest).sqrt();
         let rounding = 1.2 * errors + norm * (eta + 16.0 * f64::EPSILON * powers) + 1e-15 * norm;
         // The two running sums lose what their difference cancels.
-        let cancelled = 8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
+        let cancelled =
+            8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
         let log_error = 8.0 * f64::EPSILON * log_scale.abs();
         Some(Composed {
             first: origin + first * self.spacing,
             spacing: self.spacing,
             log_scale,
             sums,
-            error: weight * rounding + largest * mass_error.exp_m1() + cancelled / self.spacing.min(1.0).max(1e-3) + log_error,
+            error: weight * rounding
+                + largest * mass_error.exp_m1()
+                + cancelled / self.spacing.clamp(1e-3, 1.0)
+                + log_error,
             log_aliasing: self.log_aliasing,
             loss_error: loss_error + size + 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing),
         })
@@ -348,7 +378,7 @@ impl Window {
 fn power(z: Complex64, steps: f64) -> Complex64 {
     let square = z.re * (2.0 + z.re) + z.im * z.im;
     let log_modulus = 0.5 * steps * square.max(-1.0).ln_1p();
-    if !(log_modulus > -745.0) {
+    if log_modulus.is_nan() || log_modulus <= -745.0 {
         return Complex64::new(0.0, 0.0);
     }
     Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(1.0 + z.re))
@@ -365,9 +395,6 @@ impl Composed {
         });
         let aliasing = (self.log_aliasing - scale).exp();
         let log = |x: f64| if x > 0.0 { x.ln() + scale } else { f64::NEG_INFINITY };
-        (
-            log(value - self.error - aliasing),
-            log(value + self.error + aliasing),
-        )
+        (log(value - self.error - aliasing), log(value + self.error + aliasing))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn epsilon(
     };
     // Is any ε needed?
     let mut epsilon = guess.0;
-    if !(epsilon > 0.0) || epsilon * slope < 1.0 {
+    if epsilon.is_nan() || epsilon <= 0.0 || epsilon * slope < 1.0 {
         let at_zero = ask(0.0, 1e-6);
         if at_zero.log_upper <= log_delta {
             return (0.0, 0.0);
@@ -71,7 +71,9 @@ pub(super) fn epsilon(
             }
         }
         last = Some((epsilon, excess));
-        let close = (tolerance * 0.05 * epsilon.abs()).max(4.0 * f64::EPSILON * epsilon.abs()).max(1e-300);
+        let close = (tolerance * 0.05 * epsilon.abs())
+            .max(4.0 * f64::EPSILON * epsilon.abs())
+            .max(1e-300);
         if (excess / slope).abs() <= close || high - low <= close {
             break;
         }
@@ -91,7 +93,13 @@ pub(super) fn epsilon(
     let found = ask(epsilon, width_at(epsilon, slope));
     let step = |gap: f64| (1.02 * gap.max(0.0) / slope) + 4.0 * f64::EPSILON * epsilon.abs();
     // Where one side is not known at all, look near first.
-    let near = |out: f64| if out.is_finite() { out } else { 1e-6 * epsilon.abs() + 1e-3 / slope };
+    let near = |out: f64| {
+        if out.is_finite() {
+            out
+        } else {
+            1e-6 * epsilon.abs() + 1e-3 / slope
+        }
+    };
     let mut out = near(step(found.log_upper - log_delta));
     for _ in 0..ROUNDS {
         let candidate = epsilon + out;

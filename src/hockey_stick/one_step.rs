@@ -143,7 +143,8 @@ fn integral(
             if gain > 0.0 {
                 total.add(log_mass + (-(-gain).exp_m1()).ln());
             }
-            let rounding = (-gain.max(0.0)).exp() * point.size + (2.0 + point.log_density.abs()) * gain.clamp(0.0, 1.0);
+            let rounding =
+                (-gain.max(0.0)).exp() * point.size + (2.0 + point.log_density.abs()) * gain.clamp(0.0, 1.0);
             wrong.add(log_mass + (8.0 * f64::EPSILON * rounding).ln());
         }
         start += 2.0 * half_width;

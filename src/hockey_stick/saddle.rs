@@ -103,14 +103,16 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
 pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
     let total = Total::at(segments, 0.0)?;
     let spread = total.variance.sqrt();
-    if !(spread > 0.0) {
+    if spread.is_nan() || spread <= 0.0 {
         return None;
     }
     let above = (epsilon - total.mean) / spread;
     if above > -1.0 {
         let start = (above.max(0.0) + 1.0) / spread;
         // In units of the spread of the loss.
-        let found = solve(segments, start.min(1e6), |saddle| (epsilon - saddle.epsilon) / spread * 0.2)?;
+        let found = solve(segments, start.min(1e6), |saddle| {
+            (epsilon - saddle.epsilon) / spread * 0.2
+        })?;
         return Some(found.c);
     }
     // On (−1, 0): A'(c) − ε − 1/c − 1/(c + 1) grows from −∞ to ∞.
@@ -134,7 +136,7 @@ pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64>
 pub(super) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<Saddle> {
     let total = Total::at(segments, 0.0)?;
     let spread = total.variance.sqrt();
-    if !(spread > 0.0) {
+    if spread.is_nan() || spread <= 0.0 {
         return None;
     }
     // Near 0 the approximation is bounded: larger δ are below the mean of the loss.

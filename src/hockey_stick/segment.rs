@@ -86,7 +86,9 @@ fn laplace_moments(loss: &LaplaceLoss, c: f64) -> (f64, f64, f64, f64) {
     const MOST_PANELS: f64 = 2e5;
     let rule = GaussLegendre::get();
     let sign = loss.direction().sign();
-    let wanted = (0.5 / loss.scale() * (2.0f64).max(0.25 * (1.0 + c.abs()))).ceil().max(1.0);
+    let wanted = (0.5 / loss.scale() * (2.0f64).max(0.25 * (1.0 + c.abs())))
+        .ceil()
+        .max(1.0);
     let panels = wanted.min((MOST_PANELS / loss.pieces().max(1) as f64).max(1.0).floor());
     let mut parts: Vec<(f64, f64)> = loss.atoms().to_vec();
     let half_width = 0.5 / panels;
@@ -95,7 +97,10 @@ fn laplace_moments(loss: &LaplaceLoss, c: f64) -> (f64, f64, f64, f64) {
             for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
                 let x = j as f64 + (2 * panel + 1) as f64 * half_width + half_width * node;
                 let (log_ratio, _) = loss.log_ratio(j, x);
-                parts.push((sign * log_ratio, loss.log_density(x, log_ratio) + (half_width * weight).ln()));
+                parts.push((
+                    sign * log_ratio,
+                    loss.log_density(x, log_ratio) + (half_width * weight).ln(),
+                ));
             }
         }
     }

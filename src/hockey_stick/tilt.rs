@@ -47,7 +47,9 @@ impl Tilt {
             let back = best.c * 0.75;
             let Some(there) = usable(segments, back) else { break };
             let higher = (there.log_moment - back * epsilon) - (total.log_moment - c * epsilon);
-            let Some(tilt) = Self::at(segments, &there, back, epsilon, level + higher.max(0.0)) else { break };
+            let Some(tilt) = Self::at(segments, &there, back, epsilon, level + higher.max(0.0)) else {
+                break;
+            };
             if tilt.period > 0.9 * best.period {
                 break;
             }

@@ -174,7 +174,9 @@ impl Truncated {
             _ => 0,
         };
         for _ in 0..tries {
-            let Some(grid) = self.grid(c, epsilon, width, spacing) else { break };
+            let Some(grid) = self.grid(c, epsilon, width, spacing) else {
+                break;
+            };
             let here = grid.delta(epsilon);
             found = found.meet(here);
             let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());

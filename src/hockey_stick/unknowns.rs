@@ -54,7 +54,11 @@ impl Target {
         let found = run.delta(self.epsilon, self.tolerance.min(1e-4))?;
         let log_delta = self.delta.ln();
         Ok(Verdict {
-            excess: if found.log_upper == f64::NEG_INFINITY { -1e3 } else { found.log_upper - log_delta },
+            excess: if found.log_upper == f64::NEG_INFINITY {
+                -1e3
+            } else {
+                found.log_upper - log_delta
+            },
             misses: found.log_lower > log_delta,
         })
     }
@@ -91,7 +95,7 @@ pub fn noise_multiplier(scheme: &Scheme, steps: u64, neighbours: Neighbours, tar
     let excess = |log_noise: f64| -> Result<f64> { Ok(target.of(&mut with(log_noise.exp())?)?.excess) };
     // Bracket by factors of 2 from 1.
     let (mut low, mut high) = (0.0f64, 0.0f64);
-        let ends = (NOISE.0.ln(), NOISE.1.ln());
+    let ends = (NOISE.0.ln(), NOISE.1.ln());
     if excess(0.0)? > 0.0 {
         loop {
             if high >= ends.1 {
@@ -235,7 +239,11 @@ fn largest_count(
     let mut halve = false;
     while high - low > 1 {
         let (a, b) = ((low.max(1) as f64).ln(), (high as f64).ln());
-        let share = if halve { 0.5 } else { (at_low / (at_low - at_high)).clamp(0.02, 0.98) };
+        let share = if halve {
+            0.5
+        } else {
+            (at_low / (at_low - at_high)).clamp(0.02, 0.98)
+        };
         let guess = (a + share * (b - a)).exp().round() as u64;
         let middle = guess.clamp(low + 1, high - 1);
         let width = high - low;

@@ -51,8 +51,14 @@ impl GaussianLoss {
             .map(|(w, half)| w.exp() * (order * half).exp_m1())
             .sum();
         let log_moment = if total.abs() < 0.5 { excess.ln_1p() } else { total };
-        let size = logs.iter().fold(1.0 + total.abs(), |size: f64, l| size.max(l.abs().min(800.0)));
-        let error = if total.abs() < 0.5 { 1e-14 * log_moment.abs() } else { 1e-15 * size };
+        let size = logs
+            .iter()
+            .fold(1.0 + total.abs(), |size: f64, l| size.max(l.abs().min(800.0)));
+        let error = if total.abs() < 0.5 {
+            1e-14 * log_moment.abs()
+        } else {
+            1e-15 * size
+        };
         TiltedGaussians {
             c,
             weights: logs.iter().map(|l| (l - total).exp()).collect(),

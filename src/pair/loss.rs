@@ -52,7 +52,11 @@ impl StepLoss {
     /// The least upper bound of the loss.
     pub fn most_loss(&self) -> f64 {
         match self {
-            Self::Smooth(loss) => loss.pieces().iter().map(Piece::most_loss).fold(f64::NEG_INFINITY, f64::max),
+            Self::Smooth(loss) => loss
+                .pieces()
+                .iter()
+                .map(Piece::most_loss)
+                .fold(f64::NEG_INFINITY, f64::max),
             Self::Gaussian(_) => f64::INFINITY,
             Self::Laplace(loss) => loss.atoms().iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max),
         }

@@ -138,7 +138,10 @@ impl SmoothLoss {
 
     fn panel(&mut self, address: Address) -> &mut PiecePanel {
         let Self {
-            pieces, panels, scratch, ..
+            pieces,
+            panels,
+            scratch,
+            ..
         } = self;
         let piece = &pieces[address.0];
         panels.entry(address).or_insert_with(|| {
@@ -151,18 +154,18 @@ impl SmoothLoss {
     /// e^`log_tolerance` of E_P[e^{cℓ}].
     pub fn nodes(&mut self, c: f64, y: f64, lifts: &[f64], log_tolerance: f64) -> Nodes {
         let mut heap = BinaryHeap::new();
-        for i in 0..self.pieces.len() {
+        for (i, &lift) in lifts.iter().enumerate() {
             let piece = &self.pieces[i];
             let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
             let level = reach.log2().ceil() as i32;
             let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
             if !from_left && !to_right {
-                self.push(&mut heap, (i, 0, 0), (c, y), lifts[i]);
+                self.push(&mut heap, (i, 0, 0), (c, y), lift);
                 continue;
             }
             for index in [-1, 0] {
                 if (index == -1 && from_left) || (index == 0 && to_right) {
-                    self.push(&mut heap, (i, level, index), (c, y), lifts[i]);
+                    self.push(&mut heap, (i, level, index), (c, y), lift);
                 }
             }
         }
@@ -287,7 +290,11 @@ impl SmoothLoss {
         nodes.variance += nodes.atom * mean * mean;
         // The nodes dropped above weigh at most 1e-30 each.
         nodes.error = (log_error - log_total).exp() + 1e-30 * 32.0 * accepted.len() as f64;
-        nodes.log_moment = if log_total.abs() < 0.5 { excess.ln_1p() } else { log_total };
+        nodes.log_moment = if log_total.abs() < 0.5 {
+            excess.ln_1p()
+        } else {
+            log_total
+        };
         let rounding = if log_total.abs() < 0.5 {
             excess_size * (-log_total).exp()
         } else {

@@ -111,7 +111,11 @@ impl Piece {
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
     pub fn most_loss(&self) -> f64 {
         let (lowest, _) = self.pair.shift_range();
-        let at_zero = if lowest == 0.0 { -self.pair.log_weights[0] } else { f64::INFINITY };
+        let at_zero = if lowest == 0.0 {
+            -self.pair.log_weights[0]
+        } else {
+            f64::INFINITY
+        };
         match (self.in_p, self.in_q) {
             (true, _) => f64::INFINITY,
             (false, true) => at_zero,
@@ -217,7 +221,11 @@ impl Piece {
             high = grow;
         }
         if self.point(low, scratch).loss > level {
-            return if self.start.is_finite() { self.start } else { f64::NEG_INFINITY };
+            return if self.start.is_finite() {
+                self.start
+            } else {
+                f64::NEG_INFINITY
+            };
         }
         // Newton's method, kept inside the bracket.
         let mut x = 0.5 * (low + high);
@@ -229,7 +237,11 @@ impl Piece {
                 high = x;
             }
             let newton = x - (point.loss - level) / point.slope;
-            let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+            let next = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
             if (next - x).abs() <= 1e-15 * x.abs().max(sigma) || high - low <= 1e-15 * high.abs().max(sigma) {
                 return next;
             }
@@ -252,8 +264,12 @@ impl Piece {
             half_width,
             left,
             right,
-            in_p: self.in_p.then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
-            in_q: self.in_q.then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
+            in_p: self
+                .in_p
+                .then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
+            in_q: self
+                .in_q
+                .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
             normal: Normal::new(self.noise_multiplier()),
             points: None,
         }

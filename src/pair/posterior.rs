@@ -104,7 +104,8 @@ mod tests {
             assert!((posterior.log_ratio - log_ratio).abs() < 1e-13 * log_ratio.abs().max(1.0));
             for (i, term) in posterior.terms.iter().enumerate() {
                 let direct = (pair.term(posterior.start + i, x) - log_ratio).exp();
-                assert!((term / direct - 1.0).abs() < 2e-12, "{x} {i}: {term} {direct}");
+                // The exponents are of order 1000: so many roundings more in the direct form.
+                assert!((term / direct - 1.0).abs() < 1e-11, "{x} {i}: {term} {direct}");
             }
         }
     }

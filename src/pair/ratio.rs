@@ -105,7 +105,10 @@ impl MixturePair {
         let bends = even.then(|| {
             let weight_bend = |w: &[f64]| w[2] - 2.0 * w[1] + w[0];
             let noise_bend = spacing * spacing / variance;
-            log_weights.windows(3).map(|w| (weight_bend(w) - noise_bend).exp()).collect()
+            log_weights
+                .windows(3)
+                .map(|w| (weight_bend(w) - noise_bend).exp())
+                .collect()
         });
         let mut below = vec![0.0; weights.len() + 1];
         let mut above = below.clone();

@@ -159,11 +159,18 @@ impl Scheme {
             (Mechanism::Laplace { scale }, Some(direction)) => {
                 require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)")?;
                 let plain = self.group.norms.is_none() && matches!(self.sampling, Sampling::Poisson { .. });
-                require(plain, "mechanism", format_args!("Laplace"), "Gaussian unless sampling is Poisson")?;
+                require(
+                    plain,
+                    "mechanism",
+                    format_args!("Laplace"),
+                    "Gaussian unless sampling is Poisson",
+                )?;
                 StepLoss::laplace(&self.law()?, scale, direction)
             }
             (Mechanism::Laplace { .. }, None) => {
-                return Err(Error::Mismatch("replacement is supported for Gaussian noise only".into()));
+                return Err(Error::Mismatch(
+                    "replacement is supported for Gaussian noise only".into(),
+                ));
             }
         };
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))

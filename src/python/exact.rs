@@ -83,7 +83,12 @@ impl Table {
     fn scheme(&self, i: usize) -> Result<Scheme> {
         Ok(Scheme {
             mechanism: mechanism(&self.mechanism, self.noise[i])?,
-            sampling: sampling(&self.sampling, self.sample_rate[i], self.batch_size[i], self.dataset_size[i])?,
+            sampling: sampling(
+                &self.sampling,
+                self.sample_rate[i],
+                self.batch_size[i],
+                self.dataset_size[i],
+            )?,
             group: Group {
                 size: count("group_size", self.group_size[i])?,
                 ..self.group.clone()
@@ -174,9 +179,13 @@ pub(super) fn solve<'py>(
                 };
                 unknowns::noise_multiplier(&scheme, steps_of(i)?, neighbours, target(i)).map(above)
             }
-            "sample_rate" => unknowns::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below),
+            "sample_rate" => {
+                unknowns::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
+            }
             "steps" => unknowns::steps(&table.scheme(i)?, neighbours, target(i)).map(below),
-            "group_size" => unknowns::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below),
+            "group_size" => {
+                unknowns::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
+            }
             _ => Err(Error::out_of_range("unknown", unknown, "the name of an argument")),
         }
     };
@@ -218,7 +227,12 @@ pub(super) fn black_box_epsilon<'py>(
             ..table.scheme(i)?
         };
         let mut one = Curve::new(&[(scheme, count("steps", table.steps[i])?)], neighbours)?;
-        black_box::epsilon(&mut one, count("group_size", table.group_size[i])?, deltas[i], tolerance)
+        black_box::epsilon(
+            &mut one,
+            count("group_size", table.group_size[i])?,
+            deltas[i],
+            tolerance,
+        )
     };
     Ok(answer_all(py, length, answer)?.to_pyarray(py))
 }
@@ -255,7 +269,10 @@ impl Composition {
         let answers = py.detach(|| {
             // A panic while the lock was held leaves cached work that is either complete or absent.
             let mut curve = self.curve.lock().unwrap_or_else(PoisonError::into_inner);
-            questions.iter().map(|&asked| guarded(|| question(&mut curve, asked))).collect::<Result<Vec<T>>>()
+            questions
+                .iter()
+                .map(|&asked| guarded(|| question(&mut curve, asked)))
+                .collect::<Result<Vec<T>>>()
         })?;
         Ok(answers)
     }
@@ -299,7 +316,9 @@ impl Composition {
     }
 
     fn epsilon<'py>(&self, py: Python<'py>, delta: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
-        let found = self.ask(py, &entries(&delta), |curve, delta| curve.epsilon(delta, self.tolerance))?;
+        let found = self.ask(py, &entries(&delta), |curve, delta| {
+            curve.epsilon(delta, self.tolerance)
+        })?;
         Ok(columns(py, found))
     }
 

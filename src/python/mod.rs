@@ -17,12 +17,12 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::exact::{Composition, black_box_epsilon, solve};
+    #[pymodule_export]
     use super::kernels::{
         binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,
         poisson_binomial_law, rdp_to_delta, rdp_to_epsilon, renyi_group_bound, renyi_mixture,
     };
-    #[pymodule_export]
-    use super::exact::{Composition, black_box_epsilon, solve};
     #[pymodule_export]
     use super::runs::{history_delta, history_epsilon, history_renyi};
 
