@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus bench lint docs wheel pictures clean
+.PHONY: help tools demo test test-slow test-opacus bench lint docs notebooks wheel pictures clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -50,6 +50,9 @@ $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
 $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,"demo$(COMMA)dev$(COMMA)opacus",$@)
 	@touch $(VENV)/for-demo $(VENV)/for-dev
+
+$(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools
+	$(call install,notebooks,$@)
 
 $(VENV)/for-docs: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,docs,$@)
@@ -89,6 +92,9 @@ bench: $(VENV)/for-dev ## speed of the kernels, alone and beside plain NumPy
 
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/
 	$(PY) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -b html -d target/doctrees docs site
+
+notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
+	$(PY) scripts/run_notebooks.py
 
 wheel: $(VENV)/made | tools ## the wheel, into dist/, and a check that it stands alone
 	rm -rf dist

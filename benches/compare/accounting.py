@@ -33,10 +33,10 @@ from benches.compare.peers import (
 )
 
 ENOUGH_SECONDS = 0.5
-"""Calls are repeated until the warm ones took this long together, and at least LEAST_CALLS times."""
+"""Warm calls are repeated until they took this long together, and at least LEAST_CALLS times."""
 LEAST_CALLS = 3
 SLOW_SECONDS = 5.0
-"""A call that takes longer is not repeated."""
+"""After a warm call that takes longer no more are made."""
 
 ONE_RECORD = Run("one record", 1.0, 0.01, 1000)
 RUNS: list[tuple[Run, list[Peer]]] = [
@@ -69,16 +69,15 @@ Result = dict[str, Any]
 
 def timed(call: Callable[[], float]) -> tuple[float, float]:
     """Median seconds of warm calls, and what they return."""
+    value = call()
     times: list[float] = []
-    while True:
+    while len(times) < LEAST_CALLS or sum(times) < ENOUGH_SECONDS:
         start = time.perf_counter()
         value = call()
         times.append(time.perf_counter() - start)
-        warm = times[1:]
         if times[-1] > SLOW_SECONDS:
-            return times[-1], value
-        if len(warm) >= LEAST_CALLS and sum(warm) >= ENOUGH_SECONDS:
-            return median(warm), value
+            break
+    return median(times), value
 
 
 def our_epsilon(run: Run) -> float:

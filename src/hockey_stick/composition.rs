@@ -275,7 +275,7 @@ mod tests {
             (gaussian(2.0, poisson(0.05), 3), 50, Neighbours::Add, 1.5),
             (gaussian(1.5, poisson(0.05), 1), 40, Neighbours::Replace, 2.0),
             (gaussian(3.0, fixed, 1), 60, Neighbours::Replace, 2.0),
-            (gaussian(12.0, fixed, 3), 20, Neighbours::Replace, 2.0),
+            (gaussian(60.0, fixed, 3), 400, Neighbours::Replace, 1.0),
         ];
         for (scheme, steps, neighbours, epsilon) in cases {
             let mut run = Composition::new(&[(scheme.clone(), steps)], neighbours).unwrap();

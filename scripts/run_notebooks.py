@@ -1,0 +1,70 @@
+"""Run every notebook in notebooks/, each in a fresh kernel; stop at the first error.
+
+usage: python scripts/run_notebooks.py [--write] [NOTEBOOK ...]
+
+Needs the extra `notebooks`. Without --write nothing is saved: the run only shows that every cell
+still works and that every assertion in it holds.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+CELL_LIMIT_SECONDS = 300
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the notebooks named, or all of them; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="save each notebook with its new outputs")
+    parser.add_argument("notebooks", nargs="*", type=Path, help="default: all in notebooks/")
+    options = parser.parse_args(arguments)
+
+    paths = options.notebooks or sorted(NOTEBOOKS.glob("*.ipynb"))
+    if not paths:
+        print(f"no notebooks in {NOTEBOOKS}", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as settings:
+        # Start-up files and settings in the home directory must not change what a notebook does.
+        for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            os.environ[variable] = settings
+        for path in paths:
+            start = time.perf_counter()
+            try:
+                execute(path, write=options.write)
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+                print(f"{path.name} failed\n{error}", file=sys.stderr)
+                return 1
+            print(f"{path.name}: {time.perf_counter() - start:.0f} s", flush=True)
+    return 0
+
+
+def execute(path: Path, *, write: bool) -> None:
+    """Run one notebook from its first cell to its last, in its own folder."""
+    notebook = nbformat.read(path, as_version=4)
+    metadata = dict(notebook.metadata)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_LIMIT_SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(path.resolve().parent)}},
+    )
+    client.execute()
+    if write:
+        # The kernel writes its Python's version into the metadata: no reason for a notebook to change.
+        notebook.metadata = nbformat.from_dict(metadata)
+        nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
