@@ -8,6 +8,9 @@ import pytest
 import hockeystick as hs
 from hockeystick.accountants import GroupAccountant
 
+# What is supported is asked here, not how narrow the answers are.
+pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+
 MECHANISMS = {"gaussian": {"noise_multiplier": 5.0}, "laplace": {"mechanism": hs.Laplace(20.0)}}
 SCHEMES = {
     "poisson": {"sampling": hs.Poisson(0.1)},

@@ -153,7 +153,7 @@ impl Composition {
         }
         self.directed.iter_mut().for_each(Directed::forget);
         // Neither branch gains beyond the ε at which δ no longer counts.
-        let needed = (0.01 * (1.0 - alpha)).max(1e-290).ln();
+        let needed = (0.01 * alpha.min(1.0 - alpha).max(1e-12)).ln();
         let mut limit = 1e-3f64;
         for directed in &mut self.directed {
             limit = limit.max(directed.epsilon(needed, 1e-2).1.min(1e6));

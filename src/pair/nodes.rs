@@ -2,7 +2,7 @@
 //!
 //! A best-first search over dyadic panels, as in `pair::moment`, but for the integrand P·e^{zℓ} at all
 //! z = c + iy' with |y'| ≤ y at once: what comes out is a discrete law whose moments are those of the loss up to a
-//! certified error. The same nodes serve the integrand continued to x + ia (see [`Nodes::log_decay`]): the panels
+//! certified error. The same nodes serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): the panels
 //! are certified with the ellipse lifted by a.
 
 use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
