@@ -232,9 +232,10 @@ def test_the_black_box_knows_one_record_exactly_and_groups_worse():
         converted = hs.black_box.get_epsilon(group_size=[1, 2, 4], **run)
         assert converted[0] == pytest.approx(exact[0], rel=1e-4)
         assert np.all(converted >= exact * (1 - 1e-6))
-        assert np.all(converted[1:] > 1.05 * exact[1:])
+        assert np.all(converted[1:] > 1.01 * exact[1:])
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 def test_the_black_box_covers_fixed_batches_and_laplace_noise():
     run = {"delta": 1e-5, "steps": 100, "group_size": 3}
     for setting in (

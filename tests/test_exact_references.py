@@ -1,4 +1,4 @@
-"""Certified intervals against data/pairs.csv, deltas composed in arbitrary precision for every kind of pair."""
+"""Certified intervals against data/pairs.csv: deltas in arbitrary precision for every kind of pair."""
 
 from functools import reduce
 from operator import add

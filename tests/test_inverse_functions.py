@@ -66,6 +66,7 @@ def test_the_steps_meet_their_target_and_one_more_would_not(setting, epsilon):
     assert upper - lower <= 1 + 1e-3 * upper
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @pytest.mark.parametrize(
     "setting",
     [

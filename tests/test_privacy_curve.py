@@ -98,6 +98,7 @@ def test_gaussian_runs_of_different_noise_compose_like_one():
     assert upper - lower <= 1e-6 * upper
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 def test_different_mechanisms_sampling_schemes_and_groups_compose():
     parts = [
         hs.privacy_curve(noise_multiplier=5.0, sampling=hs.WithoutReplacement(10, 1000), steps=20),

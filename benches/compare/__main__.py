@@ -5,8 +5,6 @@ from benches.compare.machine import describe_machine
 
 print(describe_machine())
 print()
-accounting.main()
-print()
 monte_carlo.main()
 print()
 accounting.main()

@@ -126,6 +126,13 @@ impl Directed {
         if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice() {
             return one_step::delta(loss, epsilon);
         }
+        // While a root is searched the answer is often at hand.
+        if let Some(hint) = hint {
+            let known = self.truncated(hint + width.min(1.0).ln()).known(epsilon);
+            if known.width() <= width || known.is_far_from(Some(hint)) {
+                return known;
+            }
+        }
         let mut found = self.by_single_steps(epsilon);
         if found.width() <= width || found.is_far_from(hint) {
             return found;

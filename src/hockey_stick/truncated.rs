@@ -103,20 +103,23 @@ impl Truncated {
         Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
     }
 
+    /// What contours and grids made for earlier questions say of the truncated curve.
+    fn kept(&self, epsilon: f64) -> Enclosure {
+        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
+        let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
+        contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
+    }
+
+    /// The same of the whole curve.
+    pub(super) fn known(&self, epsilon: f64) -> Enclosure {
+        self.whole(self.kept(epsilon))
+    }
+
     /// Certified log δ of the whole loss, aiming for a relative width of `width`; where a `hint` is given, less will do
     /// far from it.
     pub(super) fn delta(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         let enough = |found: &Enclosure| found.width() <= width || found.is_far_from(hint);
-        let mut found = Enclosure::TRIVIAL;
-        for contour in &self.contours {
-            found = found.meet(contour.delta(epsilon));
-        }
-        if enough(&found) {
-            return self.whole(found);
-        }
-        for grid in &self.grids {
-            found = found.meet(grid.delta(epsilon));
-        }
+        let mut found = self.kept(epsilon);
         if enough(&found) {
             return self.whole(found);
         }
