@@ -128,7 +128,9 @@ def test_nothing_released_costs_nothing_and_no_noise_costs_everything():
     assert hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.0, steps=1000) == 0.0
     assert hs.get_epsilon(delta=1e-5, noise_multiplier=0.0, sample_rate=0.01, steps=1) == np.inf
     # Without noise the output tells whether the record was in the batch, and only that.
-    assert hs.get_delta(epsilon=5.0, noise_multiplier=0.0, sample_rate=0.01, steps=1) == pytest.approx(0.01, rel=1e-12)
+    assert hs.get_delta(epsilon=5.0, noise_multiplier=0.0, sample_rate=0.01, steps=1) == pytest.approx(
+        0.01, rel=1e-12
+    )
     assert hs.get_epsilon(delta=1e-5, noise_multiplier=0.0, sample_rate=0.01, steps=0) == 0.0
     assert hs.get_noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.0, steps=10) == 0.0
     assert hs.get_noise_multiplier(epsilon=1.0, delta=1e-5, sample_rate=0.1, steps=0) == 0.0

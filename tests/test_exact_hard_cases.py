@@ -95,8 +95,7 @@ def test_rate_one_is_the_analytic_gaussian_mechanism(mu, adjacency):
     ],
 )
 def test_adding_costs_at_most_what_removing_costs(run):
-    # Recorded, not assumed by the library: it asks both. In delta at equal epsilon it is false for groups
-    # (pairs.csv: "billion steps", k = 16) and at tiny noise; at these runs it holds.
+    # A conjecture, recorded at these runs; the library does not assume it and asks both directions.
     deltas = np.array([1e-3, 1e-5, 1e-8])
     add, _ = hs.get_epsilon(delta=deltas, adjacency="add", bounds=True, **run)
     _, remove = hs.get_epsilon(delta=deltas, adjacency="remove", bounds=True, **run)

@@ -26,7 +26,7 @@ def test_the_noise_multiplier_meets_its_target_and_hardly_less_would(setting, ep
     plan = {"steps": 100, **setting}
     sigma = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, **plan)
     assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma, **plan) <= epsilon
-    # Added records that are seen for certain cost no more than steps * -log(1 - rate): no noise may be needed.
+    # Added records that are seen for certain cost at most -steps * log(1 - rate): no noise may be needed.
     if sigma > 0.0:
         assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
     lower, upper = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, bounds=True, **plan)
@@ -39,7 +39,7 @@ def test_the_noise_multiplier_of_a_group_meets_its_target(epsilon, group_size):
     plan = {"sample_rate": 0.02, "steps": 300, "group_size": group_size}
     sigma = hs.get_noise_multiplier(epsilon=epsilon, delta=DELTA, **plan)
     assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma, **plan) <= epsilon
-    # Added records that are seen for certain cost no more than steps * -log(1 - rate): no noise may be needed.
+    # Added records that are seen for certain cost at most -steps * log(1 - rate): no noise may be needed.
     if sigma > 0.0:
         assert hs.get_epsilon(delta=DELTA, noise_multiplier=sigma * (1 - 1e-4), **plan) > epsilon
 

@@ -14,8 +14,6 @@ __all__ = [
     "__version__",
     "binomial_law",
     "black_box_epsilon",
-    "delta_of_runs",
-    "epsilon_of_runs",
     "history_delta",
     "history_epsilon",
     "history_renyi",
@@ -23,7 +21,6 @@ __all__ = [
     "hypergeometric_law",
     "log_likelihood_ratio",
     "monte_carlo_delta",
-    "noise_multiplier_of_runs",
     "poisson_binomial_law",
     "rdp_to_delta",
     "rdp_to_epsilon",
@@ -94,30 +91,6 @@ def history_delta(
 ) -> tuple[_Array, _Array]: ...
 
 # One configuration an element (all arrays one-dimensional and of one length), in parallel.
-def epsilon_of_runs(
-    delta: _Array,
-    noise_multiplier: _Array,
-    sample_rate: _Array,
-    steps: _Counts,
-    group_size: _Counts,
-    adjacency: str,
-) -> _Array: ...
-def delta_of_runs(
-    epsilon: _Array,
-    noise_multiplier: _Array,
-    sample_rate: _Array,
-    steps: _Counts,
-    group_size: _Counts,
-    adjacency: str,
-) -> _Array: ...
-def noise_multiplier_of_runs(
-    epsilon: _Array,
-    delta: _Array,
-    sample_rate: _Array,
-    steps: _Counts,
-    group_size: _Counts,
-    adjacency: str,
-) -> _Array: ...
 
 # The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a
 # member of the group); every pair is a certified interval (lower, upper).
