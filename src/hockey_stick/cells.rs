@@ -433,7 +433,12 @@ impl Frame {
                 // Where the next chunk starts, to the bit.
                 let shared = above && i + size > last;
                 if shared {
-                    guess = boundary_output(sweep, target, &mut scratch);
+                    let beyond = curve.point(sweep.end, &mut scratch).loss <= target;
+                    guess = if beyond {
+                        sweep.end
+                    } else {
+                        boundary_output(sweep, target, &mut scratch)
+                    };
                 }
                 for attempt in 0..60 {
                     if guess.is_nan() || guess >= sweep.end {
@@ -713,3 +718,51 @@ const SMALL_6: [(f64, f64); 6] = [
     (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
     (0.932_469_514_203_152, 0.171_324_492_379_170_35),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hockey_stick::one_step;
+    use crate::pair::{Direction, GroupLaw};
+
+    /// Σ mass·(1 − e^{ε − loss})₊ of a law that is not tilted.
+    fn delta(law: &GridLaw, spacing: f64, epsilon: f64) -> f64 {
+        let loss = |i: usize| law.origin + (law.first + i as i64) as f64 * spacing;
+        let gain = |(i, mass): (usize, &f64)| mass * -(epsilon - loss(i)).min(0.0).exp_m1();
+        law.masses.iter().enumerate().map(gain).sum()
+    }
+
+    #[test]
+    fn both_laws_have_all_the_mass_and_bound_one_step() {
+        let mut losses = Vec::new();
+        for direction in [Direction::Remove, Direction::Add] {
+            for (size, rate, sigma) in [(1, 0.01, 1.0), (3, 0.1, 0.8), (1, 1e-5, 0.1), (2, 0.3, 3.0)] {
+                let law = GroupLaw::binomial(size, rate).unwrap();
+                losses.push(StepLoss::mixture(&law, sigma, direction).unwrap().unwrap());
+                losses.push(StepLoss::laplace(&law, 2.0 * sigma, direction).unwrap());
+            }
+        }
+        losses.push(StepLoss::shift(1.5));
+        losses.push(StepLoss::replace_poisson(0.1, 1.0).unwrap().unwrap());
+        let law = GroupLaw::hypergeometric(1, 10, 100).unwrap();
+        losses.push(StepLoss::replace_fixed_batch(&law, 2.0).unwrap().unwrap());
+        for loss in &mut losses {
+            for spacing in [3e-3, 4.7e-4] {
+                let cells = Cells::new(loss, (0.0, 0.0), 0.0, spacing, -40.0);
+                let (upper, lower) = (&cells.upper, &cells.lower);
+                let named = format!("{loss:?} {spacing}").chars().take(300).collect::<String>();
+                for law in [upper, lower] {
+                    let mass: f64 = law.masses.iter().sum();
+                    assert!((mass - 1.0).abs() < 1e-9 + cells.mass_error, "{named}: {mass}");
+                }
+                for epsilon in [-0.01, 0.0, 0.004, 0.3, 1.0] {
+                    let exact = one_step::delta(loss, epsilon);
+                    let slack = 1e-9 + cells.mass_error + cells.loss_error;
+                    let (high, low) = (delta(upper, spacing, epsilon), delta(lower, spacing, epsilon));
+                    assert!(high >= exact.lower() - slack, "{named} {epsilon}: {high} {exact:?}");
+                    assert!(low <= exact.upper() + slack, "{named} {epsilon}: {low} {exact:?}");
+                }
+            }
+        }
+    }
+}

@@ -25,6 +25,7 @@ use super::tilt::Tilt;
 use crate::pair::gaussian_loss::TiltedGaussians;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
+use crate::special::log_space::log_modulus_1p;
 use std::f64::consts::PI;
 
 /// Products of nodes in x and y that an inversion may cost: 20 ms or so.
@@ -136,8 +137,7 @@ impl Contour {
             self.log_moment_error += steps * (error + f64::EPSILON * log_moment.abs());
             let changes = part.changes(self.spacing, last);
             for (power, (real, imaginary, error)) in powers.iter_mut().zip(changes) {
-                let square = real * (2.0 + real) + imaginary * imaginary;
-                let log_modulus = 0.5 * square.max(-1.0 + 1e-300).ln_1p();
+                let log_modulus = log_modulus_1p(real, imaginary).max(-1e4);
                 let phase = imaginary.atan2(1.0 + real);
                 let modulus = log_modulus.exp();
                 power.0 += steps * log_modulus;

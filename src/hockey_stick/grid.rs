@@ -17,7 +17,7 @@ use super::enclosure::Enclosure;
 use super::segment::Segment;
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log_modulus_1p};
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 
@@ -72,6 +72,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The least width of log δ that the finest grid would leave: see [`Plan::spacing`].
+    pub(super) fn least_width(&self, steps: f64) -> f64 {
+        let spacing = self.tilt.period / MOST_POINTS;
+        steps * self.tilt.c * (self.tilt.c + 1.0) * spacing * spacing / 3.0
+    }
+
     /// The spacing at which connecting the dots and merging should leave `width`: a variance of h²/6 and h²/12 a
     /// step changes A(c) by c(c + 1)/2 times that.
     fn spacing(&self, steps: f64) -> f64 {
@@ -138,7 +144,7 @@ impl Grid {
         // Moments of the upper law, which has the larger ones of the two.
         let moment = |other: f64| -> f64 {
             let of = |(segment, cells): (&Segment, &Cells)| {
-                segment.steps * cells.upper.log_moment(other - c, spacing, cells.log_scale)
+                segment.steps * cells.upper.log_moment(other, c, spacing, cells.log_scale)
             };
             segments.iter().zip(cells).map(of).sum()
         };
@@ -248,18 +254,25 @@ fn all_cells(segments: &mut [Segment], tilts: (f64, f64), spacing: f64, log_tole
 }
 
 impl GridLaw {
-    /// log Σ mass·e^{shift·loss}: the moment at c + shift.
-    fn log_moment(&self, shift: f64, spacing: f64, log_scale: f64) -> f64 {
-        let top = (self.first + self.masses.len() as i64) as f64 * spacing;
-        let end = if shift > 0.0 { top } else { self.first as f64 * spacing };
-        let mut sum = 0.0;
+    /// log of a bound on the moment at c' ≥ 0: Σ mass·e^{(c' − c)·loss}.
+    ///
+    /// Masses whose tilted value underflows, m·e^{cℓ − scale} < e^-700, add at most e^{(scale − 700)c'/c}, as m ≤ 1; at
+    /// c' = 0 the law has mass 1.
+    fn log_moment(&self, other: f64, c: f64, spacing: f64, log_scale: f64) -> f64 {
+        if other == 0.0 {
+            return 1e-9;
+        }
+        let mut sum = LogSum::default();
         for (i, mass) in self.masses.iter().enumerate() {
             if *mass > 0.0 {
-                let loss = (self.first + i as i64) as f64 * spacing;
-                sum += mass * (shift * (loss - end)).exp();
+                let loss = self.origin + (self.first + i as i64) as f64 * spacing;
+                sum.add(mass.ln() + (other - c) * loss + log_scale);
             }
         }
-        sum.ln() + shift * (end + self.origin) + log_scale
+        if other < c {
+            sum.add((log_scale - 700.0) * other / c);
+        }
+        sum.ln()
     }
 }
 
@@ -376,8 +389,7 @@ impl Window {
 
 /// (1 + z)^T for whole T.
 fn power(z: Complex64, steps: f64) -> Complex64 {
-    let square = z.re * (2.0 + z.re) + z.im * z.im;
-    let log_modulus = 0.5 * steps * square.max(-1.0).ln_1p();
+    let log_modulus = steps * log_modulus_1p(z.re, z.im);
     if log_modulus.is_nan() || log_modulus <= -745.0 {
         return Complex64::new(0.0, 0.0);
     }

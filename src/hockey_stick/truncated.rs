@@ -146,11 +146,11 @@ impl Truncated {
         Some(self.whole(found))
     }
 
-    /// A contour for `width`; and another, if δ turned out smaller than a saddle point suggests.
+    /// A contour for `width`; and others, if δ turned out smaller than a saddle point suggests.
     fn on_contours(&mut self, c: f64, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
         let mut log_tolerance = width.min(1.0).ln() - 2.0;
-        for _ in 0..2 {
+        for _ in 0..3 {
             let tilt = Tilt::near(&mut self.segments, c, epsilon, log_tolerance);
             let Some(contour) = tilt.and_then(|tilt| Contour::new(&mut self.segments, &tilt)) else {
                 keep(&mut self.failures, c);
@@ -177,7 +177,7 @@ impl Truncated {
             _ => 0,
         };
         for _ in 0..tries {
-            let Some(grid) = self.grid(c, epsilon, width, spacing) else {
+            let Some(grid) = self.grid(c, epsilon, width, spacing, found.width()) else {
                 break;
             };
             let here = grid.delta(epsilon);
@@ -196,7 +196,7 @@ impl Truncated {
         found
     }
 
-    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64) -> Option<Grid> {
+    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64, known: f64) -> Option<Grid> {
         let c = if c > 0.0 {
             c
         } else {
@@ -209,6 +209,11 @@ impl Truncated {
             width,
             spacing,
         };
+        // No use where even the finest would say no more than is known.
+        let steps: f64 = self.segments.iter().map(|segment| segment.steps).sum();
+        if plan.least_width(steps) > known {
+            return None;
+        }
         Grid::new(&mut self.segments, &plan)
     }
 }

@@ -21,6 +21,17 @@ pub fn log1p_exp(x: f64) -> f64 {
     if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }
 }
 
+/// log|1 + z| for z = x + iy, accurate in relative terms near z = 0 and in absolute terms of |1 + z| near z = −1.
+pub fn log_modulus_1p(x: f64, y: f64) -> f64 {
+    let square = x * (2.0 + x) + y * y;
+    if square < -0.5 {
+        // |1 + z|² as 1 + square would keep nothing of a modulus below 1e-8.
+        (1.0 + x).hypot(y).ln()
+    } else {
+        0.5 * square.ln_1p()
+    }
+}
+
 /// A running sum of exponentials, kept as `scale` and a sum of exp(term − scale).
 ///
 /// The order of additions fixes the result, so a caller that adds in a fixed order gets the same bits.
@@ -66,6 +77,16 @@ impl LogSum {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_modulus_keeps_its_digits_near_both_ends() {
+        assert!((log_modulus_1p(1e-20, 0.0) / 1e-20 - 1.0).abs() < 1e-12);
+        for small in [1e-9f64, 1e-5] {
+            let z = (small - 1.0, 2.0 * small);
+            let exact = ((1.0 + z.0).powi(2) + z.1 * z.1).sqrt();
+            assert!((log_modulus_1p(z.0, z.1).exp() / exact - 1.0).abs() < 1e-12);
+        }
+    }
 
     #[test]
     fn sums_of_exponentials_survive_any_scale() {
