@@ -165,10 +165,10 @@ EPSILONS = [0.0, 1.0, 1e5]
 def test_the_corners_of_the_domain_give_ordered_bounds(run):
     lower, upper = hs.get_epsilon(delta=DELTAS, bounds=True, **run)
     assert np.all((lower >= 0.0) & (lower <= upper))  # not NaN
-    assert np.all(upper[1:] <= upper[:-1] * (1 + 1e-6))  # each within its own certified width
+    assert np.all(lower[1:] <= upper[:-1])  # epsilon and delta fall, whatever the widths
     lower, upper = hs.get_delta(epsilon=EPSILONS, bounds=True, **run)
     assert np.all((lower >= 0.0) & (lower <= upper) & (upper <= 1.0))
-    assert np.all(upper[1:] <= upper[:-1] * (1 + 1e-6))  # each within its own certified width
+    assert np.all(lower[1:] <= upper[:-1])  # epsilon and delta fall, whatever the widths
 
 
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")

@@ -90,8 +90,6 @@ def history_delta(
     bound: str,
 ) -> tuple[_Array, _Array]: ...
 
-# One configuration an element (all arrays one-dimensional and of one length), in parallel.
-
 # The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a
 # member of the group); every pair is a certified interval (lower, upper).
 def solve(
