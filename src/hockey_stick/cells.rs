@@ -57,6 +57,8 @@ pub(super) struct Cells {
     pub(super) loss_error: f64,
     /// Bound on the error of all masses together (tilted): quadrature, rounding, what lies outside the support.
     pub(super) mass_error: f64,
+    /// What the sweeps took, in terms of densities.
+    pub(super) work: u64,
 }
 
 /// A curve, the interval of its coordinate that counts.
@@ -76,6 +78,8 @@ struct Swept {
     nearest: Vec<(f64, f64)>,
     loss_error: f64,
     mass_error: f64,
+    /// Terms of densities that were evaluated.
+    work: u64,
 }
 
 /// How many half-cells of width `spacing`/2 a step's loss takes at tilt c, and the range of its losses.
@@ -522,6 +526,7 @@ impl Frame {
             let width = (end - start) / unit;
             let mut add = |node: f64, weight: f64| {
                 let point = curve.point(start + half_width * (1.0 + node), scratch);
+                swept.work += 3 * (16 + 2 * scratch.terms());
                 let log_mass = point.log_density + (weight * half_width).ln();
                 let mass = (log_mass + self.c * point.loss - self.log_scale).exp();
                 if mass > 1e-25 {
@@ -575,6 +580,7 @@ impl Frame {
             }
             cells.loss_error = cells.loss_error.max(part.loss_error);
             cells.mass_error += part.mass_error;
+            cells.work += part.work;
         }
         // Offsets log(p/q) − g_i = −log(1 − d/p), with room for the error of the quadrature.
         let offsets: Vec<f64> = nearest

@@ -1,7 +1,7 @@
 //! The privacy curve of a run: the worst of its ordered pairs.
 
 use super::directed::{Directed, Route};
-use super::enclosure::Enclosure;
+use super::enclosure::{Aim, Enclosure};
 use crate::error::{Result, require};
 use crate::pair::scheme::{Neighbours, Scheme};
 use crate::special::root::golden_section;
@@ -115,7 +115,11 @@ impl Composition {
         let (mut lower, mut upper) = (0.0f64, 0.0f64);
         for (i, directed) in self.directed.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
-            if i > 0 && directed.delta_near(upper, 1e-3, Some(log_delta)).log_upper <= log_delta {
+            let aim = Aim {
+                hint: Some(log_delta),
+                ..Aim::of_width(1e-3)
+            };
+            if i > 0 && directed.delta_for(upper, &aim).log_upper <= log_delta {
                 continue;
             }
             let (low, high) = directed.epsilon(log_delta, tolerance);

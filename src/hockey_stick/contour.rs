@@ -18,6 +18,8 @@
 //!   [`Nodes`]), its T-th power one of at most (|φ| + e)^T − |φ|^T.
 //!
 //! The cost does not depend on the numbers of steps.
+//!
+//! Where the characteristic function does not decay, because a run may well have no loss but tiny ones, see `split`.
 
 use super::enclosure::Enclosure;
 use super::segment::Segment;
@@ -28,8 +30,6 @@ use crate::pair::{StepLoss, nodes::SmoothLoss};
 use crate::special::log_space::log_modulus_1p;
 use std::f64::consts::PI;
 
-/// Products of nodes in x and y that an inversion may cost: 20 ms or so.
-const MOST_PRODUCTS: f64 = 6e7;
 /// Nodes in y at most.
 const MOST_NODES: f64 = 2e5;
 
@@ -48,14 +48,34 @@ pub(super) struct Contour {
     /// (c', A(c')) below and above c.
     below: (f64, f64),
     above: (f64, f64),
+    /// What the points leave out of E[e^{c'S}], as (c', its log); empty if nothing.
+    left_out: Vec<(f64, f64)>,
+    /// Products of nodes in x and y.
+    products: u64,
 }
 
 /// E[e^{zS}]/e^{A(c)} at one y.
 #[derive(Debug, Clone, Copy)]
-struct ContourPoint {
-    modulus: f64,
-    phase: f64,
-    error: f64,
+pub(super) struct ContourPoint {
+    pub(super) modulus: f64,
+    pub(super) phase: f64,
+    pub(super) error: f64,
+}
+
+/// What a contour is made of, but for its points.
+pub(super) struct Line {
+    /// Re z.
+    pub(super) c: f64,
+    /// A(c), and a bound on its error.
+    pub(super) log_moment: f64,
+    pub(super) log_moment_error: f64,
+    /// h.
+    pub(super) spacing: f64,
+    /// Bound on |E[e^{zS}]|/e^{A(c)} from the last point on.
+    pub(super) decayed: f64,
+    pub(super) left_out: Vec<(f64, f64)>,
+    /// Nodes in x.
+    pub(super) size: usize,
 }
 
 /// One segment's loss tilted by c, with what its characteristic function needs.
@@ -65,17 +85,10 @@ enum Tilted<'a> {
 }
 
 impl Contour {
-    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost too much
-    /// or a step's loss has no analytic form.
-    pub(super) fn new(segments: &mut [Segment], tilt: &Tilt) -> Option<Self> {
-        let &Tilt {
-            c,
-            level,
-            below,
-            above,
-            period,
-            ..
-        } = tilt;
+    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost more than
+    /// `most_products` of nodes in x and y, or a step's loss has no analytic form.
+    pub(super) fn new(segments: &mut [Segment], tilt: &Tilt, most_products: f64) -> Option<Self> {
+        let &Tilt { c, level, period, .. } = tilt;
         let spacing = 2.0 * PI / period;
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
@@ -94,11 +107,11 @@ impl Contour {
             };
             tilted.push((part, steps, tolerance));
         }
-        let reach = find_reach(&mut tilted, level, 1.2 * (2.0 * level).sqrt() / tilt.spread, spacing)?;
         let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
-        if (reach / spacing).max(1.0) * size as f64 > MOST_PRODUCTS {
-            return None;
-        }
+        let start = 1.2 * (2.0 * level).sqrt() / tilt.spread;
+        let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
+            best_decay(&mut tilted, y, wanted)
+        })?;
         // Again, certified up to that height.
         let mut decay = 0.0;
         for (part, steps, tolerance) in &mut tilted {
@@ -112,50 +125,52 @@ impl Contour {
         }
         let last = (reach / spacing).ceil().max(2.0);
         let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
-        if last * size as f64 > 2.0 * MOST_PRODUCTS {
+        if last * size as f64 > 2.0 * most_products {
             return None;
         }
-        let mut contour = Self {
-            c,
-            log_moment: 0.0,
-            log_moment_error: 0.0,
-            spacing,
-            points: Vec::new(),
-            tail: decay.exp() / (PI * spacing * last),
-            below,
-            above,
-        };
-        contour.fill(&tilted, last as usize);
-        Some(contour)
-    }
-
-    fn fill(&mut self, tilted: &[(Tilted<'_>, f64, f64)], last: usize) {
-        let mut powers = vec![(0.0, 0.0, 0.0); last + 1]; // log modulus, phase, log of the growth by errors
-        for (part, steps, _) in tilted {
+        let mut powers = vec![Power::default(); last as usize + 1];
+        let (mut total, mut total_error) = (0.0, 0.0);
+        for (part, steps, _) in &tilted {
             let (log_moment, error) = part.log_moment();
-            self.log_moment += steps * log_moment;
-            self.log_moment_error += steps * (error + f64::EPSILON * log_moment.abs());
-            let changes = part.changes(self.spacing, last);
-            for (power, (real, imaginary, error)) in powers.iter_mut().zip(changes) {
-                let log_modulus = log_modulus_1p(real, imaginary).max(-1e4);
-                let phase = imaginary.atan2(1.0 + real);
-                let modulus = log_modulus.exp();
-                power.0 += steps * log_modulus;
-                power.1 += steps * phase;
-                let rounding = 4.0 * f64::EPSILON * (log_modulus.abs() + phase.abs());
-                power.2 += steps * ((error / modulus).ln_1p() + rounding);
+            total += steps * log_moment;
+            total_error += steps * (error + f64::EPSILON * log_moment.abs());
+            for (power, change) in powers.iter_mut().zip(part.changes(spacing, last as usize)) {
+                power.multiply(change, *steps);
             }
         }
-        let point = |(log_modulus, phase, growth): (f64, f64, f64)| {
-            let modulus = log_modulus.exp();
-            let error = if growth < 1.0 {
-                modulus * growth.exp_m1()
-            } else {
-                (log_modulus + growth).min(0.0).exp().max(modulus)
-            };
-            ContourPoint { modulus, phase, error }
+        let line = Line {
+            c,
+            log_moment: total,
+            log_moment_error: total_error,
+            spacing,
+            decayed: decay.exp(),
+            left_out: Vec::new(),
+            size,
         };
-        self.points = powers.into_iter().map(point).collect();
+        let points = powers.into_iter().map(Power::point).collect();
+        Some(Self::through(line, tilt, points))
+    }
+
+    /// The contour with these points.
+    pub(super) fn through(line: Line, tilt: &Tilt, points: Vec<ContourPoint>) -> Self {
+        let last = points.len().saturating_sub(1).max(1) as f64;
+        Self {
+            c: line.c,
+            log_moment: line.log_moment,
+            log_moment_error: line.log_moment_error,
+            spacing: line.spacing,
+            tail: line.decayed / (PI * line.spacing * last),
+            points,
+            below: tilt.below,
+            above: tilt.above,
+            left_out: line.left_out,
+            products: (line.size + 100) as u64 * last as u64,
+        }
+    }
+
+    /// What the points took, in terms of densities.
+    pub(super) fn work(&self) -> u64 {
+        self.products / 4
     }
 
     /// The sum at ε, its derivative in ε and its error, all over e^{A(c) − cε}.
@@ -195,6 +210,17 @@ impl Contour {
         side(self.below) + side(self.above)
     }
 
+    /// log of what the points may leave out of δ: (1 − e^{−u})₊ ≤ e^{c'u}.
+    fn log_left_out(&self, epsilon: f64) -> f64 {
+        let at = |&(c, log_moment): &(f64, f64)| {
+            log_moment - c * epsilon + 4.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs())
+        };
+        if self.left_out.is_empty() {
+            return f64::NEG_INFINITY;
+        }
+        self.left_out.iter().map(at).fold(0.0, f64::min)
+    }
+
     /// δ(ε), certified.
     pub(super) fn delta(&self, epsilon: f64) -> Enclosure {
         let (value, _, error) = self.sum(epsilon);
@@ -208,10 +234,70 @@ impl Contour {
         let upper = value + error;
         let (lower, upper) = (ln_or_zero(lower) + scale - slack, upper.ln() + scale + slack);
         if self.c > 0.0 {
-            Enclosure::of_logs(lower, upper)
+            Enclosure::of_logs(lower, log_add(upper, self.log_left_out(epsilon)))
         } else {
             Enclosure::of_complement_logs(lower, upper)
         }
+    }
+}
+
+impl ContourPoint {
+    /// The difference of two, with its error.
+    pub(super) fn minus(self, other: Self) -> Self {
+        let real = self.modulus * self.phase.cos() - other.modulus * other.phase.cos();
+        let imaginary = self.modulus * self.phase.sin() - other.modulus * other.phase.sin();
+        let rounding = |point: Self| point.modulus * f64::EPSILON * (4.0 + point.phase.abs());
+        Self {
+            modulus: real.hypot(imaginary),
+            phase: imaginary.atan2(real),
+            error: self.error + other.error + rounding(self) + rounding(other),
+        }
+    }
+}
+
+/// (1 + change)^T, kept in logarithms.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Power {
+    log_modulus: f64,
+    phase: f64,
+    /// log of the factor by which errors can make it grow.
+    growth: f64,
+}
+
+impl Power {
+    /// Multiplies by (1 + z)^`steps`; z comes with a bound on its error.
+    pub(super) fn multiply(&mut self, (real, imaginary, error): (f64, f64, f64), steps: f64) {
+        let log_modulus = log_modulus_1p(real, imaginary).max(-1e4);
+        let phase = imaginary.atan2(1.0 + real);
+        self.log_modulus += steps * log_modulus;
+        self.phase += steps * phase;
+        let rounding = 4.0 * f64::EPSILON * (log_modulus.abs() + phase.abs());
+        self.growth += steps * ((error / log_modulus.exp()).ln_1p() + rounding);
+    }
+
+    /// The power and a bound on its error.
+    pub(super) fn point(self) -> ContourPoint {
+        let modulus = self.log_modulus.exp();
+        let error = if self.growth < 1.0 {
+            modulus * self.growth.exp_m1()
+        } else {
+            (self.log_modulus + self.growth).min(0.0).exp().max(modulus)
+        };
+        ContourPoint {
+            modulus,
+            phase: self.phase,
+            error,
+        }
+    }
+}
+
+/// log(e^a + e^b).
+fn log_add(a: f64, b: f64) -> f64 {
+    let (large, small) = if a > b { (a, b) } else { (b, a) };
+    if small == f64::NEG_INFINITY {
+        large
+    } else {
+        large + (small - large).exp().ln_1p()
     }
 }
 
@@ -252,18 +338,20 @@ impl Tilted<'_> {
 
 /// Σ w (e^{ijhℓ} − 1) for j = 0..=last, by turning each node's e^{ijhℓ} − 1 by e^{ihℓ} from one j to the next.
 ///
-/// E ← E + D + ED with D = e^{ihℓ} − 1 exact: small changes keep their digits, and j turns add at most 3j
-/// roundings of the largest |E|.
-fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+/// E ← E + D + ED with D = e^{ihℓ} − 1 exact: small changes keep their digits, and n turns add at most 3n
+/// roundings of the largest |E|. After [`TURNS`] of them E is computed anew.
+pub(super) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
     let count = nodes.losses.len().next_multiple_of(LANES);
     let mut turns = Turns {
         weights: vec![0.0; count],
+        angles: vec![0.0; count],
         step: (vec![0.0; count], vec![0.0; count]),
         state: (vec![0.0; count], vec![0.0; count]),
     };
     for (i, (&weight, &loss)) in nodes.weights.iter().zip(&nodes.losses).enumerate() {
         turns.weights[i] = weight;
         let angle = spacing * loss;
+        turns.angles[i] = angle;
         turns.step.0[i] = -2.0 * (0.5 * angle).sin().powi(2);
         turns.step.1[i] = angle.sin();
     }
@@ -273,7 +361,9 @@ fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f6
         .map(|(j, (real, imaginary))| {
             let y = j as f64 * spacing;
             let size = (y * nodes.mean_size).min(2.0);
-            let rounding = (3.0 * j as f64 + 16.0) * f64::EPSILON * size
+            // An anchor's angle has a relative error of one rounding.
+            let rounding = (3.0 * j.min(TURNS) as f64 + 16.0) * f64::EPSILON * size
+                + f64::EPSILON * y * nodes.mean_size
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 + nodes.c.hypot(y) * nodes.loss_rounding;
             (real, imaginary, 1.5 * nodes.error + rounding)
@@ -284,18 +374,36 @@ fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f6
 /// Nodes handled at once, so that sums have a fixed order whatever the processor's vectors are.
 const LANES: usize = 8;
 
+/// Turns between two anchors.
+const TURNS: usize = 64;
+
 struct Turns {
     weights: Vec<f64>,
+    /// hℓ.
+    angles: Vec<f64>,
     step: (Vec<f64>, Vec<f64>),
     state: (Vec<f64>, Vec<f64>),
 }
 
 impl Turns {
+    /// E = e^{ijhℓ} − 1 afresh.
+    fn anchor(&mut self, j: usize) {
+        let states = self.state.0.iter_mut().zip(&mut self.state.1);
+        for ((real, imaginary), angle) in states.zip(&self.angles) {
+            let (sine, cosine) = (0.5 * j as f64 * angle).sin_cos();
+            *real = -2.0 * sine * sine;
+            *imaginary = 2.0 * sine * cosine;
+        }
+    }
+
     #[inline(always)]
     fn run(&mut self, last: usize) -> Vec<(f64, f64)> {
         let mut sums = Vec::with_capacity(last + 1);
         sums.push((0.0, 0.0));
-        for _ in 0..last {
+        for j in 1..=last {
+            if j > 1 && j % TURNS == 1 {
+                self.anchor(j - 1);
+            }
             let (mut real, mut imaginary) = ([0.0; LANES], [0.0; LANES]);
             let weights = self.weights.chunks_exact(LANES);
             let steps = self.step.0.chunks_exact(LANES).zip(self.step.1.chunks_exact(LANES));
@@ -320,54 +428,66 @@ impl Turns {
     }
 }
 
-/// Y: where the bound on the characteristic function is below e^{−level}. Leaves the lifts that show it.
-fn find_reach(tilted: &mut [(Tilted<'_>, f64, f64)], level: f64, start: f64, spacing: f64) -> Option<f64> {
-    let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
+/// Y: where the bound on the characteristic function, log |E[e^{zS}]|/e^{A(c)} ≤ `decay`(Y, wanted), is below −`level`.
+/// `None` where that takes more than `most` points.
+pub(super) fn find_reach(
+    start: f64,
+    spacing: f64,
+    most: f64,
+    level: f64,
+    mut decay: impl FnMut(f64, f64) -> f64,
+) -> Option<f64> {
     let mut reach = start;
     for _ in 0..24 {
-        let wanted = level - (PI * reach).ln();
-        let decay = -best_decay(tilted, reach, wanted);
-        if decay >= wanted {
-            return Some(reach);
-        }
-        let short = (wanted / decay.max(1e-3 * wanted)).sqrt();
-        reach *= (1.03 * short).clamp(1.05, 3.0);
         let count = reach / spacing;
-        if count > MOST_NODES || count * size as f64 > MOST_PRODUCTS {
+        if count.max(1.0) > most.min(MOST_NODES) {
             return None;
         }
+        let wanted = level - (PI * reach).ln();
+        let found = -decay(reach, wanted);
+        if found >= wanted {
+            return Some(reach);
+        }
+        // Between the decay of a Gaussian and that of an exponential.
+        let short = (wanted / found.max(1e-3 * wanted)).powf(0.7);
+        reach *= (1.03 * short).clamp(1.05, 3.0);
     }
     None
 }
 
-/// The bound on log |φ| of all steps at y with the best of a few lifts, the first that meets `wanted`.
-///
-/// The lift that suits a loss without gaps is too high where most of the mass is nearly an atom, which lifting raises.
+/// The bound on log |φ| of all steps at y. Leaves the lifts that show it.
 fn best_decay(tilted: &mut [(Tilted<'_>, f64, f64)], y: f64, wanted: f64) -> f64 {
     let mut total = 0.0;
     for (part, steps, _) in tilted.iter_mut() {
-        let share = wanted / *steps;
-        let Tilted::Smooth(loss, nodes, lifts) = part else {
-            total += *steps * part.log_decay(y);
-            continue;
-        };
-        let highest = loss.lifts(nodes, y);
-        *lifts = highest.clone();
-        let mut least = loss.log_decay(nodes, y, lifts);
-        for factor in [0.5, 0.25, 0.1] {
-            if -least >= share {
-                break;
-            }
-            let lower: Vec<f64> = highest.iter().map(|lift| factor * lift).collect();
-            let decay = loss.log_decay(nodes, y, &lower);
-            if decay < least {
-                least = decay;
-                *lifts = lower;
-            } else if factor < 0.5 {
-                break;
-            }
-        }
-        total += *steps * least;
+        total += *steps
+            * match part {
+                Tilted::Smooth(loss, nodes, lifts) => best_lifts(loss, nodes, lifts, y, wanted / *steps),
+                Tilted::Gaussian(law) => law.log_decay(y),
+            };
     }
     total
+}
+
+/// [`SmoothLoss::log_decay`] with the best of a few lifts, the first that shows a decay by e^−`wanted`.
+///
+/// The lift that suits a loss without gaps is too high where most of the mass is nearly an atom, which lifting raises.
+pub(super) fn best_lifts(loss: &mut SmoothLoss, nodes: &Nodes, lifts: &mut Vec<f64>, y: f64, wanted: f64) -> f64 {
+    let highest = loss.lifts(nodes, y);
+    *lifts = highest.clone();
+    let mut least = loss.log_decay(nodes, y, lifts);
+    let mut worse = 0;
+    for factor in [0.7, 0.5, 0.35, 0.25, 0.15, 0.1] {
+        if -least >= wanted || worse >= 2 {
+            break;
+        }
+        let lower: Vec<f64> = highest.iter().map(|lift| factor * lift).collect();
+        let decay = loss.log_decay(nodes, y, &lower);
+        if decay < least {
+            least = decay;
+            *lifts = lower;
+        } else {
+            worse += 1;
+        }
+    }
+    least
 }

@@ -4,18 +4,19 @@
 //! |---|---|
 //! | closed form (`one_step`) | one step, or Gaussian losses only (they add up to one) |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
-//! | grid (`grid`) | few steps, losses that are nearly lattices, Laplace noise |
+//! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
+//! | grid (`grid`) | losses that are nearly lattices, Laplace noise |
 //! | Chernoff's bound | what is left: an upper bound only |
 //!
 //! Every route gives a certified interval; where one is wider than wanted, the next is asked too, and what all of
 //! them allow is returned.
 
-use super::enclosure::Enclosure;
+use super::enclosure::{Aim, Enclosure};
 use super::inverse;
 use super::one_step;
 use super::saddle;
 use super::segment::{Segment, Total};
-use super::truncated::Truncated;
+use super::truncated::{Form, Truncated};
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
@@ -23,6 +24,17 @@ use crate::special::log_space::LogSum;
 
 /// Truncations tried for one δ, each further out.
 const TRUNCATIONS: usize = 4;
+/// What is tried at each truncation, and how much further out: an edge in the far losses would hardly let the transform
+/// of the runs decay that have some.
+const ATTEMPTS: [(Form, f64); 5] = [
+    (Form::Inversion, 0.0),
+    (Form::SplitInversion, 24.0),
+    (Form::SplitInversion, 48.0),
+    (Form::LongInversion, 0.0),
+    (Form::Grid, 0.0),
+];
+/// Terms of densities that may be evaluated for one answer, before what is known has to do: a few tenths of a second.
+const MOST_WORK: u64 = 120_000_000;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -33,6 +45,8 @@ pub enum Route {
     OneStep,
     /// Complex-order inversion.
     Inversion,
+    /// Complex-order inversion of the runs with a large loss in some step.
+    SplitInversion,
     /// Discretised losses.
     Grid,
     /// Chernoff's bound: the Rényi divergence at the best order.
@@ -48,6 +62,10 @@ pub struct Directed {
     moved: f64,
     /// The same losses without far outputs, as far out as questions needed so far.
     truncated: Vec<Truncated>,
+    /// log of a bound on the sum of the total variations of all steps.
+    log_variation: Option<f64>,
+    /// [`Directed::work`] at which no route but bounds is tried any more.
+    limit: u64,
 }
 
 impl Directed {
@@ -58,6 +76,8 @@ impl Directed {
             log_kept: 0.0,
             moved: 0.0,
             truncated: Vec::new(),
+            log_variation: None,
+            limit: MOST_WORK,
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -93,29 +113,36 @@ impl Directed {
     /// Forgets what could make the next answer depend on earlier questions.
     pub(super) fn forget(&mut self) {
         self.truncated.iter_mut().for_each(Truncated::forget);
+        self.limit = self.work() + MOST_WORK;
+    }
+
+    /// What was done so far, in terms of densities.
+    fn work(&self) -> u64 {
+        let whole: u64 = self.segments.iter().map(|segment| segment.loss.work()).sum();
+        whole + self.truncated.iter().map(Truncated::work).sum::<u64>()
     }
 
     /// Certified log δ at any real ε, to a relative width of about `width` of δ where that can be had.
     pub fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
-        self.delta_near(epsilon, width, None)
+        self.delta_for(epsilon, &Aim::of_width(width))
     }
 
-    /// The same, where only the side of `hint` matters unless log δ is close to it.
-    pub(super) fn delta_near(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
+    /// The same, for what is wanted.
+    pub(super) fn delta_for(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         if self.moved == 0.0 && self.log_kept == 0.0 {
-            return self.smooth_delta(epsilon, width, hint);
+            return self.smooth_delta(epsilon, aim);
         }
         if self.log_kept == f64::NEG_INFINITY || self.moved == f64::INFINITY {
             return Enclosure::of_logs(0.0, 0.0); // every step tells
         }
-        let rest = self.smooth_delta(epsilon - self.moved, width, None);
+        let rest = self.smooth_delta(epsilon - self.moved, &Aim::of_width(aim.enough));
         let lost = -self.log_kept.exp_m1();
         let with = |log: f64, slack: f64| ((lost + (self.log_kept + log).exp()) * (1.0 + slack)).ln();
         let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
         Enclosure::of_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
     }
 
-    fn smooth_delta(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
+    fn smooth_delta(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         if self.segments.is_empty() {
             let certain = (-epsilon.exp_m1()).max(0.0).ln();
             return Enclosure::of_logs(certain - 1e-15, certain);
@@ -127,28 +154,43 @@ impl Directed {
             return one_step::delta(loss, epsilon);
         }
         // While a root is searched the answer is often at hand.
-        if let Some(hint) = hint {
-            let known = self.truncated(hint + width.min(1.0).ln()).known(epsilon);
-            if known.width() <= width || known.is_far_from(Some(hint)) {
-                return known;
+        if let Some(hint) = aim.hint {
+            for (_, deeper) in &ATTEMPTS[..2] {
+                let known = self.truncated(hint + aim.log_share() - deeper).known(epsilon);
+                if aim.is_met(known) {
+                    return known;
+                }
             }
         }
-        let mut found = self.by_single_steps(epsilon);
-        if found.width() <= width || found.is_far_from(hint) {
+        let mut found = self.by_single_steps(epsilon, aim.width);
+        if aim.is_met(found) {
             return found;
         }
-        found = found.meet(self.chernoff(epsilon));
-        if found.width() <= width || found.is_far_from(hint) || found.log_upper < UNDERFLOW {
-            return found;
+        // Chernoff's bound says where δ is about; where that is known it is kept for what inversion cannot do.
+        let mut bounded = false;
+        if aim.hint.is_none() {
+            found = found.meet(self.chernoff(epsilon));
+            bounded = true;
         }
-        let mut expected = hint.unwrap_or(-20.0).min(found.log_upper);
+        let mut expected = aim.hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
-            let truncated = self.truncated(expected + width.min(1.0).ln());
-            let lost = truncated.log_lost();
-            found = found.meet(truncated.delta(epsilon, width, hint));
+            for (form, deeper) in ATTEMPTS {
+                if form == Form::Grid && !bounded {
+                    found = found.meet(self.chernoff(epsilon));
+                    bounded = true;
+                }
+                if aim.is_met(found) || found.log_upper < UNDERFLOW || self.work() > self.limit {
+                    return found;
+                }
+                let truncated = self.truncated(expected + aim.log_share() - deeper);
+                found = found.meet(truncated.delta(form, epsilon, aim));
+                if aim.is_met(found) {
+                    return found;
+                }
+            }
             // Is what was left out the reason for the width?
-            let enough = lost < found.log_upper + width.min(1.0).ln() - 0.7;
-            if found.width() <= width || enough || found.is_far_from(hint) {
+            let lost = self.truncated(expected + aim.log_share()).log_lost();
+            if lost < found.log_upper + aim.log_share() - 0.7 {
                 break;
             }
             expected = expected.min(found.log_upper) - 24.0;
@@ -158,15 +200,22 @@ impl Directed {
 
     /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored) and, for
     /// ε ≥ 0, at most the sum of their total variations.
-    fn by_single_steps(&self, epsilon: f64) -> Enclosure {
+    fn by_single_steps(&mut self, epsilon: f64, width: f64) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let mut variation = LogSum::default();
         for segment in &self.segments {
-            found.log_lower = found.log_lower.max(one_step::delta(&segment.loss, epsilon).log_lower);
-            variation.add(one_step::delta(&segment.loss, 0.0).log_upper + segment.steps.ln());
+            let one = one_step::delta_within(&segment.loss, epsilon, 0.1 * width);
+            found.log_lower = found.log_lower.max(one.log_lower);
         }
         if epsilon >= 0.0 {
-            found.log_upper = (variation.ln() + 1e-12).min(0.0);
+            let segments = &self.segments;
+            let log_variation = *self.log_variation.get_or_insert_with(|| {
+                let mut sum = LogSum::default();
+                for segment in segments {
+                    sum.add(one_step::delta(&segment.loss, 0.0).log_upper + segment.steps.ln());
+                }
+                sum.ln() + 1e-12
+            });
+            found.log_upper = log_variation.min(0.0);
         }
         found
     }
@@ -217,11 +266,16 @@ impl Directed {
                 _ => Err(none()),
             },
             Route::Renyi => Ok(self.chernoff(epsilon)),
-            Route::Inversion | Route::Grid => {
+            Route::Inversion | Route::SplitInversion | Route::Grid => {
                 // Where δ is about: any bound will do.
                 let expected = self.delta(epsilon, 1e-2).log_upper;
-                let truncated = self.truncated(expected + width.min(1.0).ln());
-                truncated.delta_by(route, epsilon, width).ok_or_else(none)
+                let (form, deeper) = match route {
+                    Route::Inversion => (Form::LongInversion, 0.0),
+                    Route::SplitInversion => ATTEMPTS[1],
+                    _ => (Form::Grid, 0.0),
+                };
+                let truncated = self.truncated(expected + width.min(1.0).ln() - deeper);
+                truncated.delta_by(form, epsilon, width).ok_or_else(none)
             }
         }
     }
@@ -244,7 +298,7 @@ impl Directed {
             return (f64::INFINITY, f64::INFINITY);
         }
         let guess = self.guess(log_delta);
-        let curve = |epsilon: f64, width: f64| self.delta_near(epsilon, width, Some(log_delta));
+        let curve = |epsilon: f64, aim: &Aim| self.delta_for(epsilon, aim);
         inverse::epsilon(curve, log_delta, tolerance, guess)
     }
 

@@ -1,5 +1,37 @@
 //! Certified intervals for δ, kept as logarithms so that 1e-300 and 1 − 1e-20 lose nothing.
 
+/// What is wanted of an enclosure of log δ.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aim {
+    /// Width that contours are laid out for, so that they serve later questions.
+    pub(super) width: f64,
+    /// Width that is good enough now.
+    pub(super) enough: f64,
+    /// Where only the side of this number matters, unless log δ is close to it.
+    pub(super) hint: Option<f64>,
+}
+
+impl Aim {
+    /// A relative width of δ and nothing else.
+    pub(super) fn of_width(width: f64) -> Self {
+        Self {
+            width,
+            enough: width,
+            hint: None,
+        }
+    }
+
+    /// True if nothing more need be found.
+    pub(super) fn is_met(&self, found: Enclosure) -> bool {
+        found.width() <= self.enough || found.is_far_from(self.hint)
+    }
+
+    /// log of the part of δ that may be neglected.
+    pub(super) fn log_share(&self) -> f64 {
+        self.width.min(1.0).ln()
+    }
+}
+
 /// log δ is in [lower, upper].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Enclosure {

@@ -38,6 +38,8 @@ pub(super) struct Grid {
     pub(super) start: f64,
     /// True if a finer grid would not fit.
     pub(super) at_limit: bool,
+    /// Work of the cells, in terms of densities.
+    cell_work: u64,
 }
 
 /// One composed law: for each grid point, sums over it and all points above.
@@ -118,9 +120,11 @@ impl Grid {
             return None;
         }
         let mut spacing = wanted.max(least);
+        let mut cell_work = 0;
         for _ in 0..4 {
             spacing = on_lattice(segments, spacing);
             let cells = all_cells(segments, (c, plan.tilt.saddle), spacing, tolerance);
+            cell_work += cells.iter().map(|cells| cells.work).sum::<u64>();
             match Self::compose(segments, &cells, plan, spacing, points) {
                 Composition::Done(upper, lower, start) => {
                     return Some(Self {
@@ -129,6 +133,7 @@ impl Grid {
                         lower: *lower,
                         start,
                         at_limit: spacing > 1.5 * wanted || spacing <= least,
+                        cell_work,
                     });
                 }
                 Composition::TooLong(factor) => spacing *= factor,
@@ -205,6 +210,11 @@ impl Grid {
             (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
             _ => Composition::Failed,
         }
+    }
+
+    /// What it took, in terms of densities.
+    pub(super) fn work(&self) -> u64 {
+        self.cell_work + 50 * self.upper.sums.len() as u64
     }
 
     /// h.

@@ -1,18 +1,22 @@
 //! ε(δ) from a certified curve: the smallest ε ≥ 0 whose upper bound on δ is small enough, from both sides.
 
-use super::enclosure::Enclosure;
+use super::enclosure::{Aim, Enclosure};
 
 /// ε beyond which nothing is searched.
 const FARTHEST: f64 = 1e300;
+/// How much wider than at last enclosures may be on the way.
+const ROUGHNESS: f64 = 100.0;
+/// Halvings of a step that was too long.
+const HALVINGS: usize = 10;
 /// Evaluations at most.
 const ROUNDS: usize = 80;
 
 /// Certified bounds on the least ε ≥ 0 with δ(ε) ≤ e^`log_delta`.
 ///
-/// `curve(ε, width)` encloses log δ(ε), aiming for `width`; `guess` is an ε nearby and −d log δ/dε there. The upper
+/// `curve(ε, aim)` encloses log δ(ε); `guess` is an ε nearby and −d log δ/dε there. The upper
 /// bound is an ε at which the curve's own upper bound is at most `log_delta`, so that asking for δ there confirms it.
 pub(super) fn epsilon(
-    mut curve: impl FnMut(f64, f64) -> Enclosure,
+    mut curve: impl FnMut(f64, &Aim) -> Enclosure,
     log_delta: f64,
     tolerance: f64,
     guess: (f64, f64),
@@ -21,19 +25,24 @@ pub(super) fn epsilon(
     // What the curve could not do once is not asked for again.
     let mut least_width = 1e-10f64;
     let width_at = |epsilon: f64, slope: f64| tolerance * epsilon.abs() * slope;
-    let mut ask = |epsilon: f64, width: f64| {
+    // While the root is approached a rough answer will do, from what is laid out for a fine one.
+    let mut ask = |epsilon: f64, width: f64, roughness: f64| {
         let width = width.max(least_width).clamp(1e-10, 2.0);
-        let found = curve(epsilon, width);
-        let settled = found.is_far_from(Some(log_delta));
-        if found.width() > width && found.width().is_finite() && !settled {
-            least_width = 1.1 * found.width();
+        let aim = Aim {
+            width,
+            enough: (roughness * width).min(1e-2).max(width),
+            hint: Some(log_delta),
+        };
+        let found = curve(epsilon, &aim);
+        if found.width().is_finite() && !aim.is_met(found) {
+            least_width = (1.1 * found.width()).min(30.0 * width);
         }
         found
     };
     // Is any ε needed?
     let mut epsilon = guess.0;
     if epsilon.is_nan() || epsilon <= 0.0 || epsilon * slope < 1.0 {
-        let at_zero = ask(0.0, 1e-6);
+        let at_zero = ask(0.0, 1e-6, 1.0);
         if at_zero.log_upper <= log_delta {
             return (0.0, 0.0);
         }
@@ -51,7 +60,7 @@ pub(super) fn epsilon(
     let (mut upper, mut lower) = (f64::INFINITY, 0.0f64);
     let mut last: Option<(f64, f64)> = None;
     for _ in 0..ROUNDS {
-        let found = ask(epsilon, width_at(epsilon, slope));
+        let found = ask(epsilon, width_at(epsilon, slope), ROUGHNESS);
         if found.log_upper <= log_delta {
             upper = upper.min(epsilon);
         }
@@ -71,7 +80,13 @@ pub(super) fn epsilon(
             }
         }
         last = Some((epsilon, excess));
+        let blurred = if found.width() < 1e-2 {
+            0.1 * found.width() / slope
+        } else {
+            0.0
+        };
         let close = (tolerance * 0.05 * epsilon.abs())
+            .max(blurred)
             .max(4.0 * f64::EPSILON * epsilon.abs())
             .max(1e-300);
         if (excess / slope).abs() <= close || high - low <= close {
@@ -89,8 +104,19 @@ pub(super) fn epsilon(
             return (lower, f64::INFINITY);
         }
     }
-    // Step out of the enclosure's width on both sides.
-    let found = ask(epsilon, width_at(epsilon, slope));
+    // Step out of the enclosure's width on both sides, from its middle.
+    let mut found = ask(epsilon, width_at(epsilon, slope), 1.0);
+    for _ in 0..2 {
+        let change = (middle(found) - log_delta) / slope;
+        if change.abs() * slope < 0.1 * found.width() || change.abs() <= 4.0 * f64::EPSILON * epsilon.abs() {
+            break;
+        }
+        let moved = ask(epsilon + change, width_at(epsilon, slope), 1.0);
+        if (middle(moved) - log_delta).abs() >= (middle(found) - log_delta).abs() {
+            break;
+        }
+        (epsilon, found) = (epsilon + change, moved);
+    }
     let step = |gap: f64| (1.02 * gap.max(0.0) / slope) + 4.0 * f64::EPSILON * epsilon.abs();
     // Where one side is not known at all, look near first.
     let near = |out: f64| {
@@ -100,35 +126,47 @@ pub(super) fn epsilon(
             1e-6 * epsilon.abs() + 1e-3 / slope
         }
     };
-    let mut out = near(step(found.log_upper - log_delta));
-    for _ in 0..ROUNDS {
-        let candidate = epsilon + out;
-        if candidate >= upper {
-            break;
-        }
-        if ask(candidate, width_at(candidate, slope)).log_upper <= log_delta {
-            upper = candidate;
-            break;
-        }
-        out *= 1.5;
-        if !out.is_finite() {
-            break;
-        }
-    }
-    let mut out = near(step(log_delta - found.log_lower));
-    for _ in 0..ROUNDS {
-        let candidate = epsilon - out;
-        if candidate <= lower {
-            break;
-        }
-        if ask(candidate, width_at(candidate, slope)).log_lower > log_delta {
-            lower = candidate;
-            break;
-        }
-        out *= 2.0;
-        if !out.is_finite() {
-            break;
-        }
-    }
+    let reach = near(step(found.log_upper - log_delta));
+    let is_safe = |candidate: f64| ask(candidate, width_at(candidate, slope), 1.0).log_upper <= log_delta;
+    upper = step_out(epsilon, reach, upper, tolerance, is_safe);
+    let reach = near(step(log_delta - found.log_lower));
+    let misses = |candidate: f64| ask(candidate, width_at(candidate, slope), 1.0).log_lower > log_delta;
+    lower = step_out(epsilon, -reach, lower, tolerance, misses);
     (lower.min(upper), upper)
+}
+
+/// The first ε found that `holds`, from `start` by steps that double from `reach` on (its sign says which way) towards
+/// `known`, which holds; then back by halving the last step, while that is worth it.
+fn step_out(start: f64, reach: f64, known: f64, tolerance: f64, mut holds: impl FnMut(f64) -> bool) -> f64 {
+    let beyond = |x: f64| if reach > 0.0 { x >= known } else { x <= known };
+    let (mut best, mut fails) = (known, start);
+    let mut out = reach;
+    for _ in 0..ROUNDS {
+        let candidate = start + out;
+        if beyond(candidate) || !candidate.is_finite() {
+            break;
+        }
+        if holds(candidate) {
+            best = candidate;
+            break;
+        }
+        fails = candidate;
+        out *= 2.0;
+    }
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (best + fails);
+        // The first step is as long as the enclosure is wide: no use in halving that.
+        if fails == start && best == start + reach || (best - fails).abs() <= tolerance * best.abs() {
+            break;
+        }
+        if !middle.is_finite() || middle == best || middle == fails {
+            break;
+        }
+        if holds(middle) {
+            best = middle;
+        } else {
+            fails = middle;
+        }
+    }
+    best
 }

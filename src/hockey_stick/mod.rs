@@ -17,6 +17,7 @@ mod one_step;
 mod saddle;
 pub mod samples;
 pub mod segment;
+mod split;
 mod tilt;
 mod truncated;
 pub mod unknowns;

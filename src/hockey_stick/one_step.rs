@@ -14,9 +14,10 @@ use crate::pair::nodes::SmoothLoss;
 use crate::pair::piece::{Piece, Scratch};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
-use crate::special::normal::log_upper_tail;
+use crate::special::normal::{log_mills, log_upper_tail};
+use std::f64::consts::PI;
 
-/// A difference is kept if its relative error is below this.
+/// Relative width that is always aimed for.
 const GOOD: f64 = 1e-10;
 /// Panels of the integral at most.
 const MOST_PANELS: usize = 20_000;
@@ -26,8 +27,13 @@ const PANEL_WIDTH: f64 = 16.0;
 
 /// δ of one step at any real ε.
 pub(super) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
+    delta_within(loss, epsilon, GOOD)
+}
+
+/// The same, where a relative width of `width` will do: then the difference of tails nearly always does.
+pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64) -> Enclosure {
     match loss {
-        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon),
+        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD)),
         StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon),
         StepLoss::Laplace(laplace) => {
             let value = laplace.log_one_step(epsilon);
@@ -43,7 +49,7 @@ fn around(log_value: f64, error: f64) -> Enclosure {
     Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
 }
 
-fn of_smooth(loss: &SmoothLoss, epsilon: f64) -> Enclosure {
+fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64) -> Enclosure {
     // Pieces descend: where there are two, the first has the losses above 0 and the second those below
     // (for ε < 0 the curve is that of the second pair everywhere).
     let piece = match loss.pieces() {
@@ -66,7 +72,7 @@ fn of_smooth(loss: &SmoothLoss, epsilon: f64) -> Enclosure {
         piece.farthest(threshold, true, &scratch)
     };
     let difference = difference(log_p, log_q + epsilon, farthest, epsilon);
-    if difference.width() < GOOD {
+    if difference.width() < width {
         return difference;
     }
     let tail = |x: f64| piece.log_masses_above(x).0;
@@ -90,6 +96,23 @@ fn difference(a: f64, b: f64, farthest: f64, epsilon: f64) -> Enclosure {
     Enclosure::of_logs(log(value - wrong), log(value + wrong))
 }
 
+/// N(μ, 1) against N(0, 1): δ = Φ(−t) − e^ε Φ(−t − μ) with t = ε/μ − μ/2. As e^ε φ(t + μ) = φ(t), the second term is
+/// φ(t) times Mills' ratio at t + μ: no exponent is larger than t²/2, however large ε is.
+fn of_gaussian(distance: f64, epsilon: f64) -> Enclosure {
+    let threshold = epsilon / distance - 0.5 * distance;
+    let log_p = log_upper_tail(threshold);
+    let log_q = log_mills(threshold + distance) - 0.5 * threshold * threshold - 0.5 * (2.0 * PI).ln();
+    // The rounding of t, times the hazard rates of both terms.
+    let rounding = 2.0 * f64::EPSILON * (epsilon.abs() / distance + 0.5 * distance);
+    let hazard = 2.0 + threshold.abs();
+    let far = threshold.abs() + (threshold + distance).abs().min(30.0);
+    let error = 2e-15 * (8.0 + far * far) + hazard * rounding;
+    let value = -(log_q - log_p).min(0.0).exp_m1();
+    let wrong = 2.0 * error;
+    let log = |x: f64| if x > 0.0 { log_p + x.ln() } else { f64::NEG_INFINITY };
+    Enclosure::of_logs(log(value - wrong), log(value + wrong))
+}
+
 fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
     let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
     let mut scratch = Scratch::default();
@@ -97,11 +120,10 @@ fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
         let part = if distance == 0.0 {
             around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
         } else {
+            let found = of_gaussian(distance, epsilon);
             let threshold = epsilon / distance - 0.5 * distance;
-            let log_p = log_upper_tail(threshold);
-            let log_q = log_upper_tail(threshold + distance);
-            let found = difference(log_p, log_q + epsilon, threshold.abs() + distance, epsilon);
-            let found = if found.width() < GOOD {
+            // Where the terms do not cancel, the integral would say no more.
+            let found = if found.width() < GOOD || distance > 1.0 {
                 found
             } else {
                 let curve = GaussianCurve {

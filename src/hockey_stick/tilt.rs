@@ -58,6 +58,12 @@ impl Tilt {
         Some(best)
     }
 
+    /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
+    pub(super) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
+        let total = usable(segments, c)?;
+        Self::at(segments, &total, c, epsilon, level)
+    }
+
     /// The period over that of a Gaussian loss.
     fn excess(&self) -> f64 {
         self.period / ((2.0 * self.level).sqrt() * self.spread)

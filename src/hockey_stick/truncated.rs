@@ -9,11 +9,11 @@
 //! and the law that is left, of mass below 1, is treated as any other.
 
 use super::contour::Contour;
-use super::directed::Route;
-use super::enclosure::Enclosure;
+use super::enclosure::{Aim, Enclosure};
 use super::grid::{Grid, Plan};
 use super::saddle;
 use super::segment::{Segment, Total};
+use super::split;
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
 use crate::special::log_space::LogSum;
@@ -22,8 +22,33 @@ use crate::special::log_space::LogSum;
 const KEPT: usize = 8;
 /// Failed inversions after which none is tried again.
 const FAILURES: usize = 3;
+/// How many times narrower a grid must promise to be.
+const GAIN: f64 = 4.0;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
+
+/// How the curve of a truncated loss is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Inversion of all of the law.
+    Inversion,
+    /// Inversion of the runs with a large loss in some step.
+    SplitInversion,
+    /// Inversion of all of the law, where it takes many points.
+    LongInversion,
+    /// Discretised losses.
+    Grid,
+}
+
+impl Form {
+    /// Products of nodes in x and y that an inversion may cost: 10⁸ of them take some 50 ms.
+    fn most_products(self) -> f64 {
+        match self {
+            Self::Inversion => 2e7,
+            _ => 6e7,
+        }
+    }
+}
 
 /// Losses truncated at one level, with what was computed from them.
 #[derive(Debug)]
@@ -33,10 +58,12 @@ pub(super) struct Truncated {
     segments: Vec<Segment>,
     contours: Vec<Contour>,
     grids: Vec<Grid>,
-    /// Tilts at which no contour could be made.
-    failures: Vec<f64>,
+    /// Tilts at which no contour could be made, by form.
+    failures: [Vec<f64>; 3],
     /// Questions for which even the finest grid was too coarse: after two, no more grids are made.
     too_coarse: usize,
+    /// Work of contours and grids so far, beyond that of the segments' moments.
+    work: u64,
 }
 
 impl Truncated {
@@ -66,9 +93,15 @@ impl Truncated {
             segments,
             contours: Vec::new(),
             grids: Vec::new(),
-            failures: Vec::new(),
+            failures: [Vec::new(), Vec::new(), Vec::new()],
             too_coarse: 0,
+            work: 0,
         }
+    }
+
+    /// What was done so far, in terms of densities (two or three nanoseconds each).
+    pub(super) fn work(&self) -> u64 {
+        self.work + self.segments.iter().map(|segment| segment.loss.work()).sum::<u64>()
     }
 
     /// Forgets contours and grids, so that the next answer does not depend on earlier questions; the panels, which are
@@ -76,7 +109,7 @@ impl Truncated {
     pub(super) fn forget(&mut self) {
         self.contours.clear();
         self.grids.clear();
-        self.failures.clear();
+        self.failures.iter_mut().for_each(Vec::clear);
         self.too_coarse = 0;
     }
 
@@ -115,51 +148,67 @@ impl Truncated {
         self.whole(self.kept(epsilon))
     }
 
-    /// Certified log δ of the whole loss, aiming for a relative width of `width`; where a `hint` is given, less will do
-    /// far from it.
-    pub(super) fn delta(&mut self, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
-        let enough = |found: &Enclosure| found.width() <= width || found.is_far_from(hint);
-        let mut found = self.kept(epsilon);
-        if enough(&found) {
+    /// Certified log δ of the whole loss by one form of computation.
+    pub(super) fn delta(&mut self, form: Form, epsilon: f64, aim: &Aim) -> Enclosure {
+        let found = self.kept(epsilon);
+        if aim.is_met(found) {
             return self.whole(found);
         }
         let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
             return self.whole(found);
         };
-        let tired = self.failures.len() >= FAILURES;
-        if !tired && !self.failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
-            found = found.meet(self.on_contours(c, epsilon, width, hint));
-        }
-        if !enough(&found) {
-            found = found.meet(self.on_grids(c, epsilon, width, found));
-        }
-        self.whole(found)
+        let here = match form {
+            Form::Grid => self.on_grids(c, epsilon, aim, found),
+            _ => {
+                let failures = &self.failures[form as usize];
+                let tired = failures.len() >= FAILURES;
+                if tired || failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
+                    Enclosure::TRIVIAL
+                } else {
+                    self.on_contours(form, c, epsilon, aim)
+                }
+            }
+        };
+        self.whole(found.meet(here))
     }
 
     /// By one route; `None` if it does not apply.
-    pub(super) fn delta_by(&mut self, route: Route, epsilon: f64, width: f64) -> Option<Enclosure> {
+    pub(super) fn delta_by(&mut self, form: Form, epsilon: f64, width: f64) -> Option<Enclosure> {
         let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
-        let found = match route {
-            Route::Inversion => self.on_contours(c, epsilon, width, None),
-            _ => self.on_grids(c, epsilon, width, Enclosure::TRIVIAL),
+        let found = match form {
+            Form::Grid => self.on_grids(c, epsilon, &Aim::of_width(width), Enclosure::TRIVIAL),
+            _ => self.on_contours(form, c, epsilon, &Aim::of_width(width)),
         };
         Some(self.whole(found))
     }
 
-    /// A contour for `width`; and others, if δ turned out smaller than a saddle point suggests.
-    fn on_contours(&mut self, c: f64, epsilon: f64, width: f64, hint: Option<f64>) -> Enclosure {
+    /// A contour for what is wanted; and others, if δ turned out smaller than a saddle point suggests.
+    fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, aim: &Aim) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let mut log_tolerance = width.min(1.0).ln() - 2.0;
+        let mut log_tolerance = aim.log_share() - 2.0;
         for _ in 0..3 {
-            let tilt = Tilt::near(&mut self.segments, c, epsilon, log_tolerance);
-            let Some(contour) = tilt.and_then(|tilt| Contour::new(&mut self.segments, &tilt)) else {
-                keep(&mut self.failures, c);
+            let segments = &mut self.segments;
+            let contour = match form {
+                Form::SplitInversion => split::contour(
+                    segments,
+                    c,
+                    epsilon,
+                    log_tolerance,
+                    form.most_products(),
+                    &mut self.work,
+                ),
+                _ => Tilt::near(segments, c, epsilon, log_tolerance)
+                    .and_then(|tilt| Contour::new(segments, &tilt, form.most_products())),
+            };
+            let Some(contour) = contour else {
+                keep(&mut self.failures[form as usize], c);
                 break;
             };
             found = found.meet(contour.delta(epsilon));
+            self.work += contour.work();
             keep(&mut self.contours, contour);
-            let short = (found.width() / width).ln() + 1.0;
-            if found.width() <= width || short > 16.0 || found.is_far_from(hint) {
+            let short = (found.width() / aim.width).ln() + 1.0;
+            if aim.is_met(found) || short > 16.0 {
                 break;
             }
             log_tolerance -= short;
@@ -168,8 +217,10 @@ impl Truncated {
     }
 
     /// Grids, finer each time until the width is met or a finer one is too large.
-    fn on_grids(&mut self, c: f64, epsilon: f64, width: f64, known: Enclosure) -> Enclosure {
+    fn on_grids(&mut self, c: f64, epsilon: f64, aim: &Aim, known: Enclosure) -> Enclosure {
         let mut found = known;
+        // The cost of a grid grows with what is wanted of it.
+        let width = aim.enough;
         let mut spacing = f64::INFINITY;
         let tries = match self.too_coarse {
             0 => REFINEMENTS,
@@ -181,6 +232,7 @@ impl Truncated {
                 break;
             };
             let here = grid.delta(epsilon);
+            self.work += grid.work();
             found = found.meet(here);
             let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());
             keep(&mut self.grids, grid);
@@ -209,9 +261,10 @@ impl Truncated {
             width,
             spacing,
         };
-        // No use where even the finest would say no more than is known.
+        // No use where even the finest would say little more than is known.
         let steps: f64 = self.segments.iter().map(|segment| segment.steps).sum();
-        if plan.least_width(steps) > known {
+        let least = plan.least_width(steps);
+        if least > width && GAIN * least > known {
             return None;
         }
         Grid::new(&mut self.segments, &plan)

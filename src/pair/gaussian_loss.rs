@@ -11,12 +11,33 @@ use crate::special::log_space::log_sum_exp;
 pub struct GaussianLoss {
     log_weights: Vec<f64>,
     distances: Vec<f64>,
+    /// True if the probabilities do not sum to 1.
+    partial: bool,
 }
 
 impl GaussianLoss {
     /// The mixture with probabilities e^`log_weights` of the distances μ ≥ 0.
     pub(super) fn new(log_weights: Vec<f64>, distances: Vec<f64>) -> Self {
-        Self { log_weights, distances }
+        Self {
+            log_weights,
+            distances,
+            partial: false,
+        }
+    }
+
+    /// The part with a loss and the log of the probability of no loss; `None` if either is missing.
+    pub fn split(&self) -> Option<(Self, f64)> {
+        let (still, moving): (Vec<_>, Vec<_>) = self.parts().partition(|(distance, _)| *distance == 0.0);
+        if still.is_empty() || moving.is_empty() {
+            return None;
+        }
+        let log_still = log_sum_exp(&still.iter().map(|part| part.1).collect::<Vec<_>>());
+        let moving = Self {
+            log_weights: moving.iter().map(|part| part.1).collect(),
+            distances: moving.iter().map(|part| part.0).collect(),
+            partial: true,
+        };
+        Some((moving, log_still))
     }
 
     /// The distances μ_j and the logarithms of their probabilities.
@@ -50,11 +71,12 @@ impl GaussianLoss {
             .zip(&halves)
             .map(|(w, half)| w.exp() * (order * half).exp_m1())
             .sum();
-        let log_moment = if total.abs() < 0.5 { excess.ln_1p() } else { total };
+        let near_one = total.abs() < 0.5 && !self.partial;
+        let log_moment = if near_one { excess.ln_1p() } else { total };
         let size = logs
             .iter()
             .fold(1.0 + total.abs(), |size: f64, l| size.max(l.abs().min(800.0)));
-        let error = if total.abs() < 0.5 {
+        let error = if near_one {
             1e-14 * log_moment.abs()
         } else {
             1e-15 * size

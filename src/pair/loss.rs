@@ -36,6 +36,7 @@ impl StepLoss {
             in_q: direction == Direction::Add,
             start: f64::NEG_INFINITY,
             end: f64::INFINITY,
+            gate: None,
         };
         Ok(Some(Self::Smooth(Box::new(SmoothLoss::new(vec![piece], 0.0)))))
     }
@@ -46,6 +47,14 @@ impl StepLoss {
             Self::Smooth(loss) => loss.pieces().iter().map(Piece::atoms).max().unwrap_or(0),
             Self::Gaussian(loss) => loss.parts().count(),
             Self::Laplace(_) => 1,
+        }
+    }
+
+    /// What questions about moments cost so far, see [`SmoothLoss::work`].
+    pub fn work(&self) -> u64 {
+        match self {
+            Self::Smooth(loss) => loss.work(),
+            _ => 0,
         }
     }
 
@@ -84,6 +93,7 @@ impl StepLoss {
             in_q: true,
             start: f64::NEG_INFINITY,
             end: f64::INFINITY,
+            gate: None,
         };
         Ok(Some(Self::Smooth(Box::new(SmoothLoss::new(vec![piece], 0.0)))))
     }
@@ -113,6 +123,7 @@ impl StepLoss {
             in_q: false,
             start: middle,
             end: f64::INFINITY,
+            gate: None,
         };
         let below = Piece {
             pair,
@@ -120,6 +131,7 @@ impl StepLoss {
             in_q: true,
             start: f64::NEG_INFINITY,
             end: -middle,
+            gate: None,
         };
         let loss = SmoothLoss::new(vec![above, below], unmoved * inside);
         Ok(Some(Self::Smooth(Box::new(loss))))

@@ -5,6 +5,7 @@
 //! certified error. The same nodes serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): the panels
 //! are certified with the ellipse lifted by a.
 
+use super::gate::Gate;
 use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
@@ -12,6 +13,12 @@ use std::collections::{BinaryHeap, HashMap};
 
 /// Panels examined at most; what is left then counts as error.
 const MAX_PANELS: usize = 8_000;
+
+/// Terms of densities that one search may evaluate.
+const MOST_WORK: u64 = 10_000_000;
+
+/// What looking at a panel costs, in terms of densities.
+const VISIT: u64 = 80;
 
 /// How far beyond the outermost possible peak the line is searched, in σ.
 const MARGIN: f64 = 40.0;
@@ -53,6 +60,8 @@ pub struct SmoothLoss {
     atom: f64,
     panels: HashMap<Address, PiecePanel>,
     scratch: Scratch,
+    /// What all questions so far would have cost without the panels of earlier ones, in terms of densities.
+    work: u64,
 }
 
 /// A discrete law that has the moments of the loss under P tilted by e^{cℓ}.
@@ -98,7 +107,14 @@ impl SmoothLoss {
             atom,
             panels: HashMap::new(),
             scratch: Scratch::default(),
+            work: 0,
         }
+    }
+
+    /// What the questions so far cost, in terms of densities (two or three nanoseconds each): the same whatever was
+    /// asked in between.
+    pub fn work(&self) -> u64 {
+        self.work
     }
 
     /// The pieces.
@@ -134,6 +150,42 @@ impl SmoothLoss {
             lost.add(piece.log_masses_above(high).0);
         }
         (Self::new(pieces, self.atom), lost.ln() + 1e-9)
+    }
+
+    /// The losses on one side of a coin that is tossed at the outputs of the first piece; the other pieces and the
+    /// atom belong to the near side.
+    pub fn side(&self, gate: Gate) -> Self {
+        let mut pieces = self.pieces.clone();
+        if gate.open {
+            pieces.truncate(1);
+        }
+        if let Some(first) = pieces.first_mut() {
+            first.gate = Some(gate);
+        }
+        Self::new(pieces, if gate.open { 0.0 } else { self.atom })
+    }
+
+    /// The loss where nothing of the group is in the batch: what most outputs have if members are rarely there. `None`
+    /// where the largest losses do not lie far above it.
+    pub fn usual_loss(&self) -> Option<f64> {
+        let first = self.pieces.first().filter(|piece| piece.in_p)?;
+        if first.start.is_finite() || first.in_q {
+            return Some(0.0);
+        }
+        first.least_loss()
+    }
+
+    /// The gate that opens where the loss passes `level`, within about `width` of it.
+    pub fn gate(&self, level: f64, width: f64) -> Option<Gate> {
+        let piece = self.pieces.first()?;
+        let mut scratch = Scratch::default();
+        let centre = piece.output_at(level, &mut scratch);
+        let inside = centre.is_finite() && centre > piece.start && centre < piece.end;
+        inside.then(|| Gate {
+            centre,
+            width: (width / piece.point(centre, &mut scratch).slope).min(0.5 * piece.noise_multiplier()),
+            open: true,
+        })
     }
 
     fn panel(&mut self, address: Address) -> &mut PiecePanel {
@@ -175,12 +227,14 @@ impl SmoothLoss {
         let mut accepted: Vec<Address> = Vec::new();
         let panel_tolerance = log_tolerance + PANEL_SHARE.ln();
         let mut examined = 0;
+        let end = self.work + MOST_WORK;
         while let Some(best) = heap.peek() {
             let rest = best.log_upper + (heap.len() as f64).ln();
-            if rest <= total.ln() + log_tolerance || examined >= MAX_PANELS {
+            if rest <= total.ln() + log_tolerance || examined >= MAX_PANELS || self.work > end {
                 break;
             }
             examined += 1;
+            self.work += VISIT;
             let Some(Candidate { address, .. }) = heap.pop() else {
                 break;
             };
@@ -209,6 +263,7 @@ impl SmoothLoss {
                     total.add(point.log_density + c * point.loss);
                 }
                 error.add(log_error);
+                self.work += panel.cost;
                 accepted.push(address);
             } else {
                 let (i, level, index) = address;
@@ -290,12 +345,11 @@ impl SmoothLoss {
         nodes.variance += nodes.atom * mean * mean;
         // The nodes dropped above weigh at most 1e-30 each.
         nodes.error = (log_error - log_total).exp() + 1e-30 * 32.0 * accepted.len() as f64;
-        nodes.log_moment = if log_total.abs() < 0.5 {
-            excess.ln_1p()
-        } else {
-            log_total
-        };
-        let rounding = if log_total.abs() < 0.5 {
+        // E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], unless a part of the law is on the other side of a gate.
+        let gated = self.pieces.iter().any(|piece| piece.gate.is_some());
+        let near_one = log_total.abs() < 0.5 && !gated;
+        nodes.log_moment = if near_one { excess.ln_1p() } else { log_total };
+        let rounding = if near_one {
             excess_size * (-log_total).exp()
         } else {
             // The sum of the weights, from which more may be missing.
@@ -314,9 +368,9 @@ impl SmoothLoss {
     pub fn lifts(&self, nodes: &Nodes, y: f64) -> Vec<f64> {
         let of = |(i, piece): (usize, &Piece)| {
             let variance = piece.noise_multiplier().powi(2);
-            // −y·a·slope + a²/2σ² is least at a = yσ²·slope; no sine of a·s/σ² may be negative, and the terms of r
+            // −y·a·slope + a²/2s² is least at a = ys²·slope; no sine of a·s/σ² may be negative, and the terms of r
             // that count must point within a right angle of one direction, with room for the panels.
-            let best = y * variance * nodes.slopes[i];
+            let best = y * piece.lift_scale().powi(2) * nodes.slopes[i];
             let spread = piece.widest_spread(nodes.supports[i]);
             best.min(0.7 / spread.max(f64::MIN_POSITIVE))
                 .min(3.0 * variance / piece.largest_shift().max(f64::MIN_POSITIVE))
@@ -332,11 +386,15 @@ impl SmoothLoss {
     /// a times the modulus there.
     pub fn log_decay(&mut self, nodes: &Nodes, y: f64, lifts: &[f64]) -> f64 {
         let tables: Vec<Lift> = self.pieces.iter().zip(lifts).map(|(p, &a)| Lift::new(p, a)).collect();
-        let Self { pieces, scratch, .. } = self;
+        let Self {
+            pieces, scratch, work, ..
+        } = self;
         let mut change = 0.0;
         for (weight, &(i, x)) in nodes.weights.iter().zip(&nodes.outputs) {
+            *work += 8;
             let lifted = pieces[i].lifted(x, &tables[i], scratch);
-            let log_change = lifted.log_change(nodes.c, lifts[i], pieces[i].noise_multiplier());
+            *work += 2 * scratch.terms();
+            let log_change = lifted.log_change(nodes.c, lifts[i], pieces[i].lift_scale());
             change += weight * (log_change - y * lifted.angle).exp_m1();
         }
         for (i, piece) in pieces.iter().enumerate() {
@@ -344,7 +402,7 @@ impl SmoothLoss {
             for end in finite {
                 let point = piece.point(end, scratch);
                 let lifted = piece.lifted(end, &tables[i], scratch);
-                let log_change = lifted.log_change(nodes.c, lifts[i], piece.noise_multiplier());
+                let log_change = lifted.log_change(nodes.c, lifts[i], piece.lift_scale());
                 let log_weight = point.log_density + nodes.c * point.loss - nodes.log_moment;
                 change += lifts[i] * (log_weight + log_change.max(0.0)).exp();
             }

@@ -9,6 +9,7 @@
 //! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here bounds the integrand
 //! P·e^{zℓ} for complex z around an interval of x, and off the real line (the continuation x + ia).
 
+use super::gate::Gate;
 use super::line::{Line, Normal};
 use super::posterior::Posterior;
 use super::{Local, MixturePair};
@@ -35,6 +36,8 @@ pub struct Piece {
     /// Outputs of the piece: the loss is that of other pieces elsewhere.
     pub(super) start: f64,
     pub(super) end: f64,
+    /// P and Q may be split by a coin: then this piece is one side of it.
+    pub(super) gate: Option<Gate>,
 }
 
 /// Loss and density of P at one output.
@@ -58,6 +61,13 @@ pub struct Scratch {
     plain: Vec<f64>,
 }
 
+impl Scratch {
+    /// Terms of the densities at the last output.
+    pub fn terms(&self) -> u64 {
+        (self.p.terms.len() + self.q.terms.len()) as u64
+    }
+}
+
 /// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lifted {
@@ -71,8 +81,10 @@ pub struct Lifted {
 
 impl Lifted {
     /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
-    pub fn log_change(&self, c: f64, lift: f64, sigma: f64) -> f64 {
-        0.5 * (lift / sigma).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
+    ///
+    /// `scale` is [`Piece::lift_scale`].
+    pub fn log_change(&self, c: f64, lift: f64, scale: f64) -> f64 {
+        0.5 * (lift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
     }
 }
 
@@ -80,6 +92,13 @@ impl Piece {
     /// σ.
     pub fn noise_multiplier(&self) -> f64 {
         self.pair.noise_multiplier()
+    }
+
+    /// s such that |N(x + ia)|/N(x) of the noise, and of the gate with it, is at most e^{a²/2s²}.
+    pub fn lift_scale(&self) -> f64 {
+        let sigma = self.noise_multiplier();
+        self.gate
+            .map_or(sigma, |gate| (sigma.powi(-2) + gate.width.powi(-2)).sqrt().recip())
     }
 
     /// Number of shifts.
@@ -123,6 +142,11 @@ impl Piece {
         }
     }
 
+    /// The greatest lower bound of the loss of a mixture against the noise: the log of the weight of a shift of 0.
+    pub(super) fn least_loss(&self) -> Option<f64> {
+        (self.in_p && !self.in_q && self.pair.shift_range().0 == 0.0).then(|| self.pair.log_weights[0])
+    }
+
     /// Loss and density of P at x.
     pub fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
         let sigma = self.noise_multiplier();
@@ -152,6 +176,9 @@ impl Piece {
             point.size += size(&scratch.q);
         }
         point.log_density += Normal::new(sigma).log_scale();
+        if let Some(gate) = &self.gate {
+            point.log_density += gate.log_share(x);
+        }
         point
     }
 
@@ -198,7 +225,11 @@ impl Piece {
             }
             let mut sum = LogSum::default();
             for (log_weight, shift) in self.pair.log_weights.iter().zip(&self.pair.shifts) {
-                sum.add(log_weight + log_upper_tail((x - sign * shift) / sigma));
+                let distance = (x - sign * shift) / sigma;
+                // The tail is below e^{−distance²/2}.
+                if !sum.outweighs(log_weight - 0.5 * distance.max(0.0) * distance) {
+                    sum.add(log_weight + log_upper_tail(distance));
+                }
             }
             sum.ln()
         };
@@ -250,6 +281,19 @@ impl Piece {
         x
     }
 
+    /// What an evaluation at x costs: terms of densities, and what goes with them.
+    pub(super) fn cost_at(&self, x: f64) -> u64 {
+        let terms = |mixed: bool, x: f64| {
+            let window = self.pair.window(x);
+            if mixed {
+                16 + 2 * (window.end - window.start) as u64
+            } else {
+                0
+            }
+        };
+        terms(self.in_p, x) + terms(self.in_q, -x)
+    }
+
     /// The bounds around [centre − half_width, centre + half_width].
     pub(super) fn panel(&self, centre: f64, half_width: f64, scratch: &mut Scratch) -> PiecePanel {
         let reach = REAL_AXIS * half_width;
@@ -271,6 +315,8 @@ impl Piece {
                 .in_q
                 .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
             normal: Normal::new(self.noise_multiplier()),
+            gate: self.gate,
+            cost: NODES as u64 * self.cost_at(centre),
             points: None,
         }
     }
@@ -372,6 +418,9 @@ pub(super) struct PiecePanel {
     left: f64,
     right: f64,
     normal: Normal,
+    gate: Option<Gate>,
+    /// What evaluating the losses at the nodes costs, in terms of densities.
+    pub(super) cost: u64,
     in_p: Option<Side>,
     in_q: Option<Side>,
     /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
@@ -379,7 +428,7 @@ pub(super) struct PiecePanel {
 }
 
 impl PiecePanel {
-    /// log of a bound on |P·(e^{zℓ} − 1)|, for Re z = c, |Im z| ≤ y and x in the ellipse around the
+    /// log of a bound on |P·(e^{zℓ} − 1)|, of |P·e^{zℓ}| behind a gate, for Re z = c, |Im z| ≤ y and x in the ellipse around the
     /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
     pub(super) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
         self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
@@ -444,7 +493,11 @@ impl PiecePanel {
         let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
         let (a, b) = (highest(tilted) + rest, highest(plain));
         let (large, small) = if a > b { (a, b) } else { (b, a) };
-        growth + large + (small - large).exp().ln_1p() + exponent.clamp(LEAST_CHANGE, 1.0).ln()
+        let density = growth + large + (small - large).exp().ln_1p();
+        match &self.gate {
+            Some(gate) => density + gate.log_bound(self.left, self.right, height),
+            None => density + exponent.clamp(LEAST_CHANGE, 1.0).ln(),
+        }
     }
 
     /// The losses at the nodes, and the weights of the rule there.

@@ -1,5 +1,8 @@
 //! Sums of exponentials that neither overflow nor underflow.
 
+/// e^−this is less than half the last bit of any sum of at least 1; exponentials that underflow are slow.
+const LEAST_EXPONENT: f64 = 700.0;
+
 /// log Σ exp(terms); −∞ for an empty slice or all −∞; +∞ if any term is.
 ///
 /// # Example
@@ -59,9 +62,14 @@ impl LogSum {
         if term > self.scale {
             self.sum = self.sum * (self.scale - term).exp() + 1.0;
             self.scale = term;
-        } else {
+        } else if term > self.scale - LEAST_EXPONENT {
             self.sum += (term - self.scale).exp();
         }
+    }
+
+    /// True if adding e^term, even 10⁴ times, would change no digit of the sum.
+    pub fn outweighs(self, term: f64) -> bool {
+        term < self.scale - 60.0
     }
 
     /// log of the sum so far.

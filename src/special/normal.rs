@@ -20,14 +20,29 @@ pub fn log_upper_tail(t: f64) -> f64 {
     if t < FAR {
         return (0.5 * libm::erfc(t / SQRT_2)).ln();
     }
-    // Mills: φ(t)/t·(1 − 1/t² + 1·3/t⁴ − …); the terms fall until the ninth is below 1e-17.
+    log_mills(t) - 0.5 * t * t - 0.5 * (2.0 * PI).ln()
+}
+
+/// log of Mills' ratio P(N(0, 1) > t)/φ(t), with an error below 1e-15·(8 + min(t, 25)²) for t > −25.
+///
+/// # Example
+/// ```
+/// use hockeystick::special::normal::log_mills;
+/// assert!((log_mills(0.0) - 0.5 * (0.5 * std::f64::consts::PI).ln()).abs() < 1e-15);
+/// assert!((log_mills(1e8).exp() * 1e8 - 1.0).abs() < 1e-14);
+/// ```
+pub fn log_mills(t: f64) -> f64 {
+    if t < FAR {
+        return log_upper_tail(t) + 0.5 * t * t + 0.5 * (2.0 * PI).ln();
+    }
+    // 1/t·(1 − 1/t² + 1·3/t⁴ − …); the terms fall until the ninth is below 1e-17.
     let inverse = 1.0 / (t * t);
     let (mut term, mut sum) = (1.0, 1.0);
     for n in 0..10 {
         term *= -f64::from(2 * n + 1) * inverse;
         sum += term;
     }
-    -0.5 * t * t - (t * (2.0 * PI).sqrt()).ln() + sum.ln()
+    sum.ln() - t.ln()
 }
 
 #[cfg(test)]
