@@ -35,6 +35,8 @@ const ATTEMPTS: [(Form, f64); 5] = [
 ];
 /// Terms of densities that may be evaluated for one answer, before what is known has to do: a few tenths of a second.
 const MOST_WORK: u64 = 120_000_000;
+/// The same for the bounds that have to do then.
+const RESERVE: u64 = 40_000_000;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -64,6 +66,8 @@ pub struct Directed {
     truncated: Vec<Truncated>,
     /// log of a bound on the sum of the total variations of all steps.
     log_variation: Option<f64>,
+    /// (c, an upper bound on A(c)) of earlier questions.
+    moments: Vec<(f64, f64)>,
     /// [`Directed::work`] at which no route but bounds is tried any more.
     limit: u64,
 }
@@ -77,6 +81,7 @@ impl Directed {
             moved: 0.0,
             truncated: Vec::new(),
             log_variation: None,
+            moments: Vec::new(),
             limit: MOST_WORK,
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
@@ -113,6 +118,7 @@ impl Directed {
     /// Forgets what could make the next answer depend on earlier questions.
     pub(super) fn forget(&mut self) {
         self.truncated.iter_mut().for_each(Truncated::forget);
+        self.moments.clear();
         self.limit = self.work() + MOST_WORK;
     }
 
@@ -175,11 +181,12 @@ impl Directed {
         let mut expected = aim.hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
             for (form, deeper) in ATTEMPTS {
-                if form == Form::Grid && !bounded {
+                let exhausted = self.work() > self.limit;
+                if (exhausted || form == Form::Grid) && !bounded {
                     found = found.meet(self.chernoff(epsilon));
                     bounded = true;
                 }
-                if aim.is_met(found) || found.log_upper < UNDERFLOW || self.work() > self.limit {
+                if exhausted || aim.is_met(found) || found.log_upper < UNDERFLOW {
                     return found;
                 }
                 let truncated = self.truncated(expected + aim.log_share() - deeper);
@@ -234,21 +241,26 @@ impl Directed {
 
     /// For c > 0: δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1,
     /// converted as by RGP Lemma 2.2. For c in (−1, 0): 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
+    ///
+    /// At the best tilt, or at those of earlier questions if that is all that work is left for: any will do.
     fn chernoff(&mut self, epsilon: f64) -> Enclosure {
-        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
-            return Enclosure::TRIVIAL;
-        };
-        let Some(total) = Total::at(&mut self.segments, c) else {
-            return Enclosure::TRIVIAL;
-        };
-        let rounding = 8.0 * f64::EPSILON * (total.log_moment.abs() + (c * epsilon).abs());
-        let log = total.log_moment_upper() - c * epsilon + rounding;
-        if c > 0.0 {
-            let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-            Enclosure::of_logs(f64::NEG_INFINITY, log + most * (1.0 - 8.0 * f64::EPSILON))
-        } else {
-            Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
+        if self.work() <= self.limit + RESERVE
+            && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon)
+            && let Some(total) = Total::at(&mut self.segments, c)
+        {
+            self.moments.push((c, total.log_moment_upper()));
         }
+        let at = |&(c, log_moment): &(f64, f64)| {
+            let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
+            let log = log_moment - c * epsilon + rounding;
+            if c > 0.0 {
+                let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
+                Enclosure::of_logs(f64::NEG_INFINITY, log + most * (1.0 - 8.0 * f64::EPSILON))
+            } else {
+                Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
+            }
+        };
+        self.moments.iter().map(at).fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
 
     /// δ by one route alone.

@@ -117,19 +117,26 @@ pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64>
     }
     // On (−1, 0): A'(c) − ε − 1/c − 1/(c + 1) grows from −∞ to ∞.
     let (mut low, mut high) = (-1.0 + 1e-9, -1e-9);
+    // As if the loss were Gaussian; then steps by a factor until there is a bracket, and halving.
+    let mut c = (-(total.mean - epsilon) / total.variance).clamp(-0.5, high);
     for _ in 0..24 {
-        let c = 0.5 * (low + high);
         let value = Total::at(segments, c)?.mean - epsilon - 1.0 / c - 1.0 / (c + 1.0);
         if value > 0.0 {
             high = c;
         } else {
             low = c;
         }
-        if (high - low) < 0.3 / spread || high - low < 1e-3 * c.abs() {
+        let next = match (low > -0.9, high < -1e-8) {
+            (true, true) => 0.5 * (low + high),
+            (false, _) => (1.5 * c).max(0.5 * (low + c)),
+            (true, false) => c / 1.5,
+        };
+        if high - low < 0.3 / spread || high - low < 0.1 * c.abs() {
             break;
         }
+        c = next;
     }
-    Some(0.5 * (low + high))
+    Some(c)
 }
 
 /// The saddle point whose δ is about e^`log_delta`.

@@ -7,7 +7,7 @@
 
 use super::gate::Gate;
 use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
-use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::LogSum;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -17,8 +17,9 @@ const MAX_PANELS: usize = 8_000;
 /// Terms of densities that one search may evaluate.
 const MOST_WORK: u64 = 10_000_000;
 
-/// What looking at a panel costs, in terms of densities.
+/// What looking at a panel costs, in terms of densities; and how many evaluations its bounds take.
 const VISIT: u64 = 80;
+const BOUNDS: u64 = 3;
 
 /// How far beyond the outermost possible peak the line is searched, in σ.
 const MARGIN: f64 = 40.0;
@@ -234,7 +235,6 @@ impl SmoothLoss {
                 break;
             }
             examined += 1;
-            self.work += VISIT;
             let Some(Candidate { address, .. }) = heap.pop() else {
                 break;
             };
@@ -245,10 +245,14 @@ impl SmoothLoss {
             let Some(panel) = panels.get_mut(&address) else {
                 continue;
             };
+            self.work += VISIT + panel.cost / NODES as u64 * BOUNDS;
             let log_bound = panel.log_bound(c, y, lift) + panel.half_width.ln();
             let log_error = log_bound + GaussLegendre::log_error_factor();
             let upper = panel.log_upper(c, y, 0.0) + (2.0 * panel.half_width).ln();
             let mut good = log_error <= panel_tolerance + so_far.max(upper);
+            if good {
+                self.work += panel.cost;
+            }
             if good && log_error > panel_tolerance + so_far {
                 let points = panel.points(&piece, scratch);
                 let mut value = LogSum::default();
@@ -263,7 +267,6 @@ impl SmoothLoss {
                     total.add(point.log_density + c * point.loss);
                 }
                 error.add(log_error);
-                self.work += panel.cost;
                 accepted.push(address);
             } else {
                 let (i, level, index) = address;
