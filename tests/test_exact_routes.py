@@ -55,6 +55,33 @@ RUNS = [
     for name, run in runs.items()
 ]
 
+RARE = {
+    "two steps": {"noise_multiplier": 0.542, "sample_rate": 0.00646, "steps": 2},
+    "ten steps": {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10, "group_size": 4},
+    "many steps": {"noise_multiplier": 0.6, "sample_rate": 0.0001, "steps": 109, "group_size": 5},
+    "a tiny rate": {"noise_multiplier": 0.7, "sample_rate": 1e-6, "steps": 50},
+    "rates": {"noise_multiplier": 0.8, "group": hs.Group(rates=[0.01, 0.002]), "steps": 4},
+    "norms": {"noise_multiplier": 0.7, "sample_rate": 0.01, "group": hs.Group(norms=[1.0, 0.5]), "steps": 5},
+    "fixed batch": {
+        "noise_multiplier": 0.8,
+        "sampling": hs.WithoutReplacement(10, 1000),
+        "steps": 5,
+        "group_size": 2,
+    },
+}
+"""Runs with a large loss now and then: what split inversion is for."""
+
+RARELY_REPLACED = {
+    "poisson": {"noise_multiplier": 0.8, "sample_rate": 0.01, "steps": 5},
+    "fixed batch": {"noise_multiplier": 1.5, "sampling": hs.WithoutReplacement(10, 1000), "steps": 4},
+    "fixed batch group": {
+        "noise_multiplier": 3.0,
+        "sampling": hs.WithoutReplacement(10, 1000),
+        "steps": 4,
+        "group_size": 3,
+    },
+}
+
 ONE_STEP = [
     pytest.param(run | {"adjacency": adjacency, "steps": 1}, id=f"{adjacency} {name}")
     for adjacency, runs in (("add", ADDED), ("remove", ADDED), ("replace", REPLACED))
@@ -98,6 +125,21 @@ def test_inversion_and_grid_enclose_the_same_delta_and_renyi_bounds_it(run):
     # At least one of the two is narrow, or the comparison says nothing.
     width = np.min([(upper - lower) / upper for lower, upper in found.values()], axis=0)
     assert np.all(width[:2] <= 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(run | {"adjacency": "remove"}, id=f"remove {name}") for name, run in RARE.items()]
+    + [pytest.param(run | {"adjacency": "replace"}, id=f"replace {name}") for name, run in RARELY_REPLACED.items()],
+)
+def test_split_inversion_and_grid_enclose_the_same_delta(run):
+    curve = hs.privacy_curve(**run)
+    epsilon = curve.epsilon(curve.advantage() * np.array([1e-2, 1e-4, 1e-7]))
+    found = by_routes(curve, epsilon, ("split_inversion", "grid", "renyi"))
+    assert_they_meet(found)
+    lower, upper = found["split_inversion"]
+    assert np.all(upper - lower <= 1e-4 * upper)
 
 
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")

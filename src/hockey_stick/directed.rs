@@ -205,8 +205,9 @@ impl Directed {
         found
     }
 
-    /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored) and, for
-    /// ε ≥ 0, at most the sum of their total variations.
+    /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored), at most that of
+    /// as many steps in which the whole group always takes part and, for ε ≥ 0, at most the sum of their total
+    /// variations.
     fn by_single_steps(&mut self, epsilon: f64, width: f64) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
         for segment in &self.segments {
@@ -223,6 +224,11 @@ impl Directed {
                 sum.ln() + 1e-12
             });
             found.log_upper = log_variation.min(0.0);
+        }
+        let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
+        if let Some(square) = self.segments.iter().map(square).sum::<Option<f64>>() {
+            let whole = one_step::delta_within(&StepLoss::shift(square.sqrt() * (1.0 + 1e-12)), epsilon, 1e-3);
+            found.log_upper = found.log_upper.min(whole.log_upper);
         }
         found
     }

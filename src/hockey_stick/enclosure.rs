@@ -105,17 +105,26 @@ impl Enclosure {
     }
 
     /// What both enclosures of one number allow.
+    ///
+    /// Enclosures of one number have something in common. Should an error in this library make two contradict each
+    /// other, the answer is all that lies between them and not a bound that one of them refutes.
     pub fn meet(self, other: Self) -> Self {
         let both = Self {
             log_lower: self.log_lower.max(other.log_lower),
             log_upper: self.log_upper.min(other.log_upper),
         };
-        // Enclosures of one number have something in common, but for the last bits of their logarithms.
+        if both.log_lower <= both.log_upper {
+            return both;
+        }
+        // The last bits of the logarithms may differ.
         debug_assert!(
             both.log_lower <= both.log_upper + 1e-12 * (1.0 + both.log_upper.abs()),
             "{self:?} and {other:?} contradict each other"
         );
-        both
+        Self {
+            log_lower: self.log_lower.min(other.log_lower),
+            log_upper: self.log_upper.max(other.log_upper),
+        }
     }
 
     /// Enclosure of the larger of two numbers.
@@ -124,5 +133,19 @@ impl Enclosure {
             log_lower: self.log_lower.max(other.log_lower),
             log_upper: self.log_upper.max(other.log_upper),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enclosures_that_meet_are_cut_and_those_that_miss_by_a_bit_are_joined() {
+        let wide = Enclosure::of_logs(-9.0, -7.0);
+        let narrow = Enclosure::of_logs(-8.0, -6.0);
+        assert_eq!(wide.meet(narrow), Enclosure::of_logs(-8.0, -7.0));
+        let (low, high) = (Enclosure::of_logs(-9.0, -8.0), Enclosure::of_logs(-8.0 + 1e-15, -7.0));
+        assert_eq!(low.meet(high), Enclosure::of_logs(-9.0, -7.0));
     }
 }

@@ -50,6 +50,16 @@ impl StepLoss {
         }
     }
 
+    /// μ such that N(μ, 1) against N(0, 1) dominates the step: every member of the group always takes part (mixtures are
+    /// dominated by their widest pair, as the hockey-stick divergence is jointly convex). `None` for Laplace noise.
+    pub fn widest_distance(&self) -> Option<f64> {
+        match self {
+            Self::Smooth(loss) => Some(loss.pieces().iter().map(Piece::widest_distance).fold(0.0, f64::max)),
+            Self::Gaussian(loss) => Some(loss.parts().map(|part| part.0).fold(0.0, f64::max)),
+            Self::Laplace(_) => None,
+        }
+    }
+
     /// What questions about moments cost so far, see [`SmoothLoss::work`].
     pub fn work(&self) -> u64 {
         match self {

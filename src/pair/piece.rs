@@ -112,6 +112,12 @@ impl Piece {
         low.abs().max(high.abs())
     }
 
+    /// Largest distance between the centres of a Gaussian of P and one of Q, over σ.
+    pub(super) fn widest_distance(&self) -> f64 {
+        let mixtures = f64::from(u8::from(self.in_p)) + f64::from(u8::from(self.in_q));
+        mixtures * self.largest_shift() / self.noise_multiplier()
+    }
+
     /// Largest half-range of the significant shifts, over σ², seen at either end of an interval of outputs.
     pub(super) fn widest_spread(&self, interval: (f64, f64)) -> f64 {
         let mut scratch = Vec::new();

@@ -341,10 +341,11 @@ impl Composition {
         let route = match route {
             "one_step" => Route::OneStep,
             "inversion" => Route::Inversion,
+            "split_inversion" => Route::SplitInversion,
             "grid" => Route::Grid,
             "renyi" => Route::Renyi,
             _ => {
-                let allowed = "\"one_step\", \"inversion\", \"grid\" or \"renyi\"";
+                let allowed = "\"one_step\", \"inversion\", \"split_inversion\", \"grid\" or \"renyi\"";
                 return Err(Error::out_of_range("route", route, allowed).into());
             }
         };
