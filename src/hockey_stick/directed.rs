@@ -205,14 +205,22 @@ impl Directed {
         found
     }
 
-    /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored), at most that of
-    /// as many steps in which the whole group always takes part and, for ε ≥ 0, at most the sum of their total
-    /// variations.
+    /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored) and the part of
+    /// it where every step has its largest loss, at most that of as many steps in which the whole group always takes
+    /// part and, for ε ≥ 0, at most the sum of their total variations.
     fn by_single_steps(&mut self, epsilon: f64, width: f64) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
         for segment in &self.segments {
             let one = one_step::delta_within(&segment.loss, epsilon, 0.1 * width);
             found.log_lower = found.log_lower.max(one.log_lower);
+        }
+        let all_most = |segment: &Segment| segment.steps * segment.loss.log_mass_of_most_loss();
+        let log_mass: f64 = self.segments.iter().map(all_most).sum();
+        let most = self.most_loss();
+        let below = most - epsilon - 1e-13 * (most.abs() + epsilon.abs());
+        if log_mass > f64::NEG_INFINITY && below > 0.0 {
+            let part = log_mass + (-(-below).exp_m1()).ln();
+            found.log_lower = found.log_lower.max(part - 1e-13 * (1.0 + part.abs()));
         }
         if epsilon >= 0.0 {
             let segments = &self.segments;

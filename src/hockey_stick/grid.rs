@@ -266,21 +266,26 @@ fn all_cells(segments: &mut [Segment], tilts: (f64, f64), spacing: f64, log_tole
 impl GridLaw {
     /// log of a bound on the moment at c' ≥ 0: Σ mass·e^{(c' − c)·loss}.
     ///
-    /// Masses whose tilted value underflows, m·e^{cℓ − scale} < e^-700, add at most e^{(scale − 700)c'/c}, as m ≤ 1; at
+    /// Masses whose tilted value may underflow, m·e^{cℓ − scale} < e^-670, add at most e^{(scale − 670)c'/c}, as m ≤ 1; at
     /// c' = 0 the law has mass 1.
     fn log_moment(&self, other: f64, c: f64, spacing: f64, log_scale: f64) -> f64 {
         if other == 0.0 {
             return 1e-9;
         }
+        // e^{(c' − c)h} to the powers 0, 1, … of one block: within e^30, so that no mass above e^-670 underflows.
+        let step = (other - c) * spacing;
+        let length = (30.0 / step.abs()).clamp(1.0, 64.0) as usize;
+        let powers: Vec<f64> = (0..length).map(|i| (step * i as f64).exp()).collect();
         let mut sum = LogSum::default();
-        for (i, mass) in self.masses.iter().enumerate() {
-            if *mass > 0.0 {
-                let loss = self.origin + (self.first + i as i64) as f64 * spacing;
-                sum.add(mass.ln() + (other - c) * loss + log_scale);
+        for (i, block) in self.masses.chunks(length).enumerate() {
+            let tilted: f64 = block.iter().zip(&powers).map(|(mass, power)| mass * power).sum();
+            if tilted > 0.0 {
+                let loss = self.origin + (self.first + (i * length) as i64) as f64 * spacing;
+                sum.add(tilted.ln() + (other - c) * loss + log_scale);
             }
         }
         if other < c {
-            sum.add((log_scale - 700.0) * other / c);
+            sum.add((log_scale - 670.0) * other / c);
         }
         sum.ln()
     }

@@ -24,7 +24,8 @@ pub(super) fn epsilon(
     let mut slope = guess.1.max(1e-300);
     // What the curve could not do once is not asked for again.
     let mut least_width = 1e-10f64;
-    let width_at = |epsilon: f64, slope: f64| tolerance * epsilon.abs() * slope;
+    // The steps out of an enclosure must fit into the tolerance with it.
+    let width_at = |epsilon: f64, slope: f64| 0.6 * tolerance * epsilon.abs() * slope;
     // While the root is approached a rough answer will do, from what is laid out for a fine one.
     let mut ask = |epsilon: f64, width: f64, roughness: f64| {
         let width = width.max(least_width).clamp(1e-10, 2.0);
@@ -156,7 +157,7 @@ fn step_out(start: f64, reach: f64, known: f64, tolerance: f64, mut holds: impl 
     for _ in 0..HALVINGS {
         let middle = 0.5 * (best + fails);
         // The first step is as long as the enclosure is wide: no use in halving that.
-        if fails == start && best == start + reach || (best - fails).abs() <= tolerance * best.abs() {
+        if fails == start && best == start + reach || (best - fails).abs() <= 0.2 * tolerance * best.abs() {
             break;
         }
         if !middle.is_finite() || middle == best || middle == fails {

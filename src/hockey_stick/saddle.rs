@@ -18,6 +18,8 @@ pub(super) struct Saddle {
     pub(super) epsilon: f64,
     /// Approximate log δ(ε).
     pub(super) log_delta: f64,
+    /// Width of the losses that count, about.
+    width: f64,
 }
 
 /// ε and log δ of which c > 0 is the saddle point.
@@ -26,7 +28,12 @@ fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
     let epsilon = total.mean - 1.0 / c - 1.0 / (c + 1.0);
     let curvature = total.variance + c.powi(-2) + (c + 1.0).powi(-2);
     let log_delta = total.log_moment - c * epsilon - (c * (c + 1.0)).ln() - 0.5 * (2.0 * PI * curvature).ln();
-    let saddle = Saddle { c, epsilon, log_delta };
+    let saddle = Saddle {
+        c,
+        epsilon,
+        log_delta,
+        width: curvature.sqrt(),
+    };
     Some((saddle, total.variance.sqrt()))
 }
 
@@ -109,9 +116,9 @@ pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64>
     let above = (epsilon - total.mean) / spread;
     if above > -1.0 {
         let start = (above.max(0.0) + 1.0) / spread;
-        // In units of the spread of the loss.
+        // In units of the spread of the loss, or that at the tilt: near the largest loss that is far less.
         let found = solve(segments, start.min(1e6), |saddle| {
-            (epsilon - saddle.epsilon) / spread * 0.2
+            (epsilon - saddle.epsilon) / spread.min(saddle.width) * 0.2
         })?;
         return Some(found.c);
     }

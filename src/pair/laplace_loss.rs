@@ -16,6 +16,8 @@ pub struct LaplaceLoss {
     rising: Vec<f64>,
     /// log r at 0, 1, …, k.
     knots: Vec<f64>,
+    /// Densities that moments took so far.
+    work: u64,
 }
 
 /// log(e^a + e^b).
@@ -57,7 +59,18 @@ impl LaplaceLoss {
             constant,
             rising,
             knots,
+            work: 0,
         }
+    }
+
+    /// What moments cost so far, in terms of densities.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Adds the logarithms and exponentials of `nodes`.
+    pub(super) fn add_work(&mut self, nodes: usize) {
+        self.work += 10 * nodes as u64;
     }
 
     /// b.

@@ -64,7 +64,8 @@ impl StepLoss {
     pub fn work(&self) -> u64 {
         match self {
             Self::Smooth(loss) => loss.work(),
-            _ => 0,
+            Self::Gaussian(_) => 0,
+            Self::Laplace(loss) => loss.work(),
         }
     }
 
@@ -78,6 +79,17 @@ impl StepLoss {
                 .fold(f64::NEG_INFINITY, f64::max),
             Self::Gaussian(_) => f64::INFINITY,
             Self::Laplace(loss) => loss.atoms().iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// log of the probability of the largest loss under P.
+    pub fn log_mass_of_most_loss(&self) -> f64 {
+        match self {
+            Self::Smooth(_) | Self::Gaussian(_) => f64::NEG_INFINITY,
+            Self::Laplace(loss) => {
+                let [low, high] = loss.atoms();
+                if low.0 > high.0 { low.1 } else { high.1 }
+            }
         }
     }
 
