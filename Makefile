@@ -48,7 +48,7 @@ $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
 	@touch $(VENV)/for-demo
 
 $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
-	$(call install,"demo$(COMMA)dev$(COMMA)opacus",$@)
+	$(call install,"demo$(COMMA)dev$(COMMA)opacus$(COMMA)bench",$@)
 	@touch $(VENV)/for-demo $(VENV)/for-dev
 
 $(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools
@@ -72,7 +72,7 @@ test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 test-slow: $(VENV)/for-dev ## the tests that take long
 	$(PY) -m pytest -m 'slow and not opacus'
 
-test-opacus: $(VENV)/for-opacus ## the accountants in a real Opacus training loop; installs torch (5 GB)
+test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
 	$(PY) -m pytest -m opacus
 
 lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors

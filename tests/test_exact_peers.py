@@ -4,9 +4,7 @@ import pytest
 
 import hockeystick as hs
 
-pytest.importorskip("dp_accounting", reason="a peer of benches/compare, not a dependency of the tests")
-
-from dp_accounting.pld import privacy_loss_distribution as pld
+pytestmark = pytest.mark.opacus
 
 INTERVAL = 2e-4
 """Width of the cells of dp-accounting's loss distributions."""
@@ -25,6 +23,8 @@ RUNS = [
 
 
 def peer(sigma, rate, steps, pessimistic):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     one = pld.from_gaussian_mechanism(
         sigma,
         sampling_prob=rate,

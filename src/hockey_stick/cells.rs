@@ -15,23 +15,23 @@
 //! (n = 3, 6, 32 nodes: relative error below [`QUADRATURE`] for widths up to `WIDTHS`, in units of
 //! scale/(distance to the farthest centre + 5)).
 
+use super::cell_sizes::Profile;
+use super::sweep::{Support, Sweep};
 use crate::pair::StepLoss;
-use crate::pair::loss::{GaussianCurve, LaplaceCurve, LossCurve};
+use crate::pair::loss::LossCurve;
 use crate::pair::piece::Scratch;
 use crate::special::gauss_legendre::GaussLegendre;
 use rayon::prelude::*;
 
 /// Relative error of the mass of a part: w^{2n}(n!)⁴/((2n+1)(2n)!³) at the widths below.
-const QUADRATURE: f64 = 2e-13;
+pub(super) const QUADRATURE: f64 = 2e-13;
 const WIDTH_OF_3: f64 = 0.07;
 const WIDTH_OF_6: f64 = 1.5;
 const WIDTH_OF_32: f64 = 12.0;
 /// Grid intervals that one task sweeps, and that share one resolution.
-const CHUNK: i64 = 256;
+pub(super) const CHUNK: i64 = 256;
 /// Coarsest resolution: 2^this grid intervals in one cell.
-const COARSEST: i32 = 8;
-/// Variance that coarse cells may add altogether, relative to that of cells of width h holding all the mass.
-const COARSENING: f64 = 0.05;
+pub(super) const COARSEST: i32 = 8;
 /// Distance of a boundary from its place, in h, that is left as it is; it counts as an error of the loss.
 const BOUNDARY: f64 = 1e-9;
 
@@ -61,95 +61,18 @@ pub(super) struct Cells {
     pub(super) work: u64,
 }
 
-/// A curve, the interval of its coordinate that counts.
-struct Sweep<'a> {
-    curve: Box<dyn LossCurve + 'a>,
-    start: f64,
-    end: f64,
-}
-
 /// Masses of a run of half-cells, before the lower law is settled.
 #[derive(Debug, Default)]
-struct Swept {
+pub(super) struct Swept {
     /// Index of the first grid point.
-    first: i64,
-    upper: Vec<f64>,
+    pub(super) first: i64,
+    pub(super) upper: Vec<f64>,
     /// P-mass nearest to each point, and the part of it that Q lacks.
-    nearest: Vec<(f64, f64)>,
-    loss_error: f64,
-    mass_error: f64,
+    pub(super) nearest: Vec<(f64, f64)>,
+    pub(super) loss_error: f64,
+    pub(super) mass_error: f64,
     /// Terms of densities that were evaluated.
-    work: u64,
-}
-
-/// How many half-cells of width `spacing`/2 a step's loss takes at tilt c, and the range of its losses.
-pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (f64, f64) {
-    let (sweeps, atoms, _) = sweeps(loss, c, log_tolerance);
-    let mut scratch = Scratch::default();
-    let mut low = atoms.iter().map(|atom| atom.0).fold(f64::INFINITY, f64::min);
-    let mut high = atoms.iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max);
-    for sweep in &sweeps {
-        low = low.min(sweep.curve.point(sweep.start, &mut scratch).loss);
-        high = high.max(sweep.curve.point(sweep.end, &mut scratch).loss);
-    }
-    (low, high)
-}
-
-/// The smooth parts of a loss, its atoms (loss, log mass), and the tilted mass outside their support, over e^K.
-#[allow(clippy::type_complexity)]
-fn sweeps(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (Vec<Sweep<'_>>, Vec<(f64, f64)>, f64) {
-    match loss {
-        StepLoss::Smooth(smooth) => {
-            let none = vec![0.0; smooth.pieces().len()];
-            let nodes = smooth.nodes(c, 0.0, &none, log_tolerance);
-            let mut atoms = Vec::new();
-            if smooth.atom() > 0.0 {
-                atoms.push((0.0, smooth.atom().ln()));
-            }
-            let pieces = smooth.pieces().iter().zip(&nodes.supports);
-            let sweeps = pieces
-                .filter(|(_, support)| support.0 < support.1)
-                .map(|(piece, support)| Sweep {
-                    curve: Box::new(piece.clone()) as Box<dyn LossCurve>,
-                    start: support.0,
-                    end: support.1,
-                })
-                .collect();
-            (sweeps, atoms, nodes.error)
-        }
-        StepLoss::Gaussian(gaussian) => {
-            const REACH: f64 = 9.6; // P(|N(0, 1)| > 9.6) = 8e-22
-            let mut atoms = Vec::new();
-            let mut sweeps = Vec::new();
-            for (distance, log_weight) in gaussian.parts() {
-                if distance == 0.0 {
-                    atoms.push((0.0, log_weight));
-                    continue;
-                }
-                // Tilting by e^{cℓ} moves the centre to cμ.
-                let centre = c * distance;
-                sweeps.push(Sweep {
-                    curve: Box::new(GaussianCurve { distance, log_weight }) as Box<dyn LossCurve>,
-                    start: centre.min(0.0) - REACH,
-                    end: centre.max(0.0) + REACH,
-                });
-            }
-            (sweeps, atoms, 2e-21)
-        }
-        StepLoss::Laplace(laplace) => {
-            let laplace = &*laplace;
-            let sweeps = (0..laplace.pieces()).map(|piece| {
-                let curve = LaplaceCurve { loss: laplace, piece };
-                let (start, end) = curve.ends();
-                Sweep {
-                    curve: Box::new(curve) as Box<dyn LossCurve>,
-                    start,
-                    end,
-                }
-            });
-            (sweeps.collect(), laplace.atoms().to_vec(), 0.0)
-        }
-    }
+    pub(super) work: u64,
 }
 
 impl Cells {
@@ -163,65 +86,23 @@ impl Cells {
         spacing: f64,
         log_tolerance: f64,
     ) -> Self {
-        let (sweeps, atoms, outside) = sweeps(loss, c, log_tolerance);
-        let origin = heaviest(&sweeps, &atoms, c, spacing);
+        let support = Support::of(loss, c, log_tolerance);
+        let origin = support.heaviest(c, spacing);
         let frame = Frame {
             origin,
             spacing,
             c,
             log_scale,
         };
-        let profile = Profile::new(&sweeps, &frame, saddle);
+        let profile = Profile::new(&support.sweeps, &frame, saddle);
         let mut parts: Vec<Swept> = Vec::new();
-        for sweep in &sweeps {
+        for sweep in &support.sweeps {
             parts.extend(frame.sweep(sweep, &profile));
         }
-        for &(loss, log_mass) in &atoms {
+        for &(loss, log_mass) in &support.atoms {
             parts.push(frame.atom(loss, log_mass));
         }
-        frame.settle(&parts, outside)
-    }
-}
-
-/// Where a histogram of width h of the tilted loss is highest: log(P/Q) of what lies there.
-fn heaviest(sweeps: &[Sweep<'_>], atoms: &[(f64, f64)], c: f64, spacing: f64) -> f64 {
-    const SAMPLES: usize = 600;
-    let mut scratch = Scratch::default();
-    let mut points: Vec<(f64, f64)> = atoms.to_vec();
-    for sweep in sweeps {
-        let width = (sweep.end - sweep.start) / SAMPLES as f64;
-        for i in 0..SAMPLES {
-            let point = sweep.curve.point(sweep.start + (i as f64 + 0.5) * width, &mut scratch);
-            points.push((point.loss, point.log_density + width.ln()));
-        }
-    }
-    let largest = points.iter().map(|(l, w)| w + c * l).fold(f64::NEG_INFINITY, f64::max);
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let weight = |point: &(f64, f64)| (point.1 + c * point.0 - largest).exp();
-    let (mut best, mut best_start, mut start, mut sum) = (0.0, 0, 0, 0.0);
-    let mut best_end = 0;
-    for end in 0..points.len() {
-        sum += weight(&points[end]);
-        while points[end].0 - points[start].0 > 0.5 * spacing {
-            sum -= weight(&points[start]);
-            start += 1;
-        }
-        if sum > best {
-            (best, best_start, best_end) = (sum, start, end);
-        }
-    }
-    let chosen = &points[best_start..=best_end.min(points.len().saturating_sub(1))];
-    let base = chosen.first().map_or(0.0, |point| point.0);
-    // log of Σp/Σp·e^{−ℓ}
-    let mass: f64 = chosen.iter().map(|p| (p.1 - largest).exp()).sum();
-    let missing: f64 = chosen
-        .iter()
-        .map(|p| (p.1 - largest).exp() * -(base - p.0).exp_m1())
-        .sum();
-    if mass > 0.0 {
-        base - (-(missing / mass)).ln_1p()
-    } else {
-        base
+        frame.settle(&parts, support.outside)
     }
 }
 
@@ -233,104 +114,23 @@ struct Cell {
     above: bool,
 }
 
-/// How coarse each chunk may be, from where the tilted mass lies.
-///
-/// Cells of width 2^j h in a chunk with a share m of the mass add m·4^j h² of variance. With n chunks and
-/// 4^j ≤ COARSENING/(nm) that is COARSENING·h² altogether. The shares are estimates: they decide how narrow the
-/// result is, not whether it is true.
-struct Profile {
-    first: i64,
-    sizes: Vec<i64>,
-}
-
-impl Profile {
-    fn new(sweeps: &[Sweep<'_>], frame: &Frame, saddle: f64) -> Self {
-        const SAMPLES: usize = 2000;
-        let mut scratch = Scratch::default();
-        let chunk_width = CHUNK as f64 * frame.spacing;
-        let position = |loss: f64| (loss - frame.origin) / chunk_width;
-        let mut ends = (f64::INFINITY, f64::NEG_INFINITY);
-        for sweep in sweeps {
-            ends.0 = ends.0.min(position(sweep.curve.point(sweep.start, &mut scratch).loss));
-            ends.1 = ends.1.max(position(sweep.curve.point(sweep.end, &mut scratch).loss));
-        }
-        const MOST_CHUNKS: f64 = 1e6;
-        if !(ends.0 <= ends.1 && ends.1 - ends.0 < MOST_CHUNKS && ends.0.abs() < 1e15) {
-            return Self {
-                first: 0,
-                sizes: Vec::new(),
-            };
-        }
-        let first = ends.0.floor() as i64;
-        let count = (ends.1.floor() as i64 - first + 1) as usize;
-        let mut shares = vec![0.0; count];
-        // Scale of the masses; they are divided by their sum in the end.
-        let mut largest = f64::NEG_INFINITY;
-        for sweep in sweeps {
-            let width = (sweep.end - sweep.start) / SAMPLES as f64;
-            for i in 0..=SAMPLES {
-                let point = sweep.curve.point(sweep.start + i as f64 * width, &mut scratch);
-                largest = largest.max(point.log_density + saddle * point.loss);
-            }
-        }
-        for sweep in sweeps {
-            let width = (sweep.end - sweep.start) / SAMPLES as f64;
-            let mut last: Option<f64> = None;
-            for i in 0..=SAMPLES {
-                let point = sweep.curve.point(sweep.start + i as f64 * width, &mut scratch);
-                let mass = width * (point.log_density + saddle * point.loss - largest).exp();
-                let here = position(point.loss) - first as f64;
-                let from = last.unwrap_or(here);
-                let (low, high) = (from.max(0.0) as usize, (here.max(0.0) as usize).min(count - 1));
-                let each = mass / (high - low.min(high) + 1) as f64;
-                for share in &mut shares[low.min(high)..=high] {
-                    *share += each;
-                }
-                last = Some(here);
-            }
-        }
-        let most = (0.25 / ((frame.c + 1.0) * frame.spacing))
-            .log2()
-            .floor()
-            .clamp(0.0, f64::from(COARSEST)) as i32;
-        let most = if frame.is_fine() { most } else { 0 };
-        let total: f64 = shares.iter().sum();
-        let size = |mass: f64| {
-            let share = mass / total.max(f64::MIN_POSITIVE);
-            let coarse = (0.5 * (COARSENING / (count as f64 * share)).log2()).floor();
-            1i64 << (coarse.clamp(0.0, f64::from(most)) as i32)
-        };
-        Self {
-            first,
-            sizes: shares.into_iter().map(size).collect(),
-        }
-    }
-
-    /// Grid intervals in one cell of a chunk.
-    fn size(&self, chunk: i64) -> i64 {
-        usize::try_from(chunk - self.first)
-            .ok()
-            .and_then(|place| self.sizes.get(place).copied())
-            .unwrap_or(1)
-    }
-}
-
-struct Frame {
-    origin: f64,
-    spacing: f64,
-    c: f64,
-    log_scale: f64,
+/// The grid and the tilt.
+pub(super) struct Frame {
+    pub(super) origin: f64,
+    pub(super) spacing: f64,
+    pub(super) c: f64,
+    pub(super) log_scale: f64,
 }
 
 impl Frame {
     /// False if cells are so wide that most of Q's part of each lies in a corner of it, where quadrature would miss it:
     /// then all mass is moved to the upper end, or to the lower one, and Q is not needed.
-    fn is_fine(&self) -> bool {
+    pub(super) fn is_fine(&self) -> bool {
         self.spacing <= 1.0
     }
 
     /// Loss of grid point i.
-    fn at(&self, i: i64) -> f64 {
+    pub(super) fn at(&self, i: i64) -> f64 {
         self.origin + i as f64 * self.spacing
     }
 
@@ -404,7 +204,7 @@ impl Frame {
         let last = ((chunk + 1) * CHUNK - 1).min(high);
         let mut swept = Swept::starting(chunk * CHUNK, CHUNK as usize);
         let width = size as f64 * self.spacing;
-        let mut x = boundary_output(sweep, self.at(first), &mut scratch);
+        let mut x = sweep.boundary(self.at(first), &mut scratch);
         let start = curve.point(x, &mut scratch);
         let mut slope = start.slope;
         let mut bend = 0.0;
@@ -441,7 +241,7 @@ impl Frame {
                     guess = if beyond {
                         sweep.end
                     } else {
-                        boundary_output(sweep, target, &mut scratch)
+                        sweep.boundary(target, &mut scratch)
                     };
                 }
                 for attempt in 0..60 {
@@ -451,7 +251,7 @@ impl Frame {
                         if last.loss <= target {
                             break;
                         }
-                        guess = boundary_output(sweep, target, &mut scratch);
+                        guess = sweep.boundary(target, &mut scratch);
                     }
                     let point = curve.point(guess, &mut scratch);
                     next = guess;
@@ -474,7 +274,7 @@ impl Frame {
                     guess = if step > x {
                         step
                     } else {
-                        boundary_output(sweep, target, &mut scratch)
+                        sweep.boundary(target, &mut scratch)
                     };
                 }
                 if next > x {
@@ -551,123 +351,6 @@ impl Frame {
             start = end;
         }
     }
-
-    /// Adds up the parts and settles the lower law.
-    fn settle(&self, parts: &[Swept], outside: f64) -> Cells {
-        // Room below for atoms that are lowered.
-        let first = parts.iter().map(|part| part.first).min().unwrap_or(0) - (1 << COARSEST) - 1;
-        let last = parts
-            .iter()
-            .map(|part| part.first + part.upper.len() as i64)
-            .max()
-            .unwrap_or(0);
-        let length = (last - first + 1) as usize;
-        let mut upper = vec![0.0; length];
-        let mut nearest = vec![(0.0, 0.0); length];
-        let mut cells = Cells {
-            log_scale: self.log_scale,
-            mass_error: outside,
-            ..Cells::default()
-        };
-        for part in parts {
-            let start = (part.first - first) as usize;
-            for (total, mass) in upper[start..].iter_mut().zip(&part.upper) {
-                *total += mass;
-            }
-            for (total, mass) in nearest[start..].iter_mut().zip(&part.nearest) {
-                total.0 += mass.0;
-                total.1 += mass.1;
-            }
-            cells.loss_error = cells.loss_error.max(part.loss_error);
-            cells.mass_error += part.mass_error;
-            cells.work += part.work;
-        }
-        // Offsets log(p/q) − g_i = −log(1 − d/p), with room for the error of the quadrature.
-        let offsets: Vec<f64> = nearest
-            .iter()
-            .map(|&(mass, missing)| {
-                if mass > 0.0 {
-                    -(-missing / mass).ln_1p() - 2.0 * QUADRATURE
-                } else {
-                    0.0
-                }
-            })
-            .collect();
-        let lowering = self.lowering(&nearest, &offsets);
-        let mut lower = vec![0.0; length];
-        for (i, (&(mass, _), &offset)) in nearest.iter().zip(&offsets).enumerate() {
-            // The highest point of the lowered grid that is not above the atom.
-            let rise = ((offset + lowering) / self.spacing).floor();
-            let place = (i as f64 + rise).clamp(0.0, length as f64 - 1.0);
-            if mass > 0.0 {
-                lower[place as usize] += mass * (self.c * rise * self.spacing).exp();
-            }
-        }
-        // The masses were tilted as if at g_i: they are at g_i − s.
-        let factor = (-self.c * lowering).exp();
-        lower.iter_mut().for_each(|mass| *mass *= factor);
-        cells.upper = GridLaw {
-            first,
-            masses: upper,
-            origin: self.origin,
-        };
-        cells.lower = GridLaw {
-            first,
-            masses: lower,
-            origin: self.origin - lowering,
-        };
-        cells
-    }
-
-    /// s, which may be negative: atoms go to the highest g_j − s that is not above them.
-    fn lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
-        // The mean loss of height, over the mass.
-        let cost = |lowering: f64| -> f64 {
-            let moved = nearest.iter().zip(offsets).map(|(&(mass, _), offset)| {
-                let above = offset + lowering;
-                mass * (above - (above / self.spacing).floor() * self.spacing)
-            });
-            moved.sum()
-        };
-        let mut best = self.usual_lowering(nearest, offsets);
-        let mut least = cost(best);
-        // Where one atom outweighs the rest it should stay where it is.
-        let heaviest = (0..nearest.len()).max_by(|&i, &j| nearest[i].0.total_cmp(&nearest[j].0));
-        if let Some(i) = heaviest {
-            let exact = -offsets[i] + 4.0 * f64::EPSILON * (offsets[i].abs() + self.origin.abs());
-            let there = cost(exact);
-            if there < least {
-                (best, least) = (exact, there);
-            }
-        }
-        debug_assert!(least >= 0.0);
-        best
-    }
-
-    /// s > 0: small, but larger than the offsets of nearly all of the mass.
-    fn usual_lowering(&self, nearest: &[(f64, f64)], offsets: &[f64]) -> f64 {
-        const CHOICES: usize = 48;
-        let choice = |j: usize| self.spacing * 0.5f64.powf(0.75 * j as f64 + 1.0);
-        let mut beyond = [0.0; CHOICES + 1]; // mass whose offset is below −choice(j), for the first such j
-        let mut total = 0.0;
-        for (&(mass, _), &offset) in nearest.iter().zip(offsets) {
-            total += mass;
-            if offset < -choice(CHOICES - 1) {
-                let j = (((-offset / self.spacing).log2() + 1.0) / -0.75).ceil().max(0.0) as usize;
-                beyond[j.min(CHOICES)] += mass;
-            }
-        }
-        let (mut best, mut least) = (0.5 * self.spacing, f64::INFINITY);
-        let mut moved = 0.0;
-        for (j, more) in beyond.iter().enumerate().take(CHOICES) {
-            moved += more;
-            let cost = choice(j) + self.spacing * moved / total.max(f64::MIN_POSITIVE);
-            if cost < least {
-                (best, least) = (choice(j), cost);
-            }
-        }
-        best
-    }
 }
 
 impl Swept {
@@ -680,34 +363,6 @@ impl Swept {
             ..Self::default()
         }
     }
-}
-
-/// Where the loss of a curve passes `level`, within the curve's interval.
-fn boundary_output(sweep: &Sweep<'_>, level: f64, scratch: &mut Scratch) -> f64 {
-    let (mut low, mut high) = (sweep.start, sweep.end);
-    if sweep.curve.point(low, scratch).loss >= level {
-        return low;
-    }
-    let mut x = 0.5 * (low + high);
-    for _ in 0..200 {
-        let point = sweep.curve.point(x, scratch);
-        if point.loss < level {
-            low = x;
-        } else {
-            high = x;
-        }
-        let newton = x - (point.loss - level) / point.slope;
-        let next = if newton > low && newton < high {
-            newton
-        } else {
-            0.5 * (low + high)
-        };
-        if next == x || high - low <= f64::EPSILON * high.abs() {
-            return next;
-        }
-        x = next;
-    }
-    x
 }
 
 /// Gauss–Legendre rules of 3 and 6 nodes.

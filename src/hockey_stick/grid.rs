@@ -12,9 +12,10 @@
 //! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed), and δ is the inner product of the composed
 //! masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε. **Discretisation**: see `cells`; both laws are bounds.
 
-use super::cells::{Cells, GridLaw, range};
+use super::cells::{Cells, GridLaw};
 use super::enclosure::Enclosure;
 use super::segment::Segment;
+use super::sweep::range;
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
 use crate::special::log_space::{LogSum, log_modulus_1p};

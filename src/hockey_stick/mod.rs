@@ -1,6 +1,7 @@
 //! Hockey-stick divergences δ(ε) = E_P[(1 − e^{ε − loss})₊]: from samples of the loss and by Monte Carlo.
 
 pub mod black_box;
+mod cell_sizes;
 mod cells;
 pub mod composition;
 mod contour;
@@ -17,7 +18,9 @@ mod one_step;
 mod saddle;
 pub mod samples;
 pub mod segment;
+mod settling;
 mod split;
+mod sweep;
 mod tilt;
 mod truncated;
 pub mod unknowns;

@@ -1,0 +1,177 @@
+//! The loss of one step as curves to sweep and atoms: what the grid route discretises.
+
+use crate::pair::StepLoss;
+use crate::pair::loss::{GaussianCurve, LaplaceCurve, LossCurve};
+use crate::pair::piece::Scratch;
+
+/// A curve, the interval of its coordinate that counts.
+pub(super) struct Sweep<'a> {
+    pub(super) curve: Box<dyn LossCurve + 'a>,
+    pub(super) start: f64,
+    pub(super) end: f64,
+}
+
+/// A loss as its smooth parts and its atoms.
+pub(super) struct Support<'a> {
+    /// The smooth parts.
+    pub(super) sweeps: Vec<Sweep<'a>>,
+    /// (loss, log mass under P).
+    pub(super) atoms: Vec<(f64, f64)>,
+    /// Tilted mass that neither has, over e^K.
+    pub(super) outside: f64,
+}
+
+/// How many half-cells of width `spacing`/2 a step's loss takes at tilt c, and the range of its losses.
+pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (f64, f64) {
+    let Support { sweeps, atoms, .. } = Support::of(loss, c, log_tolerance);
+    let mut scratch = Scratch::default();
+    let mut low = atoms.iter().map(|atom| atom.0).fold(f64::INFINITY, f64::min);
+    let mut high = atoms.iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max);
+    for sweep in &sweeps {
+        low = low.min(sweep.curve.point(sweep.start, &mut scratch).loss);
+        high = high.max(sweep.curve.point(sweep.end, &mut scratch).loss);
+    }
+    (low, high)
+}
+
+impl<'a> Support<'a> {
+    /// What of `loss`, tilted by c, has more than about e^`log_tolerance` of the mass.
+    pub(super) fn of(loss: &'a mut StepLoss, c: f64, log_tolerance: f64) -> Self {
+        match loss {
+            StepLoss::Smooth(smooth) => {
+                let none = vec![0.0; smooth.pieces().len()];
+                let nodes = smooth.nodes(c, 0.0, &none, log_tolerance);
+                let mut atoms = Vec::new();
+                if smooth.atom() > 0.0 {
+                    atoms.push((0.0, smooth.atom().ln()));
+                }
+                let pieces = smooth.pieces().iter().zip(&nodes.supports);
+                let sweeps = pieces
+                    .filter(|(_, support)| support.0 < support.1)
+                    .map(|(piece, support)| Sweep {
+                        curve: Box::new(piece.clone()) as Box<dyn LossCurve>,
+                        start: support.0,
+                        end: support.1,
+                    })
+                    .collect();
+                Self {
+                    sweeps,
+                    atoms,
+                    outside: nodes.error,
+                }
+            }
+            StepLoss::Gaussian(gaussian) => {
+                const REACH: f64 = 9.6; // P(|N(0, 1)| > 9.6) = 8e-22
+                let mut atoms = Vec::new();
+                let mut sweeps = Vec::new();
+                for (distance, log_weight) in gaussian.parts() {
+                    if distance == 0.0 {
+                        atoms.push((0.0, log_weight));
+                        continue;
+                    }
+                    // Tilting by e^{cℓ} moves the centre to cμ.
+                    let centre = c * distance;
+                    sweeps.push(Sweep {
+                        curve: Box::new(GaussianCurve { distance, log_weight }) as Box<dyn LossCurve>,
+                        start: centre.min(0.0) - REACH,
+                        end: centre.max(0.0) + REACH,
+                    });
+                }
+                Self {
+                    sweeps,
+                    atoms,
+                    outside: 2e-21,
+                }
+            }
+            StepLoss::Laplace(laplace) => {
+                let laplace = &*laplace;
+                let sweeps = (0..laplace.pieces()).map(|piece| {
+                    let curve = LaplaceCurve { loss: laplace, piece };
+                    let (start, end) = curve.ends();
+                    Sweep {
+                        curve: Box::new(curve) as Box<dyn LossCurve>,
+                        start,
+                        end,
+                    }
+                });
+                Self {
+                    sweeps: sweeps.collect(),
+                    atoms: laplace.atoms().to_vec(),
+                    outside: 0.0,
+                }
+            }
+        }
+    }
+
+    /// Where a histogram of width h of the tilted loss is highest: log(P/Q) of what lies there.
+    pub(super) fn heaviest(&self, c: f64, spacing: f64) -> f64 {
+        const SAMPLES: usize = 600;
+        let mut scratch = Scratch::default();
+        let mut points: Vec<(f64, f64)> = self.atoms.clone();
+        for sweep in &self.sweeps {
+            let width = (sweep.end - sweep.start) / SAMPLES as f64;
+            for i in 0..SAMPLES {
+                let point = sweep.curve.point(sweep.start + (i as f64 + 0.5) * width, &mut scratch);
+                points.push((point.loss, point.log_density + width.ln()));
+            }
+        }
+        let largest = points.iter().map(|(l, w)| w + c * l).fold(f64::NEG_INFINITY, f64::max);
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let weight = |point: &(f64, f64)| (point.1 + c * point.0 - largest).exp();
+        let (mut best, mut best_start, mut start, mut sum) = (0.0, 0, 0, 0.0);
+        let mut best_end = 0;
+        for end in 0..points.len() {
+            sum += weight(&points[end]);
+            while points[end].0 - points[start].0 > 0.5 * spacing {
+                sum -= weight(&points[start]);
+                start += 1;
+            }
+            if sum > best {
+                (best, best_start, best_end) = (sum, start, end);
+            }
+        }
+        let chosen = &points[best_start..=best_end.min(points.len().saturating_sub(1))];
+        let base = chosen.first().map_or(0.0, |point| point.0);
+        // log of Σp/Σp·e^{−ℓ}
+        let mass: f64 = chosen.iter().map(|p| (p.1 - largest).exp()).sum();
+        let missing: f64 = chosen
+            .iter()
+            .map(|p| (p.1 - largest).exp() * -(base - p.0).exp_m1())
+            .sum();
+        if mass > 0.0 {
+            base - (-(missing / mass)).ln_1p()
+        } else {
+            base
+        }
+    }
+}
+
+impl Sweep<'_> {
+    /// Where the loss of a curve passes `level`, within the curve's interval.
+    pub(super) fn boundary(&self, level: f64, scratch: &mut Scratch) -> f64 {
+        let (mut low, mut high) = (self.start, self.end);
+        if self.curve.point(low, scratch).loss >= level {
+            return low;
+        }
+        let mut x = 0.5 * (low + high);
+        for _ in 0..200 {
+            let point = self.curve.point(x, scratch);
+            if point.loss < level {
+                low = x;
+            } else {
+                high = x;
+            }
+            let newton = x - (point.loss - level) / point.slope;
+            let next = if newton > low && newton < high {
+                newton
+            } else {
+                0.5 * (low + high)
+            };
+            if next == x || high - low <= f64::EPSILON * high.abs() {
+                return next;
+            }
+            x = next;
+        }
+        x
+    }
+}
