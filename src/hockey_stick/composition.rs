@@ -74,13 +74,35 @@ impl Composition {
             return Ok(*known);
         }
         self.directed.iter_mut().for_each(Directed::forget);
-        let all = self
-            .directed
-            .iter_mut()
-            .map(|directed| directed.delta(epsilon, tolerance));
-        let found = all.fold(Enclosure::ZERO, Enclosure::max);
+        let found = self.worst(epsilon, &Aim::of_width(tolerance));
         remember(&mut self.deltas, question, found);
         Ok(found)
+    }
+
+    /// Certified δ at ε where only the side of `log_delta` matters, or a relative width of `tolerance` near it.
+    ///
+    /// # Errors
+    /// ε not finite.
+    pub(super) fn delta_beside(&mut self, epsilon: f64, log_delta: f64, tolerance: f64) -> Result<Enclosure> {
+        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+        self.directed.iter_mut().for_each(Directed::forget);
+        Ok(self.worst(epsilon, &Aim::beside(log_delta, tolerance)))
+    }
+
+    /// The larger δ of all directions.
+    fn worst(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
+        let mut found = Enclosure::ZERO;
+        for (i, directed) in self.directed.iter_mut().enumerate() {
+            // Another direction counts only where its δ may be larger: often a bound tells.
+            if i > 0 {
+                let other = directed.delta_for(epsilon, &Aim::beside(found.log_lower, aim.width));
+                if other.log_upper <= found.log_lower {
+                    continue;
+                }
+            }
+            found = found.max(directed.delta_for(epsilon, aim));
+        }
+        found
     }
 
     /// The same by one route.
@@ -115,10 +137,7 @@ impl Composition {
         let (mut lower, mut upper) = (0.0f64, 0.0f64);
         for (i, directed) in self.directed.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
-            let aim = Aim {
-                hint: Some(log_delta),
-                ..Aim::of_width(1e-3)
-            };
+            let aim = Aim::beside(log_delta, tolerance);
             if i > 0 && directed.delta_for(upper, &aim).log_upper <= log_delta {
                 continue;
             }

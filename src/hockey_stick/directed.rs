@@ -11,6 +11,7 @@
 //! Every route gives a certified interval; where one is wider than wanted, the next is asked too, and what all of
 //! them allow is returned.
 
+use super::chernoff::chernoff;
 use super::enclosure::{Aim, Enclosure};
 use super::inverse;
 use super::one_step;
@@ -174,9 +175,19 @@ impl Directed {
         }
         // Chernoff's bound says where δ is about; where that is known it is kept for what inversion cannot do.
         let mut bounded = false;
-        if aim.hint.is_none() {
-            found = found.meet(self.chernoff(epsilon));
-            bounded = true;
+        match aim.hint {
+            None => {
+                found = found.meet(self.chernoff(epsilon));
+                bounded = true;
+            }
+            Some(hint) if aim.bounds_first => {
+                let truncated = self.truncated(hint + aim.log_share());
+                found = found.meet(truncated.chernoff(epsilon));
+                if aim.is_met(found) {
+                    return found;
+                }
+            }
+            Some(_) => {}
         }
         let mut expected = aim.hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
@@ -253,27 +264,15 @@ impl Directed {
         &mut self.truncated[place]
     }
 
-    /// For c > 0: δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1,
-    /// converted as by RGP Lemma 2.2. For c in (−1, 0): 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
-    ///
-    /// At the best tilt, or at those of earlier questions if that is all that work is left for: any will do.
+    /// Chernoff's bound at the best tilt, or at those of earlier questions if that is all that work is left for: any will do.
     fn chernoff(&mut self, epsilon: f64) -> Enclosure {
         if self.work() <= self.limit + RESERVE
-            && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon)
+            && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon, None)
             && let Some(total) = Total::at(&mut self.segments, c)
         {
             self.moments.push((c, total.log_moment_upper()));
         }
-        let at = |&(c, log_moment): &(f64, f64)| {
-            let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
-            let log = log_moment - c * epsilon + rounding;
-            if c > 0.0 {
-                let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-                Enclosure::of_logs(f64::NEG_INFINITY, log + most * (1.0 - 8.0 * f64::EPSILON))
-            } else {
-                Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
-            }
-        };
+        let at = |&(c, log_moment): &(f64, f64)| chernoff(c, log_moment, epsilon);
         self.moments.iter().map(at).fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
 
@@ -335,7 +334,7 @@ impl Directed {
             return (moved, 1.0);
         }
         let truncated = self.truncated(log_delta - 14.0);
-        match saddle::for_log_delta(truncated.segments(), log_delta) {
+        match truncated.saddle(log_delta) {
             Some(saddle) => (saddle.epsilon + moved, saddle.c),
             None => (1.0 + moved, 1.0),
         }

@@ -9,6 +9,8 @@ pub(super) struct Aim {
     pub(super) enough: f64,
     /// Where only the side of this number matters, unless log δ is close to it.
     pub(super) hint: Option<f64>,
+    /// Bounds are tried before δ is computed; without a hint they always are.
+    pub(super) bounds_first: bool,
 }
 
 impl Aim {
@@ -18,6 +20,15 @@ impl Aim {
             width,
             enough: width,
             hint: None,
+            bounds_first: true,
+        }
+    }
+
+    /// The same where only the side of log δ = `hint` matters, from which it may be far.
+    pub(super) fn beside(hint: f64, width: f64) -> Self {
+        Self {
+            hint: Some(hint),
+            ..Self::of_width(width)
         }
     }
 

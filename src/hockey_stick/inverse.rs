@@ -33,6 +33,7 @@ pub(super) fn epsilon(
             width,
             enough: (roughness * width).min(1e-2).max(width),
             hint: Some(log_delta),
+            bounds_first: false,
         };
         let found = curve(epsilon, &aim);
         if found.width().is_finite() && !aim.is_met(found) {

@@ -3,6 +3,7 @@
 pub mod black_box;
 mod cell_sizes;
 mod cells;
+mod chernoff;
 pub mod composition;
 mod contour;
 pub mod directed;

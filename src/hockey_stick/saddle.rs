@@ -8,6 +8,8 @@ use std::f64::consts::PI;
 /// Tilts that are looked at.
 const LEAST: f64 = 1e-12;
 const MOST: f64 = 1e12;
+/// A tilt is good enough where the excess is below this.
+const GOOD: f64 = 0.02;
 
 /// A tilt and where it is the saddle point.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,9 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
         }
     };
     let mut value = excess(&found);
+    if value.abs() < GOOD {
+        return Some(found);
+    }
     // Bracket in log c.
     let up = value > 0.0;
     let mut other = found;
@@ -93,7 +98,7 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
         spread = middle_spread;
         best = middle;
         let middle_value = excess(&middle);
-        if middle_value.abs() < 0.02 {
+        if middle_value.abs() < GOOD {
             return Some(best);
         }
         if middle_value > 0.0 {
@@ -106,8 +111,9 @@ fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) 
     Some(low)
 }
 
-/// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean.
-pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
+/// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean. The search starts from
+/// `known`, the tilt of an ε nearby.
+pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<f64>) -> Option<f64> {
     let total = Total::at(segments, 0.0)?;
     let spread = total.variance.sqrt();
     if spread.is_nan() || spread <= 0.0 {
@@ -115,7 +121,8 @@ pub(super) fn for_epsilon(segments: &mut [Segment], epsilon: f64) -> Option<f64>
     }
     let above = (epsilon - total.mean) / spread;
     if above > -1.0 {
-        let start = (above.max(0.0) + 1.0) / spread;
+        let usual = (above.max(0.0) + 1.0) / spread;
+        let start = known.filter(|&c| c > 0.0).unwrap_or(usual);
         // In units of the spread of the loss, or that at the tilt: near the largest loss that is far less.
         let found = solve(segments, start.min(1e6), |saddle| {
             (epsilon - saddle.epsilon) / spread.min(saddle.width) * 0.2

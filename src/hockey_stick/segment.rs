@@ -54,11 +54,7 @@ impl Total {
 /// K(c), its error, K'(c) and K''(c) of one of `steps` steps.
 fn moments(loss: &mut StepLoss, c: f64, steps: f64) -> (f64, f64, f64, f64) {
     match loss {
-        StepLoss::Smooth(loss) => {
-            let none = vec![0.0; loss.pieces().len()];
-            let nodes = loss.nodes(c, 0.0, &none, STEERING - steps.ln());
-            (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
-        }
+        StepLoss::Smooth(loss) => loss.moments(c, STEERING - steps.ln()),
         StepLoss::Gaussian(loss) => {
             let law = loss.tilted(c);
             let (mean, variance) = law.mean_and_variance();

@@ -8,10 +8,11 @@
 //!
 //! and the law that is left, of mass below 1, is treated as any other.
 
+use super::chernoff::chernoff;
 use super::contour::Contour;
 use super::enclosure::{Aim, Enclosure};
 use super::grid::{Grid, Plan};
-use super::saddle;
+use super::saddle::{self, Saddle};
 use super::segment::{Segment, Total};
 use super::split;
 use super::tilt::Tilt;
@@ -62,6 +63,8 @@ pub(super) struct Truncated {
     failures: [Vec<f64>; 3],
     /// Questions for which even the finest grid was too coarse: after two, no more grids are made.
     too_coarse: usize,
+    /// The tilt of the last question.
+    tilt: Option<f64>,
     /// Work of contours and grids so far, beyond that of the segments' moments.
     work: u64,
 }
@@ -95,6 +98,7 @@ impl Truncated {
             grids: Vec::new(),
             failures: [Vec::new(), Vec::new(), Vec::new()],
             too_coarse: 0,
+            tilt: None,
             work: 0,
         }
     }
@@ -111,6 +115,7 @@ impl Truncated {
         self.grids.clear();
         self.failures.iter_mut().for_each(Vec::clear);
         self.too_coarse = 0;
+        self.tilt = None;
     }
 
     /// −log of the probability that may be left out.
@@ -123,9 +128,17 @@ impl Truncated {
         self.log_lost
     }
 
-    /// The truncated losses.
-    pub(super) fn segments(&mut self) -> &mut [Segment] {
-        &mut self.segments
+    /// The saddle point whose δ is about e^`log_delta`.
+    pub(super) fn saddle(&mut self, log_delta: f64) -> Option<Saddle> {
+        let found = saddle::for_log_delta(&mut self.segments, log_delta);
+        self.tilt = found.map(|saddle| saddle.c);
+        found
+    }
+
+    fn tilt_for(&mut self, epsilon: f64) -> Option<f64> {
+        let found = saddle::for_epsilon(&mut self.segments, epsilon, self.tilt)?;
+        self.tilt = Some(found);
+        Some(found)
     }
 
     /// What the truncated curve says of the whole one.
@@ -148,6 +161,16 @@ impl Truncated {
         self.whole(self.kept(epsilon))
     }
 
+    /// Chernoff's bound at the tilt that inversion would use.
+    pub(super) fn chernoff(&mut self, epsilon: f64) -> Enclosure {
+        let tilt = self.tilt_for(epsilon).filter(|&c| c > 0.0);
+        let bound = tilt.and_then(|c| {
+            let total = Total::at(&mut self.segments, c)?;
+            Some(chernoff(c, total.log_moment_upper(), epsilon))
+        });
+        self.whole(bound.unwrap_or(Enclosure::TRIVIAL))
+    }
+
     /// Certified log δ of the whole loss by one form of computation.
     pub(super) fn delta(&mut self, form: Form, epsilon: f64, aim: &Aim) -> Enclosure {
         let found = self.kept(epsilon);
@@ -155,7 +178,7 @@ impl Truncated {
         if aim.is_met(found) || form != Form::Grid && self.segments.iter().any(laplace) {
             return self.whole(found); // atoms do not let a transform decay
         }
-        let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon) else {
+        let Some(c) = self.tilt_for(epsilon) else {
             return self.whole(found);
         };
         let here = match form {
@@ -175,7 +198,7 @@ impl Truncated {
 
     /// By one route; `None` if it does not apply.
     pub(super) fn delta_by(&mut self, form: Form, epsilon: f64, width: f64) -> Option<Enclosure> {
-        let c = saddle::for_epsilon(&mut self.segments, epsilon)?;
+        let c = self.tilt_for(epsilon)?;
         let found = match form {
             Form::Grid => self.on_grids(c, epsilon, &Aim::of_width(width), Enclosure::TRIVIAL),
             _ => self.on_contours(form, c, epsilon, &Aim::of_width(width)),

@@ -8,7 +8,7 @@ use super::composition::Composition;
 use crate::error::{Error, Result, require_delta};
 use crate::pair::law::MAX_GROUP_SIZE;
 use crate::pair::scheme::{Mechanism, Neighbours, Sampling, Scheme};
-use crate::special::root::solve_decreasing;
+use crate::special::root::solve_decreasing_between;
 
 /// Noise multipliers that are searched.
 const NOISE: (f64, f64) = (1e-3, 1e6);
@@ -51,8 +51,8 @@ impl Target {
     }
 
     fn of(&self, run: &mut Composition) -> Result<Verdict> {
-        let found = run.delta(self.epsilon, self.tolerance.min(1e-4))?;
         let log_delta = self.delta.ln();
+        let found = run.delta_beside(self.epsilon, log_delta, self.tolerance.min(1e-4))?;
         Ok(Verdict {
             excess: if found.log_upper == f64::NEG_INFINITY {
                 -1e3
@@ -96,7 +96,9 @@ pub fn noise_multiplier(scheme: &Scheme, steps: u64, neighbours: Neighbours, tar
     // Bracket by factors of 2 from 1.
     let (mut low, mut high) = (0.0f64, 0.0f64);
     let ends = (NOISE.0.ln(), NOISE.1.ln());
-    if excess(0.0)? > 0.0 {
+    let at_one = excess(0.0)?;
+    let (mut at_low, mut at_high) = (at_one, at_one);
+    if at_one > 0.0 {
         loop {
             if high >= ends.1 {
                 let (_, nearest) = with(NOISE.1)?.epsilon(target.delta, target.tolerance)?;
@@ -107,22 +109,24 @@ pub fn noise_multiplier(scheme: &Scheme, steps: u64, neighbours: Neighbours, tar
                 )));
             }
             high = (high + 0.7 * (1.0 + high)).min(ends.1);
-            if excess(high)? <= 0.0 {
+            at_high = excess(high)?;
+            if at_high <= 0.0 {
                 break;
             }
-            low = high;
+            (low, at_low) = (high, at_high);
         }
     } else {
         while low > ends.0 {
             low = (low - 0.7 * (1.0 + low.abs())).max(ends.0);
-            if excess(low)? > 0.0 {
+            at_low = excess(low)?;
+            if at_low > 0.0 {
                 break;
             }
-            high = low;
+            (high, at_high) = (low, at_low);
         }
     }
     let root = if low < high {
-        solve_decreasing(low, high, 0.2 * target.tolerance, excess)?
+        solve_decreasing_between(((low, at_low), (high, at_high)), 0.2 * target.tolerance, excess)?
     } else {
         low
     };
@@ -175,8 +179,9 @@ pub fn sample_rate(scheme: &Scheme, steps: u64, neighbours: Neighbours, target: 
     // In u = −log q: decreasing. Every rate small enough is safe, as δ ≤ the chance of ever being in a batch.
     let excess = |u: f64| -> Result<f64> { Ok(target.of(&mut with((-u).exp())?)?.excess) };
     let (mut low, mut high) = (0.0f64, 1.0f64);
-    while excess(high)? > 0.0 {
-        low = high;
+    let (mut at_low, mut at_high) = (f64::INFINITY, excess(high)?);
+    while at_high > 0.0 {
+        (low, at_low) = (high, at_high);
         high *= 1.7;
         if high > 740.0 {
             return Ok(Bracket {
@@ -184,8 +189,9 @@ pub fn sample_rate(scheme: &Scheme, steps: u64, neighbours: Neighbours, target: 
                 unsafe_side: (-low).exp(),
             });
         }
+        at_high = excess(high)?;
     }
-    let root = solve_decreasing(low, high, 0.2 * target.tolerance, excess)?;
+    let root = solve_decreasing_between(((low, at_low), (high, at_high)), 0.2 * target.tolerance, excess)?;
     let mut step = 0.2 * target.tolerance;
     let mut safe = (-root).exp();
     while !target.is_met(&mut with(safe)?)? {

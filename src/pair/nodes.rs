@@ -61,9 +61,22 @@ pub struct SmoothLoss {
     atom: f64,
     panels: HashMap<Address, PiecePanel>,
     scratch: Scratch,
+    /// The latest answers of [`SmoothLoss::moments`].
+    moments: Vec<Remembered>,
     /// What all questions so far would have cost without the panels of earlier ones, in terms of densities.
     work: u64,
 }
+
+/// Moments at one tilt and tolerance, and what they cost.
+#[derive(Debug)]
+struct Remembered {
+    question: (f64, f64),
+    answer: (f64, f64, f64, f64),
+    work: u64,
+}
+
+/// Moments that are remembered.
+const REMEMBERED: usize = 16;
 
 /// A discrete law that has the moments of the loss under P tilted by e^{cℓ}.
 #[derive(Debug, Clone, Default)]
@@ -108,8 +121,31 @@ impl SmoothLoss {
             atom,
             panels: HashMap::new(),
             scratch: Scratch::default(),
+            moments: Vec::new(),
             work: 0,
         }
+    }
+
+    /// K(c), its error, K'(c) and K''(c), where quadrature may leave out e^`log_tolerance` of the moment.
+    pub fn moments(&mut self, c: f64, log_tolerance: f64) -> (f64, f64, f64, f64) {
+        let question = (c, log_tolerance);
+        if let Some(known) = self.moments.iter().find(|known| known.question == question) {
+            self.work += known.work;
+            return known.answer;
+        }
+        let before = self.work;
+        let none = vec![0.0; self.pieces.len()];
+        let nodes = self.nodes(c, 0.0, &none, log_tolerance);
+        let answer = (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance);
+        if self.moments.len() == REMEMBERED {
+            self.moments.remove(0);
+        }
+        self.moments.push(Remembered {
+            question,
+            answer,
+            work: self.work - before,
+        });
+        answer
     }
 
     /// What the questions so far cost, in terms of densities (two or three nanoseconds each): the same whatever was

@@ -15,15 +15,28 @@
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
 pub fn solve_decreasing<E>(
-    mut low: f64,
-    mut high: f64,
+    low: f64,
+    high: f64,
+    tolerance: f64,
+    mut value: impl FnMut(f64) -> Result<f64, E>,
+) -> Result<f64, E> {
+    let ends = ((low, value(low)?), (high, value(high)?));
+    solve_decreasing_between(ends, tolerance, value)
+}
+
+/// [`solve_decreasing`] where the values at the ends are known: (low, value(low)) and (high, value(high)).
+///
+/// # Errors
+/// Those of `value`.
+pub fn solve_decreasing_between<E>(
+    ((mut low, at_low), (mut high, at_high)): ((f64, f64), (f64, f64)),
     tolerance: f64,
     mut value: impl FnMut(f64) -> Result<f64, E>,
 ) -> Result<f64, E> {
     /// Infinite values are cut to this: interpolation then amounts to bisection.
     const LARGE: f64 = 1e3;
     let mut evaluate = |x: f64| value(x).map(|y| y.clamp(-LARGE, LARGE));
-    let (mut at_low, mut at_high) = (evaluate(low)?, evaluate(high)?);
+    let (mut at_low, mut at_high) = (at_low.clamp(-LARGE, LARGE), at_high.clamp(-LARGE, LARGE));
     let half_tolerance = 0.5 * tolerance;
     let bisections = ((high - low) / tolerance).log2().ceil().max(0.0) as i32;
     let kappa = 0.2 / (high - low);
