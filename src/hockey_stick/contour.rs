@@ -170,7 +170,7 @@ impl Contour {
 
     /// What the points took, in terms of densities.
     pub(super) fn work(&self) -> u64 {
-        self.products / 4
+        self.products / 8
     }
 
     /// The sum at ε, its derivative in ε and its error, all over e^{A(c) − cε}.
@@ -339,31 +339,29 @@ impl Tilted<'_> {
 /// Σ w (e^{ijhℓ} − 1) for j = 0..=last, by turning each node's e^{ijhℓ} − 1 by e^{ihℓ} from one j to the next.
 ///
 /// E ← E + D + ED with D = e^{ihℓ} − 1 exact: small changes keep their digits, and n turns add at most 3n
-/// roundings of the largest |E|. After [`TURNS`] of them E is computed anew.
+/// roundings of the largest |E|. After [`TURNS`] of them E is taken from an anchor, which is itself turned by [`TURNS`]
+/// times the angle, and computed anew after as many of those.
 pub(super) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-    let count = nodes.losses.len().next_multiple_of(LANES);
-    let mut turns = Turns {
-        weights: vec![0.0; count],
-        angles: vec![0.0; count],
-        step: (vec![0.0; count], vec![0.0; count]),
-        state: (vec![0.0; count], vec![0.0; count]),
-    };
-    for (i, (&weight, &loss)) in nodes.weights.iter().zip(&nodes.losses).enumerate() {
-        turns.weights[i] = weight;
-        let angle = spacing * loss;
-        turns.angles[i] = angle;
-        turns.step.0[i] = -2.0 * (0.5 * angle).sin().powi(2);
-        turns.step.1[i] = angle.sin();
+    let mut sums = vec![(0.0, 0.0); last + 1];
+    let mut block = Turns::default();
+    let arch = pulp::Arch::new();
+    let (weights, losses) = (nodes.weights.chunks(BLOCK), nodes.losses.chunks(BLOCK));
+    for (weights, losses) in weights.zip(losses) {
+        block.start(weights, losses, spacing);
+        arch.dispatch(Run {
+            block: &mut block,
+            sums: &mut sums,
+        });
     }
-    let sums = pulp::Arch::new().dispatch(|| turns.run(last));
     sums.into_iter()
         .enumerate()
         .map(|(j, (real, imaginary))| {
             let y = j as f64 * spacing;
             let size = (y * nodes.mean_size).min(2.0);
-            // An anchor's angle has a relative error of one rounding.
-            let rounding = (3.0 * j.min(TURNS) as f64 + 16.0) * f64::EPSILON * size
-                + f64::EPSILON * y * nodes.mean_size
+            let turns = j.min(TURNS) + (j / TURNS).min(TURNS);
+            // The angles of an anchor and of its turns have a relative error of one rounding.
+            let rounding = (3.0 * turns as f64 + 16.0) * f64::EPSILON * size
+                + 2.0 * f64::EPSILON * y * nodes.mean_size
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 + nodes.c.hypot(y) * nodes.loss_rounding;
             (real, imaginary, 1.5 * nodes.error + rounding)
@@ -374,57 +372,138 @@ pub(super) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f
 /// Nodes handled at once, so that sums have a fixed order whatever the processor's vectors are.
 const LANES: usize = 8;
 
-/// Turns between two anchors.
+/// Nodes that take all their turns before the next do: what a first-level cache holds.
+const BLOCK: usize = 32 * LANES;
+
+/// Turns between two anchors, and of an anchor.
 const TURNS: usize = 64;
 
+/// e^{iu} − 1 for each node of a block.
+#[derive(Debug, Clone, Copy)]
+struct Changes {
+    real: [f64; BLOCK],
+    imaginary: [f64; BLOCK],
+}
+
+/// A block of nodes on their way through j; missing nodes have weight 0.
+#[derive(Debug)]
 struct Turns {
-    weights: Vec<f64>,
+    /// Nodes in the block, and more of weight 0.
+    used: usize,
+    weights: [f64; BLOCK],
     /// hℓ.
-    angles: Vec<f64>,
-    step: (Vec<f64>, Vec<f64>),
-    state: (Vec<f64>, Vec<f64>),
+    angles: [f64; BLOCK],
+    /// One turn, and [`TURNS`] of them.
+    step: Changes,
+    stride: Changes,
+    state: Changes,
+    anchor: Changes,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            used: 0,
+            weights: [0.0; BLOCK],
+            angles: [0.0; BLOCK],
+            step: Changes::NONE,
+            stride: Changes::NONE,
+            state: Changes::NONE,
+            anchor: Changes::NONE,
+        }
+    }
+}
+
+impl Changes {
+    const NONE: Self = Self {
+        real: [0.0; BLOCK],
+        imaginary: [0.0; BLOCK],
+    };
+
+    /// e^{i·factor·angle} − 1.
+    fn of(angles: &[f64; BLOCK], factor: f64) -> Self {
+        let mut all = Self::NONE;
+        for (i, angle) in angles.iter().enumerate() {
+            let (sine, cosine) = (0.5 * factor * angle).sin_cos();
+            all.real[i] = -2.0 * sine * sine;
+            all.imaginary[i] = 2.0 * sine * cosine;
+        }
+        all
+    }
+
+    /// Turns each by another, and Σ weight·change of the results.
+    #[inline(always)]
+    fn turn(&mut self, by: &Self, weights: &[f64]) -> (f64, f64) {
+        let states = self
+            .real
+            .chunks_exact_mut(LANES)
+            .zip(self.imaginary.chunks_exact_mut(LANES));
+        let turns = by.real.chunks_exact(LANES).zip(by.imaginary.chunks_exact(LANES));
+        let (mut real, mut imaginary) = ([0.0; LANES], [0.0; LANES]);
+        for ((w, (re, im)), (dr, di)) in weights.chunks_exact(LANES).zip(states).zip(turns) {
+            for i in 0..LANES {
+                let (a, b) = (re[i], im[i]);
+                let turned = a + dr[i] + (a * dr[i] - b * di[i]);
+                let other = b + di[i] + (a * di[i] + b * dr[i]);
+                re[i] = turned;
+                im[i] = other;
+                real[i] += w[i] * turned;
+                imaginary[i] += w[i] * other;
+            }
+        }
+        (real.iter().sum(), imaginary.iter().sum())
+    }
 }
 
 impl Turns {
-    /// E = e^{ijhℓ} − 1 afresh.
-    fn anchor(&mut self, j: usize) {
-        let states = self.state.0.iter_mut().zip(&mut self.state.1);
-        for ((real, imaginary), angle) in states.zip(&self.angles) {
-            let (sine, cosine) = (0.5 * j as f64 * angle).sin_cos();
-            *real = -2.0 * sine * sine;
-            *imaginary = 2.0 * sine * cosine;
+    fn start(&mut self, weights: &[f64], losses: &[f64], spacing: f64) {
+        self.used = weights.len().next_multiple_of(LANES);
+        self.weights = [0.0; BLOCK];
+        self.angles = [0.0; BLOCK];
+        self.weights[..weights.len()].copy_from_slice(weights);
+        for (angle, loss) in self.angles.iter_mut().zip(losses) {
+            *angle = spacing * loss;
         }
+        self.step = Changes::of(&self.angles, 1.0);
+        self.stride = Changes::of(&self.angles, TURNS as f64);
+        self.state = Changes::NONE;
+        self.anchor = Changes::NONE;
     }
 
+    /// Adds the sums over these nodes for every j.
     #[inline(always)]
-    fn run(&mut self, last: usize) -> Vec<(f64, f64)> {
-        let mut sums = Vec::with_capacity(last + 1);
-        sums.push((0.0, 0.0));
-        for j in 1..=last {
-            if j > 1 && j % TURNS == 1 {
-                self.anchor(j - 1);
-            }
-            let (mut real, mut imaginary) = ([0.0; LANES], [0.0; LANES]);
-            let weights = self.weights.chunks_exact(LANES);
-            let steps = self.step.0.chunks_exact(LANES).zip(self.step.1.chunks_exact(LANES));
-            let states = self
-                .state
-                .0
-                .chunks_exact_mut(LANES)
-                .zip(self.state.1.chunks_exact_mut(LANES));
-            for ((w, (dr, di)), (er, ei)) in weights.zip(steps).zip(states) {
-                for i in 0..LANES {
-                    let r = er[i] + dr[i] + (er[i] * dr[i] - ei[i] * di[i]);
-                    let m = ei[i] + di[i] + (er[i] * di[i] + ei[i] * dr[i]);
-                    er[i] = r;
-                    ei[i] = m;
-                    real[i] += w[i] * r;
-                    imaginary[i] += w[i] * m;
+    fn run(&mut self, sums: &mut [(f64, f64)]) {
+        let weights = &self.weights[..self.used];
+        for (j, sum) in sums.iter_mut().enumerate().skip(1) {
+            let (real, imaginary) = if j % TURNS != 0 {
+                self.state.turn(&self.step, weights)
+            } else {
+                if j % (TURNS * TURNS) == 0 {
+                    // One stride before.
+                    self.anchor = Changes::of(&self.angles, (j - TURNS) as f64);
                 }
-            }
-            sums.push((real.iter().sum(), imaginary.iter().sum()));
+                let sums = self.anchor.turn(&self.stride, weights);
+                self.state = self.anchor;
+                sums
+            };
+            sum.0 += real;
+            sum.1 += imaginary;
         }
-        sums
+    }
+}
+
+/// [`Turns::run`], which `pulp` compiles for several instruction sets; [`pulp::Arch`] picks one at run time.
+struct Run<'a> {
+    block: &'a mut Turns,
+    sums: &'a mut [(f64, f64)],
+}
+
+impl pulp::NullaryFnOnce for Run<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.block.run(self.sums);
     }
 }
 
@@ -438,7 +517,8 @@ pub(super) fn find_reach(
     mut decay: impl FnMut(f64, f64) -> f64,
 ) -> Option<f64> {
     let mut reach = start;
-    for _ in 0..24 {
+    let mut before: Option<(f64, f64)> = None;
+    for round in 0..24 {
         let count = reach / spacing;
         if count.max(1.0) > most.min(MOST_NODES) {
             return None;
@@ -450,7 +530,21 @@ pub(super) fn find_reach(
         }
         // Between the decay of a Gaussian and that of an exponential.
         let short = (wanted / found.max(1e-3 * wanted)).powf(0.7);
-        reach *= (1.03 * short).clamp(1.05, 3.0);
+        let mut next = reach * (1.03 * short).clamp(1.05, 3.0);
+        if let Some((at, then)) = before {
+            // A Gaussian's decay from here on; and how far it is if it goes on as it went.
+            let (gain, missing) = (found - then, wanted - found);
+            let gaussian = (reach * reach + missing * (reach * reach - at * at) / gain).sqrt();
+            let straight = reach + missing * (reach - at) / gain;
+            if gaussian.is_finite() {
+                next = next.max(gaussian.min(6.0 * reach));
+            }
+            if round >= 4 && (gain <= 0.0 || straight > 2.0 * most * spacing) {
+                return None;
+            }
+        }
+        before = Some((reach, found));
+        reach = next;
     }
     None
 }

@@ -15,7 +15,7 @@
 //! Σ T·log N: next to nothing, as the gates are placed so.
 
 use super::contour::{Contour, ContourPoint, Line, Power, best_lifts, find_reach, smooth_changes};
-use super::segment::Segment;
+use super::segment::{Segment, Total};
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
 use crate::pair::gate::Gate;
@@ -28,6 +28,11 @@ use std::f64::consts::PI;
 const SHARES: [f64; 9] = [0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.06, 0.03, 0.015];
 /// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
 const SHARPNESS: f64 = 0.12;
+/// Tilts that are tried, over the saddle point of the far runs: at a smaller one a whole group in one batch, far out and
+/// rare, has less weight, whose edge would keep the transform from decaying.
+const FLATTER: [f64; 4] = [1.0, 0.7, 0.5, 0.35];
+/// Products of nodes in x and y for which no other tilt is tried.
+const CHEAP: f64 = 1e6;
 /// Tilts at which the part that is left out is bounded, over the least that could do.
 const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
 
@@ -90,23 +95,65 @@ pub(super) fn contour(
         let gates = gates(segments, share)?;
         Near::new(segments, gates, epsilon, allowed, work)
     })?;
-    let Runs { c, log_moment, .. } = rough;
-    let level = (log_moment - c * epsilon - allowed).max(2.0);
-    let tilt = Tilt::at_level(segments, c, epsilon, level)?;
-
-    let spacing = 2.0 * PI / tilt.period;
-    let count = segments.len() as f64;
-    let mut split = Vec::with_capacity(segments.len());
-    for (segment, gate) in segments.iter_mut().zip(&near.gates) {
-        let tolerance = -level - segment.steps.ln() - count.ln() - 1.0;
-        split.push(Split::new(&mut segment.loss, segment.steps, *gate, c, tolerance)?);
+    let mut best: Option<(Tilt, f64, f64)> = None;
+    for share in FLATTER {
+        let c = share * rough.c;
+        let log_moment = Total::at(segments, c)?.log_moment;
+        let level = (log_moment - c * epsilon - allowed).max(2.0);
+        let Some(tilt) = Tilt::at_level(segments, c, epsilon, level) else {
+            continue;
+        };
+        let Some((reach, products)) = reach(segments, &near, &tilt, most_products) else {
+            continue;
+        };
+        if best.is_none_or(|(.., least)| products < least) {
+            best = Some((tilt, reach, products));
+        }
+        if products < CHEAP {
+            break;
+        }
     }
+    let (tilt, reach, _) = best?;
+    at_tilt(segments, &near, &tilt, reach, most_products, work)
+}
+
+/// Parts of all segments at a tilt, not yet certified for any y.
+fn parts<'a>(segments: &'a mut [Segment], near: &Near, tilt: &Tilt) -> Option<Vec<Split<'a>>> {
+    let count = segments.len() as f64;
+    let both = segments.iter_mut().zip(&near.gates);
+    both.map(|(segment, gate)| {
+        let tolerance = -tilt.level - segment.steps.ln() - count.ln() - 1.0;
+        Split::new(&mut segment.loss, segment.steps, *gate, tilt.c, tolerance)
+    })
+    .collect()
+}
+
+/// Where the transform at a tilt has decayed, and how many products of nodes in x and y that may take.
+fn reach(segments: &mut [Segment], near: &Near, tilt: &Tilt, most_products: f64) -> Option<(f64, f64)> {
+    let mut split = parts(segments, near, tilt)?;
+    let spacing = 2.0 * PI / tilt.period;
     let far_spread = split.iter().map(Split::far_spread).fold(0.0, f64::max);
-    let size: usize = split.iter().map(Split::size).sum();
-    let start = 0.7 * (2.0 * level).sqrt() / far_spread;
-    let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
+    let size = split.iter().map(Split::size).sum::<usize>() as f64;
+    let start = 0.7 * (2.0 * tilt.level).sqrt() / far_spread;
+    let reach = find_reach(start, spacing, most_products / size, tilt.level, |y, wanted| {
         decay(&mut split, y, Some(wanted))
     })?;
+    Some((reach, reach / spacing * size))
+}
+
+/// The contour at a tilt, up to `reach`.
+fn at_tilt(
+    segments: &mut [Segment],
+    near: &Near,
+    tilt: &Tilt,
+    reach: f64,
+    most_products: f64,
+    work: &mut u64,
+) -> Option<Contour> {
+    let &Tilt { c, level, .. } = tilt;
+    let spacing = 2.0 * PI / tilt.period;
+    let mut split = parts(segments, near, tilt)?;
+    decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the lifts
     for part in &mut split {
         part.certify(c, reach)?;
     }
@@ -140,10 +187,10 @@ pub(super) fn contour(
         log_moment_error,
         spacing,
         decayed,
-        left_out: near.left_out,
+        left_out: near.left_out.clone(),
         size,
     };
-    Some(Contour::through(line, &tilt, points.collect()))
+    Some(Contour::through(line, tilt, points.collect()))
 }
 
 /// Π (N + H)^T and Π N^T at one y, over φ(c)^T.
@@ -230,8 +277,6 @@ fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
 /// true.
 struct Runs {
     c: f64,
-    /// A(c) of the whole law.
-    log_moment: f64,
     /// Mean loss of these runs.
     mean: f64,
     /// Approximate log δ, if c is the saddle point.
@@ -269,7 +314,6 @@ impl Runs {
         let curvature = runs_variance + c.powi(-2) + (c + 1.0).powi(-2);
         let found = Self {
             c,
-            log_moment,
             mean: runs_mean,
             log_delta: log_moment + share.ln()
                 - c * epsilon
