@@ -539,7 +539,7 @@ pub(super) fn find_reach(
             if gaussian.is_finite() {
                 next = next.max(gaussian.min(6.0 * reach));
             }
-            if round >= 4 && (gain <= 0.0 || straight > 2.0 * most * spacing) {
+            if round >= 4 && found > 0.25 * wanted && (gain <= 0.0 || straight > 2.0 * most * spacing) {
                 return None;
             }
         }

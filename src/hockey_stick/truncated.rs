@@ -25,6 +25,9 @@ const KEPT: usize = 8;
 const FAILURES: usize = 3;
 /// How many times narrower a grid must promise to be.
 const GAIN: f64 = 4.0;
+/// Least tilt of a grid over the saddle point, at most a spread away from it: less of what lies far out is in the way, for
+/// less than a digit.
+const FLATTER: f64 = 0.8;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
 
@@ -273,10 +276,12 @@ impl Truncated {
     }
 
     fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64, known: f64) -> Option<Grid> {
+        let usual = Total::at(&mut self.segments, if c > 0.0 { c } else { 0.0 })?;
+        let spread = usual.variance.sqrt();
         let c = if c > 0.0 {
-            c
+            (FLATTER * c).max(c - 1.0 / spread)
         } else {
-            0.5 / Total::at(&mut self.segments, 0.0)?.variance.sqrt()
+            0.5 / spread
         };
         let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(0.1).ln() - 5.0)?;
         let plan = Plan {
