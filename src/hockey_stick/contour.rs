@@ -25,6 +25,8 @@ use super::enclosure::Enclosure;
 use super::segment::Segment;
 use super::tilt::Tilt;
 use crate::pair::gaussian_loss::TiltedGaussians;
+use crate::pair::laplace_loss::LaplaceLoss;
+use crate::pair::laplace_moments::LaplaceDecay;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
 use crate::special::log_space::log_modulus_1p;
@@ -82,6 +84,7 @@ pub(super) struct Line {
 enum Tilted<'a> {
     Smooth(&'a mut SmoothLoss, Box<Nodes>, Vec<f64>),
     Gaussian(TiltedGaussians),
+    Laplace(&'a mut LaplaceLoss, Box<Nodes>, LaplaceDecay),
 }
 
 impl Contour {
@@ -103,7 +106,11 @@ impl Contour {
                     Tilted::Smooth(loss, Box::new(nodes), none)
                 }
                 StepLoss::Gaussian(loss) => Tilted::Gaussian(loss.tilted(c)),
-                StepLoss::Laplace(_) => return None,
+                StepLoss::Laplace(loss) => {
+                    let nodes = loss.nodes(c, 0.0);
+                    let decay = loss.decay(&nodes);
+                    Tilted::Laplace(loss, Box::new(nodes), decay)
+                }
             };
             tilted.push((part, steps, tolerance));
         }
@@ -115,11 +122,13 @@ impl Contour {
         // Again, certified up to that height.
         let mut decay = 0.0;
         for (part, steps, tolerance) in &mut tilted {
-            if let Tilted::Smooth(loss, nodes, lifts) = part {
-                **nodes = loss.nodes(c, reach, lifts, *tolerance);
-                if nodes.error > 1e-3 {
-                    return None;
-                }
+            match part {
+                Tilted::Smooth(loss, nodes, lifts) => **nodes = loss.nodes(c, reach, lifts, *tolerance),
+                Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
+                Tilted::Gaussian(_) => {}
+            }
+            if part.quadrature_error() > 1e-3 {
+                return None;
             }
             decay += *steps * part.log_decay(reach);
         }
@@ -308,8 +317,15 @@ fn ln_or_zero(x: f64) -> f64 {
 impl Tilted<'_> {
     fn size(&self) -> usize {
         match self {
-            Self::Smooth(_, nodes, _) => nodes.losses.len(),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => nodes.losses.len(),
             Self::Gaussian(_) => 8,
+        }
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        match self {
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => nodes.error,
+            Self::Gaussian(_) => 0.0,
         }
     }
 
@@ -317,12 +333,13 @@ impl Tilted<'_> {
         match self {
             Self::Smooth(loss, nodes, lifts) => loss.log_decay(nodes, y, lifts),
             Self::Gaussian(law) => law.log_decay(y),
+            Self::Laplace(_, _, decay) => decay.log_at(y),
         }
     }
 
     fn log_moment(&self) -> (f64, f64) {
         match self {
-            Self::Smooth(_, nodes, _) => (nodes.log_moment, nodes.log_moment_error),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => (nodes.log_moment, nodes.log_moment_error),
             Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
         }
     }
@@ -330,7 +347,7 @@ impl Tilted<'_> {
     /// φ − 1 at y = 0, h, …, `last`·h: real and imaginary part and a bound on the error.
     fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
         match self {
-            Self::Smooth(_, nodes, _) => smooth_changes(nodes, spacing, last),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => smooth_changes(nodes, spacing, last),
             Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
         }
     }
@@ -556,7 +573,7 @@ fn best_decay(tilted: &mut [(Tilted<'_>, f64, f64)], y: f64, wanted: f64) -> f64
         total += *steps
             * match part {
                 Tilted::Smooth(loss, nodes, lifts) => best_lifts(loss, nodes, lifts, y, wanted / *steps),
-                Tilted::Gaussian(law) => law.log_decay(y),
+                other => other.log_decay(y),
             };
     }
     total

@@ -5,7 +5,7 @@
 //! | closed form (`one_step`) | one step, or Gaussian losses only (they add up to one) |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
-//! | grid (`grid`) | losses that are nearly lattices, Laplace noise |
+//! | grid (`grid`) | losses that are nearly lattices, a few steps of Laplace noise |
 //! | Chernoff's bound | what is left: an upper bound only |
 //!
 //! Every route gives a certified interval; where one is wider than wanted, the next is asked too, and what all of

@@ -177,9 +177,8 @@ impl Truncated {
     /// Certified log δ of the whole loss by one form of computation.
     pub(super) fn delta(&mut self, form: Form, epsilon: f64, aim: &Aim) -> Enclosure {
         let found = self.kept(epsilon);
-        let laplace = |segment: &Segment| matches!(segment.loss, StepLoss::Laplace(_));
-        if aim.is_met(found) || form != Form::Grid && self.segments.iter().any(laplace) {
-            return self.whole(found); // atoms do not let a transform decay
+        if aim.is_met(found) {
+            return self.whole(found);
         }
         let Some(c) = self.tilt_for(epsilon) else {
             return self.whole(found);

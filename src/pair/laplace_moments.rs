@@ -1,74 +1,176 @@
-//! Moments of a Laplace loss by quadrature.
+//! Certified quadrature nodes of a Laplace loss, for moments E_P[e^{zℓ}] of complex order.
+//!
+//! The loss has two atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
+//! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
 use super::Direction;
 use super::laplace_loss::LaplaceLoss;
-use crate::special::gauss_legendre::{GaussLegendre, NODES};
+use super::nodes::Nodes;
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 
 /// Panels of one moment at most.
 const MOST_PANELS: usize = 20_000;
 /// A panel counts if the integrand may come within e^-60 of the largest atom there.
 const NEGLIGIBLE: f64 = 60.0;
+/// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel: the error of the rule is
+/// then below e^-40 of it.
+const MOST_GROWTH: f64 = 12.0;
+/// Stretches of one piece at most.
+const MOST_STRETCHES: f64 = 32.0;
+/// Units in the last place by which exponents may be wrong, with room: a few roundings each.
+const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+
+/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
+/// both atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
+#[derive(Debug, Clone)]
+pub struct LaplaceDecay {
+    atoms: f64,
+    /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
+    stretches: Vec<(f64, f64)>,
+}
+
+impl LaplaceDecay {
+    /// log of the bound at y.
+    pub fn log_at(&self, y: f64) -> f64 {
+        let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
+        let smooth: f64 = self.stretches.iter().map(of).sum();
+        ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
+    }
+}
 
 impl LaplaceLoss {
     /// K(c), its error, K'(c) and K''(c) for c > −1; the error is infinite where that would take too many panels.
-    ///
-    /// On panels of half-width w the integrand r^{1+c}e^{−x/b} is analytic for |Im x| < πb/2, and on the Bernstein
-    /// ellipse at most e^{3w(1 + |c|)/b} times its largest value on the panel. With w ≤ b/2 and w(1 + |c|) ≤ 4b the
-    /// relative error of the 32-node rule is below 3e-24·e^12. Panels on which the integrand stays below e^-60 times the
-    /// largest atom's part of the moment are left out: all k of them together are k·e^-60 of it, where k ≤ 10⁴.
     pub fn moments(&mut self, c: f64) -> (f64, f64, f64, f64) {
+        let nodes = self.nodes(c, 0.0);
+        (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
+    }
+
+    /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is infinite where that would take too many panels.
+    ///
+    /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h
+    /// from the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest share of Be^{2x/b} in r there.
+    /// log r changes by at most 2ds/b beyond the panel; |r| is at least cos(θ/2) of r at the real part;
+    /// arg r ≤ θs/cos θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows by at most
+    ///
+    /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
+    ///
+    /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
+    /// atom's part of the moment are left out: all k of them together are k·e^-60 of it.
+    ///
+    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], which keeps its digits where all losses are small.
+    pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let rule = GaussLegendre::get();
         let sign = self.direction().sign();
-        let half_width = (0.5 * self.scale()).min(4.0 * self.scale() / (1.0 + c.abs()));
-        let mut parts: Vec<(f64, f64)> = self.atoms().to_vec();
-        let largest = parts.iter().map(|(value, weight)| weight + c * value);
-        let least = largest.fold(f64::NEG_INFINITY, f64::max) - NEGLIGIBLE;
+        let stretches = self.stretches();
+        let atoms = self.atoms();
+        let largest = atoms.iter().map(|(value, weight)| weight + c * value);
+        let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+        let mut error = LogSum::default();
+        error.add(largest - NEGLIGIBLE + (self.pieces() as f64).ln());
+        let mut parts: Vec<Part> = Vec::new();
+        for (loss, log_mass) in atoms {
+            parts.push(Part {
+                loss,
+                log_mass,
+                size: loss.abs(),
+                output: (0, 0.0),
+            });
+        }
         let (mut panels, mut complete) = (0, true);
         for piece in 0..self.pieces() {
-            let mut open = vec![(piece as f64, (piece + 1) as f64)];
+            let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
+            let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
             while let Some((start, end)) = open.pop() {
-                if self.most_tilted(piece, start, end, c) < least {
+                let most = self.most_tilted(piece, start, end, c);
+                if most < largest - NEGLIGIBLE {
                     continue;
                 }
                 let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-                if half > half_width && panels < MOST_PANELS {
+                let growth = self.growth(piece, end, half, (c, y));
+                if growth > MOST_GROWTH && panels < MOST_PANELS {
                     open.extend([(start, middle), (middle, end)]);
                     continue;
                 }
-                complete &= half <= half_width;
+                complete &= growth <= MOST_GROWTH;
                 panels += 1;
+                error.add(most + growth + half.ln() + GaussLegendre::log_error_factor());
                 for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
                     let x = middle + half * node;
                     let (log_ratio, _) = self.log_ratio(piece, x);
                     let log_mass = self.log_density(x, log_ratio) + (half * weight).ln();
-                    parts.push((sign * log_ratio, log_mass));
+                    parts.push(Part {
+                        loss: sign * log_ratio,
+                        log_mass,
+                        size: log_ratio.abs() + x / self.scale(),
+                        output: (piece, x),
+                    });
                 }
             }
         }
         self.add_work(panels * NODES);
-        let mut total = LogSum::default();
-        for (value, log_weight) in &parts {
-            total.add(log_weight + c * value);
+        let mut nodes = law_of(&parts, c, error.ln());
+        if !complete {
+            nodes.error = f64::INFINITY;
+            nodes.log_moment_error = f64::INFINITY;
         }
-        let log_moment = total.ln();
-        let (mut mean, mut size) = (0.0, 0.0);
-        for (value, log_weight) in &mut parts {
-            *log_weight = (*log_weight + c * *value - log_moment).exp(); // from here on the tilted weight
-            mean += *log_weight * *value;
-            size += *log_weight * (8.0 + (1.0 + c.abs()) * value.abs());
+        nodes
+    }
+
+    /// See [`LaplaceDecay`]; `nodes` are those at Re z = c.
+    ///
+    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = (2 + c) log r − 3x/b + const. for "remove"
+    /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
+    /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
+    /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
+    pub fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
+        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
+        let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
+        let sign = self.direction().sign();
+        let each = self.stretches();
+        let mut stretches = vec![(nodes.error, 0.0); self.pieces() * each];
+        // The first two nodes are the atoms; no panel belongs to two stretches.
+        for (weight, &(_, x)) in nodes.weights.iter().zip(&nodes.outputs).skip(2) {
+            if let Some(found) = stretches.get_mut((x * each as f64) as usize) {
+                found.0 += weight;
+            }
         }
-        // In two passes: near the largest loss the variance is far below the mean's square.
-        let variance: f64 = parts
-            .iter()
-            .map(|(value, weight)| weight * (value - mean).powi(2))
-            .sum();
-        let error = if complete {
-            1e-14 + 8.0 * f64::EPSILON * (4.0 + size)
-        } else {
-            f64::INFINITY
+        for (i, found) in stretches.iter_mut().enumerate() {
+            for end in [i, i + 1] {
+                let (log_ratio, slope) = self.log_ratio(i / each, end as f64 / each as f64);
+                let log_mass = self.log_density(end as f64 / each as f64, log_ratio);
+                found.1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+            }
+        }
+        LaplaceDecay { atoms, stretches }
+    }
+
+    /// Stretches of one piece, a power of two: where next to nobody takes part the loss hardly changes, which must not count
+    /// against the rest of the piece.
+    fn stretches(&self) -> usize {
+        (2.0 / self.scale())
+            .log2()
+            .ceil()
+            .clamp(0.0, MOST_STRETCHES.log2())
+            .exp2() as usize
+    }
+
+    /// log of how much larger the integrand can be on the ellipse of a panel than on the panel.
+    fn growth(&self, piece: usize, end: f64, half: f64, (c, y): (f64, f64)) -> f64 {
+        let b = self.scale();
+        if half > 0.5 * b {
+            return f64::INFINITY;
+        }
+        let power = match self.direction() {
+            Direction::Remove => 1.0 + c,
+            Direction::Add => -c,
         };
-        (log_moment, error, mean, variance)
+        let beyond = (REAL_AXIS - 1.0) * half / b;
+        let angle = 2.0 * IMAGINARY_AXIS * half / b;
+        let (_, slope) = self.log_ratio(piece, end);
+        let share = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
+        let turn = angle * (share / angle.cos()).min(1.0);
+        (2.0 * power.abs() * share + 1.0) * beyond - power.abs() * (0.5 * angle).cos().ln() + y * turn
     }
 
     /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
@@ -80,6 +182,75 @@ impl LaplaceLoss {
         let (log_ratio, _) = self.log_ratio(piece, if power > 0.0 { end } else { start });
         power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale()
     }
+}
+
+/// An atom or a node.
+struct Part {
+    loss: f64,
+    /// log of its mass under P.
+    log_mass: f64,
+    /// Size of what was added up for the loss.
+    size: f64,
+    /// Piece and output; 0 for an atom.
+    output: (usize, f64),
+}
+
+/// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
+fn law_of(parts: &[Part], c: f64, log_error: f64) -> Nodes {
+    let mut total = LogSum::default();
+    let (mut excess, mut excess_rounding) = (0.0, 0.0); // E[e^{cℓ} − 1]
+    for &Part { loss, log_mass, .. } in parts {
+        let tilt = c * loss;
+        total.add(log_mass + tilt);
+        let change = if tilt < 1.0 {
+            log_mass.exp() * tilt.exp_m1()
+        } else {
+            (log_mass + tilt).exp() - log_mass.exp()
+        };
+        excess += change;
+        excess_rounding += change.abs() * ROUNDINGS * (4.0 + log_mass.abs());
+    }
+    let log_total = total.ln();
+    let near_one = log_total.abs() < 0.5;
+    let mut nodes = Nodes {
+        c,
+        log_moment: if near_one { excess.ln_1p() } else { log_total },
+        error: 2.0 * (log_error - log_total).exp(),
+        ..Nodes::default()
+    };
+    for &Part {
+        loss,
+        log_mass,
+        size,
+        output,
+    } in parts
+    {
+        let weight = (log_mass + c * loss - log_total).exp();
+        if weight < 1e-30 && output.1 > 0.0 {
+            nodes.error += weight;
+            continue;
+        }
+        let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs());
+        nodes.mean += weight * loss;
+        nodes.mean_size += weight * loss.abs();
+        nodes.loss_rounding += weight * ROUNDINGS * size;
+        nodes.weight_rounding.0 += weight * weight_rounding;
+        nodes.weight_rounding.1 += weight * weight_rounding * loss.abs();
+        nodes.losses.push(loss);
+        nodes.weights.push(weight);
+        nodes.outputs.push(output);
+    }
+    // In two passes: near the largest loss the variance is far below the mean's square.
+    let mean = nodes.mean;
+    let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
+    nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
+    let rounding = if near_one {
+        excess_rounding * (-log_total).exp() + f64::EPSILON * excess.abs()
+    } else {
+        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs())
+    };
+    nodes.log_moment_error = 1.1 * (nodes.error + rounding) + c.abs() * nodes.loss_rounding;
+    nodes
 }
 
 #[cfg(test)]
@@ -121,6 +292,39 @@ mod tests {
             assert!((mean - atom.0).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
             let rest = log_moment - c * atom.0 - atom.1; // what the continuous part next to the atom adds
             assert!(rest >= -error && rest < 1e-4, "{direction:?} {rest} {error}");
+        }
+    }
+
+    #[test]
+    fn nodes_give_moments_of_complex_order_and_decay_bounds_them() {
+        for (scale, rate, records) in [(0.3, 0.05, 2), (3.0, 0.2, 1), (1.0, 1e-3, 4)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            for direction in [Direction::Remove, Direction::Add] {
+                let mut loss = LaplaceLoss::new(&law, scale, direction);
+                for c in [-0.5, 0.7, 3.0] {
+                    let real = loss.nodes(c, 0.0);
+                    let decay = loss.decay(&real);
+                    for y in [0.3, 20.0, 150.0] {
+                        let nodes = loss.nodes(c, y);
+                        let moment = |nodes: &Nodes, y: f64| {
+                            let parts = nodes.weights.iter().zip(&nodes.losses);
+                            let (mut re, mut im) = (0.0, 0.0);
+                            for (weight, loss) in parts {
+                                re += weight * (y * loss).cos();
+                                im += weight * (y * loss).sin();
+                            }
+                            (re, im)
+                        };
+                        let found = moment(&nodes, y);
+                        // Panels for a height four times as far are at least twice as fine.
+                        let finer = moment(&loss.nodes(c, 4.0 * y + 400.0), y);
+                        assert!(nodes.error < 1e-13, "{}", nodes.error);
+                        assert!((found.0 - finer.0).hypot(found.1 - finer.1) < 1e-12);
+                        assert!(found.0.hypot(found.1) <= decay.log_at(y).exp());
+                        assert!((nodes.log_moment - real.log_moment).abs() <= 2.0 * nodes.log_moment_error);
+                    }
+                }
+            }
         }
     }
 }

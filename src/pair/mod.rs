@@ -6,7 +6,7 @@
 pub mod gate;
 pub mod gaussian_loss;
 pub mod laplace_loss;
-mod laplace_moments;
+pub mod laplace_moments;
 pub mod law;
 pub mod line;
 pub mod loss;

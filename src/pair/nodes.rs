@@ -106,9 +106,9 @@ pub struct Nodes {
     /// Mean |loss|.
     pub mean_size: f64,
     /// Mean slope of the loss in the output, for each piece, over the piece's weight.
-    slopes: Vec<f64>,
+    pub(super) slopes: Vec<f64>,
     /// Piece and output of each node.
-    outputs: Vec<(usize, f64)>,
+    pub(super) outputs: Vec<(usize, f64)>,
     /// For each piece, an interval of outputs outside which the integrand adds no more than `error`.
     pub supports: Vec<(f64, f64)>,
 }
