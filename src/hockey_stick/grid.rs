@@ -94,7 +94,7 @@ impl Plan {
 }
 
 impl Grid {
-    /// The grid of `plan`; `None` if the losses are too far apart for any.
+    /// The grid of `plan`; `None` if the losses are too far apart for any, or too many curves.
     pub(super) fn new(segments: &mut [Segment], plan: &Plan) -> Option<Self> {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         let wanted = plan.spacing(steps);
@@ -103,7 +103,7 @@ impl Grid {
         let c = plan.tilt.c;
         let (mut widest, mut farthest) = (0.0f64, 0.0f64);
         for segment in segments.iter_mut() {
-            let (low, high) = range(&mut segment.loss, c, tolerance);
+            let (low, high) = range(&mut segment.loss, c, tolerance)?;
             widest = widest.max(high - low);
             farthest = farthest.max(high.abs()).max(low.abs());
         }

@@ -21,9 +21,15 @@ pub(super) struct Support<'a> {
     pub(super) outside: f64,
 }
 
-/// How many half-cells of width `spacing`/2 a step's loss takes at tilt c, and the range of its losses.
-pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (f64, f64) {
+/// Curves of one step at most: each is sampled some thousand times before it is swept.
+const MOST_CURVES: usize = 300;
+
+/// The range of the losses of a step that count at tilt c; `None` if they are too many curves for a grid.
+pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(f64, f64)> {
     let Support { sweeps, atoms, .. } = Support::of(loss, c, log_tolerance);
+    if sweeps.len() > MOST_CURVES {
+        return None;
+    }
     let mut scratch = Scratch::default();
     let mut low = atoms.iter().map(|atom| atom.0).fold(f64::INFINITY, f64::min);
     let mut high = atoms.iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max);
@@ -31,7 +37,7 @@ pub(super) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> (f64, f6
         low = low.min(sweep.curve.point(sweep.start, &mut scratch).loss);
         high = high.max(sweep.curve.point(sweep.end, &mut scratch).loss);
     }
-    (low, high)
+    Some((low, high))
 }
 
 impl<'a> Support<'a> {
