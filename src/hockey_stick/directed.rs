@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
 use crate::special::log_space::LogSum;
+use crate::special::root::solve_decreasing_between;
 
 /// Truncations tried for one δ, each further out.
 const TRUNCATIONS: usize = 4;
@@ -38,6 +39,8 @@ const ATTEMPTS: [(Form, f64); 5] = [
 const MOST_WORK: u64 = 120_000_000;
 /// The same for the bounds that have to do then.
 const RESERVE: u64 = 40_000_000;
+/// log of the total variation of all steps below which hardly more than one of them tells anything.
+const RARE: f64 = -1.2;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -234,15 +237,7 @@ impl Directed {
             found.log_lower = found.log_lower.max(part - 1e-13 * (1.0 + part.abs()));
         }
         if epsilon >= 0.0 {
-            let segments = &self.segments;
-            let log_variation = *self.log_variation.get_or_insert_with(|| {
-                let mut sum = LogSum::default();
-                for segment in segments {
-                    sum.add(one_step::delta(&segment.loss, 0.0).log_upper + segment.steps.ln());
-                }
-                sum.ln() + 1e-12
-            });
-            found.log_upper = log_variation.min(0.0);
+            found.log_upper = self.log_variation().min(0.0);
         }
         let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
         if let Some(square) = self.segments.iter().map(square).sum::<Option<f64>>() {
@@ -250,6 +245,14 @@ impl Directed {
             found.log_upper = found.log_upper.min(whole.log_upper);
         }
         found
+    }
+
+    /// log of a bound on the sum of the total variations of all steps.
+    fn log_variation(&mut self) -> f64 {
+        let segments = &self.segments;
+        *self
+            .log_variation
+            .get_or_insert_with(|| log_sum_of_steps(segments, 0.0, 0.0) + 1e-12)
     }
 
     /// The losses without outputs that P has with a probability of more than about e^`log_needed` altogether.
@@ -333,6 +336,11 @@ impl Directed {
         if self.segments.is_empty() {
             return (moved, 1.0);
         }
+        if self.log_variation() < RARE
+            && let Some((epsilon, slope)) = self.guess_of_single_steps(log_delta)
+        {
+            return (epsilon + moved, slope);
+        }
         let truncated = self.truncated(log_delta - 14.0);
         match truncated.saddle(log_delta) {
             Some(saddle) => (saddle.epsilon + moved, saddle.c),
@@ -340,9 +348,44 @@ impl Directed {
         }
     }
 
+    /// The same where hardly more than one step tells anything: δ is then about the sum of theirs.
+    fn guess_of_single_steps(&self, log_delta: f64) -> Option<(f64, f64)> {
+        const ACCURACY: f64 = 1e-4;
+        const FARTHEST: f64 = 1e12;
+        let excess = |epsilon: f64| log_sum_of_steps(&self.segments, epsilon, 1e-3) - log_delta;
+        let mut low = (0.0, excess(0.0));
+        if low.1 <= 0.0 {
+            return None;
+        }
+        let mut high = (1e-6, excess(1e-6));
+        while high.1 > 0.0 {
+            low = high;
+            let next = 8.0 * high.0;
+            high = (next, excess(next));
+            if next > FARTHEST {
+                return None;
+            }
+        }
+        let root =
+            solve_decreasing_between((low, high), ACCURACY * high.0, |epsilon| Ok::<_, ()>(excess(epsilon)));
+        let epsilon = root.ok()?;
+        let beyond = epsilon * (1.0 + ACCURACY);
+        let slope = (excess(epsilon) - excess(beyond)) / (beyond - epsilon);
+        (slope.is_finite() && slope > 0.0).then_some((epsilon, slope))
+    }
+
     /// The least upper bound of the loss.
     fn most_loss(&self) -> f64 {
         let most = |segment: &Segment| segment.steps * segment.loss.most_loss();
         self.segments.iter().map(most).sum::<f64>() * (1.0 + 4.0 * f64::EPSILON)
     }
+}
+
+/// log of an upper bound on the sum of δ(ε) of all steps, each taken alone, to a relative `width`.
+fn log_sum_of_steps(segments: &[Segment], epsilon: f64, width: f64) -> f64 {
+    let mut sum = LogSum::default();
+    for segment in segments {
+        sum.add(one_step::delta_within(&segment.loss, epsilon, width).log_upper + segment.steps.ln());
+    }
+    sum.ln()
 }
