@@ -25,7 +25,9 @@ use crate::special::log_space::{LogSum, log_modulus_1p};
 use std::f64::consts::PI;
 
 /// Losses of the gates, as shares of the way from the usual loss to ε.
-const SHARES: [f64; 9] = [0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.06, 0.03, 0.015];
+const SHARES: [f64; 13] = [
+    0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.09, 0.06, 0.04, 0.025, 0.015,
+];
 /// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
 const SHARPNESS: f64 = 0.12;
 /// Tilts that are tried, over the saddle point of the far runs: at a smaller one a whole group in one batch, far out and
@@ -64,14 +66,14 @@ struct Near {
     left_out: Vec<(f64, f64)>,
 }
 
-/// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ; `c` is the
-/// saddle point of the whole law. `None` where no loss is usual, or that would cost more than
+/// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
+/// less, of `hint`, log δ where that is known; `c` is the saddle point of the whole law. `None` where no loss is usual, or that would cost more than
 /// `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
 pub(super) fn contour(
     segments: &mut [Segment],
     c: f64,
     epsilon: f64,
-    log_tolerance: f64,
+    (log_tolerance, hint): (f64, Option<f64>),
     most_products: f64,
     work: &mut u64,
 ) -> Option<Contour> {
@@ -90,7 +92,7 @@ pub(super) fn contour(
             .collect()
     };
     let rough = Runs::saddle(segments, &gates(segments, SHARES[1])?, c, epsilon, work)?;
-    let allowed = rough.log_delta + log_tolerance;
+    let allowed = rough.log_delta.min(hint.unwrap_or(f64::INFINITY)) + log_tolerance;
     let near = SHARES.iter().find_map(|&share| {
         let gates = gates(segments, share)?;
         Near::new(segments, gates, epsilon, allowed, work)

@@ -219,7 +219,7 @@ impl Truncated {
                     segments,
                     c,
                     epsilon,
-                    log_tolerance,
+                    (log_tolerance, aim.hint),
                     form.most_products(),
                     &mut self.work,
                 ),
