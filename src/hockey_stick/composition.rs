@@ -101,6 +101,7 @@ impl Composition {
                 }
             }
             found = found.max(directed.delta_for(epsilon, aim));
+            directed.shrink();
         }
         found
     }
@@ -144,6 +145,7 @@ impl Composition {
             let (low, high) = directed.epsilon(log_delta, tolerance);
             lower = lower.max(low);
             upper = upper.max(high);
+            directed.shrink();
         }
         remember(&mut self.epsilons, question, (lower, upper));
         (lower, upper)

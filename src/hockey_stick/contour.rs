@@ -119,32 +119,27 @@ impl Contour {
         let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
             best_decay(&mut tilted, y, wanted)
         })?;
-        // Again, certified up to that height.
-        let mut decay = 0.0;
-        for (part, steps, tolerance) in &mut tilted {
-            match part {
-                Tilted::Smooth(loss, nodes, lifts) => **nodes = loss.nodes(c, reach, lifts, *tolerance),
+        // Again, certified up to that height; one by one, as the nodes of very many segments would take much memory.
+        let last = (reach / spacing).ceil().max(2.0);
+        let mut powers = vec![Power::default(); last as usize + 1];
+        let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
+        let mut size = 0;
+        for (mut part, steps, tolerance) in tilted {
+            match &mut part {
+                Tilted::Smooth(loss, nodes, lifts) => **nodes = loss.nodes(c, reach, lifts, tolerance),
                 Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
                 Tilted::Gaussian(_) => {}
             }
-            if part.quadrature_error() > 1e-3 {
+            size += part.size();
+            if part.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
                 return None;
             }
-            decay += *steps * part.log_decay(reach);
-        }
-        let last = (reach / spacing).ceil().max(2.0);
-        let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
-        if last * size as f64 > 2.0 * most_products {
-            return None;
-        }
-        let mut powers = vec![Power::default(); last as usize + 1];
-        let (mut total, mut total_error) = (0.0, 0.0);
-        for (part, steps, _) in &tilted {
+            decay += steps * part.log_decay(reach);
             let (log_moment, error) = part.log_moment();
             total += steps * log_moment;
             total_error += steps * (error + f64::EPSILON * log_moment.abs());
             for (power, change) in powers.iter_mut().zip(part.changes(spacing, last as usize)) {
-                power.multiply(change, *steps);
+                power.multiply(change, steps);
             }
         }
         let line = Line {

@@ -41,6 +41,10 @@ const MOST_WORK: u64 = 120_000_000;
 const RESERVE: u64 = 40_000_000;
 /// log of the total variation of all steps below which hardly more than one of them tells anything.
 const RARE: f64 = -1.2;
+/// Different steps whose panels are kept for the next question: 50 kB or so each.
+const KEEPING_PANELS: usize = 1000;
+/// Different steps for which as much again may be done.
+const SEGMENTS: u64 = 100;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -86,7 +90,7 @@ impl Directed {
             truncated: Vec::new(),
             log_variation: None,
             moments: Vec::new(),
-            limit: MOST_WORK,
+            limit: 0,
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -116,6 +120,7 @@ impl Directed {
                 steps: 1.0,
             });
         }
+        composed.limit = composed.allowance(MOST_WORK);
         composed
     }
 
@@ -123,7 +128,19 @@ impl Directed {
     pub(super) fn forget(&mut self) {
         self.truncated.iter_mut().for_each(Truncated::forget);
         self.moments.clear();
-        self.limit = self.work() + MOST_WORK;
+        self.limit = self.work() + self.allowance(MOST_WORK);
+    }
+
+    /// Gives back the panels of runs of so many different steps that those of both directions would take too much memory.
+    pub(super) fn shrink(&mut self) {
+        if self.segments.len() > KEEPING_PANELS {
+            self.truncated.clear();
+        }
+    }
+
+    /// What one answer may cost: more for a run of very many different steps.
+    fn allowance(&self, work: u64) -> u64 {
+        work + work / SEGMENTS * self.segments.len() as u64
     }
 
     /// What was done so far, in terms of densities.
@@ -269,7 +286,7 @@ impl Directed {
 
     /// Chernoff's bound at the best tilt, or at those of earlier questions if that is all that work is left for: any will do.
     fn chernoff(&mut self, epsilon: f64) -> Enclosure {
-        if self.work() <= self.limit + RESERVE
+        if self.work() <= self.limit + self.allowance(RESERVE)
             && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon, None)
             && let Some(total) = Total::at(&mut self.segments, c)
         {

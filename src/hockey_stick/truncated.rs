@@ -45,12 +45,13 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Products of nodes in x and y that an inversion may cost: 10⁸ of them take some 30 ms.
-    fn most_products(self) -> f64 {
-        match self {
+    /// Products of nodes in x and y that an inversion of so many segments may cost: 10⁸ of them take some 30 ms.
+    fn most_products(self, segments: usize) -> f64 {
+        let one = match self {
             Self::Inversion => 2e7,
             _ => 1.5e8,
-        }
+        };
+        one * (1.0 + segments as f64 / 100.0)
     }
 }
 
@@ -211,6 +212,7 @@ impl Truncated {
     /// A contour for what is wanted; and others, if δ turned out smaller than a saddle point suggests.
     fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, aim: &Aim) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
+        let most_products = form.most_products(self.segments.len());
         let mut log_tolerance = aim.log_share() - 2.0;
         for _ in 0..3 {
             let segments = &mut self.segments;
@@ -220,11 +222,11 @@ impl Truncated {
                     c,
                     epsilon,
                     (log_tolerance, aim.hint),
-                    form.most_products(),
+                    most_products,
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, log_tolerance)
-                    .and_then(|tilt| Contour::new(segments, &tilt, form.most_products())),
+                    .and_then(|tilt| Contour::new(segments, &tilt, most_products)),
             };
             let Some(contour) = contour else {
                 keep(&mut self.failures[form as usize], c);
