@@ -181,6 +181,27 @@ def test_many_segments_answer_like_the_run_between_them():
     assert low < total < high
 
 
+@pytest.mark.slow
+def test_ten_thousand_kinds_of_steps_have_a_narrow_interval():
+    noise = np.linspace(2.0, 1.0, 10_000)
+    accountant = hs.accountants.GroupAccountant(group_size=2)
+    for sigma in noise.tolist():
+        accountant.step(noise_multiplier=sigma, sample_rate=0.01)
+    epsilon = accountant.get_epsilon(1e-5)  # a warning would be an error
+    few = sum(
+        (
+            hs.privacy_curve(noise_multiplier=sigma, sample_rate=0.01, steps=100, group_size=2)
+            for sigma in noise.reshape(100, 100).max(axis=1).tolist()
+        ),
+        hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=0, group_size=2),
+    )
+    # The least noise of each hundred is 1 % below the most: that is between the two.
+    less_noise = hs.get_epsilon(
+        delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=10_000, group_size=2
+    )
+    assert few.epsilon(1e-5) <= epsilon <= min(1.05 * few.epsilon(1e-5), less_noise)
+
+
 def test_arrays_in_arrays_out(curve):
     grid = np.array([[0.1, 0.5, 0.9], [0.2, 0.4, 0.6]])
     for question in (curve.epsilon, curve.delta, curve.beta):

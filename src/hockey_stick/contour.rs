@@ -22,7 +22,7 @@
 //! Where the characteristic function does not decay, because a run may well have no loss but tiny ones, see `split`.
 
 use super::enclosure::Enclosure;
-use super::segment::Segment;
+use super::segment::{KEEPING_PANELS, Segment};
 use super::tilt::Tilt;
 use crate::pair::gaussian_loss::TiltedGaussians;
 use crate::pair::laplace_loss::LaplaceLoss;
@@ -103,6 +103,9 @@ impl Contour {
                 StepLoss::Smooth(loss) => {
                     let none = vec![0.0; loss.pieces().len()];
                     let nodes = loss.nodes(c, 0.0, &none, tolerance);
+                    if count > KEEPING_PANELS {
+                        loss.forget_panels();
+                    }
                     Tilted::Smooth(loss, Box::new(nodes), none)
                 }
                 StepLoss::Gaussian(loss) => Tilted::Gaussian(loss.tilted(c)),
@@ -126,7 +129,12 @@ impl Contour {
         let mut size = 0;
         for (mut part, steps, tolerance) in tilted {
             match &mut part {
-                Tilted::Smooth(loss, nodes, lifts) => **nodes = loss.nodes(c, reach, lifts, tolerance),
+                Tilted::Smooth(loss, nodes, lifts) => {
+                    **nodes = loss.nodes(c, reach, lifts, tolerance);
+                    if count > KEEPING_PANELS {
+                        loss.forget_panels();
+                    }
+                }
                 Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
                 Tilted::Gaussian(_) => {}
             }

@@ -16,7 +16,7 @@ use super::enclosure::{Aim, Enclosure};
 use super::inverse;
 use super::one_step;
 use super::saddle;
-use super::segment::{Segment, Total};
+use super::segment::{KEEPING_PANELS, Segment, Total};
 use super::truncated::{Form, Truncated};
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
@@ -41,8 +41,6 @@ const MOST_WORK: u64 = 120_000_000;
 const RESERVE: u64 = 40_000_000;
 /// log of the total variation of all steps below which hardly more than one of them tells anything.
 const RARE: f64 = -1.2;
-/// Different steps whose panels are kept for the next question: 50 kB or so each.
-const KEEPING_PANELS: usize = 1000;
 /// Different steps for which as much again may be done.
 const SEGMENTS: u64 = 100;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.

@@ -5,6 +5,9 @@ use crate::pair::StepLoss;
 /// Tolerance of the moments that only steer: which tilt, which period.
 const STEERING: f64 = -28.0;
 
+/// Different steps whose panels are kept beside their nodes and for the next question: they take 20 kB or so each.
+pub(super) const KEEPING_PANELS: usize = 1000;
+
 /// A loss and how often it is added.
 #[derive(Debug)]
 pub struct Segment {

@@ -126,6 +126,11 @@ impl SmoothLoss {
         }
     }
 
+    /// Gives the memory of the panels back; they are evaluated again when they are needed.
+    pub fn forget_panels(&mut self) {
+        self.panels = HashMap::new();
+    }
+
     /// K(c), its error, K'(c) and K''(c), where quadrature may leave out e^`log_tolerance` of the moment.
     pub fn moments(&mut self, c: f64, log_tolerance: f64) -> (f64, f64, f64, f64) {
         let question = (c, log_tolerance);
