@@ -311,6 +311,9 @@ def test_a_curve_prints_as_a_short_table(curve, other):
     assert "Gaussian(2)" in text
     assert "Poisson(0.02)" in text
     assert "4 records" in text
+    for adjacency in ("add_remove", "replace"):
+        full = hs.privacy_curve(noise_multiplier=9.0, sampling=hs.FullBatch(), steps=2, adjacency=adjacency)
+        assert "FullBatch()" in str(full)
     many = [hs.privacy_curve(noise_multiplier=1.0 + i, sample_rate=0.1, steps=1) for i in range(20)]
     lines = str(sum(many[1:], many[0])).splitlines()
     assert len(lines) == 11

@@ -475,10 +475,10 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
     """One line of the printed table."""
     if kind.rates is not None:
         sampling = "Poisson, own rates"
-    elif kind.sampling == "poisson":
+    elif kind.sampling == "poisson" and kind.sample_rate < 1.0:
         sampling = f"Poisson({kind.sample_rate:g})"
-    elif adjacency == "replace" and kind.batch_size == kind.dataset_size:
-        sampling = "FullBatch()"
+    elif kind.sampling == "poisson" or (adjacency == "replace" and kind.batch_size == kind.dataset_size):
+        sampling = "FullBatch()"  # the same pairs
     else:
         sampling = f"WithoutReplacement({kind.batch_size}, {kind.dataset_size})"
     group = f"{kind.group_size} record" + ("s" if kind.group_size > 1 else "")
