@@ -9,7 +9,8 @@ use super::gate::Gate;
 use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::LogSum;
-use std::collections::{BinaryHeap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BinaryHeap;
 
 /// Panels examined at most; what is left then counts as error.
 const MAX_PANELS: usize = 8_000;
@@ -59,7 +60,7 @@ pub struct SmoothLoss {
     pieces: Vec<Piece>,
     /// P's probability of a loss of exactly 0, where that is an atom.
     atom: f64,
-    panels: HashMap<Address, PiecePanel>,
+    panels: FxHashMap<Address, PiecePanel>,
     scratch: Scratch,
     /// The latest answers of [`SmoothLoss::moments`].
     moments: Vec<Remembered>,
@@ -119,7 +120,7 @@ impl SmoothLoss {
         Self {
             pieces,
             atom,
-            panels: HashMap::new(),
+            panels: FxHashMap::default(),
             scratch: Scratch::default(),
             moments: Vec::new(),
             work: 0,
@@ -128,7 +129,7 @@ impl SmoothLoss {
 
     /// Gives the memory of the panels back; they are evaluated again when they are needed.
     pub fn forget_panels(&mut self) {
-        self.panels = HashMap::new();
+        self.panels = FxHashMap::default();
     }
 
     /// K(c), its error, K'(c) and K''(c), where quadrature may leave out e^`log_tolerance` of the moment.
