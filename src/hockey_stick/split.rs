@@ -67,8 +67,8 @@ struct Near {
 }
 
 /// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
-/// less, of `hint`, log δ where that is known; `c` is the saddle point of the whole law. `None` where no loss is usual, or that would cost more than
-/// `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
+/// less, of e^`hint`, where δ is known to be about that; `c` is the saddle point of the whole law. `None` where no loss
+/// is usual, or that would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
 pub(super) fn contour(
     segments: &mut [Segment],
     c: f64,
