@@ -29,7 +29,7 @@ use crate::pair::laplace_loss::LaplaceLoss;
 use crate::pair::laplace_moments::LaplaceDecay;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
-use crate::special::log_space::log_modulus_1p;
+use crate::special::log_space::{log_add, log_modulus_1p};
 use std::f64::consts::PI;
 
 /// Nodes in y at most.
@@ -300,16 +300,6 @@ impl Power {
             phase: self.phase,
             error,
         }
-    }
-}
-
-/// log(e^a + e^b).
-fn log_add(a: f64, b: f64) -> f64 {
-    let (large, small) = if a > b { (a, b) } else { (b, a) };
-    if small == f64::NEG_INFINITY {
-        large
-    } else {
-        large + (small - large).exp().ln_1p()
     }
 }
 

@@ -4,7 +4,7 @@
 //! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.
 
 use super::{Direction, GroupLaw};
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log_add};
 
 /// Mixture of Laplace distributions against the one at 0.
 #[derive(Debug, Clone)]
@@ -20,17 +20,9 @@ pub struct LaplaceLoss {
     work: u64,
 }
 
-/// log(e^a + e^b).
-fn log_add(a: f64, b: f64) -> f64 {
-    let mut sum = LogSum::default();
-    sum.add(a);
-    sum.add(b);
-    sum.ln()
-}
-
 impl LaplaceLoss {
     /// The loss of `law`, whose shifts must be whole numbers from 0 on, at noise of scale b > 0.
-    pub(super) fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
+    pub fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
         let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
         let mut weights = vec![f64::NEG_INFINITY; last + 1];
         for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {

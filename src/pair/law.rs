@@ -267,6 +267,19 @@ fn binomial_weights(n: u64, p: f64) -> Vec<Extended> {
     weights
 }
 
+/// Logarithms of the weights of Binomial(n, p) on 0..=n for any n; −∞ for those that are 0.
+pub fn binomial_log_weights(n: u64, p: f64) -> Vec<f64> {
+    let weights = binomial_weights(n, p);
+    let log = |weight: &Extended| {
+        if weight.is_zero() {
+            f64::NEG_INFINITY
+        } else {
+            weight.ln()
+        }
+    };
+    weights.iter().map(log).collect()
+}
+
 /// `base` to the `exponent`, by squaring.
 fn power(base: Extended, mut exponent: u64) -> Extended {
     let (mut square, mut result) = (base, Extended::ONE);

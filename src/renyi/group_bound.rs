@@ -54,6 +54,30 @@ pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupL
     log_moment / (order - 1.0) * ROUNDING
 }
 
+/// RGP equation 12 at one order: log(Σ_k Binomial(m, q)(k)^α·e^{(α−1)·τ_k})/(α − 1), rounded down; 0 where that is
+/// negative. `component_rdp` must be attained.
+///
+/// By (Σ a_k)^α ≥ Σ a_k^α for a_k ≥ 0: a lower bound on the divergence of the pair.
+pub fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
+    let terms: Vec<f64> = law
+        .log_weights()
+        .iter()
+        .zip(law.shifts())
+        .map(|(&log_weight, &count)| order * log_weight + (order - 1.0) * component_rdp(count as usize))
+        .collect();
+    let sum = log_sum_exp(&terms);
+    let size = terms
+        .iter()
+        .filter(|&&term| term > sum - NEGLIGIBLE)
+        .fold(0.0, |size: f64, term| size.max(term.abs()));
+    let weight = law
+        .log_weights()
+        .iter()
+        .fold(0.0f64, |size, log| size.max(order * log.abs()));
+    let rounding = 4.0 * f64::EPSILON * (8.0 + 2.0 * size + weight.min(2.0 * size + order * 745.0));
+    ((sum - rounding) / (order - 1.0)).max(0.0) / ROUNDING
+}
+
 /// RGP Theorem 3.1 for any component bounds: row k of `component_rdp` holds τ_k for every order.
 ///
 /// # Errors

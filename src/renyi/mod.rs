@@ -3,7 +3,11 @@
 pub mod conversion;
 pub mod divergence;
 pub mod group_bound;
+pub mod group_rdp;
+pub mod noise;
+pub mod pair;
 pub mod run;
+pub mod skellam;
 
 use crate::error::{Result, require};
 

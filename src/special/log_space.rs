@@ -19,6 +19,42 @@ pub fn log_sum_exp(terms: &[f64]) -> f64 {
     largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
 }
 
+/// log(e^a + e^b).
+///
+/// # Example
+/// ```
+/// use hockeystick::special::log_space::log_add;
+/// assert!((log_add(1000.0, 1000.0) - (1000.0 + 2f64.ln())).abs() < 1e-12);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
+pub fn log_add(a: f64, b: f64) -> f64 {
+    let (large, small) = if a > b { (a, b) } else { (b, a) };
+    if small == f64::NEG_INFINITY {
+        large
+    } else {
+        large + (small - large).exp().ln_1p()
+    }
+}
+
+/// e^x − 1 − x ≥ 0, right to a few units in the last place.
+///
+/// # Example
+/// ```
+/// use hockeystick::special::log_space::exp_m1_minus;
+/// assert!((exp_m1_minus(1e-8) / 0.5e-16 - 1.0).abs() < 4e-9);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
+pub fn exp_m1_minus(x: f64) -> f64 {
+    const NEAR: f64 = 0.3;
+    const TERMS: i32 = 14;
+    if x.abs() > NEAR {
+        return x.exp_m1() - x;
+    }
+    // x²/2·(1 + x/3·(1 + x/4·(…)))
+    let nested = (3..=TERMS).rev().fold(1.0, |rest, n| 1.0 + x / f64::from(n) * rest);
+    0.5 * x * x * nested
+}
+
 /// log(1 + e^x): from the logarithm of a small excess to a logarithm near 0, and no overflow for large x.
 pub fn log1p_exp(x: f64) -> f64 {
     if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }

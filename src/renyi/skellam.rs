@@ -1,0 +1,366 @@
+//! The exact Rényi divergence of Poisson-sampled Skellam noise on whole numbers, summed over the probability mass.
+//!
+//! Sk(0, μC²) has the masses e^{−V}I_n(V) with V = μC² its variance. A step of a group of m records whose count in the
+//! batch is J has the pair P = Σ_j w_j Sk(jC, V) and Q = Sk(0, V) (theory §2). Skellam laws are log-concave, so that
+//! the ratio r = P/Q grows with n.
+
+use super::divergence::Divergence;
+use crate::error::{Error, Result};
+use crate::pair::{Direction, GroupLaw};
+use crate::special::log_space::{LogSum, exp_m1_minus, log1p_exp};
+
+/// Masses that one divergence may sum.
+const MOST_MASSES: f64 = 2e7;
+/// Terms below e^-this of a sum are left out of it.
+const NEGLIGIBLE: f64 = 60.0;
+/// The sum over n ends where what follows is below e^-this of it.
+const SETTLED: f64 = 42.0;
+
+/// One step of a group with Skellam noise.
+#[derive(Debug)]
+pub struct SkellamPair {
+    /// log w_j, with the count j.
+    law: Vec<(f64, usize)>,
+    /// V.
+    variance: f64,
+    /// C.
+    sensitivity: usize,
+    /// log of the mass at n = 0, 1, ….
+    log_masses: Vec<f64>,
+    /// log r at n = 0, 1, … and at −1, −2, …, with a bound on its error, as far as they were needed.
+    above: Vec<(f64, f64)>,
+    below: Vec<(f64, f64)>,
+}
+
+impl SkellamPair {
+    /// The pair of a law of counts, at variance μC² and sensitivity C.
+    pub fn new(law: &GroupLaw, variance: f64, sensitivity: u64) -> Self {
+        let weights = law.log_weights().iter().zip(law.shifts());
+        let total = variance * (sensitivity as f64).powi(2);
+        Self {
+            law: weights.map(|(&weight, &count)| (weight, count as usize)).collect(),
+            variance: total,
+            sensitivity: sensitivity as usize,
+            log_masses: Vec::new(),
+            above: Vec::new(),
+            below: Vec::new(),
+        }
+    }
+
+    /// The pair of a group of `count` records that is always in the batch.
+    pub fn of_count(count: usize, variance: f64, sensitivity: u64) -> Self {
+        Self {
+            law: vec![(0.0, count)],
+            variance: variance * (sensitivity as f64).powi(2),
+            sensitivity: sensitivity as usize,
+            log_masses: Vec::new(),
+            above: Vec::new(),
+            below: Vec::new(),
+        }
+    }
+
+    /// D_α in nats: D(P‖Q) for "remove", D(Q‖P) for "add".
+    ///
+    /// As r has mean 1 under Q, E_Q\[r^β\] = 1 + E_Q\[r^β − 1 − β(r − 1)\], whose terms are all positive for β = α and β = 1 − α.
+    /// **Where the sum ends.** By r^α ≤ Σ w_j (P_j/Q)^α the terms of "remove" are at most those of the single counts,
+    /// P_j^α Q^{1−α}, which fall beyond the n with (α−1)·asinh(n/V) = α·asinh((n−jC)/V) ≤ αjC; those of "add" fall
+    /// beyond mC.
+    ///
+    /// # Errors
+    /// More than 2·10⁷ masses: orders times records too large.
+    pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+        let exponent = match direction {
+            Direction::Remove => order,
+            Direction::Add => 1.0 - order,
+        };
+        let farthest = (self.largest_count() * self.sensitivity) as f64;
+        let peaks = match direction {
+            Direction::Remove => self.last_peak(order, farthest),
+            Direction::Add => farthest,
+        };
+        if peaks + farthest > MOST_MASSES {
+            return Err(Error::Mismatch(format!(
+                "the exact divergence of Skellam noise at order {order} for a shift of {farthest} sums {peaks:.0} \
+                 masses; use the bound \"jensen\""
+            )));
+        }
+        let (mut total, mut error) = (LogSum::default(), LogSum::default());
+        for side in [Side::Above, Side::Below] {
+            let mut last = f64::INFINITY;
+            for n in 0.. {
+                if n as f64 > MOST_MASSES {
+                    return Err(Error::Mismatch(
+                        "the exact divergence of Skellam noise sums too many masses".to_owned(),
+                    ));
+                }
+                let (log_ratio, ratio_error) = self.log_ratio(side, n);
+                let log_mass = self.log_mass(side.distance(n));
+                let (excess, slope) = log_power_excess(log_ratio, exponent);
+                let term = log_mass + excess;
+                total.add(term);
+                error.add(log_mass + slope + ratio_error.ln());
+                let log_decay = (last - term).max(0.0);
+                last = term;
+                let past = matches!(side, Side::Below) || n as f64 > peaks;
+                // What follows falls at least as fast.
+                if past && n > 2 && term - (-(-log_decay).exp_m1()).ln() < total.ln() - SETTLED {
+                    break;
+                }
+                if past && term == f64::NEG_INFINITY {
+                    break;
+                }
+            }
+        }
+        let log_moment = log1p_exp(total.ln());
+        // Excesses are right to some units in the last place; E[r^β] is at least 1.
+        let rounding = error.ln().exp().min(f64::MAX) / log_moment.exp().max(1.0)
+            + 1e-14 * log_moment
+            + (total.ln() - SETTLED + 1.0).exp() / log_moment.exp().max(1.0);
+        Ok(Divergence {
+            value: log_moment / (order - 1.0),
+            upper: (log_moment + rounding) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
+        })
+    }
+
+    fn largest_count(&self) -> usize {
+        self.law.last().map_or(0, |&(_, count)| count)
+    }
+
+    /// The n beyond which (P_m/Q)^α·Q falls, by the ratios of neighbours, e^{−asinh(n/V)} or so.
+    fn last_peak(&self, order: f64, farthest: f64) -> f64 {
+        let slope = |n: f64| {
+            (order - 1.0) * (n / self.variance).asinh() - order * ((n - farthest) / self.variance).asinh()
+        };
+        let (mut low, mut high) = (farthest, order * farthest + 1.0);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if slope(middle) > 0.0 {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        high
+    }
+
+    /// log of the mass at ±n.
+    fn log_mass(&mut self, n: usize) -> f64 {
+        if n >= self.log_masses.len() {
+            self.extend(n);
+        }
+        self.log_masses[n]
+    }
+
+    /// All masses up to n, and more, by R_n = I_{n+1}/I_n, which backwards is stable: R_{n−1} = 1/(2n/V + R_n).
+    fn extend(&mut self, n: usize) {
+        let v = self.variance;
+        let least = 12.0 * v.sqrt() + 60.0;
+        let wanted = (1.5 * n as f64).max(least).max(1.5 * self.log_masses.len() as f64);
+        // An error in the first ratio shrinks by Π R² on the way.
+        let start = ((wanted * wanted + 60.0 * v).sqrt() + 60.0) as usize;
+        let wanted = wanted as usize;
+        let first = (start + 1) as f64;
+        let mut ratio = v / (first + (first * first + v * v).sqrt());
+        let mut ratios = vec![0.0; wanted + 1];
+        for i in (1..=start).rev() {
+            ratio = 1.0 / (2.0 * i as f64 / v + ratio); // R_{i − 1}
+            if i - 1 <= wanted {
+                ratios[i - 1] = ratio;
+            }
+        }
+        // The masses sum to 1.
+        let mut relative = Vec::with_capacity(wanted + 2);
+        relative.push(0.0);
+        let (mut log, mut compensation) = (0.0f64, 0.0f64);
+        for ratio in &ratios {
+            // Kahan's sum: differences of these are what counts.
+            let step = ratio.ln() - compensation;
+            let next = log + step;
+            compensation = (next - log) - step;
+            log = next;
+            relative.push(log);
+        }
+        let mass = 1.0 + 2.0 * relative[1..].iter().map(|log| log.exp()).sum::<f64>();
+        let log_zero = -mass.ln();
+        self.log_masses = relative.into_iter().map(|log| log + log_zero).collect();
+    }
+
+    /// log r at n of one side, and a bound on its error.
+    fn log_ratio(&mut self, side: Side, n: usize) -> (f64, f64) {
+        let known = match side {
+            Side::Above => self.above.get(n),
+            Side::Below => self.below.get(n),
+        };
+        if let Some(&known) = known {
+            return known;
+        }
+        let found = self.compute_ratio(side.position(n));
+        match side {
+            Side::Above => self.above.push(found),
+            Side::Below => self.below.push(found),
+        }
+        found
+    }
+
+    /// r − 1 = Σ w_j (e^{d_j} − 1) with d_j the log of P_j/Q, over the counts around the likeliest: w_j P_j is log-concave
+    /// in j.
+    fn compute_ratio(&mut self, n: i64) -> (f64, f64) {
+        let farthest = n.unsigned_abs() as usize + self.largest_count() * self.sensitivity;
+        if farthest >= self.log_masses.len() {
+            self.extend(farthest);
+        }
+        let here = self.log_masses[n.unsigned_abs() as usize];
+        let step = self.sensitivity as i64;
+        let change = |count: usize| self.log_masses[(n - count as i64 * step).unsigned_abs() as usize] - here;
+        let term = |i: usize| self.law[i].0 + change(self.law[i].1);
+        // The likeliest count, by bisection on the sign of the difference.
+        let (mut low, mut high) = (0, self.law.len() - 1);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if term(middle + 1) > term(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let top = term(low);
+        let counts = |i: &usize| term(*i) > top - NEGLIGIBLE;
+        let window = (0..=low)
+            .rev()
+            .take_while(counts)
+            .chain((low + 1..self.law.len()).take_while(counts));
+        let (mut excess, mut sum, mut near) = (0.0, LogSum::default(), true);
+        for i in window {
+            let d = change(self.law[i].1);
+            near &= d.abs() < 1.0;
+            excess += self.law[i].0.exp() * d.exp_m1();
+            sum.add(self.law[i].0 + d);
+        }
+        let log_ratio = if near && excess.abs() < 0.5 {
+            excess.ln_1p()
+        } else {
+            sum.ln()
+        };
+        let size = here.abs().min(self.variance) + (self.law[low].1 * self.sensitivity) as f64;
+        let error = 8.0 * f64::EPSILON * (4.0 + log_ratio.abs() + size);
+        (log_ratio, error)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    /// n = 0, 1, ….
+    Above,
+    /// n = −1, −2, ….
+    Below,
+}
+
+impl Side {
+    fn position(self, n: usize) -> i64 {
+        match self {
+            Self::Above => n as i64,
+            Self::Below => -(n as i64) - 1,
+        }
+    }
+
+    fn distance(self, n: usize) -> usize {
+        self.position(n).unsigned_abs() as usize
+    }
+}
+
+/// log of e^{βv} − 1 − β(e^v − 1), which is not negative for β outside (0, 1), and of the modulus of its derivative in v.
+pub(super) fn log_power_excess(v: f64, beta: f64) -> (f64, f64) {
+    let tilt = beta * v;
+    let excess = if tilt > 30.0 {
+        tilt + (-(1.0 + beta * v.exp_m1()) * (-tilt).exp()).ln_1p()
+    } else {
+        (exp_m1_minus(tilt) - beta * exp_m1_minus(v)).max(0.0).ln()
+    };
+    // β(e^{βv} − e^v)
+    let slope = beta.abs().ln() + v + {
+        let gap = (beta - 1.0) * v;
+        if gap > 30.0 { gap } else { gap.exp_m1().abs().ln() }
+    };
+    (excess, slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I_n(x)e^{−x} by its series.
+    fn mass(n: u64, x: f64) -> f64 {
+        let mut term = (-x + n as f64 * (0.5 * x).ln() - (1..=n).map(|i| (i as f64).ln()).sum::<f64>()).exp();
+        let mut sum = 0.0;
+        for k in 1..400u32 {
+            sum += term;
+            term *= 0.25 * x * x / (f64::from(k) * (f64::from(k) + n as f64));
+        }
+        sum
+    }
+
+    #[test]
+    fn masses_are_those_of_the_series() {
+        for variance in [0.3, 4.0, 37.0] {
+            let mut pair = SkellamPair::new(&GroupLaw::binomial(1, 0.5).unwrap(), variance, 1);
+            for n in [0u64, 1, 2, 7, 25] {
+                let expected = mass(n, variance).ln();
+                let found = pair.log_mass(n as usize);
+                assert!(
+                    (found - expected).abs() < 1e-12 * (1.0 + expected.abs()),
+                    "{variance} {n}: {found} {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_divergence_is_the_sum_of_its_definition() {
+        for (records, rate, variance, sensitivity) in [(3, 0.2, 9.0, 1u64), (2, 0.5, 1.5, 2), (5, 0.01, 40.0, 1)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            let mut pair = SkellamPair::new(&law, variance, sensitivity);
+            let total = variance * (sensitivity * sensitivity) as f64;
+            let sampled = |n: i64| -> f64 {
+                let parts = law.log_weights().iter().zip(law.shifts());
+                parts
+                    .map(|(w, j)| w.exp() * mass((n - *j as i64 * sensitivity as i64).unsigned_abs(), total))
+                    .sum()
+            };
+            for order in [1.5, 2.0, 4.0, 7.5] {
+                for direction in [Direction::Remove, Direction::Add] {
+                    let sum: f64 = (-90i64..160)
+                        .map(|n| {
+                            let (p, q) = (sampled(n), mass(n.unsigned_abs(), total));
+                            match direction {
+                                Direction::Remove => p.powf(order) * q.powf(1.0 - order),
+                                Direction::Add => q.powf(order) * p.powf(1.0 - order),
+                            }
+                        })
+                        .filter(|term| term.is_finite())
+                        .sum();
+                    let expected = sum.ln() / (order - 1.0);
+                    let found = pair.of_order(order, direction).unwrap();
+                    assert!(
+                        (found.value / expected - 1.0).abs() < 1e-9 && found.upper >= found.value,
+                        "{records} {rate} {variance} {order} {direction:?}: {found:?} {expected}"
+                    );
+                    assert!(found.upper < found.value * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn much_variance_is_a_gaussian() {
+        let law = GroupLaw::binomial(4, 0.1).unwrap();
+        let mut gaussian = crate::renyi::divergence::StepDivergence::new(law.clone(), 100.0).unwrap();
+        let mut skellam = SkellamPair::new(&law, 1e4, 1);
+        for direction in [Direction::Remove, Direction::Add] {
+            let (a, b) = (
+                gaussian.of_order(4.0, direction).value,
+                skellam.of_order(4.0, direction).unwrap().value,
+            );
+            assert!((a / b - 1.0).abs() < 1e-3, "{a} {b}");
+        }
+    }
+}
