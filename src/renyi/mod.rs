@@ -1,5 +1,6 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
 
+pub mod calibrate;
 pub mod conversion;
 pub mod divergence;
 pub mod group_bound;
