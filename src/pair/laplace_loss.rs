@@ -85,6 +85,11 @@ impl LaplaceLoss {
         self.knots[j]
     }
 
+    /// log A and log B of a piece.
+    pub(super) fn coefficients(&self, piece: usize) -> (f64, f64) {
+        (self.constant[piece], self.rising[piece])
+    }
+
     /// log r and its derivative at x in [j, j + 1].
     pub fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
         let rising = self.rising[j] + 2.0 * x / self.scale;

@@ -58,7 +58,8 @@ impl LaplaceLoss {
     /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
     /// atom's part of the moment are left out: all k of them together are k·e^-60 of it.
     ///
-    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], which keeps its digits where all losses are small.
+    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], which keeps its digits where all losses are small. P may well be on
+    /// the panels that were left out, where e^{cℓ} is next to nothing: their part is −P, in closed form.
     pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let rule = GaussLegendre::get();
         let sign = self.direction().sign();
@@ -78,12 +79,14 @@ impl LaplaceLoss {
             });
         }
         let (mut panels, mut complete) = (0, true);
+        let mut left_out = LeftOut::default();
         for piece in 0..self.pieces() {
             let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
             let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
             while let Some((start, end)) = open.pop() {
                 let most = self.most_tilted(piece, start, end, c);
                 if most < largest - NEGLIGIBLE {
+                    left_out.add(self.mass_between(piece, start, end));
                     continue;
                 }
                 let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
@@ -109,7 +112,7 @@ impl LaplaceLoss {
             }
         }
         self.add_work(panels * NODES);
-        let mut nodes = law_of(&parts, c, error.ln());
+        let mut nodes = law_of(&parts, &left_out, c, error.ln());
         if !complete {
             nodes.error = f64::INFINITY;
             nodes.log_moment_error = f64::INFINITY;
@@ -173,6 +176,25 @@ impl LaplaceLoss {
         (2.0 * power.abs() * share + 1.0) * beyond - power.abs() * (0.5 * angle).cos().ln() + y * turn
     }
 
+    /// P's mass on [start, end] of a piece, and a bound on its rounding error.
+    fn mass_between(&self, piece: usize, start: f64, end: f64) -> (f64, f64) {
+        let b = self.scale();
+        let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
+        let part = |exponent: f64| {
+            let mass = 0.5 * exponent.exp() * width;
+            (mass, mass * ROUNDINGS * (4.0 + exponent.abs()))
+        };
+        match self.direction() {
+            Direction::Add => part(-start / b),
+            Direction::Remove => {
+                // ∫ (A + Be^{2x/b})e^{−x/b}/2b
+                let (constant, rising) = self.coefficients(piece);
+                let (falling, growing) = (part(constant - start / b), part(rising + end / b));
+                (falling.0 + growing.0, falling.1 + growing.1)
+            }
+        }
+    }
+
     /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
     fn most_tilted(&self, piece: usize, start: f64, end: f64, c: f64) -> f64 {
         let power = match self.direction() {
@@ -195,10 +217,24 @@ struct Part {
     output: (usize, f64),
 }
 
+/// P's mass on the panels that were left out, and its rounding error.
+#[derive(Default)]
+struct LeftOut {
+    mass: f64,
+    rounding: f64,
+}
+
+impl LeftOut {
+    fn add(&mut self, (mass, rounding): (f64, f64)) {
+        self.mass += mass;
+        self.rounding += rounding;
+    }
+}
+
 /// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
-fn law_of(parts: &[Part], c: f64, log_error: f64) -> Nodes {
+fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     let mut total = LogSum::default();
-    let (mut excess, mut excess_rounding) = (0.0, 0.0); // E[e^{cℓ} − 1]
+    let (mut excess, mut excess_rounding) = (-left_out.mass, left_out.rounding); // E[e^{cℓ} − 1]
     for &Part { loss, log_mass, .. } in parts {
         let tilt = c * loss;
         total.add(log_mass + tilt);
@@ -292,6 +328,24 @@ mod tests {
             assert!((mean - atom.0).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
             let rest = log_moment - c * atom.0 - atom.1; // what the continuous part next to the atom adds
             assert!(rest >= -error && rest < 1e-4, "{direction:?} {rest} {error}");
+        }
+    }
+
+    /// log E[e^{cℓ}] by integration of the definition at 30 digits.
+    #[test]
+    fn outputs_that_a_tilt_hides_keep_their_probability() {
+        for (scale, rate, records, c, expected) in [
+            (0.1, 1e-3, 1, 100.0, 0.098_161_359_469_491_1),
+            (0.1, 1e-3, 1, 300.0, 0.296_873_822_458_523_7),
+            (0.2, 1e-2, 2, 30.0, 0.544_972_243_841_120_1),
+            (0.2, 1e-3, 2, 200.0, 0.353_106_754_212_323_8),
+        ] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            let (found, error, ..) = LaplaceLoss::new(&law, scale, Direction::Add).moments(c);
+            assert!(
+                (found - expected).abs() <= error + 2e-16 && error < 1e-12,
+                "{scale} {rate} {c}: {found} {expected} {error}"
+            );
         }
     }
 
