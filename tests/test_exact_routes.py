@@ -34,6 +34,12 @@ ADDED = {
     "laplace group": {"mechanism": hs.Laplace(4.0), "sample_rate": 0.05, "steps": 50, "group_size": 3},
     "laplace": {"mechanism": hs.Laplace(2.0), "sample_rate": 0.1, "steps": 20},
     "laplace many steps": {"mechanism": hs.Laplace(2.0), "sample_rate": 0.1, "steps": 500},
+    "laplace little noise": {
+        "mechanism": hs.Laplace(0.2),
+        "sample_rate": 0.01,
+        "steps": 1000,
+        "group_size": 2,
+    },
     "laplace small rate": {
         "mechanism": hs.Laplace(0.5),
         "sample_rate": 0.002,

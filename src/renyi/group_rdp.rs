@@ -25,7 +25,8 @@ pub enum GroupBound {
 
 /// A bound on D_α in nats for each order in (1, 10⁴], of one step with sample rate q for a group of m records.
 ///
-/// Upper bounds are rounded up, the lower one down.
+/// Upper bounds are rounded up, the lower one down; sums over the masses of Skellam noise end by an estimate (see
+/// [`SkellamPair::of_order`]).
 ///
 /// # Errors
 /// An argument out of range; an exact divergence of Skellam noise that sums too many masses.

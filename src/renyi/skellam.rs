@@ -66,6 +66,9 @@ impl SkellamPair {
     /// P_j^α Q^{1−α}, which fall beyond the n with (α−1)·asinh(n/V) = α·asinh((n−jC)/V) ≤ αjC; those of "add" fall
     /// beyond mC.
     ///
+    /// What follows the last term is estimated by the ratio of the last two, below e^-42 of the sum, and counted in
+    /// `upper`; that the ratios fall from there on is not proven, so that `upper` is not a certified bound.
+    ///
     /// # Errors
     /// More than 2·10⁷ masses: orders times records too large.
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
