@@ -1,6 +1,7 @@
 //! The mechanisms of RGP §4 and the Rényi divergence of their outputs for k records without sampling.
 //!
-//! Everything is in units of one record's sensitivity, as in the paper.
+//! In units of one record's sensitivity, as in the paper; but Skellam noise, which lives on whole numbers, is told its own
+//! variance and the sensitivity.
 
 use crate::error::{Result, require, require_noise_multiplier};
 use crate::special::log_space::{exp_m1_minus, log_add};
@@ -20,9 +21,9 @@ pub enum Noise {
     },
     /// Symmetric Skellam noise on whole numbers: the difference of two Poisson variables.
     Skellam {
-        /// μ > 0: the variance is μC².
+        /// V > 0: the variance of the noise, twice the rate of either Poisson variable.
         variance: f64,
-        /// C ≥ 1, whole: the l1 sensitivity.
+        /// C ≥ 1, whole: the l1 sensitivity of one record.
         sensitivity: u64,
     },
     /// Randomised response on a bit: it is kept with probability p.
@@ -67,7 +68,8 @@ impl Noise {
     /// - Gaussian: αk²/2σ² (Lemma 4.2), attained.
     /// - Laplace: log Φ/(α − 1) with Φ = α/(2α−1)·e^{(α−1)u} + (α−1)/(2α−1)·e^{−αu}, u = k/b (Theorem 4.3), attained. As
     ///   the terms that are linear in u cancel, Φ − 1 = (α·g((α−1)u) + (α−1)·g(−αu))/(2α−1), g(x) = e^x − 1 − x ≥ 0.
-    /// - Skellam: αk²/2μ + min{((2α−1)k²C + 6k)/4C³μ², 3k/2Cμ} (equation 18), an upper bound; μC² is the variance.
+    /// - Skellam: αΔ²/2V + min{((2α−1)Δ² + 6Δ)/4V², 3Δ/2V} with Δ = kC (equation 18, whose μ is V/C²), an upper bound
+    ///   for whole α.
     /// - Randomised response: log Φ/(α − 1) for every k ≥ 1, with t = log(p/(1−p)), s = (α−1)t and
     ///   Φ = p·e^s + (1−p)·e^{−s} = 1 + tanh(t/2)·sinh s + 2·sinh²(s/2) (equation 20), attained.
     ///
@@ -95,12 +97,11 @@ impl Noise {
                 log_phi / excess_order
             }
             Self::Skellam { variance, sensitivity } => {
-                let c = sensitivity as f64;
-                let square = count * count;
-                let first =
-                    ((2.0 * order - 1.0) * square * c + 6.0 * count) / (4.0 * c.powi(3)) / variance / variance;
-                let second = 1.5 * count / (c * variance);
-                0.5 * order * square / variance + first.min(second)
+                let moved = count * sensitivity as f64;
+                let (square, double) = (moved * moved / variance, 2.0 * order - 1.0);
+                let first = (double * square + 6.0 * moved / variance) / (4.0 * variance);
+                let second = 1.5 * moved / variance;
+                0.5 * order * square + first.min(second)
             }
             Self::RandomizedResponse { keep } => {
                 let t = (keep / (1.0 - keep)).ln();
@@ -147,8 +148,9 @@ mod tests {
             (small / (0.5 * 4.0 * u * u * (1.0 - u / 3.0)) - 1.0).abs() < 1e-11,
             "{small}"
         );
+        // μ = 10, C = 2 in the symbols of the paper.
         let skellam = Noise::Skellam {
-            variance: 10.0,
+            variance: 40.0,
             sensitivity: 2,
         };
         let first: f64 = (5.0 * 9.0 * 2.0 + 18.0) / (4.0 * 8.0 * 100.0);

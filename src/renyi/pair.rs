@@ -17,7 +17,7 @@ pub enum PairDivergence {
     Gaussian(Box<StepDivergence>),
     /// Tight for queries of one dimension; "add" and "remove".
     Laplace(Box<[LaplaceLoss; 2]>),
-    /// Tight for queries of one dimension; the end of the sum is an estimate, see [`SkellamPair::of_order`].
+    /// Tight for queries of one dimension.
     Skellam(Box<SkellamPair>),
     /// A bit that is set if a member of the group is in the batch.
     Response {
