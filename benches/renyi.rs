@@ -4,18 +4,15 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use hockeystick::pair::{Adjacency, Direction, GroupLaw};
 use hockeystick::renyi::divergence::StepDivergence;
-use hockeystick::renyi::run::{Bound, Run, Segment};
+use hockeystick::renyi::group_rdp::GroupBound;
+use hockeystick::renyi::run::{Run, Segment};
 
 fn epsilon(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("renyi epsilon, q = 0.01, sigma = 1, T = 1000, delta = 1e-5");
     group.sample_size(20);
     for group_size in [1, 4, 16, 64, 256] {
-        for (name, bound) in [("exact", Bound::Exact), ("jensen", Bound::Jensen)] {
-            let segment = Segment {
-                noise_multiplier: 1.0,
-                sample_rate: 0.01,
-                steps: 1000,
-            };
+        for (name, bound) in [("exact", GroupBound::Exact), ("jensen", GroupBound::Jensen)] {
+            let segment = Segment::gaussian(1.0, 0.01, 1000);
             group.bench_function(BenchmarkId::new(name, group_size), |bencher| {
                 bencher.iter(|| {
                     let mut run = Run::new(&[segment], group_size, Adjacency::AddRemove, bound).expect("a run");

@@ -15,10 +15,11 @@
 //!
 //! ```
 //! use hockeystick::pair::Adjacency;
-//! use hockeystick::renyi::run::{Bound, Run, Segment};
+//! use hockeystick::renyi::group_rdp::GroupBound;
+//! use hockeystick::renyi::run::{Run, Segment};
 //!
-//! let segment = Segment { noise_multiplier: 2.0, sample_rate: 0.01, steps: 1000 };
-//! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, Bound::Exact)?;
+//! let segment = Segment::gaussian(2.0, 0.01, 1000);
+//! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
 //! let epsilon = run.epsilon(1e-5)?.value;
 //! assert_eq!(format!("{epsilon:.2}"), "7.00");
 //! # Ok::<(), hockeystick::error::Error>(())

@@ -4,9 +4,12 @@ use crate::hockey_stick::interval::Sample;
 use crate::hockey_stick::monitor::Unwatched;
 use crate::hockey_stick::monte_carlo::{self, Settings, monte_carlo_delta};
 use crate::pair::{Adjacency, Direction, GroupLaw, MixturePair};
+use crate::renyi::calibrate::{Family, Setting, Target, calibrate_dp};
+use crate::renyi::conversion::Conversion;
 use crate::renyi::divergence::StepDivergence;
-use crate::renyi::group_bound::{black_box, jensen_gaussian};
-use crate::renyi::run::{Bound, Run, Segment, noise_multiplier_for};
+use crate::renyi::group_rdp::{GroupBound, group_rdp};
+use crate::renyi::noise::Noise;
+use crate::renyi::run::{Run, Segment};
 use crate::special::log_space::log_sum_exp;
 use proptest::prelude::*;
 
@@ -71,11 +74,13 @@ proptest! {
         k in group_sizes(), q in sample_rates(), sigma in noise_multipliers(), order in 1.0001..64.0f64, direction in directions(),
     ) {
         let exact = divergence(k, q, sigma, order, direction).0;
-        let jensen = jensen_gaussian(order, &GroupLaw::binomial(k, q).unwrap(), sigma);
-        prop_assert!(exact <= jensen * (1.0 + RELATIVE_ERROR), "jensen {jensen} < {exact}");
-        let mut one = StepDivergence::new(GroupLaw::binomial(1, q).unwrap(), sigma).unwrap();
-        let converted = black_box(order, k, &mut one, direction);
-        prop_assert!(exact <= converted * (1.0 + RELATIVE_ERROR), "black box {converted} < {exact}");
+        let noise = Noise::Gaussian { noise_multiplier: sigma };
+        for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
+            let published = group_rdp(noise, &[order], q, k, bound).unwrap()[0];
+            prop_assert!(exact <= published * (1.0 + RELATIVE_ERROR), "{bound:?} {published} < {exact}");
+        }
+        let lower = group_rdp(noise, &[order], q, k, GroupBound::Lower).unwrap()[0];
+        prop_assert!(direction == Direction::Add || lower <= exact * (1.0 + RELATIVE_ERROR), "{lower} > {exact}");
     }
 
     #[test]
@@ -115,8 +120,8 @@ proptest! {
     ) {
         let delta = log_delta.exp();
         let of = |steps| {
-            let segment = Segment { noise_multiplier: sigma, sample_rate: q, steps };
-            Run::new(&[segment], k, Adjacency::AddRemove, Bound::Exact).unwrap()
+            let segment = Segment::gaussian(sigma, q, steps);
+            Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap()
         };
         let epsilon = of(steps).epsilon(delta).unwrap().value;
         prop_assert!(epsilon.is_finite() && epsilon >= 0.0);
@@ -130,9 +135,11 @@ proptest! {
     fn the_noise_multiplier_keeps_its_promise(
         k in 1..64u64, q in sample_rates(), steps in 1..10_000u64, epsilon in 0.1..100.0f64,
     ) {
-        let sigma = noise_multiplier_for(epsilon, 1e-6, q, steps, k, Adjacency::AddRemove).unwrap();
-        let segment = Segment { noise_multiplier: sigma, sample_rate: q, steps };
-        let reached = Run::new(&[segment], k, Adjacency::AddRemove, Bound::Exact).unwrap().epsilon(1e-6).unwrap();
+        let setting = Setting { sample_rate: q, steps, group_size: k, bound: GroupBound::Exact };
+        let target = Target { epsilon, delta: 1e-6, conversion: Conversion::Canonne };
+        let sigma = calibrate_dp(Family::Gaussian, target, &[], setting).unwrap();
+        let segment = Segment::gaussian(sigma, q, steps);
+        let reached = Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap().epsilon(1e-6).unwrap();
         prop_assert!(reached.value <= epsilon);
     }
 
@@ -141,9 +148,9 @@ proptest! {
         k in 1..20u64, q in sample_rates(), log_sigma in -1.0..3.0f64, steps in 1..50u64, direction in directions(),
     ) {
         let sigma = log_sigma.exp();
-        let segment = Segment { noise_multiplier: sigma, sample_rate: q, steps };
+        let segment = Segment::gaussian(sigma, q, steps);
         let epsilon = 0.5;
-        let bound = Run::new(&[segment], k, Adjacency::AddRemove, Bound::Exact).unwrap().delta(epsilon).unwrap().value;
+        let bound = Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap().delta(epsilon).unwrap().value;
         let drawn = [monte_carlo::Segment { law: GroupLaw::binomial(k, q).unwrap(), noise_multiplier: sigma, steps }];
         let settings = Settings { samples: 2000, direction, tilt: None, seed: 5, confidence: 1.0 - 1e-9 };
         let found = monte_carlo_delta(epsilon, &drawn, &settings, &Unwatched).unwrap();

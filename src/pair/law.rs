@@ -55,6 +55,14 @@ impl GroupLaw {
     /// ```
     pub fn binomial(group_size: u64, sample_rate: f64) -> Result<Self> {
         require_group_size(group_size)?;
+        Self::binomial_of_any_size(group_size, sample_rate)
+    }
+
+    /// As [`GroupLaw::binomial`], for a caller that has checked the size of the group itself.
+    ///
+    /// # Errors
+    /// `sample_rate` outside [0, 1].
+    pub(crate) fn binomial_of_any_size(group_size: u64, sample_rate: f64) -> Result<Self> {
         require_sample_rate(sample_rate)?;
         Ok(Self::counting(0, &binomial_weights(group_size, sample_rate), 1.0))
     }

@@ -2,7 +2,11 @@
 
 use crate::error::Error;
 use crate::pair::{Adjacency, Direction, GroupLaw};
-use crate::renyi::run::{Bound, Segment};
+use crate::renyi::calibrate::Family;
+use crate::renyi::conversion::Conversion;
+use crate::renyi::group_rdp::GroupBound;
+use crate::renyi::noise::Noise;
+use crate::renyi::run::Segment;
 use numpy::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -45,16 +49,43 @@ pub(super) fn adjacency(word: &str) -> Result<Adjacency, Error> {
     }
 }
 
-/// "exact", "jensen" or "black_box".
-pub(super) fn bound(word: &str) -> Result<Bound, Error> {
+/// "exact", "jensen", "lower" or "black_box".
+pub(super) fn bound(word: &str) -> Result<GroupBound, Error> {
     match word {
-        "exact" => Ok(Bound::Exact),
-        "jensen" => Ok(Bound::Jensen),
-        "black_box" => Ok(Bound::BlackBox),
+        "exact" => Ok(GroupBound::Exact),
+        "jensen" => Ok(GroupBound::Jensen),
+        "lower" => Ok(GroupBound::Lower),
+        "black_box" => Ok(GroupBound::BlackBox),
         _ => Err(Error::out_of_range(
             "bound",
             word,
-            "\"exact\", \"jensen\" or \"black_box\"",
+            "\"exact\", \"jensen\", \"black_box\" or \"lower\"",
+        )),
+    }
+}
+
+/// "canonne" or "optimal".
+pub(super) fn conversion(word: &str) -> Result<Conversion, Error> {
+    match word {
+        "canonne" => Ok(Conversion::Canonne),
+        "optimal" => Ok(Conversion::Optimal),
+        _ => Err(Error::out_of_range("conversion", word, "\"canonne\" or \"optimal\"")),
+    }
+}
+
+/// "gaussian", "laplace", "skellam" or "randomized_response"; the sensitivity is that of Skellam noise.
+pub(super) fn family(word: &str, sensitivity: i64) -> Result<Family, Error> {
+    match word {
+        "gaussian" => Ok(Family::Gaussian),
+        "laplace" => Ok(Family::Laplace),
+        "skellam" => Ok(Family::Skellam {
+            sensitivity: count("sensitivity", sensitivity)?,
+        }),
+        "randomized_response" => Ok(Family::RandomizedResponse),
+        _ => Err(Error::out_of_range(
+            "family",
+            word,
+            "\"gaussian\", \"laplace\", \"skellam\" or \"randomized_response\"",
         )),
     }
 }
@@ -83,22 +114,23 @@ pub(super) fn count(argument: &'static str, value: i64) -> Result<u64, Error> {
     u64::try_from(value).map_err(|_| Error::out_of_range(argument, value, "a whole number, at least 0"))
 }
 
-/// The segments of a history from its columns.
-pub(super) fn history(
-    noise_multipliers: &PyReadonlyArray1<'_, f64>,
-    sample_rates: &PyReadonlyArray1<'_, f64>,
-    steps: &PyReadonlyArray1<'_, i64>,
-) -> Result<Vec<Segment>, Error> {
-    let (noise, rates, steps) = (vector(noise_multipliers), vector(sample_rates), vector(steps));
-    if noise.len() != rates.len() || noise.len() != steps.len() {
-        return Err(Error::Mismatch("the columns of a history must have one length".into()));
-    }
-    (0..noise.len())
-        .map(|i| {
+/// A mechanism as Python passes it: family, parameter, sensitivity.
+pub(super) type Mechanism = (String, f64, i64);
+
+/// The mechanism that Python means.
+pub(super) fn noise((word, parameter, sensitivity): &Mechanism) -> Result<Noise, Error> {
+    Ok(family(word, *sensitivity)?.with_parameter(*parameter))
+}
+
+/// The segments of a history: mechanism, sample rate, steps.
+pub(super) fn history(segments: &[(Mechanism, f64, i64)]) -> Result<Vec<Segment>, Error> {
+    segments
+        .iter()
+        .map(|(mechanism, sample_rate, steps)| {
             Ok(Segment {
-                noise_multiplier: noise[i],
-                sample_rate: rates[i],
-                steps: count("steps", steps[i])?,
+                noise: noise(mechanism)?,
+                sample_rate: *sample_rate,
+                steps: count("steps", *steps)?,
             })
         })
         .collect()

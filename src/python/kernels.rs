@@ -217,8 +217,12 @@ pub(super) fn rdp_to_epsilon<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     delta: PyReadonlyArrayDyn<'py, f64>,
+    conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    convert_rows(py, &orders, &rdp, &delta, conversion::rdp_to_epsilon)
+    let conversion = super::convert::conversion(conversion)?;
+    convert_rows(py, &orders, &rdp, &delta, |orders, rdp, delta| {
+        conversion::rdp_to_epsilon(orders, rdp, delta, conversion)
+    })
 }
 
 #[pyfunction]
@@ -227,6 +231,10 @@ pub(super) fn rdp_to_delta<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
+    conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    convert_rows(py, &orders, &rdp, &epsilon, conversion::rdp_to_delta)
+    let conversion = super::convert::conversion(conversion)?;
+    convert_rows(py, &orders, &rdp, &epsilon, |orders, rdp, epsilon| {
+        conversion::rdp_to_delta(orders, rdp, epsilon, conversion)
+    })
 }

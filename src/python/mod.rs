@@ -9,6 +9,7 @@ mod convert;
 mod exact;
 mod kernels;
 mod monitor;
+mod renyi;
 mod runs;
 
 use pyo3::prelude::*;
@@ -23,6 +24,8 @@ mod _core {
         binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,
         poisson_binomial_law, rdp_to_delta, rdp_to_epsilon, renyi_group_bound, renyi_mixture,
     };
+    #[pymodule_export]
+    use super::renyi::{group_rdp, renyi_calibrate, renyi_calibrate_dp};
     #[pymodule_export]
     use super::runs::{history_delta, history_epsilon, history_renyi};
 

@@ -1,68 +1,86 @@
 //! Rényi guarantees of a history.
 
-use super::convert::{adjacency, bound, count, entries, history, vector};
+use super::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
+use super::monitor::watched;
 use crate::error::Error;
-use crate::renyi::run::{Guarantee, Run};
+use crate::hockey_stick::monitor::Monitor;
+use crate::renyi::best_order::Guarantee;
+use crate::renyi::run::Run;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
 use pyo3::prelude::*;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
+/// Mechanism, sample rate and steps of every segment.
+type Segments = Vec<(Mechanism, f64, i64)>;
+
 /// The run of a history, ready to be asked.
 fn run_of(
-    columns: (
-        &PyReadonlyArray1<'_, f64>,
-        &PyReadonlyArray1<'_, f64>,
-        &PyReadonlyArray1<'_, i64>,
-    ),
+    segments: &Segments,
     group_size: i64,
     adjacency_word: &str,
     bound_word: &str,
+    conversion_word: &str,
 ) -> Result<Run, Error> {
-    let segments = history(columns.0, columns.1, columns.2)?;
-    let group_size = count("group_size", group_size)?;
-    Run::new(&segments, group_size, adjacency(adjacency_word)?, bound(bound_word)?)
+    let run = Run::new(
+        &history(segments)?,
+        count("group_size", group_size)?,
+        adjacency(adjacency_word)?,
+        bound(bound_word)?,
+    )?;
+    Ok(run.with_conversion(conversion(conversion_word)?))
+}
+
+/// The answers of one run to many questions, until it is told to stop.
+fn answers<T>(
+    run: &mut Run,
+    targets: &[f64],
+    question: impl Fn(&mut Run, f64) -> Result<T, Error>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<T>, Error> {
+    targets
+        .iter()
+        .map(|&target| {
+            if monitor.cancelled() {
+                return Err(Error::Interrupted);
+            }
+            question(run, target)
+        })
+        .collect()
 }
 
 #[pyfunction]
 pub(super) fn history_renyi<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sample_rates: PyReadonlyArray1<'py, f64>,
-    steps: PyReadonlyArray1<'py, i64>,
+    segments: Segments,
     group_size: i64,
     adjacency: &str,
     bound: &str,
 ) -> PyResult<Vector<'py>> {
-    let mut run = run_of(
-        (&noise_multipliers, &sample_rates, &steps),
-        group_size,
-        adjacency,
-        bound,
-    )?;
     let orders = vector(&orders);
-    let rdp = py.detach(|| run.renyi(&orders))?;
+    let rdp = watched(py, None, |monitor| {
+        let mut run = run_of(&segments, group_size, adjacency, bound, "canonne")?;
+        crate::renyi::require_orders(&orders)?;
+        answers(&mut run, &orders, |run, order| Ok(run.renyi(&[order])?[0]), monitor)
+    })?;
     Ok(rdp.to_pyarray(py))
 }
 
-/// Asks one run many questions; returns the answers and their orders.
+/// Values and orders of the answers to one question about a run.
 fn ask<'py>(
     py: Python<'py>,
-    mut run: Run,
     targets: &PyReadonlyArrayDyn<'py, f64>,
+    run: impl FnOnce() -> Result<Run, Error> + Send,
     question: impl Fn(&mut Run, f64) -> Result<Guarantee, Error> + Send + Sync,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
     let targets = entries(targets);
-    let answers = py.detach(|| {
-        let mut answer = |&target: &f64| question(&mut run, target);
-        targets
-            .iter()
-            .map(&mut answer)
-            .collect::<Result<Vec<Guarantee>, Error>>()
+    let found = watched(py, None, |monitor| {
+        let mut run = run()?;
+        answers(&mut run, &targets, &question, monitor)
     })?;
-    let values: Vec<f64> = answers.iter().map(|answer| answer.value).collect();
-    let orders: Vec<f64> = answers.iter().map(|answer| answer.order).collect();
+    let values: Vec<f64> = found.iter().map(|answer| answer.value).collect();
+    let orders: Vec<f64> = found.iter().map(|answer| answer.order).collect();
     Ok((values.to_pyarray(py), orders.to_pyarray(py)))
 }
 
@@ -70,38 +88,26 @@ fn ask<'py>(
 pub(super) fn history_epsilon<'py>(
     py: Python<'py>,
     delta: PyReadonlyArrayDyn<'py, f64>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sample_rates: PyReadonlyArray1<'py, f64>,
-    steps: PyReadonlyArray1<'py, i64>,
+    segments: Segments,
     group_size: i64,
     adjacency: &str,
     bound: &str,
+    conversion: &str,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = run_of(
-        (&noise_multipliers, &sample_rates, &steps),
-        group_size,
-        adjacency,
-        bound,
-    )?;
-    ask(py, run, &delta, Run::epsilon)
+    let run = || run_of(&segments, group_size, adjacency, bound, conversion);
+    ask(py, &delta, run, Run::epsilon)
 }
 
 #[pyfunction]
 pub(super) fn history_delta<'py>(
     py: Python<'py>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
-    noise_multipliers: PyReadonlyArray1<'py, f64>,
-    sample_rates: PyReadonlyArray1<'py, f64>,
-    steps: PyReadonlyArray1<'py, i64>,
+    segments: Segments,
     group_size: i64,
     adjacency: &str,
     bound: &str,
+    conversion: &str,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = run_of(
-        (&noise_multipliers, &sample_rates, &steps),
-        group_size,
-        adjacency,
-        bound,
-    )?;
-    ask(py, run, &epsilon, Run::delta)
+    let run = || run_of(&segments, group_size, adjacency, bound, conversion);
+    ask(py, &epsilon, run, Run::delta)
 }

@@ -1,8 +1,12 @@
 //! The least noise with which a run satisfies (m, α, τ)-RGP.
 
-use super::group_rdp::{GroupBound, group_rdp};
+use super::conversion::{Conversion, rdp_to_epsilon};
+use super::group_rdp::{GroupBound, StepBound};
 use super::noise::Noise;
-use crate::error::{Error, Result, require};
+use super::{MAX_ORDER, require_orders};
+use super::run::{Run, Segment};
+use crate::error::{Error, Result, require, require_delta, require_epsilon};
+use crate::pair::{Adjacency, Direction};
 use crate::special::root::solve_decreasing_between;
 
 /// A mechanism whose noise is to be found.
@@ -21,37 +25,48 @@ pub enum Family {
     RandomizedResponse,
 }
 
-/// Parameters that are searched: noise multipliers and scales, variances, log odds of keeping the bit.
-const NOISE: (f64, f64) = (1e-3, 1e6);
-const VARIANCE: (f64, f64) = (1e-4, 1e10);
+/// Parameters that are searched: noise multipliers and scales, variances over C², log odds of keeping the bit.
+const NOISE: (f64, f64) = (1e-3, 1e9);
+const VARIANCE: (f64, f64) = (1e-4, 1e18);
 const LOG_ODDS: (f64, f64) = (1e-9, 30.0);
 /// Relative width at which the search stops.
 const TOLERANCE: f64 = 2e-10;
 
 impl Family {
+    /// The mechanism with this parameter, which is not checked.
+    pub fn with_parameter(self, parameter: f64) -> Noise {
+        match self {
+            Self::Gaussian => Noise::Gaussian {
+                noise_multiplier: parameter,
+            },
+            Self::Laplace => Noise::Laplace { scale: parameter },
+            Self::Skellam { sensitivity } => Noise::Skellam {
+                variance: parameter,
+                sensitivity,
+            },
+            Self::RandomizedResponse => Noise::RandomizedResponse { keep: parameter },
+        }
+    }
+
     /// The mechanism at log amount of noise x, and its parameter.
     fn at(self, x: f64) -> (Noise, f64) {
-        let amount = x.exp();
+        let parameter = match self {
+            // The amount is the variance over C².
+            Self::Skellam { sensitivity } => x.exp() * (sensitivity as f64).powi(2),
+            // The amount is one over the log odds.
+            Self::RandomizedResponse => 1.0 / (1.0 + (-(-x).exp()).exp()),
+            _ => x.exp(),
+        };
+        (self.with_parameter(parameter), parameter)
+    }
+
+    /// What its noise is called.
+    fn parameter_name(self) -> &'static str {
         match self {
-            Self::Gaussian => (
-                Noise::Gaussian {
-                    noise_multiplier: amount,
-                },
-                amount,
-            ),
-            Self::Laplace => (Noise::Laplace { scale: amount }, amount),
-            Self::Skellam { sensitivity } => (
-                Noise::Skellam {
-                    variance: amount,
-                    sensitivity,
-                },
-                amount,
-            ),
-            Self::RandomizedResponse => {
-                // The amount is one over the log odds; rounded to the side of more noise.
-                let keep = 1.0 / (1.0 + (-1.0 / amount).exp());
-                (Noise::RandomizedResponse { keep }, keep)
-            }
+            Self::Gaussian => "noise_multiplier",
+            Self::Laplace => "scale",
+            Self::Skellam { .. } => "variance",
+            Self::RandomizedResponse => "p",
         }
     }
 
@@ -79,6 +94,17 @@ pub struct Setting {
     pub bound: GroupBound,
 }
 
+/// The guarantee that a run is asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Target {
+    /// ε ≥ 0.
+    pub epsilon: f64,
+    /// δ in (0, 1).
+    pub delta: f64,
+    /// How divergences become ε.
+    pub conversion: Conversion,
+}
+
 /// The parameter with which the divergence of order α of a whole run is at most τ, on the safe side (more noise),
 /// to a relative width of 1e-9.
 ///
@@ -97,43 +123,128 @@ pub struct Setting {
 /// ```
 pub fn calibrate(family: Family, order: f64, tau: f64, setting: Setting) -> Result<f64> {
     require(tau > 0.0 && tau.is_finite(), "tau", tau, "in (0, inf)")?;
-    let reached = |x: f64| -> Result<f64> {
+    require(order > 1.0 && order <= MAX_ORDER, "order", order, "in (1, 10000]")?;
+    let at = |x: f64, bound: GroupBound, direction: Direction| -> Result<f64> {
         let (noise, _) = family.at(x);
-        let one = group_rdp(noise, &[order], setting.sample_rate, setting.group_size, setting.bound)?[0];
-        Ok(setting.steps as f64 * one * (1.0 + f64::EPSILON))
+        let mut step = StepBound::new(noise, setting.sample_rate, setting.group_size, bound)?;
+        Ok(setting.steps as f64 * step.of_order(order, direction)? * (1.0 + f64::EPSILON))
     };
-    solve(family, tau, reached, |nearest| {
+    let unreachable = |nearest: f64, parameter: f64| {
         format!(
-            "tau = {tau:?} is not reached at order {order:?} by any noise of the range; the nearest that is reached is {nearest:?}"
+            "tau = {tau:?} is not reached at order {order:?} by any {} of the range; the nearest that is reached is \
+             {nearest:?}, at {parameter:?}",
+            family.parameter_name()
         )
-    })
+    };
+    // Theorem 3.1 is cheap, and the exact divergence no larger.
+    let start = match setting.bound {
+        GroupBound::Exact => {
+            let jensen = |x| at(x, GroupBound::Jensen, Direction::Remove);
+            solve(family, tau, 0.0, jensen, unreachable).unwrap_or(0.0)
+        }
+        _ => 0.0,
+    };
+    // "remove" is the larger direction but for Laplace noise and randomised response, and there mostly.
+    let remove = |x| at(x, setting.bound, Direction::Remove);
+    let enough = solve(family, tau, start, remove, unreachable)?;
+    if at(enough, setting.bound, Direction::Add)? <= tau {
+        return Ok(family.at(enough).1);
+    }
+    let both = |x| Ok(at(x, setting.bound, Direction::Add)?.max(at(x, setting.bound, Direction::Remove)?));
+    solve(family, tau, enough, both, unreachable).map(|x| family.at(x).1)
+}
+
+/// The parameter with which a whole run is (ε, δ)-differentially private for the group by its Rényi divergences, on the safe
+/// side (more noise), to a relative width of 1e-9; the order optimised over `orders`, or over the reals if there are none.
+///
+/// # Errors
+/// As [`calibrate`]; [`Error::Unreachable`] names the ε that is reached.
+///
+/// # Example
+/// ```
+/// use hockeystick::renyi::calibrate::{Family, Setting, Target, calibrate_dp};
+/// use hockeystick::renyi::conversion::Conversion;
+/// use hockeystick::renyi::group_rdp::GroupBound;
+/// let setting = Setting { sample_rate: 0.01, steps: 1000, group_size: 8, bound: GroupBound::Exact };
+/// let target = Target { epsilon: 3.0, delta: 1e-5, conversion: Conversion::Canonne };
+/// assert_eq!((100.0 * calibrate_dp(Family::Gaussian, target, &[], setting)?).round(), 391.0);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
+pub fn calibrate_dp(family: Family, target: Target, orders: &[f64], setting: Setting) -> Result<f64> {
+    let Target {
+        epsilon,
+        delta,
+        conversion,
+    } = target;
+    require_epsilon(epsilon)?;
+    require_delta(delta)?;
+    if !orders.is_empty() {
+        require_orders(orders)?;
+    }
+    let reached = |x: f64, bound: GroupBound| -> Result<f64> {
+        let (noise, _) = family.at(x);
+        let segment = Segment {
+            noise,
+            sample_rate: setting.sample_rate,
+            steps: setting.steps,
+        };
+        let run = Run::new(&[segment], setting.group_size, Adjacency::AddRemove, bound)?;
+        let mut run = run.with_conversion(conversion);
+        if orders.is_empty() {
+            return Ok(run.epsilon(delta)?.value);
+        }
+        let rdp = run.renyi(orders)?;
+        if rdp.iter().all(|&divergence| divergence == 0.0) {
+            return Ok(0.0);
+        }
+        Ok(rdp_to_epsilon(orders, &rdp, delta, conversion)?.value)
+    };
+    let unreachable = |nearest: f64, parameter: f64| {
+        format!(
+            "epsilon = {epsilon:?} is not reached at delta = {delta:?} by any {} of the range; the nearest that is \
+             reached is {nearest:?}, at {parameter:?}",
+            family.parameter_name()
+        )
+    };
+    let start = match setting.bound {
+        GroupBound::Exact => {
+            let jensen = |x| reached(x, GroupBound::Jensen);
+            solve(family, epsilon, 0.0, jensen, unreachable).unwrap_or(0.0)
+        }
+        _ => 0.0,
+    };
+    solve(family, epsilon, start, |x| reached(x, setting.bound), unreachable).map(|x| family.at(x).1)
 }
 
 /// The least noise at which `reached`, which falls as noise grows, is at most `target`.
+///
+/// In log amounts of noise; the search begins at `start`, and `unreachable` words the value nearest to the target and its
+/// parameter.
 fn solve(
     family: Family,
     target: f64,
+    start: f64,
     mut reached: impl FnMut(f64) -> Result<f64>,
-    unreachable: impl Fn(f64) -> String,
+    unreachable: impl Fn(f64, f64) -> String,
 ) -> Result<f64> {
     let mut excess = |x: f64| -> Result<f64> {
         let value = reached(x)?;
-        Ok(if value == 0.0 {
+        Ok(if value <= 0.0 {
             f64::NEG_INFINITY
         } else {
             (value / target).ln()
         })
     };
     let (least, most) = family.range();
-    // From an amount of 1 by factors that grow.
-    let start = 0.0f64.clamp(least, most);
+    // Onward by factors that grow.
+    let start = start.clamp(least, most);
     let at_start = excess(start)?;
     let (mut low, mut high) = ((start, at_start), (start, at_start));
     let mut step = 0.7;
     if at_start > 0.0 {
         while high.1 > 0.0 {
             if high.0 >= most {
-                return Err(Error::Unreachable(unreachable(target * high.1.exp())));
+                return Err(Error::Unreachable(unreachable(reached(most)?, family.at(most).1)));
             }
             low = high;
             let next = (high.0 + step).min(most);
@@ -143,7 +254,7 @@ fn solve(
     } else {
         while low.1 <= 0.0 {
             if low.0 <= least {
-                return Ok(family.at(least).1);
+                return Ok(least);
             }
             high = low;
             let next = (low.0 - step).max(least);
@@ -151,13 +262,13 @@ fn solve(
             step *= 2.0;
         }
     }
-    let root = solve_decreasing_between((low, high), TOLERANCE, excess)?;
-    Ok(family.at(root).1)
+    solve_decreasing_between((low, high), TOLERANCE, excess)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::renyi::group_rdp::group_rdp;
 
     fn setting(bound: GroupBound, steps: u64, group_size: u64) -> Setting {
         Setting {
@@ -198,18 +309,7 @@ mod tests {
                 let steps = if family == Family::RandomizedResponse { 1 } else { 200 };
                 let found = calibrate(family, 3.0, 0.7, setting(bound, steps, 8)).unwrap();
                 let total = |parameter: f64| {
-                    let noise = match family {
-                        Family::Gaussian => Noise::Gaussian {
-                            noise_multiplier: parameter,
-                        },
-                        Family::Laplace => Noise::Laplace { scale: parameter },
-                        Family::Skellam { sensitivity } => Noise::Skellam {
-                            variance: parameter,
-                            sensitivity,
-                        },
-                        Family::RandomizedResponse => Noise::RandomizedResponse { keep: parameter },
-                    };
-                    steps as f64 * group_rdp(noise, &[3.0], 0.03, 8, bound).unwrap()[0]
+                    steps as f64 * group_rdp(family.with_parameter(parameter), &[3.0], 0.03, 8, bound).unwrap()[0]
                 };
                 let less = if family == Family::RandomizedResponse {
                     1.0 + 1e-8

@@ -1,6 +1,36 @@
-//! From Rényi divergences to (ε, δ): RGP Lemma 2.2 (Canonne, Kamath and Steinke 2020, Proposition 12).
+//! From Rényi divergences to (ε, δ).
 
+use super::optimal_conversion as optimal;
 use crate::error::{Error, Result, require, require_delta};
+
+/// How the divergence of one order becomes (ε, δ).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// RGP Lemma 2.2 (Canonne, Kamath and Steinke 2020, Proposition 12).
+    Canonne,
+    /// The smallest ε and δ that follow from one order (Asoodeh et al. 2021, Theorem 3): never larger.
+    Optimal,
+}
+
+impl Conversion {
+    /// ε at δ of a divergence `rdp` ≥ 0 of order α > 1, rounded up.
+    pub fn epsilon(self, order: f64, rdp: f64, delta: f64) -> f64 {
+        let canonne = epsilon_of_order(order, rdp, delta);
+        match self {
+            Self::Canonne => canonne,
+            Self::Optimal => optimal::epsilon_of_order(order, rdp, delta, canonne),
+        }
+    }
+
+    /// δ at ε of a divergence `rdp` ≥ 0 of order α > 1, rounded up and at most 1.
+    pub fn delta(self, order: f64, rdp: f64, epsilon: f64) -> f64 {
+        let canonne = delta_of_order(order, rdp, epsilon);
+        match self {
+            Self::Canonne => canonne,
+            Self::Optimal => optimal::delta_of_order(order, rdp, epsilon, canonne),
+        }
+    }
+}
 
 /// Units in the last place by which the formulas below can be off, each of their terms taken alone.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
@@ -22,7 +52,7 @@ fn log_gain(order: f64) -> f64 {
 /// ε of a divergence `rdp` of order `order` at δ, rounded up; 0 if the guarantee holds with ε = 0.
 ///
 /// ε = τ + (log(1/δ) + (α − 1)·log(1 − 1/α) − log α)/(α − 1).
-pub fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
+fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
     if rdp == f64::INFINITY {
         return f64::INFINITY;
     }
@@ -35,7 +65,7 @@ pub fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
 /// δ of a divergence `rdp` of order `order` at ε, rounded up and at most 1.
 ///
 /// δ = exp((α − 1)(τ − ε) + (α − 1)·log(1 − 1/α) − log α).
-pub fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
+fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
     if rdp == f64::INFINITY {
         return 1.0;
     }
@@ -53,14 +83,15 @@ pub fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::conversion::rdp_to_epsilon;
-/// let best = rdp_to_epsilon(&[2.0, 4.0, 8.0], &[0.5, 1.0, 2.0], 1e-5)?;
+/// use hockeystick::renyi::conversion::{Conversion, rdp_to_epsilon};
+/// let best = rdp_to_epsilon(&[2.0, 4.0, 8.0], &[0.5, 1.0, 2.0], 1e-5, Conversion::Canonne)?;
 /// assert_eq!((best.index, (1e4 * best.value).round()), (2, 32141.0));
+/// assert!(rdp_to_epsilon(&[8.0], &[2.0], 1e-5, Conversion::Optimal)?.value < best.value);
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
-pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Converted> {
+pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conversion) -> Result<Converted> {
     require_delta(delta)?;
-    smallest(orders, rdp, |order, rdp| epsilon_of_order(order, rdp, delta))
+    smallest(orders, rdp, |order, rdp| conversion.epsilon(order, rdp, delta))
 }
 
 /// The smallest δ over `orders` at ε ≥ 0.
@@ -70,14 +101,14 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64) -> Result<Convert
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::conversion::{rdp_to_delta, rdp_to_epsilon};
-/// let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5)?.value;
-/// assert!((rdp_to_delta(&[4.0], &[1.0], epsilon)?.value / 1e-5 - 1.0).abs() < 1e-12);
+/// use hockeystick::renyi::conversion::{Conversion, rdp_to_delta, rdp_to_epsilon};
+/// let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5, Conversion::Canonne)?.value;
+/// assert!((rdp_to_delta(&[4.0], &[1.0], epsilon, Conversion::Canonne)?.value / 1e-5 - 1.0).abs() < 1e-12);
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
-pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64) -> Result<Converted> {
+pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conversion) -> Result<Converted> {
     crate::error::require_epsilon(epsilon)?;
-    smallest(orders, rdp, |order, rdp| delta_of_order(order, rdp, epsilon))
+    smallest(orders, rdp, |order, rdp| conversion.delta(order, rdp, epsilon))
 }
 
 fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Converted> {
@@ -116,7 +147,7 @@ mod tests {
     #[test]
     fn the_published_conversion_is_met() {
         // RGP: (4, 1)-RDP is (4.0878…, 1e-5)-DP.
-        let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5).unwrap().value;
+        let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5, Conversion::Canonne).unwrap().value;
         assert!((epsilon / 4.087_861_628_831_665 - 1.0).abs() < 1e-14);
     }
 
@@ -137,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_best_order_is_found_and_bad_input_refused() {
-        let found = rdp_to_epsilon(&[2.0, 8.0, 64.0], &[0.1, 0.2, 30.0], 1e-5).unwrap();
+        let found = rdp_to_epsilon(&[2.0, 8.0, 64.0], &[0.1, 0.2, 30.0], 1e-5, Conversion::Canonne).unwrap();
         assert_eq!(found.index, 1);
         for (orders, rdp, name) in [
             (vec![1.0], vec![0.1], "orders"),
@@ -146,7 +177,7 @@ mod tests {
             (vec![2.0, 3.0], vec![0.1], "rdp"),
             (vec![], vec![], "orders"),
         ] {
-            let error = rdp_to_epsilon(&orders, &rdp, 1e-5).unwrap_err();
+            let error = rdp_to_epsilon(&orders, &rdp, 1e-5, Conversion::Canonne).unwrap_err();
             assert!(error.to_string().contains(name));
         }
     }

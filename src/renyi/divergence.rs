@@ -13,6 +13,13 @@ pub struct Divergence {
     pub upper: f64,
 }
 
+impl Divergence {
+    /// As far below the value as `upper` is above it.
+    pub fn lower(self) -> f64 {
+        (2.0 * self.value - self.upper).max(0.0)
+    }
+}
+
 /// Below this the shifts are told apart for all practical purposes: they differ by 10⁸ standard deviations.
 const LEAST_NOISE: f64 = 1e-8;
 /// Above this no group is seen at all.

@@ -5,9 +5,12 @@ use super::noise::Noise;
 use super::pair::PairDivergence;
 use super::require_orders;
 use super::skellam::SkellamPair;
-use crate::error::Result;
+use crate::error::{Error, Result, require};
 use crate::pair::{Direction, GroupLaw};
 use crate::special::log_space::log_sum_exp;
+
+/// Largest whole order of the bound for one record with Skellam noise.
+const MOST_WHOLE_ORDER: f64 = 1e6;
 
 /// What is said of D_α.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +28,7 @@ pub enum GroupBound {
 
 /// A bound on D_α in nats for each order in (1, 10⁴], of one step with sample rate q for a group of m records.
 ///
-/// Upper bounds are rounded up, the lower one down; sums over the masses of Skellam noise end by an estimate (see
-/// [`SkellamPair::of_order`]).
+/// Upper bounds are rounded up, the lower one down.
 ///
 /// # Errors
 /// An argument out of range; an exact divergence of Skellam noise that sums too many masses.
@@ -51,63 +53,130 @@ pub fn group_rdp(
     group_size: u64,
     bound: GroupBound,
 ) -> Result<Vec<f64>> {
-    noise.check()?;
     require_orders(orders)?;
-    let law = checked_law(group_size, sample_rate)?;
-    match bound {
-        GroupBound::Jensen => {
-            let of = |&order: &f64| subsampled(order, |count| noise.component(order, count as f64), &law);
-            Ok(orders.iter().map(of).collect())
+    let mut step = StepBound::new(noise, sample_rate, group_size, bound)?;
+    orders.iter().map(|&order| step.worst(order)).collect()
+}
+
+/// A bound on the divergences of one step, ready for many orders: what one order costs speeds up the next.
+#[derive(Debug)]
+pub struct StepBound {
+    noise: Noise,
+    sample_rate: f64,
+    group_size: u64,
+    law: GroupLaw,
+    bound: GroupBound,
+    /// The pair of the group for the exact bound, of one record for the black box.
+    pair: PairDivergence,
+}
+
+impl StepBound {
+    /// One step with sample rate q in \[0, 1\] for a group of m records.
+    ///
+    /// # Errors
+    /// An argument out of range.
+    pub fn new(noise: Noise, sample_rate: f64, group_size: u64, bound: GroupBound) -> Result<Self> {
+        noise.check()?;
+        let law = checked_law(group_size, sample_rate)?;
+        let pair = match bound {
+            GroupBound::Exact => PairDivergence::new(noise, &law)?,
+            GroupBound::BlackBox => PairDivergence::new(noise, &checked_law(1, sample_rate)?)?,
+            GroupBound::Jensen | GroupBound::Lower => PairDivergence::Nothing,
+        };
+        Ok(Self {
+            noise,
+            sample_rate,
+            group_size,
+            law,
+            bound,
+            pair,
+        })
+    }
+
+    /// True if the group is never in a batch: the two output laws are equal.
+    pub fn is_idle(&self) -> bool {
+        self.law.shifts() == [0.0]
+    }
+
+    /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
+    pub fn needs_whole_orders(&self) -> bool {
+        let by_formula = matches!(self.bound, GroupBound::Jensen | GroupBound::BlackBox);
+        by_formula && matches!(self.noise, Noise::Skellam { .. })
+    }
+
+    /// The bound on D_α in one direction, α in (1, 10⁴]; Theorem 3.1 and equation 12 are about both.
+    ///
+    /// # Errors
+    /// An order that is not whole where [`StepBound::needs_whole_orders`]; an exact divergence of Skellam noise that sums too
+    /// many masses.
+    pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<f64> {
+        let noise = self.noise;
+        require(
+            !self.needs_whole_orders() || order.fract() == 0.0,
+            "orders",
+            order,
+            "whole numbers for Skellam noise with this bound, whose formula is proven for those only (\"exact\" takes any)",
+        )?;
+        match self.bound {
+            GroupBound::Jensen => Ok(subsampled(
+                order,
+                |count| noise.component(order, count as f64),
+                &self.law,
+            )),
+            GroupBound::Lower => lower_bound(noise, order, &self.law),
+            GroupBound::Exact => Ok(self.pair.of_order(order, direction)?.upper),
+            GroupBound::BlackBox => self.black_box(order, direction),
         }
-        GroupBound::Lower => orders.iter().map(|&order| lower_bound(noise, order, &law)).collect(),
-        GroupBound::Exact => {
-            let mut pair = PairDivergence::new(noise, &law)?;
-            orders.iter().map(|&order| worst(&mut pair, order)).collect()
+    }
+
+    /// The larger of both directions.
+    ///
+    /// # Errors
+    /// As [`StepBound::of_order`].
+    pub fn worst(&mut self, order: f64) -> Result<f64> {
+        let remove = self.of_order(order, Direction::Remove)?;
+        match self.bound {
+            GroupBound::Jensen | GroupBound::Lower => Ok(remove),
+            GroupBound::Exact | GroupBound::BlackBox => Ok(remove.max(self.of_order(order, Direction::Add)?)),
         }
-        GroupBound::BlackBox => {
-            let mut one = PairDivergence::new(noise, &checked_law(1, sample_rate)?)?;
-            let of = |&order: &f64| black_box(noise, order, sample_rate, group_size, &mut one);
-            orders.iter().map(of).collect()
+    }
+
+    /// RGP Lemma 2.3: 3^c times the bound for one record at the order 2^c·α ≥ 2^{c+1}, 2^c ≥ m.
+    ///
+    /// Below order 2 the lemma says nothing; the divergence grows with the order, so order 2 serves there. The bound for one
+    /// record is the tight form of Zhu and Wang 2019: where the component is attained it is the divergence of the pair, at any
+    /// real order; for Skellam noise it is their sum over the components of equation 18. Randomised
+    /// response keeps its bit private from any group, sampled or not (equation 20): the smaller of both counts.
+    fn black_box(&mut self, order: f64, direction: Direction) -> Result<f64> {
+        if self.is_idle() {
+            return Ok(0.0);
         }
+        let c = doublings(self.group_size);
+        let least = if c == 0 { order } else { order.max(2.0) };
+        let scaled = least * f64::from(1u32 << c);
+        let single = match self.noise {
+            Noise::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate)?,
+            _ => self.pair.of_order(scaled, direction)?.upper,
+        };
+        let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
+        Ok(match self.noise {
+            Noise::RandomizedResponse { .. } => found.min(self.noise.component(order, 1.0) * (1.0 + 1e-14)),
+            _ => found,
+        })
     }
 }
 
-/// The larger of both directions, rounded up.
-fn worst(pair: &mut PairDivergence, order: f64) -> Result<f64> {
-    let add = pair.of_order(order, Direction::Add)?.upper;
-    let remove = pair.of_order(order, Direction::Remove)?.upper;
-    Ok(add.max(remove))
-}
-
-/// RGP Lemma 2.3: 3^c times the bound for one record at the order 2^c·α ≥ 2^{c+1}, 2^c ≥ m.
-///
-/// The bound for one record is the tight form of Zhu and Wang 2019: where the component is attained it is the divergence
-/// of the pair, at any real order; for Skellam noise it is their sum over the components of equation 18, at the next
-/// whole order. Randomised response keeps its bit private from any group, sampled or not (equation 20): the
-/// smaller of both counts.
-fn black_box(
-    noise: Noise,
-    order: f64,
-    sample_rate: f64,
-    group_size: u64,
-    one: &mut PairDivergence,
-) -> Result<f64> {
-    let c = doublings(group_size);
-    let least = if c == 0 { order } else { order.max(2.0) };
-    let scaled = least * f64::from(1u32 << c);
-    let single = match noise {
-        Noise::Skellam { .. } => whole_order_bound(noise, scaled.ceil(), sample_rate),
-        _ => worst(one, scaled)?,
-    };
-    let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
-    Ok(match noise {
-        Noise::RandomizedResponse { .. } => found.min(noise.component(order, 1.0) * (1.0 + 1e-14)),
-        _ => found,
-    })
-}
-
 /// log(Σ_l C(α, l)(1−q)^{α−l} q^l e^{(l−1)τ(l)})/(α − 1) for whole α ≥ 2 (Zhu and Wang 2019, the tight form).
-fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
+///
+/// # Errors
+/// An order above 10⁶, whose sum is too dear.
+fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> Result<f64> {
+    if order > MOST_WHOLE_ORDER {
+        return Err(Error::Mismatch(format!(
+            "the black box bound of Skellam noise needs the bound for one record at order {order}, and sums up to \
+             {MOST_WHOLE_ORDER} terms: use the bound \"jensen\", a smaller group or a smaller order"
+        )));
+    }
     let law = crate::pair::law::binomial_log_weights(order as u64, sample_rate);
     let terms: Vec<f64> = law
         .iter()
@@ -123,25 +192,40 @@ fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
         })
         .collect();
     let size = order * noise.component(order, 1.0);
-    (log_sum_exp(&terms).max(0.0) + 1e-14 * (1.0 + size)) / (order - 1.0)
+    Ok((log_sum_exp(&terms).max(0.0) + 1e-14 * (1.0 + size)) / (order - 1.0))
 }
 
 /// RGP equation 12, with components that are attained.
+///
+/// Those of Skellam noise are sums over its masses. They are at most equation 18, so the largest terms come first, and
+/// terms that cannot reach e^-60 of the largest are left out: all terms are positive.
 fn lower_bound(noise: Noise, order: f64, law: &GroupLaw) -> Result<f64> {
     let Noise::Skellam { variance, sensitivity } = noise else {
         return Ok(lower(order, |count| noise.component(order, count as f64), law));
     };
-    let mut components = Vec::with_capacity(law.shifts().len());
-    for &count in law.shifts() {
+    let weights = law.log_weights().iter().zip(law.shifts());
+    let term = |(log_weight, count): (&f64, &f64), rdp: f64| (order * log_weight + (order - 1.0) * rdp, *count);
+    let mut most: Vec<(f64, f64)> = weights
+        .clone()
+        .map(|atom| term(atom, noise.component(order, *atom.1)))
+        .collect();
+    most.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let log_weight = |count: f64| {
+        let position = law.shifts().iter().position(|&shift| shift == count);
+        position.map_or(f64::NEG_INFINITY, |i| law.log_weights()[i])
+    };
+    let mut components = vec![f64::NEG_INFINITY; law.shifts().last().map_or(0, |&last| last as usize + 1)];
+    let mut largest = f64::NEG_INFINITY;
+    for (bound, count) in most {
+        if bound < largest - 60.0 {
+            break;
+        }
         let mut pair = SkellamPair::of_count(count as usize, variance, sensitivity);
-        components.push(pair.of_order(order, Direction::Remove)?.value);
+        let rdp = pair.of_order(order, Direction::Remove)?.lower();
+        components[count as usize] = rdp;
+        largest = largest.max(order * log_weight(count) + (order - 1.0) * rdp);
     }
-    let position = |count: usize| law.shifts().iter().position(|&shift| shift == count as f64);
-    Ok(lower(
-        order,
-        |count| position(count).map_or(0.0, |i| components[i]),
-        law,
-    ))
+    Ok(lower(order, |count| components[count], law))
 }
 
 #[cfg(test)]
@@ -211,6 +295,53 @@ mod tests {
     }
 
     #[test]
+    fn the_black_box_bound_of_a_pure_gaussian_is_loose_but_valid() {
+        // q = 1: exact αm²/2σ²; Lemma 2.3 gives 3^c·2^c·α/2σ².
+        let noise = Noise::Gaussian { noise_multiplier: 3.0 };
+        let bound = group_rdp(noise, &[2.5], 1.0, 8, GroupBound::BlackBox).unwrap()[0];
+        assert!((bound / (27.0 * 8.0 * 2.5 / 18.0) - 1.0).abs() < 1e-13);
+        assert!(bound > 2.5 * 64.0 / 18.0);
+    }
+
+    #[test]
+    fn the_formula_of_skellam_noise_asks_for_whole_orders() {
+        let noise = Noise::Skellam {
+            variance: 9.0,
+            sensitivity: 1,
+        };
+        for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
+            let error = group_rdp(noise, &[2.5], 0.1, 3, bound).unwrap_err();
+            assert!(error.to_string().contains("orders must be whole"), "{error}");
+        }
+        for bound in [GroupBound::Exact, GroupBound::Lower] {
+            assert!(group_rdp(noise, &[2.5], 0.1, 3, bound).is_ok());
+        }
+    }
+
+    #[test]
+    fn groups_that_are_never_sampled_lose_nothing() {
+        for noise in [
+            Noise::Gaussian { noise_multiplier: 0.0 },
+            Noise::Laplace { scale: 1.0 },
+            Noise::Skellam {
+                variance: 2.0,
+                sensitivity: 1,
+            },
+            Noise::RandomizedResponse { keep: 0.9 },
+        ] {
+            for bound in [
+                GroupBound::Jensen,
+                GroupBound::Exact,
+                GroupBound::Lower,
+                GroupBound::BlackBox,
+            ] {
+                let found = group_rdp(noise, &[2.0, 30.0], 0.0, 5, bound).unwrap();
+                assert_eq!(found, [0.0, 0.0], "{noise:?} {bound:?}");
+            }
+        }
+    }
+
+    #[test]
     fn bounds_are_in_order() {
         for noise in [
             Noise::Gaussian { noise_multiplier: 5.0 },
@@ -221,8 +352,11 @@ mod tests {
             },
             Noise::RandomizedResponse { keep: 0.8 },
         ] {
-            let orders = [1.5, 2.0, 4.0, 9.5, 30.0];
-            let of = |bound| group_rdp(noise, &orders, 0.05, 6, bound).unwrap();
+            let orders: &[f64] = match noise {
+                Noise::Skellam { .. } => &[2.0, 3.0, 4.0, 9.0, 30.0],
+                _ => &[1.5, 2.0, 4.0, 9.5, 30.0],
+            };
+            let of = |bound| group_rdp(noise, orders, 0.05, 6, bound).unwrap();
             let (low, exact) = (of(GroupBound::Lower), of(GroupBound::Exact));
             let (jensen, black_box) = (of(GroupBound::Jensen), of(GroupBound::BlackBox));
             for i in 0..orders.len() {

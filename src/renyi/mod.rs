@@ -1,11 +1,13 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
 
+pub mod best_order;
 pub mod calibrate;
 pub mod conversion;
 pub mod divergence;
 pub mod group_bound;
 pub mod group_rdp;
 pub mod noise;
+mod optimal_conversion;
 pub mod pair;
 pub mod run;
 pub mod skellam;
@@ -14,6 +16,9 @@ use crate::error::{Result, require};
 
 /// Largest order of a Rényi divergence that the public functions accept.
 pub const MAX_ORDER: f64 = 1e4;
+
+/// Largest group of the Rényi bounds.
+pub const MAX_GROUP_SIZE: u64 = 100_000;
 
 /// Checks that every order lies in (1, 10⁴].
 pub fn require_orders(orders: &[f64]) -> Result<()> {

@@ -1,333 +1,192 @@
 //! Guarantees of a whole training run through its Rényi divergences, the order optimised over the reals.
 
-use super::conversion::{delta_of_order, epsilon_of_order};
-use super::divergence::StepDivergence;
-use super::group_bound::{black_box, checked_law, jensen_gaussian};
-use super::{MAX_ORDER, require_orders};
-use crate::error::{Error, Result, require_delta, require_epsilon, require_noise_multiplier};
-use crate::pair::{Adjacency, Direction, GroupLaw};
-use crate::special::root::{golden_section, solve_decreasing};
+use super::best_order::{Guarantee, minimise_over_orders};
+use super::conversion::Conversion;
+use super::group_bound::checked_law;
+use super::group_rdp::{GroupBound, StepBound};
+use super::noise::Noise;
+use super::require_orders;
+use crate::error::{Error, Result, require_delta, require_epsilon};
+use crate::pair::{Adjacency, Direction};
 
-/// Which bound on the divergences of a group is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// The divergence of the dominating pair itself (GROUP Theorem 18).
-    Exact,
-    /// RGP Theorem 4.1.
-    Jensen,
-    /// RGP Lemma 2.3 on the exact divergences of one record.
-    BlackBox,
-}
-
-/// Steps that share one noise multiplier and sample rate.
+/// Steps that share one mechanism and sample rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// σ ≥ 0.
-    pub noise_multiplier: f64,
+    /// What randomises a step.
+    pub noise: Noise,
     /// Poisson rate in [0, 1].
     pub sample_rate: f64,
     /// Number of steps.
     pub steps: u64,
 }
 
-/// A guarantee and the order it was found at (NaN where no order was needed).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Guarantee {
-    /// ε or δ, an upper bound.
-    pub value: f64,
-    /// The optimal order in the direction that decides.
-    pub order: f64,
+impl Segment {
+    /// Steps of DP-SGD with noise multiplier σ.
+    pub fn gaussian(noise_multiplier: f64, sample_rate: f64, steps: u64) -> Self {
+        Self {
+            noise: Noise::Gaussian { noise_multiplier },
+            sample_rate,
+            steps,
+        }
+    }
 }
 
-/// Orders are searched in [1 + SMALLEST_EXCESS, MAX_ORDER].
-const SMALLEST_EXCESS: f64 = 1e-4;
-/// Points of the first pass over the orders, evenly spaced in log(α − 1): a factor 2.4 apart.
-const COARSE_ORDERS: usize = 22;
-/// Evaluations of the second pass, around the best of the first: the bracket shrinks to 1e-3 of a factor,
-/// and ε is flat to second order there.
-const FINE_ORDERS: usize = 16;
-
-/// Noise multipliers that are searched.
-pub const NOISE_MULTIPLIER_RANGE: (f64, f64) = (1e-3, 1e6);
-/// Relative width at which the search for a noise multiplier stops.
-const NOISE_MULTIPLIER_TOLERANCE: f64 = 1e-7;
-
+#[derive(Debug)]
 struct Step {
-    divergence: StepDivergence,
-    law: GroupLaw,
-    noise_multiplier: f64,
+    bound: StepBound,
     steps: f64,
 }
 
-/// A run of DP-SGD with Poisson sampling and Gaussian noise, seen by a group.
+/// A run of steps with Poisson sampling, seen by a group.
 ///
 /// Divergences found for one order speed up the next, so one `Run` should answer all questions about it.
+#[derive(Debug)]
 pub struct Run {
     segments: Vec<Step>,
-    group_size: u64,
     adjacency: Adjacency,
-    bound: Bound,
+    conversion: Conversion,
 }
 
 impl Run {
     /// The run made of `segments`; segments of 0 steps count for nothing.
     ///
     /// # Errors
-    /// `group_size` outside [1, 10000], a `sample_rate` outside [0, 1], a `noise_multiplier` negative or
-    /// not finite.
-    pub fn new(segments: &[Segment], group_size: u64, adjacency: Adjacency, bound: Bound) -> Result<Self> {
+    /// `group_size` outside [1, 100000], a `sample_rate` outside [0, 1], a parameter of a mechanism outside its range, the
+    /// lower bound, which is no guarantee.
+    pub fn new(segments: &[Segment], group_size: u64, adjacency: Adjacency, bound: GroupBound) -> Result<Self> {
+        if bound == GroupBound::Lower {
+            return Err(Error::out_of_range(
+                "bound",
+                "lower",
+                "\"exact\", \"jensen\" or \"black_box\": a lower bound guarantees nothing",
+            ));
+        }
+        checked_law(group_size, 0.0)?;
         let mut prepared = Vec::with_capacity(segments.len());
         for segment in segments {
-            require_noise_multiplier(segment.noise_multiplier)?;
-            let law = checked_law(group_size, segment.sample_rate)?;
-            if segment.steps == 0 {
-                continue;
+            let bound = StepBound::new(segment.noise, segment.sample_rate, group_size, bound)?;
+            if segment.steps > 0 {
+                prepared.push(Step {
+                    bound,
+                    steps: segment.steps as f64,
+                });
             }
-            let seen = match bound {
-                Bound::Exact | Bound::Jensen => law.clone(),
-                Bound::BlackBox => checked_law(1, segment.sample_rate)?,
-            };
-            prepared.push(Step {
-                divergence: StepDivergence::new(seen, segment.noise_multiplier)?,
-                law,
-                noise_multiplier: segment.noise_multiplier,
-                steps: segment.steps as f64,
-            });
         }
-        crate::pair::law::require_group_size(group_size)?;
         Ok(Self {
             segments: prepared,
-            group_size,
             adjacency,
-            bound,
+            conversion: Conversion::Canonne,
         })
     }
 
+    /// The same run, its divergences converted to (ε, δ) in another way than by RGP Lemma 2.2.
+    #[must_use]
+    pub fn with_conversion(self, conversion: Conversion) -> Self {
+        Self { conversion, ..self }
+    }
+
     /// Upper bound on the divergence of the whole run in one direction (RGP Lemma 2.1: divergences add).
-    fn directed_renyi(&mut self, order: f64, direction: Direction) -> f64 {
-        let (group_size, bound) = (self.group_size, self.bound);
+    fn directed_renyi(&mut self, order: f64, direction: Direction) -> Result<f64> {
         let mut total = 0.0;
         for step in &mut self.segments {
-            let one = match bound {
-                Bound::Exact => step.divergence.of_order(order, direction).upper,
-                Bound::Jensen => jensen_gaussian(order, &step.law, step.noise_multiplier),
-                Bound::BlackBox => black_box(order, group_size, &mut step.divergence, direction),
-            };
-            total += step.steps * one;
+            total += step.steps * step.bound.of_order(order, direction)?;
         }
         // One rounding a segment for the product, one for the sum.
-        total * (1.0 + 2.0 * (self.segments.len() + 1) as f64 * f64::EPSILON)
+        Ok(total * (1.0 + 2.0 * (self.segments.len() + 1) as f64 * f64::EPSILON))
     }
 
     /// Upper bound on D_α of the run for each order in (1, 10⁴], the larger of the directions.
     ///
     /// # Errors
-    /// An order out of range.
+    /// An order out of range; an exact divergence of Skellam noise that is too dear.
     pub fn renyi(&mut self, orders: &[f64]) -> Result<Vec<f64>> {
         require_orders(orders)?;
         let directions = self.adjacency.directions();
-        Ok(orders
-            .iter()
-            .map(|&order| {
-                let all = directions
-                    .iter()
-                    .map(|&direction| self.directed_renyi(order, direction));
-                all.fold(0.0, f64::max)
-            })
-            .collect())
+        let mut worst = |&order: &f64| -> Result<f64> {
+            let mut largest = 0.0f64;
+            for &direction in directions {
+                largest = largest.max(self.directed_renyi(order, direction)?);
+            }
+            Ok(largest)
+        };
+        orders.iter().map(&mut worst).collect()
     }
 
     /// ε at δ.
     ///
     /// # Errors
-    /// δ outside (0, 1).
+    /// δ outside (0, 1); exact divergences of Skellam noise that are too dear at every order.
     ///
     /// # Example
     /// ```
     /// use hockeystick::pair::Adjacency;
-    /// use hockeystick::renyi::run::{Bound, Run, Segment};
-    /// let segment = Segment { noise_multiplier: 1.0, sample_rate: 0.01, steps: 1000 };
-    /// let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, Bound::Exact)?;
+    /// use hockeystick::renyi::group_rdp::GroupBound;
+    /// use hockeystick::renyi::run::{Run, Segment};
+    /// let segment = Segment::gaussian(1.0, 0.01, 1000);
+    /// let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
     /// assert_eq!(run.epsilon(1e-5)?.value.round(), 23.0);
     /// # Ok::<(), hockeystick::error::Error>(())
     /// ```
     pub fn epsilon(&mut self, delta: f64) -> Result<Guarantee> {
         require_delta(delta)?;
-        Ok(self.best(|order, rdp| epsilon_of_order(order, rdp, delta)))
+        let conversion = self.conversion;
+        self.best(|order, rdp| conversion.epsilon(order, rdp, delta))
     }
 
     /// δ at ε.
     ///
     /// # Errors
-    /// ε negative or not finite.
+    /// ε negative or not finite; exact divergences of Skellam noise that are too dear at every order.
     pub fn delta(&mut self, epsilon: f64) -> Result<Guarantee> {
         require_epsilon(epsilon)?;
+        let conversion = self.conversion;
+        self.best(|order, rdp| conversion.delta(order, rdp, epsilon))
+    }
+
+    /// True if the group is never in a batch: the two output laws are equal.
+    fn is_idle(&self) -> bool {
+        self.segments.iter().all(|step| step.bound.is_idle())
+    }
+
+    /// The smallest `convert(order, divergence)` over real orders, the larger of the directions.
+    fn best(&mut self, convert: impl Fn(f64, f64) -> f64) -> Result<Guarantee> {
         if self.is_idle() {
             return Ok(Guarantee {
                 value: 0.0,
                 order: f64::NAN,
             });
         }
-        Ok(self.best(|order, rdp| delta_of_order(order, rdp, epsilon)))
-    }
-
-    /// True if the group is never in a batch: the two output laws are equal.
-    fn is_idle(&self) -> bool {
-        self.segments.iter().all(|step| step.law.shifts() == [0.0])
-    }
-
-    /// The smallest `convert(order, divergence)` over real orders, the larger of the directions.
-    fn best(&mut self, convert: impl Fn(f64, f64) -> f64) -> Guarantee {
-        if self.is_idle() {
-            return Guarantee {
-                value: 0.0,
-                order: f64::NAN,
-            };
-        }
+        let whole = self.segments.iter().any(|step| step.bound.needs_whole_orders());
         // The guarantee is the larger of the directions' minima. Where the other direction is no larger at
         // the optimum of the first, its minimum is not either, and need not be searched for.
-        let [first, others @ ..] = self.adjacency.directions() else {
-            return Guarantee {
-                value: f64::INFINITY,
-                order: f64::NAN,
-            };
-        };
-        let mut worst = minimise_over_orders(|order| convert(order, self.directed_renyi(order, *first)));
-        for &direction in others {
-            if convert(worst.order, self.directed_renyi(worst.order, direction)) > worst.value {
-                let found = minimise_over_orders(|order| convert(order, self.directed_renyi(order, direction)));
-                if found.value > worst.value {
-                    worst = found;
+        let mut worst: Option<Guarantee> = None;
+        for &direction in self.adjacency.directions() {
+            if let Some(worst) = worst {
+                let here = self.directed_renyi(worst.order, direction)?;
+                if convert(worst.order, here) <= worst.value {
+                    continue;
                 }
             }
-        }
-        worst
-    }
-}
-
-/// A coarse pass over log(α − 1), then golden-section search around its best point.
-///
-/// Every order gives a valid guarantee, so a missed minimum costs tightness, never truth.
-fn minimise_over_orders(mut value: impl FnMut(f64) -> f64) -> Guarantee {
-    let (low, high) = (SMALLEST_EXCESS.ln(), (MAX_ORDER - 1.0).ln());
-    let spacing = (high - low) / (COARSE_ORDERS - 1) as f64;
-    let order_at = |position: f64| (1.0 + position.exp()).min(MAX_ORDER);
-    let mut best = (f64::INFINITY, 0);
-    for i in 0..COARSE_ORDERS {
-        let found = value(order_at(low + spacing * i as f64));
-        if found < best.0 {
-            best = (found, i);
-        }
-    }
-    let middle = low + spacing * best.1 as f64;
-    let (position, fine) = golden_section(
-        (middle - spacing).max(low),
-        (middle + spacing).min(high),
-        FINE_ORDERS,
-        |position| value(order_at(position)),
-    );
-    if fine < best.0 {
-        Guarantee {
-            value: fine,
-            order: order_at(position),
-        }
-    } else {
-        Guarantee {
-            value: best.0,
-            order: order_at(middle),
-        }
-    }
-}
-
-/// The smallest noise multiplier, rounded up, with which a run satisfies (ε, δ).
-///
-/// Searched in [`NOISE_MULTIPLIER_RANGE`] to 1e-7 relative; the returned value satisfies the target itself.
-/// A run that never samples the group needs no noise: 0.
-///
-/// # Errors
-/// As [`Run::new`] and [`Run::epsilon`]; [`Error::Unreachable`] if even the largest noise multiplier does
-/// not reach ε, naming the smallest ε that is.
-///
-/// # Example
-/// ```
-/// use hockeystick::pair::Adjacency;
-/// use hockeystick::renyi::run::noise_multiplier_for;
-/// let sigma = noise_multiplier_for(3.0, 1e-5, 0.01, 1000, 8, Adjacency::AddRemove)?;
-/// assert_eq!((100.0 * sigma).round(), 391.0);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn noise_multiplier_for(
-    epsilon: f64,
-    delta: f64,
-    sample_rate: f64,
-    steps: u64,
-    group_size: u64,
-    adjacency: Adjacency,
-) -> Result<f64> {
-    require_epsilon(epsilon)?;
-    require_delta(delta)?;
-    let epsilon_at = |noise_multiplier: f64| -> Result<f64> {
-        let segment = Segment {
-            noise_multiplier,
-            sample_rate,
-            steps,
-        };
-        Ok(Run::new(&[segment], group_size, adjacency, Bound::Exact)?
-            .epsilon(delta)?
-            .value)
-    };
-    let (lowest, highest) = NOISE_MULTIPLIER_RANGE;
-    if epsilon_at(0.0)? <= epsilon {
-        return Ok(0.0);
-    }
-    // Powers of 4 away from 1 bracket the answer.
-    let (mut low, mut high) = (1.0, 1.0);
-    if epsilon_at(1.0)? > epsilon {
-        while epsilon_at(high)? > epsilon {
-            if high >= highest {
-                return Err(Error::Unreachable(format!(
-                    "epsilon {epsilon} is not reached by any noise_multiplier up to {highest}; \
-                     the smallest epsilon reached at delta {delta} is {}",
-                    epsilon_at(highest)?
-                )));
+            let found = minimise_over_orders(whole, |order| self.directed_renyi(order, direction), &convert)?;
+            if worst.is_none_or(|worst| found.value > worst.value) {
+                worst = Some(found);
             }
-            low = high;
-            high = (4.0 * high).min(highest);
         }
-    } else {
-        while epsilon_at(low)? <= epsilon {
-            if low <= lowest {
-                return Ok(lowest);
-            }
-            high = low;
-            low = (0.25 * low).max(lowest);
-        }
+        Ok(worst.unwrap_or(Guarantee {
+            value: f64::INFINITY,
+            order: f64::NAN,
+        }))
     }
-    let logarithm = solve_decreasing(low.ln(), high.ln(), NOISE_MULTIPLIER_TOLERANCE, |position| {
-        let reached = epsilon_at(position.exp())?;
-        let log_ratio = (reached / epsilon).ln();
-        // 0/0: a target of 0 that is met.
-        Ok(if log_ratio.is_nan() {
-            f64::NEG_INFINITY
-        } else {
-            log_ratio
-        })
-    })?;
-    Ok(logarithm.exp())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(segments: &[(f64, f64, u64)], group_size: u64, bound: Bound) -> Run {
+    fn run(segments: &[(f64, f64, u64)], group_size: u64, bound: GroupBound) -> Run {
         let segments: Vec<Segment> = segments
             .iter()
-            .map(|&(noise_multiplier, sample_rate, steps)| Segment {
-                noise_multiplier,
-                sample_rate,
-                steps,
-            })
+            .map(|&(noise_multiplier, sample_rate, steps)| Segment::gaussian(noise_multiplier, sample_rate, steps))
             .collect();
         Run::new(&segments, group_size, Adjacency::AddRemove, bound).unwrap()
     }
@@ -335,10 +194,10 @@ mod tests {
     #[test]
     fn the_gaussian_mechanism_has_its_closed_form_optimum() {
         // q = 1: D_α = αT/2σ² =: αρ; the optimum over a fine grid of orders cannot beat the search by much.
-        let epsilon = run(&[(5.0, 1.0, 10)], 1, Bound::Exact).epsilon(1e-6).unwrap();
+        let epsilon = run(&[(5.0, 1.0, 10)], 1, GroupBound::Exact).epsilon(1e-6).unwrap();
         let fine = (1..2_000_000)
             .map(|i| 1.0 + f64::from(i) * 1e-4)
-            .map(|order| epsilon_of_order(order, order * 0.2, 1e-6))
+            .map(|order| Conversion::Canonne.epsilon(order, order * 0.2, 1e-6))
             .fold(f64::INFINITY, f64::min);
         assert!(epsilon.value >= fine * (1.0 - 1e-12) && epsilon.value <= fine * (1.0 + 1e-6));
     }
@@ -347,7 +206,8 @@ mod tests {
     fn the_exact_bound_is_the_smallest_and_jensen_wins_for_large_groups_only() {
         for group_size in [2, 5, 16, 64] {
             let of = |bound| run(&[(4.0, 0.02, 300)], group_size, bound).epsilon(1e-5).unwrap().value;
-            let (exact, jensen, black_box) = (of(Bound::Exact), of(Bound::Jensen), of(Bound::BlackBox));
+            let (exact, jensen, black_box) =
+                (of(GroupBound::Exact), of(GroupBound::Jensen), of(GroupBound::BlackBox));
             assert!(
                 exact <= jensen && exact <= black_box,
                 "{group_size}: {exact} {jensen} {black_box}"
@@ -362,8 +222,11 @@ mod tests {
 
     #[test]
     fn splitting_a_history_changes_nothing() {
-        let whole = run(&[(1.2, 0.01, 500)], 4, Bound::Exact).epsilon(1e-5).unwrap().value;
-        let split = run(&[(1.2, 0.01, 1), (1.2, 0.01, 499), (9.0, 0.5, 0)], 4, Bound::Exact);
+        let whole = run(&[(1.2, 0.01, 500)], 4, GroupBound::Exact)
+            .epsilon(1e-5)
+            .unwrap()
+            .value;
+        let split = run(&[(1.2, 0.01, 1), (1.2, 0.01, 499), (9.0, 0.5, 0)], 4, GroupBound::Exact);
         let split = { split }.epsilon(1e-5).unwrap().value;
         assert!((whole / split - 1.0).abs() < 1e-13);
     }
@@ -371,39 +234,28 @@ mod tests {
     #[test]
     fn runs_that_reveal_nothing_cost_nothing() {
         for segments in [&[][..], &[(1.0, 0.0, 100)], &[(0.0, 0.5, 0)], &[(0.0, 0.0, 5)]] {
-            let mut idle = run(segments, 3, Bound::Exact);
+            let mut idle = run(segments, 3, GroupBound::Exact);
             assert_eq!(idle.epsilon(1e-9).unwrap().value, 0.0);
             assert_eq!(idle.delta(0.0).unwrap().value, 0.0);
         }
-        let mut naked = run(&[(0.0, 0.5, 1)], 3, Bound::Exact);
+        let mut naked = run(&[(0.0, 0.5, 1)], 3, GroupBound::Exact);
         assert_eq!(naked.epsilon(1e-5).unwrap().value, f64::INFINITY);
         assert_eq!(naked.delta(1.0).unwrap().value, 1.0);
     }
 
     #[test]
-    fn the_noise_multiplier_satisfies_its_own_constraint_and_is_tight() {
-        for (epsilon, k) in [(3.0, 1), (3.0, 8), (0.5, 4), (200.0, 16)] {
-            let sigma = noise_multiplier_for(epsilon, 1e-5, 0.01, 1000, k, Adjacency::AddRemove).unwrap();
-            let of = |sigma| {
-                run(&[(sigma, 0.01, 1000)], k, Bound::Exact)
-                    .epsilon(1e-5)
-                    .unwrap()
-                    .value
-            };
-            assert!(
-                of(sigma) <= epsilon && of(sigma * (1.0 - 1e-5)) > epsilon,
-                "{epsilon} {k}: {sigma}"
-            );
-        }
+    fn a_lower_bound_is_refused() {
+        let error = Run::new(&[], 3, Adjacency::AddRemove, GroupBound::Lower).unwrap_err();
+        assert!(error.to_string().contains("guarantees nothing"));
     }
 
     #[test]
-    fn an_unreachable_epsilon_says_what_is_reachable() {
-        let error = noise_multiplier_for(1e-7, 1e-5, 0.01, 1000, 1, Adjacency::AddRemove).unwrap_err();
-        assert!(error.to_string().contains("smallest epsilon reached"));
-        assert_eq!(
-            noise_multiplier_for(1.0, 1e-5, 0.0, 10, 1, Adjacency::AddRemove).unwrap(),
-            0.0
-        );
+    fn the_optimal_conversion_gives_less_and_more_than_half() {
+        for (bound, q) in [(GroupBound::Exact, 0.02), (GroupBound::Jensen, 0.1)] {
+            let one = run(&[(4.0, q, 300)], 8, bound).epsilon(1e-5).unwrap().value;
+            let run = run(&[(4.0, q, 300)], 8, bound).with_conversion(Conversion::Optimal);
+            let other = { run }.epsilon(1e-5).unwrap().value;
+            assert!(other < one && other > 0.5 * one, "{other} {one}");
+        }
     }
 }

@@ -1,0 +1,147 @@
+//! Rényi group privacy of single steps, and the noise that reaches a target.
+
+use super::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
+use super::monitor::watched;
+use crate::error::Error;
+use crate::hockey_stick::monitor::Monitor;
+use crate::renyi::calibrate::{Setting, Target, calibrate, calibrate_dp};
+use crate::renyi::group_rdp::StepBound;
+use crate::renyi::require_orders;
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Stops a computation whose caller no longer waits for it.
+fn unless_cancelled(monitor: &dyn Monitor) -> Result<(), Error> {
+    if monitor.cancelled() {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
+    }
+}
+
+/// One bound an element: flat arrays of orders, sample rates and group sizes.
+#[pyfunction]
+pub(super) fn group_rdp<'py>(
+    py: Python<'py>,
+    mechanism: Mechanism,
+    orders: PyReadonlyArray1<'py, f64>,
+    sample_rates: PyReadonlyArray1<'py, f64>,
+    group_sizes: PyReadonlyArray1<'py, i64>,
+    bound: &str,
+) -> PyResult<Vector<'py>> {
+    let (mechanism, bound) = (noise(&mechanism)?, self::bound(bound)?);
+    let (orders, rates, sizes) = (vector(&orders), vector(&sample_rates), vector(&group_sizes));
+    let found = watched(py, None, |monitor| {
+        mechanism.check()?;
+        require_orders(&orders)?;
+        // Elements with one rate and size share their preparation.
+        let mut settings: FxHashMap<(u64, i64), Vec<usize>> = FxHashMap::default();
+        for i in 0..orders.len() {
+            settings.entry((rates[i].to_bits(), sizes[i])).or_default().push(i);
+        }
+        let mut settings: Vec<Vec<usize>> = settings.into_values().collect();
+        settings.sort_unstable();
+        let parts: Result<Vec<Vec<(usize, f64)>>, Error> = settings
+            .par_iter()
+            .map(|elements| {
+                let first = elements[0];
+                let size = count("group_size", sizes[first])?;
+                let mut step = StepBound::new(mechanism, rates[first], size, bound)?;
+                elements
+                    .iter()
+                    .map(|&i| {
+                        unless_cancelled(monitor)?;
+                        Ok((i, step.worst(orders[i])?))
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut values = vec![0.0; orders.len()];
+        for (i, value) in parts?.into_iter().flatten() {
+            values[i] = value;
+        }
+        Ok(values)
+    })?;
+    Ok(found.to_pyarray(py))
+}
+
+/// Sample rates, steps, group sizes: what runs share, one element a run.
+type RunArrays<'py> = (
+    PyReadonlyArray1<'py, f64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+);
+
+/// Solves for the noise of every run, in parallel.
+fn calibrated<'py>(
+    py: Python<'py>,
+    (rates, steps, sizes): &RunArrays<'py>,
+    bound: &str,
+    solve: impl Fn(usize, Setting) -> Result<f64, Error> + Sync + Send,
+) -> PyResult<Vector<'py>> {
+    let bound = self::bound(bound)?;
+    let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
+    let found = watched(py, None, |monitor| {
+        (0..rates.len())
+            .into_par_iter()
+            .map(|i| {
+                unless_cancelled(monitor)?;
+                let setting = Setting {
+                    sample_rate: rates[i],
+                    steps: count("steps", steps[i])?,
+                    group_size: count("group_size", sizes[i])?,
+                    bound,
+                };
+                solve(i, setting)
+            })
+            .collect::<Result<Vec<f64>, Error>>()
+    })?;
+    Ok(found.to_pyarray(py))
+}
+
+#[pyfunction]
+pub(super) fn renyi_calibrate<'py>(
+    py: Python<'py>,
+    family: &str,
+    sensitivity: i64,
+    order: PyReadonlyArray1<'py, f64>,
+    tau: PyReadonlyArray1<'py, f64>,
+    runs: RunArrays<'py>,
+    bound: &str,
+) -> PyResult<Vector<'py>> {
+    let family = self::family(family, sensitivity)?;
+    let (orders, taus) = (vector(&order), vector(&tau));
+    calibrated(py, &runs, bound, |i, setting| {
+        calibrate(family, orders[i], taus[i], setting)
+    })
+}
+
+#[pyfunction]
+pub(super) fn renyi_calibrate_dp<'py>(
+    py: Python<'py>,
+    family: &str,
+    sensitivity: i64,
+    epsilon: PyReadonlyArray1<'py, f64>,
+    delta: PyReadonlyArray1<'py, f64>,
+    orders: Option<PyReadonlyArrayDyn<'py, f64>>,
+    runs: RunArrays<'py>,
+    bound: &str,
+    conversion: &str,
+) -> PyResult<Vector<'py>> {
+    let family = self::family(family, sensitivity)?;
+    let conversion = self::conversion(conversion)?;
+    let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
+    let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
+    calibrated(py, &runs, bound, |i, setting| {
+        let target = Target {
+            epsilon: epsilons[i],
+            delta: deltas[i],
+            conversion,
+        };
+        calibrate_dp(family, target, &orders, setting)
+    })
+}
