@@ -58,11 +58,18 @@ def test_mechanisms_have_names_of_their_own():
     assert len({kind.mechanism() for kind in KINDS}) == len(KINDS)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2.5, 10_001, "2", None])
+@pytest.mark.parametrize("bad", [0, -1, 2.5, 100_001, "2", None])
 def test_the_group_size_is_checked(bad):
     for kind in KINDS:
         with pytest.raises((ValueError, TypeError), match="group_size"):
             kind(group_size=bad)
+
+
+def test_only_renyi_bounds_take_very_large_groups():
+    assert RenyiGroupAccountant(100_000).group_size == 100_000
+    for kind in (MonteCarloAccountant, GroupAccountant):
+        with pytest.raises(ValueError, match=r"group_size must be a whole number in \[1, 10000\]"):
+            kind(group_size=10_001)
 
 
 def test_step_takes_keywords_only(accountant):

@@ -132,10 +132,10 @@ def test_a_step_without_noise_spends_everything_unless_nobody_is_sampled(bound, 
 def test_settings_are_read_only_and_shown():
     accountant = stepped([(1.0, 0.1, 2)], group_size=8, bound="jensen", orders=[2, 4])
     assert repr(accountant) == (
-        "<RenyiGroupAccountant(group_size=8, bound='jensen', orders=[2.0, 4.0], adjacency='add_remove') "
-        "after 2 steps>"
+        "<RenyiGroupAccountant(group_size=8, bound='jensen', orders=[2.0, 4.0], adjacency='add_remove', "
+        "conversion='canonne') after 2 steps>"
     )
-    for name in ("group_size", "bound", "orders", "adjacency"):
+    for name in ("group_size", "bound", "orders", "adjacency", "conversion"):
         with pytest.raises(AttributeError):
             setattr(accountant, name, 1)
     accountant.orders[0] = 7.0  # a copy

@@ -13,10 +13,46 @@ from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant
 NAN, INF = float("nan"), float("inf")
 
 WEIGHTS = {"weights": [0.9, 0.1], "shifts": [0.0, 1.0], "noise_multiplier": 1.0}
+STEP = {"orders": [2.0, 3.0], "sample_rate": 0.1, "group_size": 2, "bound": "jensen"}
+CALIBRATED = {
+    "family": "skellam",
+    "sample_rate": 0.1,
+    "steps": 10,
+    "group_size": 2,
+    "bound": "jensen",
+    "sensitivity": 2,
+}
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
 TARGET = {"epsilon": 1.0, "delta": 1e-5}
 COMMON = {"group_size": 2, "adjacency": "add", "tolerance": 1e-6}
+
+
+def group_rdp(**arguments):
+    return hs.renyi.group_rdp(hs.Gaussian(2.0), **arguments)
+
+
+def group_rdp_of_table(**arguments):
+    return hs.renyi.group_rdp(**arguments)
+
+
 GOOD = {
+    hs.Gaussian: {"noise_multiplier": 1.0},
+    hs.Skellam: {"variance": 4.0, "sensitivity": 2},
+    hs.RandomizedResponse: {"p": 0.7},
+    group_rdp: STEP,
+    group_rdp_of_table: {
+        "component": [[0.0, 0.0], [1.0, 1.5]],
+        "orders": [2.0, 3.0],
+        "sample_rate": 0.1,
+    },
+    hs.renyi.calibrate: {"order": 2.0, "tau": 1.0, **CALIBRATED},
+    hs.renyi.calibrate_dp: {
+        "epsilon": 5.0,
+        "delta": 1e-5,
+        "orders": [2.0, 3.0],
+        "conversion": "optimal",
+        **CALIBRATED,
+    },
     hs.get_epsilon: {"delta": 1e-5, **COMMON, **RUN},
     hs.get_delta: {"epsilon": 1.0, **COMMON, **RUN},
     hs.get_noise_multiplier: {**TARGET, "sample_rate": 0.01, "steps": 10, **COMMON},
@@ -57,16 +93,25 @@ GOOD = {
         "component_rdp": [[0.0, 0.0], [1.0, 1.5]],
         "sample_rate": 0.1,
     },
-    kernels.rdp_to_epsilon: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "delta": 1e-5},
-    kernels.rdp_to_delta: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "epsilon": 1.0},
-    RenyiGroupAccountant: {"group_size": 2, "bound": "exact", "orders": [2.0, 3.0], "adjacency": "add"},
+    kernels.rdp_to_epsilon: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "delta": 1e-5, "conversion": "optimal"},
+    kernels.rdp_to_delta: {"orders": [2.0, 3.0], "rdp": [0.1, 0.2], "epsilon": 1.0, "conversion": "optimal"},
+    RenyiGroupAccountant: {
+        "group_size": 2,
+        "bound": "exact",
+        "orders": [2.0, 3.0],
+        "adjacency": "add",
+        "conversion": "optimal",
+    },
     RenyiGroupAccountant().get_renyi: {"orders": [2.0, 3.0]},
     RenyiGroupAccountant().get_epsilon: {"delta": 1e-5},
     RenyiGroupAccountant().get_delta: {"epsilon": 1.0},
 }
 
-NAMES_ONLY = {"direction", "bound", "adjacency", "gradients"}
+NAMES_ONLY = {"direction", "bound", "adjacency", "gradients", "family", "conversion"}
 MAY_BE_NONE = {
+    (group_rdp, "bound"),
+    (group_rdp_of_table, "component"),
+    (hs.renyi.calibrate_dp, "orders"),
     (RenyiGroupAccountant, "orders"),
     (kernels.monte_carlo_delta, "tilt"),
     (hs.Group, "size"),
@@ -95,7 +140,7 @@ BAD_VALUES = {
     "sample_rate": [-1e-9, 1.0000001, NAN, INF, -INF],
     "rates": [[0.1, -0.1], [1.1], [NAN], [INF], [], 0.1, [[0.1]]],
     "steps": [-1, 2.5, NAN, INF, -INF, 2**63, 1e300],
-    "group_size": [0, -1, 2.5, 10_001, NAN, INF, 2**70],
+    "group_size": [0, -1, 2.5, 100_001, NAN, INF, 2**70],
     "batch_size": [-1, 51, 2.5, NAN, INF],
     "dataset_size": [0, -1, 1, 49.5, NAN, INF],
     "orders": [[1.0], [0.5, 2.0], [-2.0], [NAN], [INF], [-INF]],
@@ -118,6 +163,21 @@ BAD_VALUES = {
         [],
     ],
     "rdp": [[-0.1, 0.2], [NAN, 0.2], [-INF, 0.2], [0.1], [0.1, 0.2, 0.3], 0.1, []],
+    "component": [
+        [[0.1, 0.0], [1.0, 1.5]],
+        [[0.0, 0.0], [-1.0, 1.5]],
+        [[0.0, 0.0], [NAN, 1.5]],
+        [[0.0, 0.0]],
+        [0.0, 1.0],
+        [[0.0], [1.0]],
+        [],
+    ],
+    "variance": [0.0, -1.0, NAN, INF, -INF],
+    "sensitivity": [0, -1, 1.5, NAN, INF, 2**21],
+    "p": [0.5, 1.0, 0.2, 1.5, NAN, INF, -INF],
+    "tau": [0.0, -1.0, NAN, INF, -INF],
+    "family": ["gamma", ""],
+    "conversion": ["mironov", ""],
     "bound": ["tight", ""],
     "adjacency": ["swap", "replace", ""],
     "tolerance": [0.0, 1e-10, 0.11, -1e-6, NAN, INF],
@@ -141,6 +201,12 @@ RANGES = {
     "adjacency": "add_remove",
     "tolerance": r"in \[1e-9, 0.1\]",
     "scale": r"in \(0, inf\)",
+    "variance": r"in \(0, inf\)",
+    "sensitivity": r"a whole number in \[1, 1048576\]",
+    "p": r"in \(0.5, 1\)",
+    "tau": r"in \(0, inf\)",
+    "family": "gaussian.*laplace.*skellam.*randomized_response",
+    "conversion": "canonne.*optimal",
     "alpha": r"in \[0, 1\]",
 }
 """What the text of a ValueError says besides the name of the argument."""
@@ -205,6 +271,16 @@ def test_a_bad_value_is_refused_by_name_and_range(function, name, value):
         function(**{**GOOD[function], name: value})
     if name in RANGES:
         assert re.search(RANGES[name], str(caught.value))
+
+
+@pytest.mark.parametrize("function", [f for f, good in GOOD.items() if "group_size" in good], ids=label)
+def test_only_renyi_bounds_take_groups_above_10_000(function):
+    arguments = {**GOOD[function], "group_size": 10_001}
+    if function in (group_rdp, hs.renyi.calibrate, hs.renyi.calibrate_dp, RenyiGroupAccountant):
+        function(**arguments)
+    else:
+        with pytest.raises(ValueError, match=r"group_size must be .*10000"):
+            function(**arguments)
 
 
 @pytest.mark.parametrize(("function", "name", "value"), list(wrong_types()))

@@ -113,12 +113,15 @@ def test_the_noise_is_given_once():
     run = {"delta": 1e-5, "sample_rate": 0.1, "steps": 5}
     laplace = hs.Laplace(5.0)
     assert hs.get_epsilon(mechanism=laplace, **run) > 0
+    assert hs.get_epsilon(mechanism=hs.Gaussian(2.0), **run) == hs.get_epsilon(noise_multiplier=2.0, **run)
     with pytest.raises(TypeError, match="exactly one of noise_multiplier and mechanism"):
         hs.get_epsilon(mechanism=laplace, noise_multiplier=1.0, **run)
     with pytest.raises(TypeError, match="exactly one of noise_multiplier and mechanism"):
         hs.get_epsilon(**run)
     for wrong in ("laplace", hs.Laplace, 1.0):
-        with pytest.raises(TypeError, match=r"mechanism must be Laplace\(scale\)"):
+        with pytest.raises(
+            TypeError, match=r"mechanism must be Gaussian\(noise_multiplier\), Laplace\(scale\)"
+        ):
             hs.get_epsilon(mechanism=wrong, **run)
 
 

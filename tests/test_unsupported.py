@@ -193,4 +193,9 @@ def test_an_upper_bound_that_need_not_be_attained_is_labelled():
 
 def test_later_schemes_are_not_exported_yet():
     assert not hasattr(hs, "Shuffle")
-    assert not hasattr(hs, "Skellam")
+
+
+@pytest.mark.parametrize("mechanism", [hs.Skellam(9.0), hs.RandomizedResponse(0.7)])
+def test_mechanisms_without_an_exact_curve_are_refused_with_advice(mechanism):
+    with pytest.raises(hs.UnsupportedError, match=r"no exact privacy curve.*RenyiGroupAccountant"):
+        hs.get_epsilon(delta=1e-5, mechanism=mechanism, sample_rate=0.1, steps=5)

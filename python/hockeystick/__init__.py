@@ -4,27 +4,31 @@
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `hockeystick.accountants`: accountants that follow a run step by step.
+- `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels
+from hockeystick import accountants, black_box, kernels, renyi
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
 from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideIntervalWarning
 from hockeystick.groups import Group
-from hockeystick.mechanisms import Laplace
+from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
 
 __all__ = [
     "FullBatch",
+    "Gaussian",
     "Group",
     "Laplace",
     "OptimalOrderWarning",
     "Poisson",
     "PrivacyCurve",
+    "RandomizedResponse",
+    "Skellam",
     "UnsupportedError",
     "WideIntervalWarning",
     "WithoutReplacement",
@@ -39,4 +43,5 @@ __all__ = [
     "get_steps",
     "kernels",
     "privacy_curve",
+    "renyi",
 ]

@@ -28,6 +28,9 @@ LARGEST_COUNT = 2**63 - 1
 LARGEST_GROUP = 10_000
 """Largest group size whose law the core computes to full precision."""
 
+LARGEST_RENYI_GROUP = 100_000
+"""Largest group size of the Rényi bounds."""
+
 LARGEST_ORDER = 1e4
 """Largest Rényi order at which the core computes the exact divergence."""
 
@@ -109,6 +112,13 @@ def broadcast(**arguments: NDArray[Any]) -> tuple[int, ...]:
     except ValueError:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arguments.items() if array.ndim)
         raise ValueError(f"shapes do not broadcast together: {shapes}") from None
+
+
+def flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`array`, broadcast to `shape`, as a contiguous vector."""
+    if shape == ():
+        return array.reshape(1)
+    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)
 
 
 def _real_array(value: object, name: str) -> NDArray[Any]:

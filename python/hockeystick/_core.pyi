@@ -14,6 +14,7 @@ __all__ = [
     "__version__",
     "binomial_law",
     "black_box_epsilon",
+    "group_rdp",
     "history_delta",
     "history_epsilon",
     "history_renyi",
@@ -24,6 +25,8 @@ __all__ = [
     "poisson_binomial_law",
     "rdp_to_delta",
     "rdp_to_epsilon",
+    "renyi_calibrate",
+    "renyi_calibrate_dp",
     "renyi_group_bound",
     "renyi_mixture",
     "solve",
@@ -56,38 +59,44 @@ def renyi_mixture(
     orders: _Array, weights: _Array, shifts: _Array, noise_multiplier: float, direction: str, log_space: bool
 ) -> _Array: ...
 def renyi_group_bound(orders: _Array, component_rdp: _Array, sample_rate: float) -> _Array: ...
-def rdp_to_epsilon(orders: _Array, rdp: _Array, delta: _Array) -> tuple[_Array, _Array]: ...
-def rdp_to_delta(orders: _Array, rdp: _Array, epsilon: _Array) -> tuple[_Array, _Array]: ...
+def rdp_to_epsilon(orders: _Array, rdp: _Array, delta: _Array, conversion: str) -> tuple[_Array, _Array]: ...
+def rdp_to_delta(orders: _Array, rdp: _Array, epsilon: _Array, conversion: str) -> tuple[_Array, _Array]: ...
 
-# Accounts of a whole history (one entry a segment) of the Poisson-subsampled Gaussian mechanism.
-# Every number is an upper bound. `bound` is "exact", "jensen" or "black_box";
-# `adjacency` is "add_remove", "add" or "remove".
-def history_renyi(
-    orders: _Array,
-    noise_multipliers: _Array,
-    sample_rates: _Array,
-    steps: _Counts,
-    group_size: int,
-    adjacency: str,
+# Rényi group privacy. A mechanism is (family, parameter, sensitivity); `bound` is "exact", "jensen",
+# "black_box" or "lower"; `conversion` is "canonne" or "optimal"; runs are (sample rates, steps, group
+# sizes). All arrays are one-dimensional, of one length, but for `orders` of renyi_calibrate_dp.
+_Mechanism = tuple[str, float, int]
+_Runs = tuple[_Array, _Counts, _Counts]
+
+def group_rdp(
+    mechanism: _Mechanism, orders: _Array, sample_rates: _Array, group_sizes: _Counts, bound: str
+) -> _Array: ...
+def renyi_calibrate(
+    family: str, sensitivity: int, order: _Array, tau: _Array, runs: _Runs, bound: str
+) -> _Array: ...
+def renyi_calibrate_dp(
+    family: str,
+    sensitivity: int,
+    epsilon: _Array,
+    delta: _Array,
+    orders: _Array | None,
+    runs: _Runs,
     bound: str,
+    conversion: str,
+) -> _Array: ...
+
+# Accounts of a whole history: (mechanism, sample rate, steps) of every segment, Poisson sampling.
+# Every number is an upper bound, so `bound` is not "lower"; `adjacency` is "add_remove", "add" or "remove".
+_Segments = list[tuple[_Mechanism, float, int]]
+
+def history_renyi(
+    orders: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str
 ) -> _Array: ...
 def history_epsilon(
-    delta: _Array,
-    noise_multipliers: _Array,
-    sample_rates: _Array,
-    steps: _Counts,
-    group_size: int,
-    adjacency: str,
-    bound: str,
+    delta: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str, conversion: str
 ) -> tuple[_Array, _Array]: ...
 def history_delta(
-    epsilon: _Array,
-    noise_multipliers: _Array,
-    sample_rates: _Array,
-    steps: _Counts,
-    group_size: int,
-    adjacency: str,
-    bound: str,
+    epsilon: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str, conversion: str
 ) -> tuple[_Array, _Array]: ...
 
 # The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hockeystick._arguments import FloatOrFloats
     from hockeystick._signatures import DeltaArguments, EpsilonArguments
     from hockeystick.groups import Group
-    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
 
@@ -43,7 +43,7 @@ def get_epsilon(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -72,8 +72,8 @@ def get_epsilon(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional
@@ -154,7 +154,7 @@ def get_delta(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -183,8 +183,8 @@ def get_delta(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional

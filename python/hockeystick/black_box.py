@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import FloatOrFloats
-    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
 
@@ -29,7 +29,7 @@ def get_epsilon(
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> FloatOrFloats:
     """Epsilon for a group by the conversion that knows only the privacy curve of one record.
@@ -54,8 +54,8 @@ def get_epsilon(
         Number of records that change together, whole, in [1, 10000].
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     tolerance : float, optional
         Relative accuracy to aim at, in [1e-9, 0.1].
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hockeystick._arguments import LARGEST_GROUP, broadcast, count_array, float_array
+from hockeystick._arguments import LARGEST_GROUP, broadcast, count_array, flat, float_array
 from hockeystick.adjacency import check_adjacency
 from hockeystick.errors import UnsupportedError
 from hockeystick.groups import check_group
-from hockeystick.mechanisms import check_mechanism
+from hockeystick.mechanisms import as_core, check_mechanism
 from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sampling
 from hockeystick.support import NORMS, ONE, RATES, RATES_AND_NORMS, SEVERAL, require_supported
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hockeystick._arguments import Counts, Floats
     from hockeystick.groups import Group
-    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
 _SCHEME_NAMES = {Poisson: "poisson", WithoutReplacement: "without_replacement", FullBatch: "full_batch"}
@@ -65,25 +65,21 @@ class Configuration(NamedTuple):
             "group_size": step.group_size,
         }
         shape = broadcast(**others, **{name: numbers[name] for name in numbers if name not in others})
-
-        def flat(array: NDArray[Any]) -> NDArray[Any]:
-            return np.broadcast_to(array, shape).flatten() if shape else array.reshape(1)
-
         flat_step = step._replace(
-            noise=flat(step.noise),
-            sample_rate=flat(step.sample_rate),
-            batch_size=flat(step.batch_size),
-            dataset_size=flat(step.dataset_size),
-            group_size=flat(step.group_size),
+            noise=flat(step.noise, shape),
+            sample_rate=flat(step.sample_rate, shape),
+            batch_size=flat(step.batch_size, shape),
+            dataset_size=flat(step.dataset_size, shape),
+            group_size=flat(step.group_size, shape),
         )
-        return shape, flat_step, [flat(array) for array in others.values()]
+        return shape, flat_step, [flat(array, shape) for array in others.values()]
 
 
 def configure(
     *,
     adjacency: str,
     noise_multiplier: ArrayLike | None = None,
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     sample_rate: ArrayLike | None = None,
     sampling: Sampling | None = None,
     group_size: ArrayLike = 1,
@@ -137,10 +133,17 @@ def require_within(sizes: Counts, sampling: Sampling | None) -> None:
         raise ValueError(f"group_size must be at most dataset_size {sampling.dataset_size}, got {worst}")
 
 
-def _noise(noise_multiplier: ArrayLike | None, mechanism: Laplace | None, unknown: str) -> tuple[str, Floats]:
+def _noise(
+    noise_multiplier: ArrayLike | None, mechanism: Mechanism | None, unknown: str
+) -> tuple[str, Floats]:
     """Name of the mechanism and its noise."""
     if mechanism is not None:
-        laplace = check_mechanism(mechanism)
+        family, parameter, _ = as_core(check_mechanism(mechanism))
+        if family not in ("gaussian", "laplace"):
+            raise UnsupportedError(
+                f"{mechanism!r} has no exact privacy curve here: use hockeystick.renyi or "
+                f"RenyiGroupAccountant, or Gaussian(noise_multiplier) or Laplace(scale)"
+            )
         if unknown == "noise_multiplier":
             raise UnsupportedError(
                 "a noise multiplier is that of Gaussian noise: leave out mechanism, or search over its "
@@ -148,7 +151,7 @@ def _noise(noise_multiplier: ArrayLike | None, mechanism: Laplace | None, unknow
             )
         if noise_multiplier is not None:
             raise TypeError("give exactly one of noise_multiplier and mechanism")
-        return "laplace", np.asarray(laplace.scale)
+        return family, np.asarray(parameter)
     if unknown == "noise_multiplier":
         return "gaussian", _UNKNOWN
     if noise_multiplier is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hockeystick._arguments import FloatOrFloats
     from hockeystick.groups import Group
-    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
 LARGEST_SEGMENTS = 10_000
@@ -355,7 +355,7 @@ def privacy_curve(
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> PrivacyCurve:
     """Privacy curve of a run of equal steps.
@@ -378,8 +378,8 @@ def privacy_curve(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     tolerance : float, optional
         Relative width of the certified intervals to aim at, in [1e-9, 0.1].
 
@@ -427,7 +427,7 @@ def step_kind(
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
 ) -> tuple[StepKind, str]:
     """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
     step, checked_adjacency, tight = configure(

@@ -1,21 +1,59 @@
-"""The noise that a step adds to its sum."""
+"""What randomises the answer of a step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import count_scalar, float_scalar, require
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+LARGEST_SENSITIVITY = 2**20
+"""Largest sensitivity of Skellam noise."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise, on a query of any dimension.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation sigma in units of the l2 sensitivity of one record (the clipping norm),
+        finite and at least zero.
+
+    Raises
+    ------
+    ValueError
+        If `noise_multiplier` is out of range.
+    TypeError
+        If `noise_multiplier` is not a real number.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.Gaussian(1.1)
+    Gaussian(noise_multiplier=1.1)
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", check_noise_multiplier(self.noise_multiplier))
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """Laplace noise on a query of one dimension, in place of the Gaussian.
+    """Laplace noise.
 
     Parameters
     ----------
     scale : float
-        Scale b of the density exp(-abs(x) / b) / (2 b), in units of the clipping norm; in (0, inf).
+        Scale b of the density exp(-abs(x) / b) / (2 b) of every coordinate, in units of the l1
+        sensitivity of one record; in (0, inf).
 
     Raises
     ------
@@ -34,16 +72,109 @@ class Laplace:
     scale: float
 
     def __post_init__(self) -> None:
-        scale = float_scalar(self.scale, "scale")
-        require(math.isfinite(scale) and scale > 0.0, "scale", scale, "in (0, inf)")
-        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "scale", _positive(self.scale, "scale"))
 
 
-def check_mechanism(value: object) -> Laplace:
+@dataclass(frozen=True)
+class Skellam:
+    """Symmetric Skellam noise on whole numbers: the difference of two equal Poisson variables.
+
+    Parameters
+    ----------
+    variance : float
+        Variance of the noise, twice the rate of either Poisson variable; in (0, inf).
+    sensitivity : int, optional
+        l1 sensitivity of one record, a whole number in [1, 2**20].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or `sensitivity` is not whole.
+    TypeError
+        If an argument is not a real number.
+
+    Notes
+    -----
+    RGP writes Sk(0, C^2 mu) and calls its variance twice that; their equation 18 is the known bound
+    for a variance of C^2 mu, and their code passes twice the Poisson rate for mu. Here there is one
+    word for it: the variance.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.Skellam(232.26)
+    Skellam(variance=232.26, sensitivity=1)
+    """
+
+    variance: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", _positive(self.variance, "variance"))
+        object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """Randomised response on one bit: the true answer with probability p, the other one otherwise.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the true answer, in (0.5, 1).
+
+    Raises
+    ------
+    ValueError
+        If `p` is not in (0.5, 1).
+    TypeError
+        If `p` is not a real number.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.RandomizedResponse(0.75)
+    RandomizedResponse(p=0.75)
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        p = float_scalar(self.p, "p")
+        require(0.5 < p < 1.0, "p", p, "in (0.5, 1)")
+        object.__setattr__(self, "p", p)
+
+
+if TYPE_CHECKING:
+    Mechanism: TypeAlias = Gaussian | Laplace | Skellam | RandomizedResponse
+
+FAMILIES: dict[str, type[Any]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "skellam": Skellam,
+    "randomized_response": RandomizedResponse,
+}
+"""Mechanisms by the words of the core."""
+
+_MECHANISMS = "Gaussian(noise_multiplier), Laplace(scale), Skellam(variance) or RandomizedResponse(p)"
+
+
+def check_mechanism(value: object) -> Mechanism:
     """Return `value`, which must be a mechanism."""
-    if not isinstance(value, Laplace):
-        raise TypeError(f"mechanism must be Laplace(scale), or left out for Gaussian noise, got {value!r}")
+    if not isinstance(value, Gaussian | Laplace | Skellam | RandomizedResponse):
+        raise TypeError(f"mechanism must be {_MECHANISMS}, got {value!r}")
     return value
+
+
+def as_core(mechanism: Mechanism) -> tuple[str, float, int]:
+    """`mechanism` as the core takes it: family, parameter, sensitivity."""
+    if isinstance(mechanism, Gaussian):
+        return "gaussian", mechanism.noise_multiplier, 1
+    if isinstance(mechanism, Laplace):
+        return "laplace", mechanism.scale, 1
+    if isinstance(mechanism, Skellam):
+        return "skellam", mechanism.variance, mechanism.sensitivity
+    return "randomized_response", mechanism.p, 1
 
 
 def check_noise_multiplier(value: object, name: str = "noise_multiplier") -> float:
@@ -52,3 +183,14 @@ def check_noise_multiplier(value: object, name: str = "noise_multiplier") -> flo
     allowed = math.isfinite(noise_multiplier) and noise_multiplier >= 0.0
     require(allowed, name, noise_multiplier, "in [0, inf)")
     return noise_multiplier
+
+
+def check_sensitivity(value: object) -> int:
+    """`value` as the l1 sensitivity of Skellam noise."""
+    return count_scalar(value, "sensitivity", 1, LARGEST_SENSITIVITY)
+
+
+def _positive(value: object, name: str) -> float:
+    number = float_scalar(value, name)
+    require(math.isfinite(number) and number > 0.0, name, number, "in (0, inf)")
+    return number

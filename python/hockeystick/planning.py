@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         StepsArguments,
     )
     from hockeystick.groups import Group
-    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
 
@@ -48,7 +48,7 @@ def get_noise_multiplier(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -76,7 +76,7 @@ def get_noise_multiplier(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
+    mechanism : Gaussian or Laplace, optional
         Not supported here: the unknown is the noise multiplier of Gaussian noise.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -149,7 +149,7 @@ def get_sample_rate(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -176,8 +176,8 @@ def get_sample_rate(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional
@@ -247,7 +247,7 @@ def get_steps(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -276,8 +276,8 @@ def get_steps(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional
@@ -343,7 +343,7 @@ def get_group_size(
     sampling: Sampling | None = None,
     steps: ArrayLike,
     adjacency: str = "add_remove",
-    mechanism: Laplace | None = None,
+    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Any:
@@ -369,8 +369,8 @@ def get_group_size(
         Number of steps, whole and at least zero.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Laplace, optional
-        Noise in place of the Gaussian.
+    mechanism : Gaussian or Laplace, optional
+        The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional

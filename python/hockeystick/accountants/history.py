@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, overload
 
 from hockeystick._arguments import count_scalar
-from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.mechanisms import (
+    FAMILIES,
+    Gaussian,
+    as_core,
+    check_mechanism,
+    check_noise_multiplier,
+)
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
-    from hockeystick._arguments import Counts, Floats
+    from hockeystick.mechanisms import Mechanism
 
     Segment: TypeAlias = tuple[float, float, int]
     """(noise multiplier, sample rate, number of steps)."""
+    AnySegment: TypeAlias = tuple[float | Mechanism, float, int]
+    """The same with any mechanism; Gaussian noise is always its noise multiplier."""
 
 
-class SegmentArrays(NamedTuple):
-    """A history as the core takes it: one element a segment."""
+def check_noise(value: object, name: str) -> float | Mechanism:
+    """`value` as a noise multiplier, or a mechanism with other noise than Gaussian."""
+    if isinstance(value, Gaussian):
+        return value.noise_multiplier
+    if isinstance(value, tuple(FAMILIES.values())):
+        return check_mechanism(value)
+    return check_noise_multiplier(value, name)
 
-    noise_multipliers: Floats
-    sample_rates: Floats
-    steps: Counts
 
-
-def check_history(segments: object, name: str = "history") -> list[Segment]:
-    """Return a new list of checked segments.
+@overload
+def check_history(segments: object, name: str = ...) -> list[Segment]: ...
+@overload
+def check_history(
+    segments: object, name: str = ..., *, noise: Callable[[object, str], float | Mechanism]
+) -> list[AnySegment]: ...
+def check_history(
+    segments: object,
+    name: str = "history",
+    *,
+    noise: Callable[[object, str], float | Mechanism] = check_noise_multiplier,
+) -> Any:
+    """Return a new list of checked segments, their noise as `noise` returns it.
 
     Raises
     ------
@@ -40,15 +58,15 @@ def check_history(segments: object, name: str = "history") -> list[Segment]:
     """
     if not isinstance(segments, list | tuple):
         raise TypeError(f"{name} must be a list, got {type(segments).__name__}")
-    return [_check_segment(segment, f"{name}[{i}]") for i, segment in enumerate(segments)]
+    return [_check_segment(segment, f"{name}[{i}]", noise) for i, segment in enumerate(segments)]
 
 
-def with_step(segments: list[Segment], noise_multiplier: float, sample_rate: float) -> None:
+def with_step(segments: list[Any], noise: float | Mechanism, sample_rate: float) -> None:
     """Append one step, in place; it joins the last segment where that has the same parameters."""
-    if segments and segments[-1][:2] == (noise_multiplier, sample_rate):
-        segments[-1] = (noise_multiplier, sample_rate, segments[-1][2] + 1)
+    if segments and segments[-1][:2] == (noise, sample_rate):
+        segments[-1] = (noise, sample_rate, segments[-1][2] + 1)
     else:
-        segments.append((noise_multiplier, sample_rate, 1))
+        segments.append((noise, sample_rate, 1))
 
 
 def merged(segments: Iterable[Segment]) -> list[Segment]:
@@ -60,17 +78,18 @@ def merged(segments: Iterable[Segment]) -> list[Segment]:
     return [(*key, count) for key, count in steps.items()]
 
 
-def as_arrays(segments: Iterable[Segment]) -> SegmentArrays:
-    """`segments` as three arrays."""
-    columns = list(zip(*segments, strict=True)) or [(), (), ()]
-    return SegmentArrays(
-        np.array(columns[0], dtype=np.float64),
-        np.array(columns[1], dtype=np.float64),
-        np.array(columns[2], dtype=np.int64),
-    )
+def as_core_segments(segments: Iterable[AnySegment]) -> list[tuple[tuple[str, float, int], float, int]]:
+    """`segments` as the core takes them: mechanism, sample rate, steps."""
+
+    def core(noise: float | Mechanism) -> tuple[str, float, int]:
+        return ("gaussian", noise, 1) if isinstance(noise, float) else as_core(noise)
+
+    return [(core(noise), sample_rate, steps) for noise, sample_rate, steps in segments]
 
 
-def _check_segment(segment: object, name: str) -> Segment:
+def _check_segment(
+    segment: object, name: str, noise: Callable[[object, str], float | Mechanism]
+) -> AnySegment:
     if not isinstance(segment, list | tuple):
         raise TypeError(
             f"{name} must be (noise_multiplier, sample_rate, num_steps), got {type(segment).__name__}"
@@ -79,7 +98,7 @@ def _check_segment(segment: object, name: str) -> Segment:
         raise ValueError(f"{name} must be (noise_multiplier, sample_rate, num_steps), got {segment!r}")
     noise_multiplier, sample_rate, steps = segment
     return (
-        check_noise_multiplier(noise_multiplier, f"{name} noise_multiplier"),
+        noise(noise_multiplier, f"{name} noise_multiplier"),
         check_sample_rate(sample_rate, f"{name} sample_rate"),
         count_scalar(steps, f"{name} num_steps", 1),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
 from hockeystick.accountants.history import check_history, with_step
@@ -14,9 +14,9 @@ from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
-    from typing import Any
 
     from hockeystick.accountants.history import Segment
+    from hockeystick.mechanisms import Mechanism
 
 
 class Optimizer(Protocol):
@@ -32,15 +32,17 @@ class Accountant(ABC):
     Parameters
     ----------
     group_size : int
-        Number of records that change together, in [1, 10000].
+        Number of records that change together.
     adjacency : {"add_remove", "add", "remove", "replace"}
         Neighbouring relation.
     """
 
+    _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
+
     def __init__(self, group_size: int, adjacency: str) -> None:
-        self._group_size = count_scalar(group_size, "group_size", 1, LARGEST_GROUP)
+        self._group_size = count_scalar(group_size, "group_size", 1, self._LARGEST_GROUP)
         self._adjacency = check_adjacency(adjacency)
-        self._history: list[Segment] = []
+        self._history: list[Any] = []
 
     @property
     def group_size(self) -> int:
@@ -62,7 +64,12 @@ class Accountant(ABC):
 
     @history.setter
     def history(self, segments: list[Segment]) -> None:
-        self._history = check_history(segments)
+        self._history = check_history(segments, noise=self._check_noise)
+
+    @staticmethod
+    def _check_noise(value: object, name: str) -> float | Mechanism:
+        """`value` as the noise of a segment."""
+        return check_noise_multiplier(value, name)
 
     @classmethod
     @abstractmethod
@@ -176,7 +183,7 @@ class Accountant(ABC):
         TypeError
             If a part of the state has the wrong type; the accountant stays as it was.
         """
-        self._history = history_from_state(state_dict, self.mechanism(), self._settings())
+        self._history = history_from_state(state_dict, self.mechanism(), self._settings(), self._check_noise)
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())

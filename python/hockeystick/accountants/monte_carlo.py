@@ -9,7 +9,7 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick.accountants.history import as_arrays, check_history, merged
+from hockeystick.accountants.history import as_core_segments, check_history, merged
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
@@ -257,9 +257,9 @@ class MonteCarloAccountant(Accountant):
         return log_weights, shifts, noise_multiplier, steps
 
     def _renyi_epsilon(self, delta: float) -> float:
-        segments = as_arrays(check_history(self.history))
+        segments = as_core_segments(check_history(self.history))
         epsilon, _ = _core.history_epsilon(
-            np.array([delta]), *segments, self.group_size, self.adjacency, "exact"
+            np.array([delta]), segments, self.group_size, self.adjacency, "exact", "canonne"
         )
         return float(epsilon[0])
 

@@ -1,4 +1,4 @@
-"""Group accounting by Rényi divergences."""
+"""Group accounting by Rényi divergences, for four mechanisms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from hockeystick import _core
 from hockeystick._arguments import (
     LARGEST_ORDER,
+    LARGEST_RENYI_GROUP,
     choice,
     float_array,
     float_scalar,
@@ -18,10 +19,13 @@ from hockeystick._arguments import (
     in_shape,
     require,
 )
-from hockeystick.accountants.history import as_arrays, check_history
+from hockeystick.accountants.history import as_core_segments, check_history, check_noise, with_step
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import check_add_remove
 from hockeystick.errors import OptimalOrderWarning
+from hockeystick.mechanisms import check_mechanism
+from hockeystick.renyi.calibration import CONVERSIONS
+from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,25 +34,31 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import FloatOrFloats, Floats
+    from hockeystick.mechanisms import Mechanism
 
 BOUNDS = ("exact", "jensen", "black_box")
 
 
 class RenyiGroupAccountant(Accountant):
-    """Privacy of DP-SGD with Poisson sampling for a group of records, by Rényi divergences.
+    """Privacy of Poisson-sampled steps for a group of records, by Rényi divergences.
+
+    Steps of DP-SGD, or of any mechanism of `hockeystick.renyi.group_rdp`, in one run too.
 
     Parameters
     ----------
     group_size : int, optional
-        Number of records that are added or removed together, in [1, 10000].
+        Number of records that are added or removed together, in [1, 100000].
     bound : {"exact", "jensen", "black_box"}, optional
-        Rényi bound of a step: the exact divergence of the dominating pair (the smallest), the
-        bound of RGP, or the conversion of the bound for one record.
+        Rényi bound of a step, as in `hockeystick.renyi.group_rdp`: the exact divergence of the
+        dominating pair (the smallest), the bound of RGP, or the conversion of the bound for one record.
     orders : array_like, optional
         Rényi orders in (1, 10000] over which to minimise. By default the order is optimised over
-        the real numbers of that range.
+        the real numbers of that range (over whole ones for Skellam noise with "jensen" or "black_box").
     adjacency : {"add_remove", "add", "remove"}, optional
         Neighbouring relation.
+    conversion : {"canonne", "optimal"}, optional
+        From divergences to (epsilon, delta), as in `kernels.rdp_to_epsilon`: RGP's Lemma 2.2, or the
+        best that one order gives.
 
     Raises
     ------
@@ -61,16 +71,9 @@ class RenyiGroupAccountant(Accountant):
 
     Notes
     -----
-    - exact: D_alpha of (Binomial(k, q) mixture, noise) and its reverse (GROUP, Theorem 18:
-      "Optimal Group Privacy for DP-SGD").
-    - jensen: log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) alpha k^2 / (2 sigma^2)))
-      / (alpha - 1) (RGP, Theorem 4.1: "Calibrating Noise for Group Privacy in Subsampled
-      Mechanisms").
-    - black_box: 3^c times the divergence for one record at the order 2^c alpha, where 2^c is the
-      first power of two that is at least the group size (RGP, Lemma 2.3).
-
-    Divergences add up over the steps and become (epsilon, delta) by RGP, Lemma 2.2; that
-    conversion is not tight, so the true epsilon is smaller.
+    Divergences add up over the steps and become (epsilon, delta) order by order; no such conversion
+    is tight, so the true epsilon is smaller. `group_rdp` says for which queries a bound holds: for
+    `Laplace` and `Skellam` noise, "exact" is about queries of one dimension.
 
     Examples
     --------
@@ -82,7 +85,16 @@ class RenyiGroupAccountant(Accountant):
     [(1.0, 0.01, 1000)]
     >>> round(accountant.get_epsilon(1e-5), 2)
     9.93
+
+    Another mechanism joins the run:
+
+    >>> import hockeystick as hs
+    >>> accountant.step(mechanism=hs.Laplace(10.0), sample_rate=0.5)
+    >>> round(accountant.get_epsilon(1e-5), 2)
+    9.98
     """
+
+    _LARGEST_GROUP = LARGEST_RENYI_GROUP
 
     def __init__(
         self,
@@ -90,10 +102,12 @@ class RenyiGroupAccountant(Accountant):
         bound: str = "exact",
         orders: ArrayLike | None = None,
         adjacency: str = "add_remove",
+        conversion: str = "canonne",
     ) -> None:
         super().__init__(group_size, check_add_remove(adjacency))
         self._bound = choice(bound, "bound", BOUNDS)
         self._orders = None if orders is None else _check_orders(orders)
+        self._conversion = choice(conversion, "conversion", CONVERSIONS)
 
     @property
     def bound(self) -> str:
@@ -104,6 +118,50 @@ class RenyiGroupAccountant(Accountant):
     def orders(self) -> Floats | None:
         """Orders to minimise over, or None for all real orders in (1, 10000]."""
         return None if self._orders is None else self._orders.copy()
+
+    @property
+    def conversion(self) -> str:
+        """How divergences become (epsilon, delta)."""
+        return self._conversion
+
+    @staticmethod
+    def _check_noise(value: object, name: str) -> float | Mechanism:
+        return check_noise(value, name)
+
+    def step(
+        self,
+        *,
+        noise_multiplier: float | None = None,
+        sample_rate: float,
+        mechanism: Mechanism | None = None,
+    ) -> None:
+        """Record one step.
+
+        Parameters
+        ----------
+        noise_multiplier : float, optional
+            Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
+        sample_rate : float
+            Probability in [0, 1] that a record is in the batch.
+        mechanism : Gaussian, Laplace, Skellam or RandomizedResponse, optional
+            What randomises the step, in place of `noise_multiplier`. The history keeps it where the
+            noise multiplier stands.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range; the accountant stays as it was.
+        TypeError
+            If an argument has the wrong type, or if not exactly one of `noise_multiplier` and
+            `mechanism` is given; the accountant stays as it was.
+        """
+        if mechanism is None:
+            super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)  # type: ignore[arg-type]
+            return
+        if noise_multiplier is not None:
+            raise TypeError("give exactly one of noise_multiplier and mechanism")
+        noise = check_noise(check_mechanism(mechanism), "mechanism")
+        with_step(self._history, noise, check_sample_rate(sample_rate))
 
     @classmethod
     def mechanism(cls) -> str:
@@ -193,13 +251,14 @@ class RenyiGroupAccountant(Accountant):
             If `orders` is not real.
         """
         points = float_array(orders, "orders")
-        values = _core.history_renyi(points.ravel(), *self._history_arguments())
+        values = _core.history_renyi(
+            points.ravel(), self._segments(), self.group_size, self.adjacency, self.bound
+        )
         return in_shape(values, points.shape)
 
-    def _history_arguments(self) -> tuple[Any, ...]:
+    def _segments(self) -> list[tuple[tuple[str, float, int], float, int]]:
         # The list is the user's to change, so it is checked again.
-        segments = as_arrays(check_history(self.history))
-        return (*segments, self.group_size, self.adjacency, self.bound)
+        return as_core_segments(check_history(self.history, noise=self._check_noise))
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -207,6 +266,7 @@ class RenyiGroupAccountant(Accountant):
             "bound": self.bound,
             "orders": None if self._orders is None else self._orders.tolist(),
             "adjacency": self.adjacency,
+            "conversion": self._conversion,
         }
 
     def _at_best_order(
@@ -217,9 +277,11 @@ class RenyiGroupAccountant(Accountant):
         rdp = None if self._orders is None else np.atleast_1d(self.get_renyi(self._orders))
         # A divergence of zero at any order means equal laws, which the conversion of a list cannot see.
         if rdp is None or not rdp.any():
-            values, orders = over_real_orders(levels, *self._history_arguments())
+            values, orders = over_real_orders(
+                levels, self._segments(), self.group_size, self.adjacency, self.bound, self._conversion
+            )
         else:
-            values, orders = over_listed_orders(self._orders, rdp[np.newaxis], levels)
+            values, orders = over_listed_orders(self._orders, rdp[np.newaxis], levels, self._conversion)
         return float(values[0]), float(orders[0])
 
     def _is_end(self, order: float) -> bool:

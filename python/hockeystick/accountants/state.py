@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 from hockeystick._arguments import count_scalar
 from hockeystick.accountants.history import check_history
+from hockeystick.mechanisms import FAMILIES, as_core, check_mechanism
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from hockeystick.accountants.history import Segment
+    from hockeystick.accountants.history import AnySegment
+    from hockeystick.mechanisms import Mechanism
 
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""
@@ -19,18 +23,28 @@ VERSION = 1
 KEYS = ("version", "mechanism", "settings", "history")
 
 
-def to_state(mechanism: str, settings: Mapping[str, Any], history: list[Segment]) -> dict[str, Any]:
-    """State of dicts, lists, strings and numbers only; ``json`` keeps every float exactly."""
+def to_state(mechanism: str, settings: Mapping[str, Any], history: list[AnySegment]) -> dict[str, Any]:
+    """State of dicts, lists, strings and numbers only; ``json`` keeps every float exactly.
+
+    Noise is a noise multiplier, or a dict with the family of a mechanism and its arguments.
+    """
     return {
         "version": VERSION,
         "mechanism": mechanism,
         "settings": dict(settings),
-        "history": [list(segment) for segment in history],
+        "history": [[_noise_to_json(noise), rate, steps] for noise, rate, steps in history],
     }
 
 
-def history_from_state(state: object, mechanism: str, settings: Mapping[str, Any]) -> list[Segment]:
+def history_from_state(
+    state: object,
+    mechanism: str,
+    settings: Mapping[str, Any],
+    check_noise: Callable[[object, str], float | Mechanism],
+) -> list[AnySegment]:
     """Return the checked history of `state`, saved by an accountant with these settings.
+
+    `check_noise` checks the noise of a segment, once it is a number or a mechanism again.
 
     Raises
     ------
@@ -49,7 +63,27 @@ def history_from_state(state: object, mechanism: str, settings: Mapping[str, Any
     if state["mechanism"] != mechanism:
         raise ValueError(f"mechanism must be {mechanism!r}, got {state['mechanism']!r}")
     _check_settings(state["settings"], settings)
-    return check_history(state["history"])
+
+    def noise(value: object, name: str) -> float | Mechanism:
+        return check_noise(_noise_from_json(value, name) if isinstance(value, Mapping) else value, name)
+
+    return check_history(state["history"], noise=noise)
+
+
+def _noise_to_json(noise: float | Mechanism) -> float | dict[str, Any]:
+    if isinstance(noise, float):
+        return noise
+    return {"family": as_core(noise)[0], **asdict(noise)}
+
+
+def _noise_from_json(value: Mapping[Any, Any], name: str) -> Mechanism:
+    family = value.get("family")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise ValueError(f"{name} must have a family of {list(FAMILIES)}, got {family!r}")
+    kind = FAMILIES[family]
+    arguments = tuple(field.name for field in fields(kind))
+    _check_keys(value, ("family", *arguments), name)
+    return check_mechanism(kind(*(value[argument] for argument in arguments)))
 
 
 def _check_settings(found: object, expected: Mapping[str, Any]) -> None:

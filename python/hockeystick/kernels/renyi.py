@@ -139,14 +139,29 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
 
 @overload
 def rdp_to_epsilon(
-    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: Literal[False] = ...
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    delta: ArrayLike,
+    *,
+    conversion: str = ...,
+    return_order: Literal[False] = ...,
 ) -> FloatOrFloats: ...
 @overload
 def rdp_to_epsilon(
-    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: Literal[True]
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    delta: ArrayLike,
+    *,
+    conversion: str = ...,
+    return_order: Literal[True],
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 def rdp_to_epsilon(
-    orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike, *, return_order: bool = False
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    delta: ArrayLike,
+    *,
+    conversion: str = "canonne",
+    return_order: bool = False,
 ) -> FloatOrFloats | tuple[FloatOrFloats, FloatOrFloats]:
     """Smallest epsilon that Rényi bounds give at delta, over the given orders.
 
@@ -158,6 +173,8 @@ def rdp_to_epsilon(
         Bound on the Rényi divergence at each order, in nats, at least zero.
     delta : array_like, broadcast against the leading axes of `rdp`
         In (0, 1).
+    conversion : {"canonne", "optimal"}, optional
+        How one order is converted; see the notes.
     return_order : bool, optional
         Return also the order that gives the smallest epsilon. Where that is the first or the last
         of `orders`, a wider range could give less.
@@ -178,30 +195,51 @@ def rdp_to_epsilon(
 
     Notes
     -----
-    epsilon = min over alpha of tau(alpha) + log((alpha - 1) / alpha) - log(delta alpha) / (alpha - 1),
-    and no less than zero (RGP, Lemma 2.2; Canonne, Kamath and Steinke 2020, Proposition 12). No
-    conversion from finitely many orders is tight.
+    canonne: epsilon = min over alpha of
+    tau(alpha) + log((alpha - 1) / alpha) - log(delta alpha) / (alpha - 1), and no less than zero (RGP,
+    Lemma 2.2; Canonne, Kamath and Steinke 2020, Proposition 12), as published numbers have it.
+
+    optimal: for each alpha the smallest epsilon that follows from tau(alpha) alone (Asoodeh, Liao,
+    Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy", Theorem 3): never
+    larger. No conversion from finitely many orders is tight.
 
     Examples
     --------
     >>> from hockeystick import kernels
     >>> round(kernels.rdp_to_epsilon(4.0, 1.0, 1e-5), 9)
     4.087861629
+    >>> round(kernels.rdp_to_epsilon(4.0, 1.0, 1e-5, conversion="optimal"), 9)
+    4.070841336
     """
-    result = _convert(_core.rdp_to_epsilon, orders, rdp, delta, "delta")
+    result = _convert(_core.rdp_to_epsilon, orders, rdp, delta, "delta", conversion)
     return result if return_order else result[0]
 
 
 @overload
 def rdp_to_delta(
-    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: Literal[False] = ...
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    epsilon: ArrayLike,
+    *,
+    conversion: str = ...,
+    return_order: Literal[False] = ...,
 ) -> FloatOrFloats: ...
 @overload
 def rdp_to_delta(
-    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: Literal[True]
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    epsilon: ArrayLike,
+    *,
+    conversion: str = ...,
+    return_order: Literal[True],
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 def rdp_to_delta(
-    orders: ArrayLike, rdp: ArrayLike, epsilon: ArrayLike, *, return_order: bool = False
+    orders: ArrayLike,
+    rdp: ArrayLike,
+    epsilon: ArrayLike,
+    *,
+    conversion: str = "canonne",
+    return_order: bool = False,
 ) -> FloatOrFloats | tuple[FloatOrFloats, FloatOrFloats]:
     """Smallest delta that Rényi bounds give at epsilon, over the given orders.
 
@@ -213,6 +251,8 @@ def rdp_to_delta(
         Bound on the Rényi divergence at each order, in nats, at least zero.
     epsilon : array_like, broadcast against the leading axes of `rdp`
         Finite and at least zero.
+    conversion : {"canonne", "optimal"}, optional
+        How one order is converted; see the notes.
     return_order : bool, optional
         Return also the order that gives the smallest delta. Where that is the first or the last
         of `orders`, a wider range could give less.
@@ -233,9 +273,12 @@ def rdp_to_delta(
 
     Notes
     -----
-    delta = min over alpha of e^((alpha - 1) (tau(alpha) - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1),
-    and at most one: the inverse of `rdp_to_epsilon` (RGP, Lemma 2.2; Canonne, Kamath and
-    Steinke 2020, Proposition 12).
+    canonne: delta = min over alpha of
+    e^((alpha - 1) (tau(alpha) - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1), and at most one: the
+    inverse of `rdp_to_epsilon` (RGP, Lemma 2.2; Canonne, Kamath and Steinke 2020, Proposition 12).
+
+    optimal: for each alpha the smallest delta that follows from tau(alpha) alone (Asoodeh et al.
+    2021, Theorem 3): never larger.
 
     Examples
     --------
@@ -243,16 +286,17 @@ def rdp_to_delta(
     >>> round(kernels.rdp_to_delta(4.0, 1.0, 4.087861628831665), 12)
     1e-05
     """
-    result = _convert(_core.rdp_to_delta, orders, rdp, epsilon, "epsilon")
+    result = _convert(_core.rdp_to_delta, orders, rdp, epsilon, "epsilon", conversion)
     return result if return_order else result[0]
 
 
 def _convert(
-    kernel: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]],
+    kernel: Callable[[Floats, Floats, Floats, str], tuple[Floats, Floats]],
     orders: ArrayLike,
     rdp: ArrayLike,
     level: ArrayLike,
     level_name: str,
+    conversion: str,
 ) -> tuple[FloatOrFloats, FloatOrFloats]:
     """Call `kernel` on rows of bounds, one for each element of the broadcast leading shape."""
     points = float_array(orders, "orders")
@@ -275,5 +319,7 @@ def _convert(
         ) from None
     flat_levels = np.broadcast_to(levels, shape).flatten()
     rows = np.broadcast_to(bounds, (*shape, points.size)).reshape(flat_levels.size, points.size)
-    values, best_orders = kernel(points, np.ascontiguousarray(rows), flat_levels)
+    values, best_orders = kernel(
+        points, np.ascontiguousarray(rows), flat_levels, text(conversion, "conversion")
+    )
     return in_shape(values, shape), in_shape(best_orders, shape)

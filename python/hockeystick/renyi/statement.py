@@ -1,0 +1,151 @@
+"""Rényi bounds that say what they are: which bound, for which queries, and whether it is attained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hockeystick._arguments import Counts, Floats
+
+BOUNDS = ("exact", "jensen", "black_box", "lower")
+
+_ANY, _LINE, _BIT = "queries of any dimension", "queries of one dimension", "one bit"
+
+_EXACT = {
+    "gaussian": (_ANY, "GROUP, Theorem 18"),
+    "laplace": (_LINE, "GROUP, Lemma 14 for log-concave noise"),
+    "skellam": (_LINE, "GROUP, Lemma 14 for log-concave noise"),
+    "randomized_response": (_BIT, "the pair of two coins"),
+}
+"""For which queries the divergence of the dominating pair is a bound, and attained; and by which theorem."""
+
+_COMPONENTS = {
+    "gaussian": "Theorem 4.1",
+    "laplace": "Theorems 3.1 and 4.3",
+    "skellam": "Theorem 4.4",
+    "randomized_response": "Theorem 3.1 and equation 20",
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a Rényi bound is.
+
+    Attributes
+    ----------
+    bound : str
+        "exact", "jensen", "black_box" or "lower".
+    kind : str
+        "upper bound" or "lower bound" on the divergence of any pair of neighbouring data sets.
+    tight : bool
+        Whether some pair of data sets attains it.
+    scope : str
+        Queries for which it holds.
+    source : str
+        Paper and theorem.
+    rounded_group_size : ndarray or None
+        Group sizes that the number really is about: the next powers of two for "black_box".
+    """
+
+    bound: str
+    kind: str
+    tight: bool
+    scope: str
+    source: str
+    rounded_group_size: Counts | None = None
+
+    def __str__(self) -> str:
+        attained = ", attained" if self.tight else ""
+        rounded = ""
+        if self.rounded_group_size is not None:
+            sizes = sorted(set(self.rounded_group_size.ravel().tolist()))
+            shown = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
+            rounded = f", group size rounded up to {shown}"
+        return f"{self.kind} ({self.bound}) for {self.scope}{attained}{rounded}; {self.source}"
+
+
+def statement_of(family: str, bound: str, group_sizes: Counts) -> Statement:
+    """Return what `bound` says of a mechanism of the paper."""
+    anywhere = _BIT if family == "randomized_response" else _ANY
+    if bound == "exact":
+        scope, source = _EXACT[family]
+        return Statement(bound, "upper bound", True, scope, source)
+    if bound == "jensen":
+        return Statement(bound, "upper bound", False, anywhere, f"RGP, {_COMPONENTS[family]}")
+    if bound == "lower":
+        return Statement(bound, "lower bound", False, anywhere, "RGP, equation 12")
+    rounded = np.array(
+        [1 << (size - 1).bit_length() for size in group_sizes.ravel().tolist()], dtype=np.int64
+    ).reshape(group_sizes.shape)
+    source = "RGP, Lemma 2.3, on the tight bound for one record of Zhu and Wang 2019"
+    return Statement(bound, "upper bound", False, anywhere, source, rounded)
+
+
+COMPONENT_STATEMENT = Statement(
+    "jensen", "upper bound", False, "whatever the component bounds are about", "RGP, Theorem 3.1"
+)
+"""What Theorem 3.1 says with component bounds of the user's."""
+
+
+class RenyiBound(float):
+    """A Rényi bound in nats that carries its `statement`; in every other way a float.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> bound = hs.renyi.group_rdp(hs.Laplace(14.885), 4.0, sample_rate=0.03, group_size=16)
+    >>> bound.statement.scope
+    'queries of one dimension'
+    >>> f"{500 * bound:.2f}"
+    '1.00'
+    """
+
+    statement: Statement
+
+    def __new__(cls, value: float, statement: Statement) -> RenyiBound:
+        """Return `value` with its statement."""
+        bound = super().__new__(cls, value)
+        bound.statement = statement
+        return bound
+
+    def __repr__(self) -> str:
+        return f"{float(self)!r}  # {self.statement}"
+
+    def __str__(self) -> str:
+        return float.__repr__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (float(self), self.statement))
+
+
+class RenyiBounds(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array of Rényi bounds in nats that carries their `statement`; in every other way an ndarray.
+
+    Results of arithmetic are plain arrays: what they are bounds on is for the caller to say.
+    """
+
+    statement: Statement | None
+
+    def __new__(cls, values: Floats, statement: Statement) -> RenyiBounds:
+        """Return `values` with their statement."""
+        bounds = np.asarray(values, dtype=np.float64).view(cls)
+        bounds.statement = statement
+        return bounds
+
+    def __array_finalize__(self, source: NDArray[Any] | None) -> None:
+        self.statement = getattr(source, "statement", None)
+
+    def __array_wrap__(self, array: NDArray[Any], context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+    def __repr__(self) -> str:
+        return f"{np.asarray(self)!r}  # {self.statement}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return (type(self), (np.asarray(self), self.statement))
