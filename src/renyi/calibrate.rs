@@ -3,8 +3,8 @@
 use super::conversion::{Conversion, rdp_to_epsilon};
 use super::group_rdp::{GroupBound, StepBound};
 use super::noise::Noise;
-use super::{MAX_ORDER, require_orders};
 use super::run::{Run, Segment};
+use super::{MAX_ORDER, require_orders};
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
 use crate::pair::{Adjacency, Direction};
 use crate::special::root::solve_decreasing_between;

@@ -64,7 +64,7 @@ impl SkellamPair {
     /// D_α in nats: D(P‖Q) for "remove", D(Q‖P) for "add".
     ///
     /// As r has mean 1 under Q, E_Q\[r^β\] = 1 + E_Q\[r^β − 1 − β(r − 1)\], whose terms are all positive for β = α and β = 1 − α.
-    /// The sum ends where what is left out, by [`SkellamPair::log_remainder`], is below e^-42 of it; that is counted in
+    /// The sum ends where what is left out, by `log_remainder`, is below e^-42 of it; that is counted in
     /// `upper`, as is the rounding of every term.
     ///
     /// # Errors
