@@ -1,5 +1,6 @@
 """The Rényi group accountant: histories, bounds, given orders."""
 
+import json
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import hockeystick as hs
 from hockeystick import kernels
-from hockeystick.accountants import RenyiGroupAccountant
+from hockeystick.accountants import GroupAccountant, MonteCarloAccountant, RenyiGroupAccountant
 
 
 def stepped(history, **settings):
@@ -140,3 +141,120 @@ def test_settings_are_read_only_and_shown():
             setattr(accountant, name, 1)
     accountant.orders[0] = 7.0  # a copy
     assert accountant.orders.tolist() == [2.0, 4.0]
+
+
+MIXED = [
+    (20.0, 0.1, 5),
+    (hs.Laplace(40.0), 0.1, 3),
+    (hs.Skellam(3000.0, 2), 0.05, 2),
+    (hs.RandomizedResponse(0.52), 0.2, 1),
+]
+
+
+@pytest.mark.parametrize("bound", ["exact", "jensen", "black_box"])
+def test_steps_of_any_mechanism_add_up(bound):
+    accountant = RenyiGroupAccountant(4, bound)
+    for noise, sample_rate, steps in MIXED:
+        for _ in range(steps):
+            mechanism = hs.Gaussian(noise) if isinstance(noise, float) else noise
+            accountant.step(mechanism=mechanism, sample_rate=sample_rate)
+    assert accountant.history == MIXED
+    orders = [2.0, 5.0]
+    expected = sum(
+        steps
+        * hs.renyi.group_rdp(
+            hs.Gaussian(noise) if isinstance(noise, float) else noise,
+            orders,
+            sample_rate=sample_rate,
+            group_size=4,
+            bound=bound,
+        )
+        for noise, sample_rate, steps in MIXED
+    )
+    # The larger direction of the sum is at most the sum of the larger ones.
+    found = accountant.get_renyi(orders)
+    assert np.all(found <= expected * (1 + 1e-9))
+    assert np.all(found >= expected * (0.8 if bound == "exact" else 0.9))
+    listed = RenyiGroupAccountant(4, bound, orders=range(2, 400))
+    listed.history = MIXED
+    assert accountant.get_epsilon(1e-5) <= listed.get_epsilon(1e-5) * (1 + 1e-9)
+
+
+def test_whole_orders_are_searched_where_a_formula_needs_them():
+    accountant = RenyiGroupAccountant(4, "jensen")
+    accountant.history = MIXED
+    listed = RenyiGroupAccountant(4, "jensen", orders=range(2, 200))
+    listed.history = MIXED
+    assert accountant.get_epsilon(1e-5) == pytest.approx(listed.get_epsilon(1e-5), rel=1e-12)
+    with pytest.raises(ValueError, match="whole numbers for Skellam"):
+        accountant.get_renyi(2.5)
+
+
+def test_mechanisms_are_saved_and_come_back():
+    accountant = RenyiGroupAccountant(4)
+    accountant.history = MIXED
+    text = json.dumps(accountant.state_dict(), allow_nan=False)
+    restored = RenyiGroupAccountant(4)
+    restored.load_state_dict(json.loads(text))
+    assert restored.history == MIXED
+    assert restored.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "match"),
+    [
+        ({"family": "gamma", "scale": 1.0}, "family"),
+        ({"scale": 1.0}, "family"),
+        ({"family": ["laplace"], "scale": 1.0}, "family"),
+        ({"family": "laplace"}, "missing .'scale'"),
+        ({"family": "laplace", "scale": 1.0, "shape": 2.0}, "foreign .'shape'"),
+        ({"family": "laplace", "scale": -1.0}, "scale must be in"),
+        ({"family": "laplace", "scale": "1"}, "scale must be a real number"),
+        ("laplace", "noise_multiplier must be a real number"),
+    ],
+)
+def test_a_damaged_mechanism_is_refused_and_changes_nothing(noise, match):
+    accountant = RenyiGroupAccountant(4)
+    accountant.history = MIXED
+    state = json.loads(json.dumps(accountant.state_dict()))
+    state["history"][1][0] = noise
+    with pytest.raises((ValueError, TypeError), match=match):
+        accountant.load_state_dict(state)
+    assert accountant.history == MIXED
+
+
+def test_the_noise_of_a_step_is_given_once():
+    accountant = RenyiGroupAccountant()
+    with pytest.raises(TypeError, match="exactly one of noise_multiplier and mechanism"):
+        accountant.step(noise_multiplier=1.0, mechanism=hs.Laplace(1.0), sample_rate=0.1)
+    with pytest.raises(TypeError, match="noise_multiplier"):
+        accountant.step(sample_rate=0.1)
+    for wrong in ("laplace", hs.Laplace, 1.0):
+        with pytest.raises(TypeError, match="mechanism must be Gaussian"):
+            accountant.step(mechanism=wrong, sample_rate=0.1)
+    with pytest.raises(ValueError, match="sample_rate"):
+        accountant.step(mechanism=hs.Laplace(1.0), sample_rate=1.1)
+    assert accountant.history == []
+
+
+def test_other_accountants_take_gaussian_noise_only():
+    for kind in (GroupAccountant, MonteCarloAccountant):
+        accountant = kind()
+        with pytest.raises(TypeError, match="noise_multiplier"):
+            accountant.history = MIXED
+        state = RenyiGroupAccountant()
+        state.history = MIXED
+        saved = {**accountant.state_dict(), "history": state.state_dict()["history"]}
+        with pytest.raises(TypeError, match="noise_multiplier"):
+            accountant.load_state_dict(saved)
+        assert accountant.history == []
+
+
+def test_the_optimal_conversion_gives_less_in_both_ways():
+    history = [(4.0, 0.1, 50)]
+    for orders in (None, [2.0, 5.0, 20.0, 200.0]):
+        canonne, optimal = (
+            stepped(history, group_size=2, orders=orders, conversion=c) for c in ("canonne", "optimal")
+        )
+        assert optimal.get_epsilon(1e-2) < canonne.get_epsilon(1e-2)
+        assert optimal.get_delta(1.0) < canonne.get_delta(1.0)

@@ -21,6 +21,9 @@ const COARSE_ORDERS: usize = 22;
 /// and ε is flat to second order there.
 const FINE_ORDERS: usize = 16;
 
+/// Whole orders between neighbours of the first pass that are all looked at.
+const FEW_ORDERS: f64 = 64.0;
+
 /// The smallest `convert(order, rdp(order))`: a coarse pass over log(α − 1), then golden-section search around its best point.
 ///
 /// `convert` grows with the divergence, and divergences grow with the order: what an order would give with the last
@@ -68,26 +71,30 @@ pub(super) fn minimise_over_orders(
         return Err(error);
     }
     let middle = low + spacing * best.1 as f64;
-    let (position, fine) = golden_section(
-        (middle - spacing).max(low),
-        (middle + spacing).min(high),
-        FINE_ORDERS,
-        |position| {
-            let order = order_at(position);
-            rdp(order).map_or(f64::INFINITY, |divergence| convert(order, divergence))
-        },
-    );
-    Ok(if fine < best.0 {
-        Guarantee {
-            value: fine,
-            order: order_at(position),
+    let (from, to) = ((middle - spacing).max(low), (middle + spacing).min(high));
+    let mut value = |order: f64| rdp(order).map_or(f64::INFINITY, |divergence| convert(order, divergence));
+    let mut found = Guarantee {
+        value: best.0,
+        order: order_at(middle),
+    };
+    let mut meet = |order: f64, value: f64| {
+        if value < found.value {
+            found = Guarantee { value, order };
+        }
+    };
+    let (first, last) = (order_at(from), order_at(to));
+    if whole && last - first <= FEW_ORDERS {
+        // Steps of whole orders would mislead a search by intervals.
+        let mut order = first;
+        while order <= last {
+            meet(order, value(order));
+            order += 1.0;
         }
     } else {
-        Guarantee {
-            value: best.0,
-            order: order_at(middle),
-        }
-    })
+        let (position, fine) = golden_section(from, to, FINE_ORDERS, |position| value(order_at(position)));
+        meet(order_at(position), fine);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

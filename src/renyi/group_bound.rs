@@ -1,4 +1,4 @@
-//! Sums of RGP over the count in the batch: the upper bound of Theorem 3.1 and the lower one of equation 12.
+//! The sum of RGP Theorem 3.1 over the count in the batch.
 
 use super::MAX_GROUP_SIZE;
 use crate::error::{Error, Result, require, require_sample_rate};
@@ -6,10 +6,10 @@ use crate::pair::GroupLaw;
 use crate::special::log_space::{log_sum_exp, log1p_exp};
 
 /// Relative rounding of a product or quotient of a few factors.
-const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
+pub(super) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
 
 /// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
-const NEGLIGIBLE: f64 = 50.0;
+pub(super) const NEGLIGIBLE: f64 = 50.0;
 
 /// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
 ///
@@ -51,30 +51,6 @@ pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupL
     let rounding = 4.0 * f64::EPSILON * (8.0 + size);
     let log_moment = log1p_exp(log_sum_exp(&excesses) + rounding);
     log_moment / (order - 1.0) * ROUNDING
-}
-
-/// RGP equation 12 at one order: log(Σ_k Binomial(m, q)(k)^α·e^{(α−1)·τ_k})/(α − 1), rounded down; 0 where that is
-/// negative. `component_rdp` must be attained.
-///
-/// By (Σ a_k)^α ≥ Σ a_k^α for a_k ≥ 0: a lower bound on the divergence of the pair.
-pub fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
-    let terms: Vec<f64> = law
-        .log_weights()
-        .iter()
-        .zip(law.shifts())
-        .map(|(&log_weight, &count)| order * log_weight + (order - 1.0) * component_rdp(count as usize))
-        .collect();
-    let sum = log_sum_exp(&terms);
-    let size = terms
-        .iter()
-        .filter(|&&term| term > sum - NEGLIGIBLE)
-        .fold(0.0, |size: f64, term| size.max(term.abs()));
-    let weight = law
-        .log_weights()
-        .iter()
-        .fold(0.0f64, |size, log| size.max(order * log.abs()));
-    let rounding = 4.0 * f64::EPSILON * (8.0 + 2.0 * size + weight.min(2.0 * size + order * 745.0));
-    ((sum - rounding) / (order - 1.0)).max(0.0) / ROUNDING
 }
 
 /// RGP Theorem 3.1 for any component bounds: row k of `component_rdp` holds τ_k for every order.

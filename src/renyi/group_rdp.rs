@@ -1,16 +1,16 @@
 //! Rényi group privacy of one Poisson-sampled step: every bound of RGP for every mechanism of its §4.
 
-use super::group_bound::{checked_law, doublings, lower, subsampled};
+use super::group_bound::{checked_law, doublings, subsampled};
+use super::lower_bound::lower_bound;
 use super::noise::Noise;
 use super::pair::PairDivergence;
 use super::require_orders;
-use super::skellam::SkellamPair;
-use crate::error::{Error, Result, require};
+use crate::error::{Result, require};
 use crate::pair::{Direction, GroupLaw};
 use crate::special::log_space::log_sum_exp;
 
-/// Largest whole order of the bound for one record with Skellam noise.
-const MOST_WHOLE_ORDER: f64 = 1e6;
+/// Largest order at which the tight bound for one record is computed.
+const MOST_SINGLE_ORDER: f64 = 1e6;
 
 /// What is said of D_α.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl StepBound {
                 |count| noise.component(order, count as f64),
                 &self.law,
             )),
-            GroupBound::Lower => lower_bound(noise, order, &self.law),
+            GroupBound::Lower => Ok(lower_bound(noise, order, &self.law)),
             GroupBound::Exact => Ok(self.pair.of_order(order, direction)?.upper),
             GroupBound::BlackBox => self.black_box(order, direction),
         }
@@ -145,7 +145,8 @@ impl StepBound {
     ///
     /// Below order 2 the lemma says nothing; the divergence grows with the order, so order 2 serves there. The bound for one
     /// record is the tight form of Zhu and Wang 2019: where the component is attained it is the divergence of the pair, at any
-    /// real order; for Skellam noise it is their sum over the components of equation 18. Randomised
+    /// real order; for Skellam noise it is their sum over the components of equation 18. Above the order 10⁶, where either is dear, it is
+    /// Theorem 3.1 for one record. Randomised
     /// response keeps its bit private from any group, sampled or not (equation 20): the smaller of both counts.
     fn black_box(&mut self, order: f64, direction: Direction) -> Result<f64> {
         if self.is_idle() {
@@ -155,7 +156,12 @@ impl StepBound {
         let least = if c == 0 { order } else { order.max(2.0) };
         let scaled = least * f64::from(1u32 << c);
         let single = match self.noise {
-            Noise::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate)?,
+            _ if scaled > MOST_SINGLE_ORDER => subsampled(
+                scaled,
+                |count| self.noise.component(scaled, count as f64),
+                &checked_law(1, self.sample_rate)?,
+            ),
+            Noise::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate),
             _ => self.pair.of_order(scaled, direction)?.upper,
         };
         let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
@@ -167,16 +173,7 @@ impl StepBound {
 }
 
 /// log(Σ_l C(α, l)(1−q)^{α−l} q^l e^{(l−1)τ(l)})/(α − 1) for whole α ≥ 2 (Zhu and Wang 2019, the tight form).
-///
-/// # Errors
-/// An order above 10⁶, whose sum is too dear.
-fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> Result<f64> {
-    if order > MOST_WHOLE_ORDER {
-        return Err(Error::Mismatch(format!(
-            "the black box bound of Skellam noise needs the bound for one record at order {order}, and sums up to \
-             {MOST_WHOLE_ORDER} terms: use the bound \"jensen\", a smaller group or a smaller order"
-        )));
-    }
+fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
     let law = crate::pair::law::binomial_log_weights(order as u64, sample_rate);
     let terms: Vec<f64> = law
         .iter()
@@ -192,40 +189,7 @@ fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> Result<f64> 
         })
         .collect();
     let size = order * noise.component(order, 1.0);
-    Ok((log_sum_exp(&terms).max(0.0) + 1e-14 * (1.0 + size)) / (order - 1.0))
-}
-
-/// RGP equation 12, with components that are attained.
-///
-/// Those of Skellam noise are sums over its masses. They are at most equation 18, so the largest terms come first, and
-/// terms that cannot reach e^-60 of the largest are left out: all terms are positive.
-fn lower_bound(noise: Noise, order: f64, law: &GroupLaw) -> Result<f64> {
-    let Noise::Skellam { variance, sensitivity } = noise else {
-        return Ok(lower(order, |count| noise.component(order, count as f64), law));
-    };
-    let weights = law.log_weights().iter().zip(law.shifts());
-    let term = |(log_weight, count): (&f64, &f64), rdp: f64| (order * log_weight + (order - 1.0) * rdp, *count);
-    let mut most: Vec<(f64, f64)> = weights
-        .clone()
-        .map(|atom| term(atom, noise.component(order, *atom.1)))
-        .collect();
-    most.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let log_weight = |count: f64| {
-        let position = law.shifts().iter().position(|&shift| shift == count);
-        position.map_or(f64::NEG_INFINITY, |i| law.log_weights()[i])
-    };
-    let mut components = vec![f64::NEG_INFINITY; law.shifts().last().map_or(0, |&last| last as usize + 1)];
-    let mut largest = f64::NEG_INFINITY;
-    for (bound, count) in most {
-        if bound < largest - 60.0 {
-            break;
-        }
-        let mut pair = SkellamPair::of_count(count as usize, variance, sensitivity);
-        let rdp = pair.of_order(order, Direction::Remove)?.lower();
-        components[count as usize] = rdp;
-        largest = largest.max(order * log_weight(count) + (order - 1.0) * rdp);
-    }
-    Ok(lower(order, |count| components[count], law))
+    (log_sum_exp(&terms).max(0.0) + 1e-14 * (1.0 + size)) / (order - 1.0)
 }
 
 #[cfg(test)]

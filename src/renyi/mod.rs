@@ -6,6 +6,7 @@ pub mod conversion;
 pub mod divergence;
 pub mod group_bound;
 pub mod group_rdp;
+mod lower_bound;
 pub mod noise;
 mod optimal_conversion;
 pub mod pair;

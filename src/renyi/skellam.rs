@@ -10,7 +10,7 @@ use crate::pair::{Direction, GroupLaw};
 use crate::special::log_space::{LogSum, exp_m1_minus, log1p_exp};
 
 /// Masses that one divergence may sum.
-const MOST_MASSES: f64 = 2e6;
+const MOST_MASSES: f64 = 1e6;
 /// Terms below e^-this of a sum are left out of it.
 const NEGLIGIBLE: f64 = 60.0;
 /// The sum over n ends where what follows is below e^-this of it.
@@ -49,6 +49,15 @@ impl SkellamPair {
         Self::of_counts(vec![(0.0, count)], variance, sensitivity)
     }
 
+    /// The same noise for a group of `count` records that is always in the batch.
+    #[must_use]
+    pub fn with_count(self, count: usize) -> Self {
+        Self {
+            log_masses: self.log_masses,
+            ..Self::of_counts(vec![(0.0, count)], self.variance, self.sensitivity as u64)
+        }
+    }
+
     fn of_counts(law: Vec<(f64, usize)>, variance: f64, sensitivity: u64) -> Self {
         Self {
             weights: law.iter().map(|(log_weight, _)| log_weight.exp()).collect(),
@@ -68,7 +77,7 @@ impl SkellamPair {
     /// `upper`, as is the rounding of every term.
     ///
     /// # Errors
-    /// More than 2·10⁶ masses: orders times records too large.
+    /// More than 10⁶ masses: orders times records too large.
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         let exponent = match direction {
             Direction::Remove => order,
@@ -82,19 +91,21 @@ impl SkellamPair {
             Direction::Remove => self.last_peak(order, farthest),
             Direction::Add => farthest,
         };
-        if peaks + farthest > MOST_MASSES {
-            return Err(Error::Mismatch(format!(
-                "the exact divergence of Skellam noise at order {order} for a shift of {farthest} sums {peaks:.0} \
-                 masses; use the bound \"jensen\""
-            )));
+        let variance = self.variance;
+        let too_many = || {
+            Error::Mismatch(format!(
+                "the exact divergence of Skellam noise of variance {variance:?} at order {order:?} for a shift of {farthest:?} \
+                 sums more than a million masses: use the bound \"jensen\""
+            ))
+        };
+        if peaks + farthest + 9.0 * self.variance.sqrt() > MOST_MASSES {
+            return Err(too_many());
         }
         let (mut total, mut error) = (LogSum::default(), LogSum::default());
         for side in [Side::Above, Side::Below] {
             for n in 0.. {
                 if n as f64 > MOST_MASSES {
-                    return Err(Error::Mismatch(
-                        "the exact divergence of Skellam noise sums too many masses".to_owned(),
-                    ));
+                    return Err(too_many());
                 }
                 let (log_ratio, ratio_error) = self.log_ratio(side, n);
                 let log_mass = self.log_mass(side.distance(n));
@@ -177,13 +188,12 @@ impl SkellamPair {
         self.law.last().map_or(0, |&(_, count)| count)
     }
 
-    /// The n beyond which (P_m/Q)^α·Q falls, by the ratios of neighbours, e^{−asinh(n/V)} or so.
-    fn last_peak(&self, order: f64, farthest: f64) -> f64 {
-        let slope = |n: f64| {
-            (order - 1.0) * (n / self.variance).asinh() - order * ((n - farthest) / self.variance).asinh()
-        };
-        let (mut low, mut high) = (farthest, order * farthest + 1.0);
-        for _ in 0..60 {
+    /// The n beyond which P^α Q^{1−α} falls for a shift of P, by the ratios of neighbours, e^{−asinh(n/V)} or so.
+    fn last_peak(&self, order: f64, shift: f64) -> f64 {
+        let slope =
+            |n: f64| (order - 1.0) * (n / self.variance).asinh() - order * ((n - shift) / self.variance).asinh();
+        let (mut low, mut high) = (shift, order * shift + 1.0);
+        while high - low > 1e-3 * (high - shift) + 0.1 {
             let middle = 0.5 * (low + high);
             if slope(middle) > 0.0 {
                 low = middle;
@@ -192,6 +202,17 @@ impl SkellamPair {
             }
         }
         high
+    }
+
+    /// About log Σ P^α Q^{1−α} for a shift of P: its largest term, with masses of −V·ψ(n/V), ψ(x) = x·asinh x − √(1+x²) + 1.
+    pub(super) fn rough_log_moment(&self, order: f64, shift: f64) -> f64 {
+        let v = self.variance;
+        let rate = |n: f64| {
+            let x = n / v;
+            v * (x * x.asinh() - x * x / (1.0 + x.hypot(1.0)))
+        };
+        let peak = self.last_peak(order, shift);
+        (order - 1.0) * rate(peak) - order * rate(peak - shift)
     }
 
     /// log of the mass at ±n.
@@ -318,7 +339,8 @@ impl Side {
 pub(super) fn log_power_excess(v: f64, beta: f64) -> (f64, f64) {
     let tilt = beta * v;
     let excess = if tilt > 30.0 {
-        tilt + (-(1.0 + beta * v.exp_m1()) * (-tilt).exp()).ln_1p()
+        // 1 + β(e^v − 1) over e^{βv}, term by term: e^v alone may overflow.
+        tilt + (-(1.0 - beta) * (-tilt).exp() - beta * (v - tilt).exp()).ln_1p()
     } else {
         (exp_m1_minus(tilt) - beta * exp_m1_minus(v)).max(0.0).ln()
     };

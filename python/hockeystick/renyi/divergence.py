@@ -76,7 +76,7 @@ def group_rdp(
     ------
     ValueError
         If an argument is out of range, shapes do not fit together, or an exact divergence of Skellam
-        noise takes more than two million terms.
+        noise takes more than a million terms.
     TypeError
         If an argument has the wrong type or is missing.
 

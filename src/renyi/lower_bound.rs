@@ -1,0 +1,93 @@
+//! RGP equation 12 (Ξ⁻): a lower bound on the divergence of the pair, and so on every bound.
+
+use super::group_bound::{NEGLIGIBLE, ROUNDING};
+use super::noise::Noise;
+use super::skellam::SkellamPair;
+use crate::pair::{Direction, GroupLaw};
+use crate::special::log_space::log_sum_exp;
+
+/// Masses of Skellam noise that one bound may sum.
+const MOST_MASSES: f64 = 1e7;
+/// Counts whose term is estimated to be below e^-this of the largest are left out.
+const MARGIN: f64 = 60.0;
+
+/// Equation 12 for a mechanism, its components attained.
+///
+/// Those of Skellam noise are sums over its masses, dear ones: the largest terms, by an estimate, come first, and small ones,
+/// or what comes after ten million masses, are left out. All terms are positive, so that the bound only falls.
+pub(super) fn lower_bound(noise: Noise, order: f64, law: &GroupLaw) -> f64 {
+    let Noise::Skellam { variance, sensitivity } = noise else {
+        return lower(order, |count| noise.component(order, count as f64), law);
+    };
+    let mut pair = SkellamPair::of_count(0, variance, sensitivity);
+    let mut estimates: Vec<(f64, usize)> = law
+        .log_weights()
+        .iter()
+        .zip(law.shifts())
+        .map(|(log_weight, &count)| {
+            let moved = count * sensitivity as f64;
+            (order * log_weight + pair.rough_log_moment(order, moved), count as usize)
+        })
+        .collect();
+    estimates.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let farthest = law.shifts().last().map_or(0, |&last| last as usize);
+    let mut components = vec![f64::NEG_INFINITY; farthest + 1];
+    let (largest, mut masses) = (estimates[0].0, 0.0);
+    for (estimate, count) in estimates {
+        if estimate < largest - MARGIN || masses > MOST_MASSES {
+            break;
+        }
+        // The sum reaches to α·count or so, and nine standard deviations further.
+        masses += order * count as f64 * sensitivity as f64 + 9.0 * variance.sqrt();
+        pair = pair.with_count(count);
+        if let Ok(found) = pair.of_order(order, Direction::Remove) {
+            components[count] = found.lower();
+        }
+    }
+    lower(order, |count| components[count], law)
+}
+
+/// RGP equation 12 at one order: log(Σ_k Binomial(m, q)(k)^α·e^{(α−1)·τ_k})/(α − 1), rounded down; 0 where that is
+/// negative. `component_rdp` must be attained, or below what is.
+///
+/// By (Σ a_k)^α ≥ Σ a_k^α for a_k ≥ 0: a lower bound on the divergence of the pair. With Σ w_k = 1 the sum is
+/// 1 + Σ w_k (e^{(α−1)(log w_k + τ_k)} − 1), whose terms are as small as α − 1 for orders near 1.
+///
+/// A term is off by a part 2^-53·(α·|log w| + (α−1)·τ) or so: that size, of the terms that count, sets how far the result is
+/// rounded down.
+fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
+    let excess_order = order - 1.0;
+    let atoms: Vec<(f64, f64, f64)> = law
+        .log_weights()
+        .iter()
+        .zip(law.shifts())
+        .map(|(&log_weight, &count)| {
+            let rdp = component_rdp(count as usize);
+            let gain = excess_order * (log_weight + rdp);
+            (log_weight, gain, excess_order * (log_weight.abs() + rdp.max(0.0)))
+        })
+        .collect();
+    let sum = log_sum_exp(&atoms.iter().map(|atom| atom.0 + atom.1).collect::<Vec<f64>>());
+    let unit = 4.0 * f64::EPSILON;
+    if sum > 1.0 {
+        let size = atoms
+            .iter()
+            .filter(|atom| atom.0 + atom.1 > sum - NEGLIGIBLE)
+            .fold(0.0, |size: f64, atom| size.max(atom.0.abs() + atom.2));
+        return ((sum - unit * (8.0 + size)) / excess_order).max(0.0) / ROUNDING;
+    }
+    let (mut excess, mut error) = (0.0, 0.0);
+    for (log_weight, gain, size) in atoms {
+        let weight = log_weight.exp();
+        let term = weight * gain.exp_m1();
+        excess += term;
+        // The error of w, of the exponent, and of the sum, which counts every term that came before.
+        error += term.abs() * (2.0 + log_weight.abs()) + (log_weight + gain).exp() * size + excess.abs();
+    }
+    let bound = excess - unit * error;
+    if bound > 0.0 {
+        bound.ln_1p() / excess_order / ROUNDING
+    } else {
+        0.0
+    }
+}
