@@ -1,6 +1,6 @@
 """Run every benchmark of this folder."""
 
-from benches.compare import accounting, import_cost, monte_carlo
+from benches.compare import accounting, import_cost, monte_carlo, renyi
 from benches.compare.machine import describe_machine
 
 print(describe_machine())
@@ -8,5 +8,7 @@ print()
 monte_carlo.main()
 print()
 accounting.main()
+print()
+renyi.main()
 print()
 import_cost.main([])

@@ -11,46 +11,91 @@ pub(super) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
 /// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
 pub(super) const NEGLIGIBLE: f64 = 50.0;
 
-/// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
-///
-/// `component_rdp[k]` is τ_k(α), the divergence of the mechanism without sampling for k records; entry 0
-/// belongs to k = 0. `law` is the binomial law with those m + 1 entries, zero weights dropped.
-///
-/// A term w·e^x is off by a part 2^-53·(|log w| + x) or so, however small it is itself: that size, of the
-/// terms that count, sets how far the result is rounded up.
-pub fn subsampled(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
-    let exponent = |count: f64| {
-        let rdp = component_rdp(count as usize);
-        if rdp == 0.0 { 0.0 } else { (order - 1.0) * rdp }
-    };
-    let atoms: Vec<(f64, f64)> = law
-        .log_weights()
-        .iter()
-        .zip(law.shifts())
-        .map(|(&log_weight, &count)| (log_weight, exponent(count)))
-        .filter(|atom| atom.1 > 0.0)
-        .collect();
-    // log(w·(e^x − 1)): the terms of the excess over Σ w = 1 are all positive.
-    let excesses: Vec<f64> = atoms
-        .iter()
-        .map(|&(w, x)| {
-            w + if x > 1.0 {
-                x + (-(-x).exp()).ln_1p()
-            } else {
-                x.exp_m1().ln()
+/// The binomial law of the count in a batch, ready for many sums.
+#[derive(Debug)]
+pub struct CountLaw {
+    law: GroupLaw,
+    /// w_k, which may underflow.
+    weights: Vec<f64>,
+}
+
+impl CountLaw {
+    /// Of a group of 1 to 100,000 records with a sample rate in [0, 1].
+    ///
+    /// # Errors
+    /// One of them out of range.
+    pub fn new(group_size: u64, sample_rate: f64) -> Result<Self> {
+        let law = checked_law(group_size, sample_rate)?;
+        let weights = law.log_weights().iter().map(|log_weight| log_weight.exp()).collect();
+        Ok(Self { law, weights })
+    }
+
+    /// The law; zero weights are dropped.
+    pub fn law(&self) -> &GroupLaw {
+        &self.law
+    }
+
+    /// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
+    ///
+    /// `component_rdp(k)` is τ_k(α), the divergence of the mechanism without sampling for k records.
+    ///
+    /// A term w·e^x is off by a part 2^-53·(|log w| + x) or so, however small it is itself: that size, of the
+    /// terms that count, sets how far the result is rounded up.
+    pub fn subsampled(&self, order: f64, component_rdp: impl Fn(usize) -> f64) -> f64 {
+        let exponents: Vec<f64> = self
+            .law
+            .shifts()
+            .iter()
+            .map(|&count| {
+                let rdp = component_rdp(count as usize);
+                if rdp == 0.0 { 0.0 } else { (order - 1.0) * rdp }
+            })
+            .collect();
+        let log_excess = self.log_excess(&exponents);
+        let size = self
+            .law
+            .log_weights()
+            .iter()
+            .zip(&exponents)
+            .filter(|&(w, &x)| x > 0.0 && w + x > log_excess - NEGLIGIBLE)
+            .fold(0.0, |size: f64, (w, x)| size.max(w.abs() + x));
+        let rounding = 4.0 * f64::EPSILON * (8.0 + size);
+        log1p_exp(log_excess + rounding) / (order - 1.0) * ROUNDING
+    }
+
+    /// log Σ w·(e^x − 1): the excess over Σ w = 1, all of whose terms are positive.
+    fn log_excess(&self, exponents: &[f64]) -> f64 {
+        let atoms = self.law.log_weights().iter().zip(exponents);
+        let top = atoms.clone().map(|(w, x)| w + x).fold(0.0, f64::max);
+        if top < LARGEST_EXPONENT {
+            let scale = (-top).exp();
+            let sum: f64 = atoms
+                .clone()
+                .zip(&self.weights)
+                .map(|((log_weight, &x), weight)| {
+                    if x < 1.0 {
+                        weight * scale * x.exp_m1()
+                    } else {
+                        (log_weight + x - top).exp() - weight * scale
+                    }
+                })
+                .sum();
+            if sum > SMALLEST_SUM {
+                return top + sum.ln();
             }
-        })
-        .collect();
-    let largest = excesses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let size = atoms
-        .iter()
-        .zip(&excesses)
-        .filter(|(_, excess)| **excess > largest - NEGLIGIBLE)
-        .map(|((w, x), _)| w.abs() + x)
-        .fold(0.0, f64::max);
-    let rounding = 4.0 * f64::EPSILON * (8.0 + size);
-    let log_moment = log1p_exp(log_sum_exp(&excesses) + rounding);
-    log_moment / (order - 1.0) * ROUNDING
+        }
+        let excesses: Vec<f64> = atoms
+            .filter(|atom| *atom.1 > 0.0)
+            .map(|(w, &x)| {
+                w + if x > 1.0 {
+                    x + (-(-x).exp()).ln_1p()
+                } else {
+                    x.exp_m1().ln()
+                }
+            })
+            .collect();
+        log_sum_exp(&excesses)
+    }
 }
 
 /// RGP Theorem 3.1 for any component bounds: row k of `component_rdp` holds τ_k for every order.
@@ -104,13 +149,18 @@ pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: 
             "all zeros: row k is the bound for k records, and 0 records differ by nothing",
         ));
     }
-    let law = checked_law(component_rdp.len() as u64 - 1, sample_rate)?;
+    let law = CountLaw::new(component_rdp.len() as u64 - 1, sample_rate)?;
     Ok(orders
         .iter()
         .enumerate()
-        .map(|(i, &order)| subsampled(order, |k| component_rdp[k][i], &law))
+        .map(|(i, &order)| law.subsampled(order, |k| component_rdp[k][i]))
         .collect())
 }
+
+/// Exponentials below this times a weight do not overflow.
+const LARGEST_EXPONENT: f64 = 600.0;
+/// Sums above this have lost nothing to underflow.
+const SMALLEST_SUM: f64 = 1e-280;
 
 /// Doublings that take one record to a group of `group_size`: the c of RGP Lemma 2.3.
 pub fn doublings(group_size: u64) -> u32 {

@@ -1,12 +1,12 @@
 //! Rényi group privacy of one Poisson-sampled step: every bound of RGP for every mechanism of its §4.
 
-use super::group_bound::{checked_law, doublings, subsampled};
+use super::group_bound::{CountLaw, checked_law, doublings};
 use super::lower_bound::lower_bound;
 use super::noise::Noise;
 use super::pair::PairDivergence;
 use super::require_orders;
 use crate::error::{Result, require};
-use crate::pair::{Direction, GroupLaw};
+use crate::pair::Direction;
 use crate::special::log_space::log_sum_exp;
 
 /// Largest order at which the tight bound for one record is computed.
@@ -64,7 +64,7 @@ pub struct StepBound {
     noise: Noise,
     sample_rate: f64,
     group_size: u64,
-    law: GroupLaw,
+    law: CountLaw,
     bound: GroupBound,
     /// The pair of the group for the exact bound, of one record for the black box.
     pair: PairDivergence,
@@ -77,9 +77,9 @@ impl StepBound {
     /// An argument out of range.
     pub fn new(noise: Noise, sample_rate: f64, group_size: u64, bound: GroupBound) -> Result<Self> {
         noise.check()?;
-        let law = checked_law(group_size, sample_rate)?;
+        let law = CountLaw::new(group_size, sample_rate)?;
         let pair = match bound {
-            GroupBound::Exact => PairDivergence::new(noise, &law)?,
+            GroupBound::Exact => PairDivergence::new(noise, law.law())?,
             GroupBound::BlackBox => PairDivergence::new(noise, &checked_law(1, sample_rate)?)?,
             GroupBound::Jensen | GroupBound::Lower => PairDivergence::Nothing,
         };
@@ -95,7 +95,7 @@ impl StepBound {
 
     /// True if the group is never in a batch: the two output laws are equal.
     pub fn is_idle(&self) -> bool {
-        self.law.shifts() == [0.0]
+        self.law.law().shifts() == [0.0]
     }
 
     /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
@@ -118,12 +118,11 @@ impl StepBound {
             "whole numbers for Skellam noise with this bound, whose formula is proven for those only (\"exact\" takes any)",
         )?;
         match self.bound {
-            GroupBound::Jensen => Ok(subsampled(
-                order,
-                |count| noise.component(order, count as f64),
-                &self.law,
-            )),
-            GroupBound::Lower => Ok(lower_bound(noise, order, &self.law)),
+            GroupBound::Jensen => {
+                let component = |count| noise.component(order, count as f64);
+                Ok(self.law.subsampled(order, component))
+            }
+            GroupBound::Lower => Ok(lower_bound(noise, order, self.law.law())),
             GroupBound::Exact => Ok(self.pair.of_order(order, direction)?.upper),
             GroupBound::BlackBox => self.black_box(order, direction),
         }
@@ -156,11 +155,10 @@ impl StepBound {
         let least = if c == 0 { order } else { order.max(2.0) };
         let scaled = least * f64::from(1u32 << c);
         let single = match self.noise {
-            _ if scaled > MOST_SINGLE_ORDER => subsampled(
-                scaled,
-                |count| self.noise.component(scaled, count as f64),
-                &checked_law(1, self.sample_rate)?,
-            ),
+            _ if scaled > MOST_SINGLE_ORDER => {
+                let component = |count| self.noise.component(scaled, count as f64);
+                CountLaw::new(1, self.sample_rate)?.subsampled(scaled, component)
+            }
             Noise::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate),
             _ => self.pair.of_order(scaled, direction)?.upper,
         };
