@@ -68,6 +68,9 @@ fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f6
         })
         .collect();
     let sum = log_sum_exp(&atoms.iter().map(|atom| atom.0 + atom.1).collect::<Vec<f64>>());
+    if sum == f64::INFINITY {
+        return sum;
+    }
     let unit = 4.0 * f64::EPSILON;
     if sum > 1.0 {
         let size = atoms

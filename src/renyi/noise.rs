@@ -104,7 +104,8 @@ impl Noise {
                 0.5 * order * square + first.min(second)
             }
             Self::RandomizedResponse { keep } => {
-                let t = (keep / (1.0 - keep)).ln();
+                // log(p/(1−p)), whose digits survive p near one half.
+                let t = ((2.0 * keep - 1.0) / (1.0 - keep)).ln_1p();
                 let s = excess_order * t;
                 let log_phi = if s > 30.0 {
                     log_add(keep.ln() + s, (-keep).ln_1p() - s)
@@ -161,6 +162,10 @@ mod tests {
             Noise::RandomizedResponse { keep: p }.component(4.0, 7.0),
             phi.ln() / 3.0,
         );
+        // p = 1/2 + x: α·(2x)²·2·(1 + …) to leading order.
+        let x = f64::powi(2.0, -30);
+        let near = Noise::RandomizedResponse { keep: 0.5 + x }.component(2.0, 1.0);
+        assert!((near / (16.0 * x * x) - 1.0).abs() < 1e-13, "{near}");
         close(
             Noise::RandomizedResponse { keep: p }.component(400.0, 1.0),
             (p.ln() + 399.0 * 4f64.ln()) / 399.0,
