@@ -288,6 +288,8 @@ def test_what_does_not_go_with_components_is_refused():
         hs.renyi.group_rdp(component=flat, **run)
     with pytest.raises(TypeError, match="group_size is missing"):
         hs.renyi.group_rdp(hs.Gaussian(1.0), **run)
+    with pytest.raises(TypeError, match="orders is missing"):
+        hs.renyi.group_rdp(hs.Gaussian(1.0), sample_rate=0.1, group_size=2)
     with pytest.raises(ValueError, match=r"component must have one row for each of 0..3 records, got 3"):
         hs.renyi.group_rdp(component=[0.0, 0.1, 0.2], group_size=3, **run)
     for bad in (-0.1, np.nan):

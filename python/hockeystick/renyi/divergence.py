@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def group_rdp(
     mechanism: Mechanism | None = None,
-    orders: ArrayLike = 2.0,
+    orders: ArrayLike | None = None,
     *,
     sample_rate: ArrayLike,
     group_size: ArrayLike | None = None,
@@ -117,6 +117,8 @@ def group_rdp(
     >>> f"{hs.renyi.group_rdp(component=lambda k, order: 0.1 * k, orders=8, **run):.4f}"
     '0.0685'
     """
+    if orders is None:
+        raise TypeError("orders is missing")
     if component is not None:
         if mechanism is not None:
             raise TypeError("give exactly one of mechanism and component")
