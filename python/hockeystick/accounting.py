@@ -72,7 +72,7 @@ def get_epsilon(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -183,7 +183,7 @@ def get_delta(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.

@@ -54,7 +54,7 @@ def get_epsilon(
         Number of records that change together, whole, in [1, 10000].
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     tolerance : float, optional
         Relative accuracy to aim at, in [1e-9, 0.1].

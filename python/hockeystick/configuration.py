@@ -139,7 +139,7 @@ def _noise(
     """Name of the mechanism and its noise."""
     if mechanism is not None:
         family, parameter, _ = as_core(check_mechanism(mechanism))
-        if family not in ("gaussian", "laplace"):
+        if family == "skellam":
             raise UnsupportedError(
                 f"{mechanism!r} has no exact privacy curve here: use hockeystick.renyi or "
                 f"RenyiGroupAccountant, or Gaussian(noise_multiplier) or Laplace(scale)"
@@ -147,7 +147,7 @@ def _noise(
         if unknown == "noise_multiplier":
             raise UnsupportedError(
                 "a noise multiplier is that of Gaussian noise: leave out mechanism, or search over its "
-                "scale with get_epsilon"
+                "parameter with get_epsilon"
             )
         if noise_multiplier is not None:
             raise TypeError("give exactly one of noise_multiplier and mechanism")

@@ -18,7 +18,7 @@ from hockeystick._arguments import (
 )
 from hockeystick.configuration import configure
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.mechanisms import FAMILIES, check_noise_multiplier
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ def privacy_curve(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     tolerance : float, optional
         Relative width of the certified intervals to aim at, in [1e-9, 0.1].
@@ -495,7 +495,7 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
         group += f" ({', '.join(qualities)})"
     return (
         str(count),
-        f"{kind.mechanism.capitalize()}({kind.noise:g})",
+        f"{FAMILIES[kind.mechanism].__name__}({kind.noise:g})",
         sampling,
         group,
         "tight" if kind.tight else "upper bound",

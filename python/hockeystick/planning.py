@@ -76,7 +76,7 @@ def get_noise_multiplier(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         Not supported here: the unknown is the noise multiplier of Gaussian noise.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -176,7 +176,7 @@ def get_sample_rate(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -276,7 +276,7 @@ def get_steps(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -369,7 +369,7 @@ def get_group_size(
         Number of steps, whole and at least zero.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian or Laplace, optional
+    mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.

@@ -38,6 +38,13 @@ _SUPPORTED = {
     ("gaussian", "without_replacement", "replace"): {ONE: "upper bound", SEVERAL: "upper bound"},
     ("laplace", "poisson", "add_remove"): {ONE: "tight", SEVERAL: "tight", RATES: "tight"},
     ("laplace", "full_batch", "add_remove"): {ONE: "tight", SEVERAL: "tight"},
+    ("laplace", "without_replacement", "add_remove"): {ONE: "tight"},
+    ("laplace", "full_batch", "replace"): {ONE: "tight", SEVERAL: "tight"},
+    ("randomized_response", "poisson", "add_remove"): {ONE: "tight", SEVERAL: "tight", RATES: "tight"},
+    ("randomized_response", "full_batch", "add_remove"): {ONE: "tight", SEVERAL: "tight"},
+    ("randomized_response", "without_replacement", "add_remove"): {ONE: "tight"},
+    ("randomized_response", "full_batch", "replace"): {ONE: "tight", SEVERAL: "tight"},
+    ("randomized_response", "without_replacement", "replace"): {ONE: "upper bound"},
 }
 
 SUPPORTED = {
@@ -47,13 +54,15 @@ SUPPORTED = {
 }
 """Whether the pair of a combination is attained ("tight") or only dominates ("upper bound").
 
-GROUP Theorem 18 and Lemma 14, section 6 for norms; PITFALLS Propositions 9 and 13, Theorem 14. For
-Laplace noise every likelihood ratio grows along the one coordinate, so Lemma 14 holds as it stands.
+GROUP Theorem 18 and Lemma 14, section 6 for norms; PITFALLS Propositions 9 (Laplace noise too) and 13,
+Theorems 10 and 14. For Laplace noise every likelihood ratio grows along the one coordinate, so Lemma 14
+holds as it stands; randomised response has two answers, which dominate whatever the batch holds.
 """
 
 _WORDS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
+    "randomized_response": "randomised response",
     "poisson": "Poisson sampling",
     "full_batch": "full batches",
     "without_replacement": "fixed batches drawn without replacement",
@@ -68,7 +77,6 @@ _WORDS = {
 
 _ADVICE = {
     "gaussian": "noise_multiplier in place of mechanism",
-    "laplace": "mechanism=Laplace(scale)",
     "poisson": "sampling=Poisson(sample_rate)",
     "full_batch": "sampling=FullBatch()",
     "without_replacement": "sampling=WithoutReplacement(batch_size, dataset_size)",
@@ -94,7 +102,9 @@ def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Ite
 
 def _refusal(wanted: Combination) -> str:
     noise, sampling, relation, group = (_WORDS[part] for part in wanted)
-    alternatives = [_changes(wanted, other) for other in SUPPORTED]
+    # Nobody who adds one kind of noise wants another but the usual one.
+    near = [other for other in SUPPORTED if other.mechanism in (wanted.mechanism, "gaussian")]
+    alternatives = [_changes(wanted, other) for other in near]
     fewest = min(len(changes) for changes in alternatives)
     nearest = [changes for changes in alternatives if len(changes) == fewest]
     # Who may take any group size need not be told that it may be one.

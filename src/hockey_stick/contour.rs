@@ -85,6 +85,8 @@ enum Tilted<'a> {
     Smooth(&'a mut SmoothLoss, Box<Nodes>, Vec<f64>),
     Gaussian(TiltedGaussians),
     Laplace(&'a mut LaplaceLoss, Box<Nodes>, LaplaceDecay),
+    /// A lattice law, whose transform never decays: other losses of the run have to.
+    Atoms(Box<Nodes>),
 }
 
 impl Contour {
@@ -114,6 +116,7 @@ impl Contour {
                     let decay = loss.decay(&nodes);
                     Tilted::Laplace(loss, Box::new(nodes), decay)
                 }
+                StepLoss::Atoms(loss) => Tilted::Atoms(Box::new(loss.tilted(c))),
             };
             tilted.push((part, steps, tolerance));
         }
@@ -136,7 +139,7 @@ impl Contour {
                     }
                 }
                 Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
-                Tilted::Gaussian(_) => {}
+                Tilted::Gaussian(_) | Tilted::Atoms(_) => {}
             }
             size += part.size();
             if part.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
@@ -310,14 +313,14 @@ fn ln_or_zero(x: f64) -> f64 {
 impl Tilted<'_> {
     fn size(&self) -> usize {
         match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => nodes.losses.len(),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.losses.len(),
             Self::Gaussian(_) => 8,
         }
     }
 
     fn quadrature_error(&self) -> f64 {
         match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => nodes.error,
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.error,
             Self::Gaussian(_) => 0.0,
         }
     }
@@ -327,12 +330,15 @@ impl Tilted<'_> {
             Self::Smooth(loss, nodes, lifts) => loss.log_decay(nodes, y, lifts),
             Self::Gaussian(law) => law.log_decay(y),
             Self::Laplace(_, _, decay) => decay.log_at(y),
+            Self::Atoms(_) => 0.0,
         }
     }
 
     fn log_moment(&self) -> (f64, f64) {
         match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => (nodes.log_moment, nodes.log_moment_error),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
+                (nodes.log_moment, nodes.log_moment_error)
+            }
             Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
         }
     }
@@ -340,7 +346,9 @@ impl Tilted<'_> {
     /// φ − 1 at y = 0, h, …, `last`·h: real and imaginary part and a bound on the error.
     fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
         match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) => smooth_changes(nodes, spacing, last),
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
+                smooth_changes(nodes, spacing, last)
+            }
             Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
         }
     }

@@ -3,6 +3,7 @@
 //! | route | when |
 //! |---|---|
 //! | closed form (`one_step`) | one step, or Gaussian losses only (they add up to one) |
+//! | sum over counts (`coin_count`) | equal steps with two outcomes: randomised response |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
 //! | grid (`grid`) | losses that are nearly lattices, a few steps of Laplace noise |
@@ -12,6 +13,7 @@
 //! them allow is returned.
 
 use super::chernoff::chernoff;
+use super::coin_count;
 use super::enclosure::{Aim, Enclosure};
 use super::inverse;
 use super::one_step;
@@ -177,6 +179,12 @@ impl Directed {
         }
         if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice() {
             return one_step::delta(loss, epsilon);
+        }
+        if let [segment] = self.segments.as_slice()
+            && let StepLoss::Atoms(loss) = &segment.loss
+            && let Some(found) = coin_count::delta(loss, segment.steps, epsilon)
+        {
+            return found;
         }
         // While a root is searched the answer is often at hand.
         if let Some(hint) = aim.hint {

@@ -241,13 +241,14 @@ enum Composition {
     Failed,
 }
 
-/// At most `spacing`, such that both atoms of the first Laplace loss are on one grid.
+/// At most `spacing`, such that two atoms of the first loss that has some are on one grid.
 fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
     let gap = segments.iter().find_map(|segment| match &segment.loss {
         StepLoss::Laplace(laplace) => {
             let [low, high] = laplace.atoms();
             Some((high.0 - low.0).abs())
         }
+        StepLoss::Atoms(loss) => Some(loss.atoms()[0].0 - loss.atoms()[1].0),
         _ => None,
     });
     match gap {

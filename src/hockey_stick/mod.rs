@@ -4,6 +4,7 @@ pub mod black_box;
 mod cell_sizes;
 mod cells;
 mod chernoff;
+mod coin_count;
 pub mod composition;
 mod contour;
 pub mod directed;

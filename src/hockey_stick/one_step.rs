@@ -41,6 +41,10 @@ pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64) -> Enclosu
             let size = 2.0 * laplace.pieces() as f64 / laplace.scale() + epsilon.abs();
             around(value, 8.0 * f64::EPSILON * (laplace.pieces() as f64 + 8.0 + size))
         }
+        StepLoss::Atoms(loss) => {
+            let (value, error) = loss.one_step(epsilon);
+            Enclosure::of_logs((value - error).max(0.0).ln(), (value + error).ln())
+        }
     }
 }
 

@@ -64,6 +64,7 @@ fn moments(loss: &mut StepLoss, c: f64, steps: f64) -> (f64, f64, f64, f64) {
             (law.log_moment, law.log_moment_error, mean, variance)
         }
         StepLoss::Laplace(loss) => loss.moments(c),
+        StepLoss::Atoms(loss) => loss.moments(c),
     }
 }
 

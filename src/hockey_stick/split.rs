@@ -418,7 +418,7 @@ fn usual_loss(loss: &StepLoss) -> Option<f64> {
     match loss {
         StepLoss::Smooth(smooth) => smooth.usual_loss(),
         StepLoss::Gaussian(gaussian) => gaussian.split().map(|_| 0.0),
-        StepLoss::Laplace(_) => None,
+        StepLoss::Laplace(_) | StepLoss::Atoms(_) => None,
     }
 }
 

@@ -106,6 +106,11 @@ impl<'a> Support<'a> {
                     outside: 0.0,
                 }
             }
+            StepLoss::Atoms(loss) => Self {
+                sweeps: Vec::new(),
+                atoms: loss.atoms().to_vec(),
+                outside: 0.0,
+            },
         }
     }
 

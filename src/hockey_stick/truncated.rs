@@ -87,6 +87,7 @@ impl Truncated {
                 }
                 StepLoss::Gaussian(gaussian) => StepLoss::Gaussian(gaussian.clone()),
                 StepLoss::Laplace(laplace) => StepLoss::Laplace(laplace.clone()),
+                StepLoss::Atoms(loss) => StepLoss::Atoms(loss.clone()),
             };
             Segment {
                 loss,

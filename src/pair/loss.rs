@@ -1,5 +1,6 @@
 //! The privacy loss of one step in one direction: which pair, and in which form its moments are computed.
 
+use super::atom_loss::AtomLoss;
 use super::gaussian_loss::GaussianLoss;
 use super::laplace_loss::LaplaceLoss;
 use super::nodes::SmoothLoss;
@@ -17,6 +18,8 @@ pub enum StepLoss {
     Gaussian(GaussianLoss),
     /// One-dimensional Laplace noise.
     Laplace(LaplaceLoss),
+    /// Few outcomes.
+    Atoms(AtomLoss),
 }
 
 impl StepLoss {
@@ -47,16 +50,17 @@ impl StepLoss {
             Self::Smooth(loss) => loss.pieces().iter().map(Piece::atoms).max().unwrap_or(0),
             Self::Gaussian(loss) => loss.parts().count(),
             Self::Laplace(_) => 1,
+            Self::Atoms(loss) => loss.atoms().len(),
         }
     }
 
     /// μ such that N(μ, 1) against N(0, 1) dominates the step: every member of the group always takes part (mixtures are
-    /// dominated by their widest pair, as the hockey-stick divergence is jointly convex). `None` for Laplace noise.
+    /// dominated by their widest pair, as the hockey-stick divergence is jointly convex). `None` without Gaussian noise.
     pub fn widest_distance(&self) -> Option<f64> {
         match self {
             Self::Smooth(loss) => Some(loss.pieces().iter().map(Piece::widest_distance).fold(0.0, f64::max)),
             Self::Gaussian(loss) => Some(loss.parts().map(|part| part.0).fold(0.0, f64::max)),
-            Self::Laplace(_) => None,
+            Self::Laplace(_) | Self::Atoms(_) => None,
         }
     }
 
@@ -64,7 +68,7 @@ impl StepLoss {
     pub fn work(&self) -> u64 {
         match self {
             Self::Smooth(loss) => loss.work(),
-            Self::Gaussian(_) => 0,
+            Self::Gaussian(_) | Self::Atoms(_) => 0,
             Self::Laplace(loss) => loss.work(),
         }
     }
@@ -79,6 +83,7 @@ impl StepLoss {
                 .fold(f64::NEG_INFINITY, f64::max),
             Self::Gaussian(_) => f64::INFINITY,
             Self::Laplace(loss) => loss.atoms().iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max),
+            Self::Atoms(loss) => loss.atoms()[0].0,
         }
     }
 
@@ -90,6 +95,7 @@ impl StepLoss {
                 let [low, high] = loss.atoms();
                 if low.0 > high.0 { low.1 } else { high.1 }
             }
+            Self::Atoms(loss) => loss.atoms()[0].1,
         }
     }
 
@@ -165,6 +171,18 @@ impl StepLoss {
         let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
         let moves = distances.iter().any(|&m| m != 0.0);
         moves.then(|| Self::Gaussian(GaussianLoss::new(law.log_weights().to_vec(), distances)))
+    }
+
+    /// Randomised response on a bit that is set if a member of the group is in the batch, by the law of their count.
+    pub fn response(law: &GroupLaw, keep: f64, direction: Direction) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        (seen > 0.0).then(|| Self::Atoms(AtomLoss::response(seen, keep, direction)))
+    }
+
+    /// The same bit, one record replaced in a fixed batch (PITFALLS Theorem 14).
+    pub fn replaced_response(law: &GroupLaw, keep: f64) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        (seen > 0.0).then(|| Self::Atoms(AtomLoss::replaced_response(seen, keep)))
     }
 
     /// One-dimensional Laplace noise of scale b; the shifts of `law` are whole.

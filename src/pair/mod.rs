@@ -3,6 +3,7 @@
 //! GROUP Theorem 18 and Lemma 14 (theory §2): every k-neighbouring pair of data sets is dominated by such
 //! a pair, with weights that say how many members of the group are in the batch.
 
+pub mod atom_loss;
 pub mod gate;
 pub mod gaussian_loss;
 pub mod laplace_loss;

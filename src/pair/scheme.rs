@@ -27,6 +27,11 @@ pub enum Mechanism {
         /// b > 0, in units of the clipping norm.
         scale: f64,
     },
+    /// Randomised response on a bit that is set if a member of the group is in the batch.
+    RandomizedResponse {
+        /// Probability of the true answer, in (0.5, 1).
+        keep: f64,
+    },
 }
 
 /// How a batch is drawn.
@@ -156,24 +161,59 @@ impl Scheme {
                     (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
                 }
             }
-            (Mechanism::Laplace { scale }, Some(direction)) => {
+            (Mechanism::Laplace { scale }, direction) => {
                 require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)")?;
-                let plain = self.group.norms.is_none() && matches!(self.sampling, Sampling::Poisson { .. });
-                require(
-                    plain,
-                    "mechanism",
-                    format_args!("Laplace"),
-                    "Gaussian unless sampling is Poisson",
-                )?;
-                StepLoss::laplace(&self.law()?, scale, direction)
+                self.laplace(scale, direction)?
             }
-            (Mechanism::Laplace { .. }, None) => {
-                return Err(Error::Mismatch(
-                    "replacement is supported for Gaussian noise only".into(),
-                ));
+            (Mechanism::RandomizedResponse { keep }, direction) => {
+                require(keep > 0.5 && keep < 1.0, "p", keep, "in (0.5, 1)")?;
+                self.response(keep, direction)?
             }
         };
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
+    }
+
+    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 for one record of a fixed batch,
+    /// and where all members are replaced in every batch.
+    fn laplace(&self, scale: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
+        let law = self.law()?;
+        let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
+        match (self.sampling, direction) {
+            _ if self.group.norms.is_some() => Err(unsupported("Laplace", "norms of its own")),
+            (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::laplace(&law, scale, direction)),
+            // In units of two, which is what a member that pushes another record out moves.
+            (Sampling::FixedBatch { .. }, Some(direction)) if self.group.size == 1 => {
+                let halves: Vec<f64> = law.shifts().iter().map(|shift| 0.5 * shift).collect();
+                let law = GroupLaw::explicit_log(law.log_weights(), &halves)?;
+                Ok(StepLoss::laplace(&law, 0.5 * scale, direction))
+            }
+            (Sampling::FixedBatch { .. }, None) if all => Ok(StepLoss::laplace(&law, scale, Direction::Remove)),
+            (Sampling::FixedBatch { .. }, Some(_)) => {
+                Err(unsupported("Laplace", "several records of a fixed batch"))
+            }
+            (_, None) => Err(unsupported("Laplace", "replacement")),
+        }
+    }
+
+    /// Randomised response: theory §2 for Poisson sampling; for one record of a fixed batch by Theorems 10 and 14 of
+    /// PITFALLS, as all neighbours by substitution are dominated by the two answers.
+    fn response(&self, keep: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
+        let law = self.law()?;
+        let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
+        match (self.sampling, direction) {
+            _ if self.group.norms.is_some() => Err(unsupported("RandomizedResponse", "norms of its own")),
+            (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::response(&law, keep, direction)),
+            (Sampling::FixedBatch { .. }, Some(direction)) if self.group.size == 1 || all => {
+                Ok(StepLoss::response(&law, keep, direction))
+            }
+            (Sampling::FixedBatch { .. }, None) if self.group.size == 1 || all => {
+                Ok(StepLoss::replaced_response(&law, keep))
+            }
+            (Sampling::FixedBatch { .. }, _) => {
+                Err(unsupported("RandomizedResponse", "several records of a fixed batch"))
+            }
+            (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
+        }
     }
 
     /// How far the members in a batch move its sum.
@@ -268,6 +308,11 @@ fn subset_sums(rates: &[f64], norms: &[f64], orthogonal: bool) -> Result<GroupLa
     let shifts: Vec<f64> = sums.iter().map(|part| shift(part.0)).collect();
     let log_weights: Vec<f64> = sums.iter().map(|part| part.1).collect();
     GroupLaw::explicit_log(&log_weights, &shifts)
+}
+
+/// A combination that theory §2 does not list.
+fn unsupported(mechanism: &str, what: &str) -> Error {
+    Error::Mismatch(format!("{mechanism} is not supported with {what}"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,12 @@ fn mechanism(word: &str, noise: f64) -> Result<Mechanism> {
             noise_multiplier: noise,
         }),
         "laplace" => Ok(Mechanism::Laplace { scale: noise }),
-        _ => Err(Error::out_of_range("mechanism", word, "\"gaussian\" or \"laplace\"")),
+        "randomized_response" => Ok(Mechanism::RandomizedResponse { keep: noise }),
+        _ => Err(Error::out_of_range(
+            "mechanism",
+            word,
+            "\"gaussian\", \"laplace\" or \"randomized_response\"",
+        )),
     }
 }
 
