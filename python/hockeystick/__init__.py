@@ -5,15 +5,22 @@
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
+- `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels, renyi
+from hockeystick import accountants, black_box, kernels, opacus, renyi
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
-from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideIntervalWarning
+from hockeystick.errors import (
+    OptimalOrderWarning,
+    SamplingMismatchError,
+    SamplingMismatchWarning,
+    UnsupportedError,
+    WideIntervalWarning,
+)
 from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
@@ -28,6 +35,8 @@ __all__ = [
     "Poisson",
     "PrivacyCurve",
     "RandomizedResponse",
+    "SamplingMismatchError",
+    "SamplingMismatchWarning",
     "Skellam",
     "UnsupportedError",
     "WideIntervalWarning",
@@ -42,6 +51,7 @@ __all__ = [
     "get_sample_rate",
     "get_steps",
     "kernels",
+    "opacus",
     "privacy_curve",
     "renyi",
 ]

@@ -10,6 +10,14 @@ class UnsupportedError(ValueError):
     """
 
 
+class SamplingMismatchError(ValueError):
+    """Batches are drawn in another way than is accounted for; the message says how, and what to do."""
+
+
+class SamplingMismatchWarning(UserWarning):
+    """Batches are drawn in another way than is accounted for; the numbers are not about this run."""
+
+
 class OptimalOrderWarning(UserWarning):
     """The best Rényi order is an end of the given range, so a wider range could give a smaller bound."""
 
