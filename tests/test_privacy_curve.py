@@ -316,8 +316,10 @@ def test_a_curve_prints_as_a_short_table(curve, other):
         assert "FullBatch()" in str(full)
     many = [hs.privacy_curve(noise_multiplier=1.0 + i, sample_rate=0.1, steps=1) for i in range(20)]
     lines = str(sum(many[1:], many[0])).splitlines()
-    assert len(lines) == 11
-    assert lines[-1].strip() == "and 12 further kinds"
+    assert len(lines) == 12
+    assert "tight (GROUP, Theorem 18)" in lines[2]
+    assert lines[-1] == "against an adversary who sees the output of every step"
+    assert lines[-2].strip() == "and 12 further kinds"
 
 
 def test_threads_get_the_same_answers(curve, other):

@@ -3,6 +3,7 @@
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
+- `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
@@ -21,12 +22,14 @@ from hockeystick.errors import (
     UnsupportedError,
     WideIntervalWarning,
 )
+from hockeystick.explaining import Explanation, explain
 from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
 
 __all__ = [
+    "Explanation",
     "FullBatch",
     "Gaussian",
     "Group",
@@ -44,6 +47,7 @@ __all__ = [
     "__version__",
     "accountants",
     "black_box",
+    "explain",
     "get_delta",
     "get_epsilon",
     "get_group_size",

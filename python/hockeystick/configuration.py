@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
+    from hockeystick.support import Pair
 
 _SCHEME_NAMES = {Poisson: "poisson", WithoutReplacement: "without_replacement", FullBatch: "full_batch"}
 
@@ -50,11 +51,11 @@ class Step(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """The step of a run, the neighbouring relation, and whether the dominating pair is attained."""
+    """The step of a run, the neighbouring relation, and what is known of the dominating pair."""
 
     step: Step
     adjacency: str
-    tight: bool
+    pair: Pair
 
     def columns(self, **others: NDArray[Any]) -> tuple[tuple[int, ...], Step, list[NDArray[Any]]]:
         """Broadcast the numbers of the step with `others`: their shape, and all of them flat."""
@@ -110,11 +111,11 @@ def configure(
     if orthogonal and norms is None:
         norms = (1.0,) * int(sizes)
     forms = _forms(sizes, rates, norms, unknown)
-    tight = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
+    pair = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
     require_within(sizes, scheme)
     drawing = _drawing(scheme, scheme_rates, relation, sizes, unknown)
     step = Step(mechanism_name, noise, *drawing, sizes, rates, norms, orthogonal)
-    return Configuration(step, relation, tight)
+    return Configuration(step, relation, pair)
 
 
 def check_group_sizes(value: object) -> Counts:

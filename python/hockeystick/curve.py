@@ -30,12 +30,17 @@ if TYPE_CHECKING:
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
+    from hockeystick.support import Pair
 
 LARGEST_SEGMENTS = 10_000
 """Most distinct kinds of steps in one curve."""
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
+
+
+ADVERSARY = "an adversary who sees the output of every step"
+"""Whom every guarantee of this library is about."""
 
 
 class StepKind(NamedTuple):
@@ -51,7 +56,7 @@ class StepKind(NamedTuple):
     rates: tuple[float, ...] | None
     norms: tuple[float, ...] | None
     orthogonal: bool
-    tight: bool
+    pair: Pair
 
 
 class PrivacyCurve:
@@ -69,8 +74,9 @@ class PrivacyCurve:
     >>> print(first + second * 2)
     1300 steps of 2 kinds, adjacency 'add_remove', tolerance 1e-06
       steps  noise        sampling       group      pair
-        300  Gaussian(1)  Poisson(0.01)  4 records  tight
-       1000  Gaussian(2)  Poisson(0.02)  4 records  tight
+        300  Gaussian(1)  Poisson(0.01)  4 records  tight (GROUP, Theorem 18)
+       1000  Gaussian(2)  Poisson(0.02)  4 records  tight (GROUP, Theorem 18)
+    against an adversary who sees the output of every step
     """
 
     __slots__ = ("_adjacency", "_composition", "_steps", "_tolerance")
@@ -112,7 +118,7 @@ class PrivacyCurve:
     @property
     def tight(self) -> bool:
         """Whether some data sets attain the curve; otherwise it is an upper bound only."""
-        return all(kind.tight for kind in self._steps)
+        return all(kind.pair.tight for kind in self._steps)
 
     def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
         """Upper bound on epsilon.
@@ -330,6 +336,7 @@ class PrivacyCurve:
             lines.append("  " + "  ".join(cells).rstrip())
         if len(segments) > PRINTED_SEGMENTS:
             lines.append(f"  and {len(segments) - PRINTED_SEGMENTS} further kinds")
+        lines.append(f"against {ADVERSARY}")
         return "\n".join(lines)
 
     def _summary(self) -> str:
@@ -430,7 +437,7 @@ def step_kind(
     mechanism: Mechanism | None = None,
 ) -> tuple[StepKind, str]:
     """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
-    step, checked_adjacency, tight = configure(
+    step, checked_adjacency, pair = configure(
         noise_multiplier=None if noise_multiplier is None else check_noise_multiplier(noise_multiplier),
         sample_rate=None if sample_rate is None else check_sample_rate(sample_rate),
         sampling=sampling,
@@ -450,7 +457,7 @@ def step_kind(
         step.rates,
         step.norms,
         step.orthogonal,
-        tight,
+        pair,
     )
     # With rates of the members' own the sample rate means nothing: equal steps must be equal.
     return (kind if kind.rates is None else kind._replace(sample_rate=1.0)), checked_adjacency
@@ -498,5 +505,5 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
         f"{FAMILIES[kind.mechanism].__name__}({kind.noise:g})",
         sampling,
         group,
-        "tight" if kind.tight else "upper bound",
+        f"{'tight' if kind.pair.tight else 'upper bound'} ({kind.pair.source})",
     )

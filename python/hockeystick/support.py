@@ -23,40 +23,68 @@ class Combination(NamedTuple):
 ONE, SEVERAL, RATES, NORMS, RATES_AND_NORMS = "one", "several", "rates", "norms", "rates and norms"
 """A group: of one record, of several alike, with rates, with norms or orthogonal gradients, or with both."""
 
+
+class Pair(NamedTuple):
+    """What is known of the dominating pair of a combination."""
+
+    tight: bool
+    """Whether some data sets attain it; otherwise it is an upper bound only."""
+    source: str
+    """Paper and theorem."""
+
+
+def _tight(source: str) -> Pair:
+    return Pair(True, source)
+
+
+_THEOREM_18 = _tight("GROUP, Theorem 18")
+_LEMMA_14 = _tight("GROUP, Lemma 14")
+_ALIGNED = _tight("GROUP, Lemma 14 and section 6")
+_PROPOSITION_9 = _tight("PITFALLS, Proposition 9")
+_FIXED_GROUP = Pair(False, "PITFALLS, Proposition 9, for a group")
+_THEOREM_14 = Pair(False, "PITFALLS, Theorem 14")
+_ALWAYS = _tight("every member in every batch")
+_LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
+_TWO_ANSWERS = _tight("mixture of two answers")
+_THEOREM_10 = _tight("PITFALLS, Theorem 10")
+
 _SUPPORTED = {
     ("gaussian", "poisson", "add_remove"): {
-        ONE: "tight",
-        SEVERAL: "tight",
-        RATES: "tight",
-        NORMS: "tight",
-        RATES_AND_NORMS: "tight",
+        ONE: _THEOREM_18,
+        SEVERAL: _THEOREM_18,
+        RATES: _LEMMA_14,
+        NORMS: _ALIGNED,
+        RATES_AND_NORMS: _ALIGNED,
     },
-    ("gaussian", "full_batch", "add_remove"): {ONE: "tight", SEVERAL: "tight", NORMS: "tight"},
-    ("gaussian", "without_replacement", "add_remove"): {ONE: "tight", SEVERAL: "upper bound"},
-    ("gaussian", "poisson", "replace"): {ONE: "tight"},
-    ("gaussian", "full_batch", "replace"): {ONE: "tight", SEVERAL: "tight"},
-    ("gaussian", "without_replacement", "replace"): {ONE: "upper bound", SEVERAL: "upper bound"},
-    ("laplace", "poisson", "add_remove"): {ONE: "tight", SEVERAL: "tight", RATES: "tight"},
-    ("laplace", "full_batch", "add_remove"): {ONE: "tight", SEVERAL: "tight"},
-    ("laplace", "without_replacement", "add_remove"): {ONE: "tight"},
-    ("laplace", "full_batch", "replace"): {ONE: "tight", SEVERAL: "tight"},
-    ("randomized_response", "poisson", "add_remove"): {ONE: "tight", SEVERAL: "tight", RATES: "tight"},
-    ("randomized_response", "full_batch", "add_remove"): {ONE: "tight", SEVERAL: "tight"},
-    ("randomized_response", "without_replacement", "add_remove"): {ONE: "tight"},
-    ("randomized_response", "full_batch", "replace"): {ONE: "tight", SEVERAL: "tight"},
-    ("randomized_response", "without_replacement", "replace"): {ONE: "upper bound"},
+    ("gaussian", "full_batch", "add_remove"): {ONE: _THEOREM_18, SEVERAL: _THEOREM_18, NORMS: _ALIGNED},
+    ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
+    ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
+    ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
+    ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _THEOREM_14},
+    ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
+    ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
+    ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9},
+    ("laplace", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
+    ("randomized_response", "poisson", "add_remove"): {
+        ONE: _TWO_ANSWERS,
+        SEVERAL: _TWO_ANSWERS,
+        RATES: _TWO_ANSWERS,
+    },
+    ("randomized_response", "full_batch", "add_remove"): {ONE: _TWO_ANSWERS, SEVERAL: _TWO_ANSWERS},
+    ("randomized_response", "without_replacement", "add_remove"): {ONE: _THEOREM_10},
+    ("randomized_response", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
+    ("randomized_response", "without_replacement", "replace"): {ONE: _THEOREM_14},
 }
 
 SUPPORTED = {
-    Combination(*setting, group): status
+    Combination(*setting, group): pair
     for setting, groups in _SUPPORTED.items()
-    for group, status in groups.items()
+    for group, pair in groups.items()
 }
-"""Whether the pair of a combination is attained ("tight") or only dominates ("upper bound").
+"""The pair of every combination that has one.
 
-GROUP Theorem 18 and Lemma 14, section 6 for norms; PITFALLS Propositions 9 (Laplace noise too) and 13,
-Theorems 10 and 14. For Laplace noise every likelihood ratio grows along the one coordinate, so Lemma 14
-holds as it stands; randomised response has two answers, which dominate whatever the batch holds.
+For Laplace noise every likelihood ratio grows along the one coordinate, so Lemma 14 holds as it stands;
+randomised response has two answers, which dominate whatever the batch holds.
 """
 
 _WORDS = {
@@ -90,14 +118,16 @@ _ADVICE = {
 }
 
 
-def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Iterable[str]) -> bool:
-    """Whether the pair is tight for all `groups`; ``UnsupportedError`` where one of them has no pair."""
+def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Iterable[str]) -> Pair:
+    """Return the pair for all `groups`; ``UnsupportedError`` where one of them has none."""
     relation = "replace" if adjacency == "replace" else "add_remove"
     wanted = [Combination(mechanism, sampling, relation, group) for group in groups]
     for combination in wanted:
         if combination not in SUPPORTED:
             raise UnsupportedError(_refusal(combination))
-    return all(SUPPORTED[combination] == "tight" for combination in wanted)
+    pairs = [SUPPORTED[combination] for combination in wanted]
+    sources = dict.fromkeys(pair.source for pair in pairs)
+    return Pair(all(pair.tight for pair in pairs), "; ".join(sources))
 
 
 def _refusal(wanted: Combination) -> str:

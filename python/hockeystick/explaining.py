@@ -1,0 +1,291 @@
+"""What a guarantee assumes, and what it would be under other assumptions: for a model card."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._core import __version__
+from hockeystick.curve import ADVERSARY, privacy_curve
+from hockeystick.errors import UnsupportedError, WideIntervalWarning
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.sampling import LARGEST_DATASET, FullBatch, Poisson, WithoutReplacement
+
+if TYPE_CHECKING:
+    from hockeystick.curve import PrivacyCurve
+    from hockeystick.groups import Group
+    from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
+
+LARGE_DATASET = 10**9
+"""Stands for the size of the data set where a fixed batch is compared with a sample rate alone."""
+
+_RELATIONS = {
+    "add_remove": "the group's records are added or removed",
+    "add": "the group's records are added",
+    "remove": "the group's records are removed",
+    "replace": "the group's records are replaced by as many others",
+}
+
+
+class Explanation(dict[str, Any]):
+    """A guarantee with all that it assumes; printed, a text for a model card.
+
+    Plain data but for how it prints: strings, numbers, lists and dicts, ready for ``json.dumps``. Its keys:
+    "epsilon" and "lower" (the certified interval), "delta", "mechanism", "sampling", "adjacency",
+    "group", "steps", "adversary", "status", "theorem", "other_schemes" and "disclosure".
+    """
+
+    def __str__(self) -> str:
+        lines = [
+            self["statement"],
+            "",
+            "What this assumes",
+            *(f"  {name}: {self[name]}" for name in _ASSUMPTIONS),
+            "",
+            "The same noise and steps under other assumptions",
+        ]
+        width = max(len(other["scheme"]) for other in self["other_schemes"])
+        for other in self["other_schemes"]:
+            epsilon = (
+                "not covered" if other["epsilon"] is None else f"epsilon {_rounded_up(other['epsilon'])}"
+            )
+            note = f" ({other['note']})" if other["note"] else ""
+            lines.append(f"  {other['scheme']:<{width}}  {epsilon}{note}")
+        lines += ["", "To be disclosed with the guarantee (Ponomareva et al. 2023, section 5.3.3)"]
+        lines += [f"  {name}: {text}" for name, text in self["disclosure"].items()]
+        return "\n".join(lines)
+
+    def _repr_markdown_(self) -> str:
+        return f"```text\n{self}\n```"
+
+
+_ASSUMPTIONS = (
+    "mechanism",
+    "sampling",
+    "adjacency",
+    "group",
+    "steps",
+    "adversary",
+    "status",
+    "theorem",
+    "certified",
+)
+
+
+def explain(
+    *,
+    delta: float,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | None = None,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    dataset_size: int | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Explanation:
+    """Epsilon of a run with everything that it assumes, and epsilon under the other assumptions.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    noise_multiplier, sample_rate, sampling, steps, group_size, group, adjacency, mechanism, tolerance
+        As in `get_epsilon`, each a single value.
+    dataset_size : int, optional
+        Number of records, to compare Poisson sampling with fixed batches. By default that of
+        `sampling`, or a large one.
+
+    Returns
+    -------
+    Explanation
+        A dict that prints as text for a model card.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type, is missing or excludes another one.
+    UnsupportedError
+        If the combination has no proven dominating pair.
+
+    Warns
+    -----
+    WideIntervalWarning
+        If the interval of the run itself is wider than `tolerance`.
+
+    Notes
+    -----
+    Ponomareva et al. 2023, "How to DP-fy ML", section 5.3.3, asks for the setting, the data that are
+    covered, what is released, the unit of privacy, the neighbouring relation, the type of accounting,
+    its assumptions and whether they hold, and the parameters. What only the user can know is marked so.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = hs.explain(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> print(run["statement"])
+    (1.8283, 1e-05)-differential privacy for one record that is added or removed
+    >>> for other in run["other_schemes"][:3]:
+    ...     print(other["scheme"], round(other["epsilon"], 2))
+    Poisson sampling, add or remove 1.83
+    Poisson sampling, replace 2.84
+    fixed batches, add or remove 13.36
+    """
+    level = float_scalar(delta, "delta")
+    records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
+    noise: dict[str, Any] = {"noise_multiplier": noise_multiplier, "mechanism": mechanism}
+    members: dict[str, Any] = {"group_size": group_size, "group": group}
+    curve = privacy_curve(
+        sample_rate=sample_rate,
+        sampling=sampling,
+        steps=steps,
+        adjacency=adjacency,
+        tolerance=tolerance,
+        **noise,
+        **members,
+    )
+    require(curve.steps > 0, "steps", steps, "at least 1: a run without steps tells nothing")
+    lower, upper = (float(end) for end in curve.bounds(delta=level))
+    ((kind, _),) = curve.segments
+    found = Explanation()
+    size = kind.group_size
+    unit = "one record" if size == 1 else f"a group of {size} records"
+    scheme = sampling if sampling is not None else (Poisson(1.0 if sample_rate is None else sample_rate))
+    drawn = "each member at its own rate" if kind.rates is not None else repr(scheme)
+    found["statement"] = (
+        f"({_rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
+        f"{'is' if size == 1 else 'are'} {_CHANGED[adjacency]}"
+    )
+    found["epsilon"], found["lower"], found["delta"] = upper, lower, level
+    found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
+    found["sampling"] = drawn
+    found["adjacency"] = f"{adjacency}: {_RELATIONS[adjacency]}"
+    found["group"] = unit if group is None else f"{unit}: {group!r}"
+    found["steps"] = curve.steps
+    found["adversary"] = ADVERSARY
+    found["status"] = _status(curve)
+    found["theorem"] = kind.pair.source
+    found["certified"] = f"epsilon of the dominating pair lies in [{lower:.9g}, {upper:.9g}]"
+    found["other_schemes"] = _others(
+        level,
+        {"steps": steps, "tolerance": max(tolerance, 1e-4), **noise},
+        members,
+        scheme,
+        records,
+        rates=kind.rates is not None,
+    )
+    found["disclosure"] = _disclosure(found, unit)
+    return found
+
+
+def _status(curve: PrivacyCurve) -> str:
+    if curve.tight:
+        return "tight: some data sets attain it"
+    return "upper bound: the true epsilon may be smaller"
+
+
+def _rounded_up(epsilon: float) -> str:
+    """Five significant digits that are no smaller than `epsilon`."""
+    if epsilon == 0.0 or not math.isfinite(epsilon):
+        return f"{epsilon:g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
+    shown = f"{epsilon:.5g}"
+    return shown if float(shown) >= epsilon else f"{float(shown) + unit:.5g}"
+
+
+_CHANGED = {
+    "add_remove": "added or removed",
+    "add": "added",
+    "remove": "removed",
+    "replace": "replaced",
+}
+
+
+def _others(
+    delta: float,
+    run: dict[str, Any],
+    members: dict[str, Any],
+    scheme: Sampling,
+    dataset_size: int | None,
+    *,
+    rates: bool,
+) -> list[dict[str, Any]]:
+    """Epsilon under every scheme and relation at the rate of `scheme`, with the same noise."""
+    if isinstance(scheme, WithoutReplacement):
+        rate, size, batch = scheme.batch_size / scheme.dataset_size, scheme.dataset_size, scheme.batch_size
+    else:
+        rate = 1.0 if isinstance(scheme, FullBatch) else scheme.sample_rate
+        size = LARGE_DATASET if dataset_size is None else dataset_size
+        batch = min(size, max(1, round(rate * size)))
+    fixed_note = (
+        f"batches of {batch} of {size}" if dataset_size or size != LARGE_DATASET else "a large data set"
+    )
+    schemes: list[tuple[str, Sampling | None, str]] = [
+        (
+            "Poisson sampling",
+            None if rates else Poisson(rate),
+            "members' own rates" if rates else f"rate {rate:g}",
+        ),
+        ("fixed batches", WithoutReplacement(batch, size), fixed_note),
+        ("no sampling", FullBatch(), "every record in every step"),
+    ]
+    found = []
+    for name, sampling, note in schemes:
+        for relation, word in (("add_remove", "add or remove"), ("replace", "replace")):
+            entry: dict[str, Any] = {
+                "scheme": f"{name}, {word}",
+                "sampling": None if sampling is None else repr(sampling),
+                "adjacency": relation,
+                "epsilon": None,
+                "status": None,
+                "theorem": None,
+                "note": note,
+            }
+            try:
+                curve = privacy_curve(sampling=sampling, adjacency=relation, **members, **run)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", WideIntervalWarning)
+                    entry["epsilon"] = float(curve.epsilon(delta))
+                entry["status"], entry["theorem"] = _status(curve), curve.segments[0][0].pair.source
+            except UnsupportedError as refusal:
+                entry["note"] = str(refusal).partition(":")[0]
+            except ValueError as refusal:
+                entry["note"] = str(refusal)
+            found.append(entry)
+    found.append(
+        {
+            "scheme": "shuffling (each record once an epoch)",
+            "sampling": None,
+            "adjacency": None,
+            "epsilon": None,
+            "status": None,
+            "theorem": None,
+            "note": "none of the numbers above is about it",
+        }
+    )
+    return found
+
+
+def _disclosure(found: Explanation, unit: str) -> dict[str, str]:
+    """Return the list of Ponomareva et al. 2023, section 5.3.3."""
+    return {
+        "setting": "central differential privacy: a trusted trainer adds the noise",
+        "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
+        "the data are not counted (please state them)",
+        "what is released": f"anything computed from the noisy sums, all checkpoints included: {ADVERSARY}",
+        "unit of privacy": unit,
+        "neighbouring relation": found["adjacency"],
+        "type of accounting": "exact privacy curve of the dominating pair, certified interval "
+        f"(hockeystick {__version__})",
+        "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
+        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
+        "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
+        "verifiability": "the code and the arguments that give this number (please link them)",
+    }
