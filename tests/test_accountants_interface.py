@@ -72,6 +72,13 @@ def test_only_renyi_bounds_take_very_large_groups():
             kind(group_size=10_001)
 
 
+def test_printed_accountants_say_what_they_assume(accountant):
+    text = str(accountant)
+    assert text.splitlines()[0] == repr(accountant)[1:-1]
+    for part in ("Poisson", "add_remove", "3 records", "sees the output of every step", "status: upper"):
+        assert part in text
+
+
 def test_step_takes_keywords_only(accountant):
     with pytest.raises(TypeError):
         accountant.step(1.0, 0.01)

@@ -14,6 +14,9 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 
 ADJACENCIES = (*DIRECTIONS, "replace")
 
+ADVERSARY = "an adversary who sees the output of every step"
+"""Whom every guarantee of this library is about."""
+
 
 def check_adjacency(value: object) -> str:
     """Return `value` if it is the name of a neighbouring relation.

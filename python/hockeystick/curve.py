@@ -16,6 +16,7 @@ from hockeystick._arguments import (
     in_shape,
     require,
 )
+from hockeystick.adjacency import ADVERSARY
 from hockeystick.configuration import configure
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
 from hockeystick.mechanisms import FAMILIES, check_noise_multiplier
@@ -37,10 +38,6 @@ LARGEST_SEGMENTS = 10_000
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
-
-
-ADVERSARY = "an adversary who sees the output of every step"
-"""Whom every guarantee of this library is about."""
 
 
 class StepKind(NamedTuple):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._core import __version__
-from hockeystick.curve import ADVERSARY, privacy_curve
+from hockeystick.adjacency import ADVERSARY
+from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnsupportedError, WideIntervalWarning
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.sampling import LARGEST_DATASET, FullBatch, Poisson, WithoutReplacement

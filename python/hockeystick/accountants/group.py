@@ -174,6 +174,11 @@ class GroupAccountant(Accountant):
             self._curve = curve
         return self._curve
 
+    def _status(self) -> str:
+        pair = self._kind.pair
+        kind = "tight" if pair.tight else "upper bound"
+        return f"upper end of a certified interval; pair {kind} ({pair.source})"
+
     def _settings(self) -> dict[str, Any]:
         return {
             "group_size": self.group_size,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
 from hockeystick.accountants.history import check_history, with_step
 from hockeystick.accountants.state import history_from_state, to_state
-from hockeystick.adjacency import check_adjacency
+from hockeystick.adjacency import ADVERSARY, check_adjacency
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import check_sample_rate
 
@@ -184,6 +184,23 @@ class Accountant(ABC):
             If a part of the state has the wrong type; the accountant stays as it was.
         """
         self._history = history_from_state(state_dict, self.mechanism(), self._settings(), self._check_noise)
+
+    @abstractmethod
+    def _status(self) -> str:
+        """Return what kind of number the accountant gives, and by which theorem."""
+
+    def __str__(self) -> str:
+        group = "one record" if self.group_size == 1 else f"{self.group_size} records"
+        return "\n".join(
+            (
+                repr(self)[1:-1],
+                "  sampling: Poisson, every record in every batch with the probability of its step",
+                f"  adjacency: {self.adjacency}",
+                f"  group: {group}",
+                f"  adversary: {ADVERSARY}",
+                f"  status: {self._status()}",
+            )
+        )
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())

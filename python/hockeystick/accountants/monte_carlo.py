@@ -267,6 +267,11 @@ class MonteCarloAccountant(Accountant):
         sequence = np.random.SeedSequence([self.seed, *purpose])
         return int(sequence.generate_state(1, np.uint64)[0])
 
+    def _status(self) -> str:
+        return (
+            f"upper bound that holds with confidence {self.confidence:g}, by simulation (GROUP, Theorem 18)"
+        )
+
     def _settings(self) -> dict[str, Any]:
         return {
             "group_size": self.group_size,

@@ -260,6 +260,9 @@ class RenyiGroupAccountant(Accountant):
         # The list is the user's to change, so it is checked again.
         return as_core_segments(check_history(self.history, noise=self._check_noise))
 
+    def _status(self) -> str:
+        return f"upper bound by way of Rényi divergences, of a step by the bound {self.bound!r}"
+
     def _settings(self) -> dict[str, Any]:
         return {
             "group_size": self.group_size,
