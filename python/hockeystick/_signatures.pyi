@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from typing_extensions import NotRequired
 
 from hockeystick.groups import Group
-from hockeystick.mechanisms import Laplace
+from hockeystick.mechanisms import Mechanism
 from hockeystick.sampling import Sampling
 
 class _Common(TypedDict):
     adjacency: NotRequired[str]
-    mechanism: NotRequired[Laplace | None]
+    mechanism: NotRequired[Mechanism | None]
     tolerance: NotRequired[float]
 
 class _Noise(TypedDict):
