@@ -55,6 +55,7 @@ GOOD = {
     },
     hs.get_epsilon: {"delta": 1e-5, **COMMON, **RUN},
     hs.get_delta: {"epsilon": 1.0, **COMMON, **RUN},
+    hs.explain: {"delta": 1e-5, **COMMON, **RUN},
     hs.get_noise_multiplier: {**TARGET, "sample_rate": 0.01, "steps": 10, **COMMON},
     hs.get_sample_rate: {**TARGET, "noise_multiplier": 1.0, "steps": 10, **COMMON},
     hs.get_steps: {**TARGET, "noise_multiplier": 1.0, "sample_rate": 0.01, **COMMON},
@@ -126,6 +127,7 @@ BELOW_ZERO_ALLOWED = {
 TAKES_SAMPLING = {
     hs.get_epsilon,
     hs.get_delta,
+    hs.explain,
     hs.get_noise_multiplier,
     hs.get_steps,
     hs.get_group_size,
