@@ -132,6 +132,20 @@ def test_a_billion_steps_and_a_million_take_one_formula():
         assert found == pytest.approx(float(expected), rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # Chernoff's bound is what is left
+@pytest.mark.parametrize("steps", [10**12, 10**16, 2**62])
+def test_runs_too_long_for_a_sum_end_with_a_bound(steps):
+    p = 0.5 + 1e-9
+    lower, upper = hs.get_epsilon(
+        delta=1e-6, bounds=True, mechanism=hs.RandomizedResponse(p), sample_rate=1.0, steps=steps
+    )
+    # Gaussian differential privacy with mu = 4 (p - 1/2) sqrt(T), by the central limit theorem.
+    mu = 4 * (p - 0.5) * steps**0.5
+    delta = by_definition.gaussian_delta(upper, mp.mpf(mu))
+    assert delta <= 1.01e-6
+    assert 0.0 <= lower <= upper < np.inf
+
+
 @pytest.mark.parametrize("steps", [1, 2, 25])
 def test_a_replaced_record_of_a_fixed_batch_has_the_joined_curve(steps):
     # PITFALLS Theorem 14: the curve of (mixture || coin) for epsilon >= 0, of (coin || mixture) below.

@@ -112,6 +112,19 @@ def test_the_exact_divergence_is_that_of_the_definition(order, group_size, sampl
     check(hs.Gaussian(1.5), max(directions))
 
 
+@pytest.mark.parametrize("order", [1.000001, 1.0001, 1.01])
+def test_exact_divergences_are_bounds_at_orders_near_one(order):
+    run = {"sample_rate": 0.3, "group_size": 2}
+    for p in (0.5001, 0.7, 0.99):
+        directions = [formula.response_divergence(order, p, 2, "0.3", way) for way in ("add", "remove")]
+        found = mp.mpf(float(hs.renyi.group_rdp(hs.RandomizedResponse(p), order, **run)))
+        assert max(directions) * (1 - mp.mpf("1e-14")) <= found <= max(directions) * (1 + mp.mpf("1e-7"))
+    shifted, without = formula.skellam_pair(12.0, 1, 2, "0.3", reach=180)
+    expected = max(formula.divergence(order, shifted, without), formula.divergence(order, without, shifted))
+    found = mp.mpf(float(hs.renyi.group_rdp(hs.Skellam(12.0), order, **run)))
+    assert expected <= found <= expected * (1 + mp.mpf("1e-6"))
+
+
 @pytest.mark.parametrize(("variance", "sensitivity"), [(0.5, 1), (12.0, 1), (12.0, 3), (90.0, 2)])
 @pytest.mark.parametrize(("group_size", "sample_rate"), [(1, 0.02), (4, 0.3)])
 def test_skellam_noise_is_summed_over_its_masses(variance, sensitivity, group_size, sample_rate):

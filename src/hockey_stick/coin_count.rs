@@ -14,12 +14,18 @@ use crate::pair::atom_loss::AtomLoss;
 /// Masses below e^-this of the largest are left out of the sum.
 const NEGLIGIBLE: f64 = 45.0;
 
-/// δ at ε of `steps` steps; `None` unless the loss has two values.
+/// Terms on either side of the mode at most, for some ten milliseconds: those of about 10¹⁰ steps.
+const MOST_REACH: f64 = 1e6;
+
+/// δ at ε of `steps` steps; `None` unless the loss has two values and the sum is short enough.
 pub(super) fn delta(loss: &AtomLoss, steps: f64, epsilon: f64) -> Option<Enclosure> {
     let [(high, log_high), (low, log_low)] = *loss.atoms() else {
         return None;
     };
     let coin = Coin::new((high, log_high), (low, log_low), steps);
+    if coin.reach() > MOST_REACH {
+        return None;
+    }
     // How far any S_i may be off.
     let slack = 8.0 * f64::EPSILON * (steps * (high.abs() + low.abs()) + epsilon.abs());
     let (lower, error, _) = coin.sum(epsilon + slack);
@@ -68,10 +74,8 @@ impl Coin {
         if first > steps {
             return (0.0, 0.0, 0.0);
         }
-        let spread = (steps * self.p * self.rest).sqrt();
         let mode = ((steps + 1.0) * self.p).floor().clamp(0.0, steps);
-        // Hoeffding's and Bernstein's bounds leave less than e^-45 beyond this.
-        let reach = (2.0 * NEGLIGIBLE).sqrt() * spread + NEGLIGIBLE;
+        let reach = self.reach();
         let start = first.max((mode - reach).floor());
         let top = start.max(mode.min(steps));
         let log_start = self.log_mass(start);
@@ -108,6 +112,11 @@ impl Coin {
         let error =
             8.0 * f64::EPSILON * (16.0 + count + exponents) + 4.0 * far * self.error + steps * f64::EPSILON;
         (sum * scale.exp(), error, left_out * scale.exp() * (1.0 + error) + below)
+    }
+
+    /// Distance from the mean beyond which there is less than e^-45 on either side, by Bernstein's inequality.
+    fn reach(&self) -> f64 {
+        (2.0 * NEGLIGIBLE * self.steps * self.p * self.rest).sqrt() + NEGLIGIBLE
     }
 
     /// log C(T, i)·p^i (1 − p)^{T − i}.

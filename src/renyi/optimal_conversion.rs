@@ -50,7 +50,8 @@ fn least_divergence(order: f64, epsilon: f64, delta: f64) -> f64 {
     // M′·s·width over M, M′ at most its rising part.
     let descent = (a - log_m).exp() * (s - excess * delta) / (delta + s) * -imbalance(s).min(0.0).exp_m1();
     let tangent = (-descent * COIN_WIDTH).ln_1p();
-    let size = order * (delta + s).ln().abs() + excess * s.ln().abs() + excess * epsilon + 2.0;
+    // The sums that logarithms are taken of are rounded too, each by a part that the order multiplies.
+    let size = order * (1.0 + (delta + s).ln().abs()) + excess * (1.0 + s.ln().abs() + epsilon) + 2.0;
     epsilon + (log_m + tangent - ROUNDING * size) / excess - ROUNDING * epsilon
 }
 

@@ -2,7 +2,7 @@
 
 use super::divergence::{Divergence, StepDivergence};
 use super::noise::Noise;
-use super::skellam::{SkellamPair, log_power_excess};
+use super::skellam::{SkellamPair, excess_cancellation, log_power_excess};
 use crate::error::Result;
 use crate::pair::laplace_loss::LaplaceLoss;
 use crate::pair::{Direction, GroupLaw};
@@ -93,7 +93,7 @@ fn response(seen: f64, keep: f64, order: f64, direction: Direction) -> Divergenc
     let value = log1p_exp(log_add(yes, no)) / (order - 1.0);
     Divergence {
         value,
-        upper: value * (1.0 + 1e-12),
+        upper: value * (1.0 + 1e-12 + 1e-14 * excess_cancellation(order)),
     }
 }
 

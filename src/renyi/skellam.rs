@@ -127,8 +127,8 @@ impl SkellamPair {
             }
         }
         let log_moment = log1p_exp(total.ln());
-        // Excesses are right to some units in the last place; E[r^β] is at least 1.
-        let rounding = (error.ln() - log_moment).exp() + 1e-14 * log_moment;
+        // E[r^β] is at least 1.
+        let rounding = (error.ln() - log_moment).exp() + 1e-14 * excess_cancellation(order) * log_moment;
         Ok(Divergence {
             value: log_moment / (order - 1.0),
             upper: (log_moment + rounding) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
@@ -333,6 +333,11 @@ impl Side {
     fn distance(self, n: usize) -> usize {
         self.position(n).unsigned_abs() as usize
     }
+}
+
+/// How much larger than their difference the two parts of [`log_power_excess`] may be, at β = α: β²v² against (β² − β)v².
+pub(super) fn excess_cancellation(order: f64) -> f64 {
+    2.0 * order / (order - 1.0)
 }
 
 /// log of e^{βv} − 1 − β(e^v − 1), which is not negative for β outside (0, 1), and of the modulus of its derivative in v.

@@ -155,11 +155,11 @@ class RenyiGroupAccountant(Accountant):
             If an argument has the wrong type, or if not exactly one of `noise_multiplier` and
             `mechanism` is given; the accountant stays as it was.
         """
-        if mechanism is None:
-            super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)  # type: ignore[arg-type]
-            return
-        if noise_multiplier is not None:
+        if (noise_multiplier is None) == (mechanism is None):
             raise TypeError("give exactly one of noise_multiplier and mechanism")
+        if noise_multiplier is not None:
+            super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
+            return
         noise = check_noise(check_mechanism(mechanism), "mechanism")
         with_step(self._history, noise, check_sample_rate(sample_rate))
 

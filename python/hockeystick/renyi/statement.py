@@ -41,7 +41,7 @@ class Statement:
     bound : str
         "exact", "jensen", "black_box" or "lower".
     kind : str
-        "upper bound" or "lower bound" on the divergence of any pair of neighbouring data sets.
+        "upper bound" or "lower bound" on the largest divergence of neighbouring data sets.
     tight : bool
         Whether some pair of data sets attains it.
     scope : str
