@@ -25,5 +25,6 @@ mod split;
 mod sweep;
 mod tilt;
 mod truncated;
+mod turns;
 pub mod unknowns;
 mod words;

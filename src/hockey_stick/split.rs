@@ -14,9 +14,10 @@
 //! What is left out, runs without a far step, adds to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
 //! Σ T·log N: next to nothing, as the gates are placed so.
 
-use super::contour::{Contour, ContourPoint, Line, Power, best_lifts, find_reach, smooth_changes};
+use super::contour::{Contour, ContourPoint, Line, Power, best_lifts, find_reach};
 use super::segment::{Segment, Total};
 use super::tilt::Tilt;
+use super::turns::smooth_changes;
 use crate::pair::StepLoss;
 use crate::pair::gate::Gate;
 use crate::pair::gaussian_loss::{GaussianLoss, TiltedGaussians};
