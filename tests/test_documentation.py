@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,13 @@ def test_examples_print_what_the_page_says(page: Path) -> None:
     result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
     assert result.attempted > 0
     assert result.failed == 0, "".join(report)
+
+
+def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(TOP / "scripts" / "rgp_headline.py"), run_name="__main__")
+    table = capsys.readouterr().out.partition("\n\n")[2]
+    assert len(table.splitlines()) == 5
+    assert table in (TOP / "README.md").read_text("utf-8")
 
 
 def test_relative_links_lead_somewhere() -> None:
