@@ -57,6 +57,12 @@ REPLACED = {
         "group_size": 3,
     },
     "full batch": {"noise_multiplier": 40.0, "sampling": hs.FullBatch(), "steps": 100, "group_size": 2},
+    "laplace": {"mechanism": hs.Laplace(4.0), "sampling": hs.WithoutReplacement(50, 1000), "steps": 300},
+    "laplace few steps": {
+        "mechanism": hs.Laplace(1.0),
+        "sampling": hs.WithoutReplacement(30, 100),
+        "steps": 10,
+    },
 }
 RUNS = [
     pytest.param(run | {"adjacency": adjacency}, id=f"{adjacency} {name}")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import simpson
 
 import hockeystick as hs
 
@@ -77,6 +78,71 @@ def test_proposition_13_the_replaced_pair_dominates_any_two_records():
         ]
         assert found[0] == pytest.approx(most, rel=1e-4)
         assert max(found) <= most * (1 + 1e-4)
+
+
+class JoinedLaplace:
+    """Theorem 14 for Laplace noise from its definition: answers 0 and 2, a record there with probability g."""
+
+    def __init__(self, g, b):
+        self.g, self.b = g, b
+        self.most = np.log1p(g * np.expm1(2 / b))
+        x = np.linspace(1.0, 2.0, 4001)
+        x, weights = 0.5 * (x[1:] + x[:-1]), 1 / 4000
+        loss = np.log((1 - g) + g * np.exp((2 * x - 2) / b))
+        below = np.exp(-x / b) / (2 * b) * weights
+        rest = 1 - (1 - g) * np.exp(-1 / b) / 2 - g * (1 - np.exp(-1 / b) / 2) - np.exp(-1 / b) / 2
+        tail = np.exp(-2 / b) / 2
+        self.losses = np.concatenate([loss, -loss, [self.most, 0.0, -self.most]])
+        self.masses = np.concatenate([below * np.exp(loss), below, [tail * np.exp(self.most), rest, tail]])
+
+    def one_step(self, epsilons):
+        """Both hockey-stick divergences as integrals over the outputs, by Simpson's rule."""
+        g, b = self.g, self.b
+        x = np.linspace(-60 * b, 2 + 60 * b, 200_001)
+        p, q = (np.exp(-abs(x - mean) / b) / (2 * b) for mean in (0.0, 2.0))
+        mixture = (1 - g) * p + g * q
+        return np.array(
+            [
+                simpson(np.maximum(mixture - np.exp(e) * p if e >= 0 else p - np.exp(e) * mixture, 0.0), x=x)
+                for e in epsilons
+            ]
+        )
+
+    def two_steps(self, epsilon):
+        gain = epsilon - self.losses[:, None] - self.losses[None, :]
+        return self.masses @ -np.expm1(np.minimum(gain, 0.0)) @ self.masses
+
+
+@pytest.mark.parametrize(("batch_size", "scale"), [(5, 1.0), (30, 0.6), (60, 3.0)])
+def test_theorem_14_for_laplace_noise(batch_size, scale):
+    joined = JoinedLaplace(batch_size / 100, scale)
+    assert joined.masses.sum() == pytest.approx(1.0, abs=1e-7)
+    run = {
+        "mechanism": hs.Laplace(scale),
+        "sampling": hs.WithoutReplacement(batch_size, 100),
+        "adjacency": "replace",
+    }
+    epsilons = np.linspace(0.0, 0.9 * joined.most, 7)
+    for steps, expected in (
+        (1, joined.one_step(epsilons)),
+        (2, [joined.two_steps(epsilon) for epsilon in epsilons]),
+    ):
+        lower, upper = hs.privacy_curve(steps=steps, **run).bounds(epsilon=epsilons)
+        np.testing.assert_allclose(lower, expected, rtol=2e-6)
+        np.testing.assert_allclose(upper, expected, rtol=2e-6)
+
+
+def test_theorem_14_for_laplace_noise_after_many_steps():
+    """A simulation of the joined law, 20,000 runs of 200 steps by way of the counts of its cells."""
+    joined = JoinedLaplace(0.05, 2.0)
+    generator = np.random.default_rng(14)
+    counts = generator.multinomial(200, joined.masses / joined.masses.sum(), 20_000)
+    losses = counts @ joined.losses
+    run = {"mechanism": hs.Laplace(2.0), "sampling": hs.WithoutReplacement(5, 100), "steps": 200}
+    for epsilon in (0.0, 0.5, 1.5):
+        sample = np.maximum(-np.expm1(epsilon - losses), 0.0)
+        delta = hs.get_delta(epsilon=epsilon, adjacency="replace", **run)
+        assert abs(delta - sample.mean()) < 5 * sample.std() / np.sqrt(sample.size)
 
 
 def test_theorem_14_lies_above_both_directions_and_holds_after_one_step():

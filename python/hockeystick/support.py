@@ -64,6 +64,7 @@ _SUPPORTED = {
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
     ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
     ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9},
+    ("laplace", "without_replacement", "replace"): {ONE: _THEOREM_14},
     ("laplace", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("randomized_response", "poisson", "add_remove"): {
         ONE: _TWO_ANSWERS,

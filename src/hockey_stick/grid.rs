@@ -244,10 +244,7 @@ enum Composition {
 /// At most `spacing`, such that two atoms of the first loss that has some are on one grid.
 fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
     let gap = segments.iter().find_map(|segment| match &segment.loss {
-        StepLoss::Laplace(laplace) => {
-            let [low, high] = laplace.atoms();
-            Some((high.0 - low.0).abs())
-        }
+        StepLoss::Laplace(laplace) => Some(laplace.atoms()[1].0 - laplace.atoms()[0].0),
         StepLoss::Atoms(loss) => Some(loss.atoms()[0].0 - loss.atoms()[1].0),
         _ => None,
     });

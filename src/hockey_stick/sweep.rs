@@ -91,8 +91,12 @@ impl<'a> Support<'a> {
             }
             StepLoss::Laplace(laplace) => {
                 let laplace = &*laplace;
-                let sweeps = (0..laplace.pieces()).map(|piece| {
-                    let curve = LaplaceCurve { loss: laplace, piece };
+                let sweeps = laplace.all_pieces().into_iter().map(|(_, branch, piece)| {
+                    let curve = LaplaceCurve {
+                        loss: laplace,
+                        direction: branch.direction,
+                        piece,
+                    };
                     let (start, end) = curve.ends();
                     Sweep {
                         curve: Box::new(curve) as Box<dyn LossCurve>,

@@ -2,15 +2,28 @@
 //!
 //! With noise of scale b the ratio of the mixture Σ w_j Lap(j, b) to Lap(0, b) is constant left of 0 and right of
 //! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.
+//!
+//! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
 
 use super::{Direction, GroupLaw};
 use crate::special::log_space::{LogSum, log_add};
+
+/// The outputs from a whole number on, of one of the two pairs.
+#[derive(Debug, Clone, Copy)]
+pub struct Branch {
+    /// "add" or "remove".
+    pub direction: Direction,
+    /// The first of its pieces.
+    pub first: usize,
+}
 
 /// Mixture of Laplace distributions against the one at 0.
 #[derive(Debug, Clone)]
 pub struct LaplaceLoss {
     scale: f64,
-    direction: Direction,
+    branches: Vec<Branch>,
+    /// (loss, log of its probability under P), ascending.
+    atoms: Vec<(f64, f64)>,
     /// log A_j and log B_j for j = 0..k.
     constant: Vec<f64>,
     rising: Vec<f64>,
@@ -28,6 +41,12 @@ impl LaplaceLoss {
         for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
             weights[*shift as usize] = *log_weight;
         }
+        Self::of_weights(&weights, scale, direction)
+    }
+
+    /// The same for the logs of the weights of 0, 1, …, k.
+    fn of_weights(weights: &[f64], scale: f64, direction: Direction) -> Self {
+        let last = weights.len() - 1;
         let mut constant = Vec::with_capacity(last + 1);
         let mut running = LogSum::default();
         for (i, weight) in weights.iter().enumerate() {
@@ -45,14 +64,44 @@ impl LaplaceLoss {
             .map(|j| log_add(constant[j], rising[j] + 2.0 * j as f64 / scale))
             .collect();
         knots[0] = lowest;
-        Self {
+        let first = Branch { direction, first: 0 };
+        let mut loss = Self {
             scale,
-            direction,
+            branches: vec![first],
+            atoms: Vec::new(),
             constant,
             rising,
             knots,
             work: 0,
-        }
+        };
+        loss.atoms = match direction {
+            Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
+            Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
+        };
+        loss
+    }
+
+    /// One record replaced in a fixed batch of which it is part with probability γ = `seen` in (0, 1), at noise of scale b in
+    /// units of half the distance of the two answers (PITFALLS Theorem 14 and §8): the hockey-stick curve is that of
+    /// (1−γ)Lap(0) + γLap(2) against Lap(0) for ε ≥ 0 and that of Lap(0) against the mixture for ε < 0.
+    ///
+    /// As for Gaussian noise (`StepLoss::replace_fixed_batch`) this is the law of the first pair above 0, that of the second
+    /// below 0, and the rest of the mass at 0. Both ratios pass through 1 at x = 1. With a = P(Lap(0) > 1) = e^{−1/b}/2,
+    /// P(ℓ > 0) = (1−γ)a + γ(1−a) and P(ℓ < 0) = a, which leaves (1−γ)(1 − e^{−1/b}).
+    pub fn replaced(seen: f64, scale: f64) -> Self {
+        let law = [(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
+        let mut loss = Self::of_weights(&law, scale, Direction::Remove);
+        // (1 − γ) + γ, which logarithms would round.
+        loss.knots[1] = 0.0;
+        let both = [Direction::Add, Direction::Remove];
+        loss.branches = both.map(|direction| Branch { direction, first: 1 }).to_vec();
+        let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
+        loss.atoms = vec![
+            loss.highest(Direction::Add),
+            (0.0, still),
+            loss.highest(Direction::Remove),
+        ];
+        loss
     }
 
     /// What moments cost so far, in terms of densities.
@@ -70,9 +119,9 @@ impl LaplaceLoss {
         self.scale
     }
 
-    /// "add" or "remove".
-    pub fn direction(&self) -> Direction {
-        self.direction
+    /// Which outputs have losses other than those of the atoms.
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
     }
 
     /// Number of smooth pieces, [j, j + 1] for j below it.
@@ -97,22 +146,42 @@ impl LaplaceLoss {
         (log_ratio, 2.0 / self.scale * (rising - log_ratio).exp())
     }
 
-    /// Atoms of the loss: (loss, log of its probability under P).
-    pub fn atoms(&self) -> [(f64, f64); 2] {
+    /// Atoms of the loss, ascending: (loss, log of its probability under P).
+    pub fn atoms(&self) -> &[(f64, f64)] {
+        &self.atoms
+    }
+
+    /// The largest loss, and the log of its probability under P.
+    pub fn most_loss(&self) -> (f64, f64) {
+        self.atoms
+            .last()
+            .copied()
+            .unwrap_or((f64::NEG_INFINITY, f64::NEG_INFINITY))
+    }
+
+    /// The outputs below 0.
+    fn lowest(&self, direction: Direction) -> (f64, f64) {
+        let (level, mass) = (self.knots[0], 0.5f64.ln());
+        match direction {
+            Direction::Remove => (level, mass + level),
+            Direction::Add => (-level, mass),
+        }
+    }
+
+    /// The outputs above k.
+    fn highest(&self, direction: Direction) -> (f64, f64) {
         let last = self.pieces();
-        let half = 0.5f64.ln();
-        let tail = half - last as f64 / self.scale;
-        let (low, high) = (self.knots[0], self.knots[last]);
-        match self.direction {
-            Direction::Remove => [(low, half + low), (high, tail + high)],
-            Direction::Add => [(-low, half), (-high, tail)],
+        let (level, mass) = (self.knots[last], 0.5f64.ln() - last as f64 / self.scale);
+        match direction {
+            Direction::Remove => (level, mass + level),
+            Direction::Add => (-level, mass),
         }
     }
 
     /// log of the density of P at x ≥ 0 with log ratio u.
-    pub fn log_density(&self, x: f64, log_ratio: f64) -> f64 {
+    pub fn log_density(&self, direction: Direction, x: f64, log_ratio: f64) -> f64 {
         let noise = -(2.0 * self.scale).ln() - x / self.scale;
-        match self.direction {
+        match direction {
             Direction::Remove => noise + log_ratio,
             Direction::Add => noise,
         }
@@ -138,7 +207,13 @@ impl LaplaceLoss {
         let half = 0.5f64.ln();
         let last = self.pieces();
         let b = self.scale;
-        match self.direction {
+        let direction = match self.branches.as_slice() {
+            [one] => one.direction,
+            // Joined at 0.
+            _ if epsilon < 0.0 => Direction::Add,
+            _ => Direction::Remove,
+        };
+        match direction {
             Direction::Remove => {
                 let (first, from) = if epsilon < self.knots[0] {
                     // All outputs count: P − e^ε Q is 1 − e^ε.

@@ -1,10 +1,10 @@
 //! Certified quadrature nodes of a Laplace loss, for moments E_P[e^{zℓ}] of complex order.
 //!
-//! The loss has two atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
+//! The loss has atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
 //! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
 use super::Direction;
-use super::laplace_loss::LaplaceLoss;
+use super::laplace_loss::{Branch, LaplaceLoss};
 use super::nodes::Nodes;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
@@ -22,7 +22,7 @@ const MOST_STRETCHES: f64 = 32.0;
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
 /// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
-/// both atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
+/// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
 #[derive(Debug, Clone)]
 pub struct LaplaceDecay {
     atoms: f64,
@@ -56,21 +56,20 @@ impl LaplaceLoss {
     /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
     ///
     /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
-    /// atom's part of the moment are left out: all k of them together are k·e^-60 of it.
+    /// atom's part of the moment are left out: all of them together, k in each branch, are 2k·e^-60 of it.
     ///
     /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], which keeps its digits where all losses are small. P may well be on
     /// the panels that were left out, where e^{cℓ} is next to nothing: their part is −P, in closed form.
     pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let rule = GaussLegendre::get();
-        let sign = self.direction().sign();
         let stretches = self.stretches();
         let atoms = self.atoms();
         let largest = atoms.iter().map(|(value, weight)| weight + c * value);
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
         let mut error = LogSum::default();
-        error.add(largest - NEGLIGIBLE + (self.pieces() as f64).ln());
+        error.add(largest - NEGLIGIBLE + (2.0 * self.pieces() as f64).ln());
         let mut parts: Vec<Part> = Vec::new();
-        for (loss, log_mass) in atoms {
+        for &(loss, log_mass) in atoms {
             parts.push(Part {
                 loss,
                 log_mass,
@@ -80,17 +79,18 @@ impl LaplaceLoss {
         }
         let (mut panels, mut complete) = (0, true);
         let mut left_out = LeftOut::default();
-        for piece in 0..self.pieces() {
+        for (index, branch, piece) in self.all_pieces() {
+            let direction = branch.direction;
             let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
             let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
             while let Some((start, end)) = open.pop() {
-                let most = self.most_tilted(piece, start, end, c);
+                let most = self.most_tilted(direction, (piece, start, end), c);
                 if most < largest - NEGLIGIBLE {
-                    left_out.add(self.mass_between(piece, start, end));
+                    left_out.add(self.mass_between(direction, piece, (start, end)));
                     continue;
                 }
                 let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-                let growth = self.growth(piece, end, half, (c, y));
+                let growth = self.growth(direction, (piece, end, half), (c, y));
                 if growth > MOST_GROWTH && panels < MOST_PANELS {
                     open.extend([(start, middle), (middle, end)]);
                     continue;
@@ -101,12 +101,12 @@ impl LaplaceLoss {
                 for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
                     let x = middle + half * node;
                     let (log_ratio, _) = self.log_ratio(piece, x);
-                    let log_mass = self.log_density(x, log_ratio) + (half * weight).ln();
+                    let log_mass = self.log_density(direction, x, log_ratio) + (half * weight).ln();
                     parts.push(Part {
-                        loss: sign * log_ratio,
+                        loss: direction.sign() * log_ratio,
                         log_mass,
                         size: log_ratio.abs() + x / self.scale(),
-                        output: (piece, x),
+                        output: (index, x),
                     });
                 }
             }
@@ -129,23 +129,38 @@ impl LaplaceLoss {
     pub fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
         let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
         let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
-        let sign = self.direction().sign();
         let each = self.stretches();
-        let mut stretches = vec![(nodes.error, 0.0); self.pieces() * each];
-        // The first two nodes are the atoms; no panel belongs to two stretches.
-        for (weight, &(_, x)) in nodes.weights.iter().zip(&nodes.outputs).skip(2) {
-            if let Some(found) = stretches.get_mut((x * each as f64) as usize) {
+        let whole = self.pieces() * each;
+        let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];
+        // The first nodes are the atoms; no panel belongs to two stretches.
+        let smooth = nodes.weights.iter().zip(&nodes.outputs).skip(self.atoms().len());
+        for (weight, &(index, x)) in smooth {
+            if let Some(found) = stretches.get_mut(index * whole + (x * each as f64) as usize) {
                 found.0 += weight;
             }
         }
-        for (i, found) in stretches.iter_mut().enumerate() {
-            for end in [i, i + 1] {
-                let (log_ratio, slope) = self.log_ratio(i / each, end as f64 / each as f64);
-                let log_mass = self.log_density(end as f64 / each as f64, log_ratio);
-                found.1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+        for (index, branch, piece) in self.all_pieces() {
+            let (direction, sign) = (branch.direction, branch.direction.sign());
+            for i in piece * each..(piece + 1) * each {
+                for end in [i, i + 1] {
+                    let x = end as f64 / each as f64;
+                    let (log_ratio, slope) = self.log_ratio(piece, x);
+                    let log_mass = self.log_density(direction, x, log_ratio);
+                    stretches[index * whole + i].1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+                }
             }
         }
         LaplaceDecay { atoms, stretches }
+    }
+
+    /// Every smooth piece of every branch, with the branch's place.
+    pub fn all_pieces(&self) -> Vec<(usize, Branch, usize)> {
+        let of = |(index, &branch): (usize, &Branch)| {
+            (branch.first..self.pieces())
+                .map(move |piece| (index, branch, piece))
+                .collect::<Vec<_>>()
+        };
+        self.branches().iter().enumerate().flat_map(of).collect()
     }
 
     /// Stretches of one piece, a power of two: where next to nobody takes part the loss hardly changes, which must not count
@@ -159,15 +174,12 @@ impl LaplaceLoss {
     }
 
     /// log of how much larger the integrand can be on the ellipse of a panel than on the panel.
-    fn growth(&self, piece: usize, end: f64, half: f64, (c, y): (f64, f64)) -> f64 {
+    fn growth(&self, direction: Direction, (piece, end, half): (usize, f64, f64), (c, y): (f64, f64)) -> f64 {
         let b = self.scale();
         if half > 0.5 * b {
             return f64::INFINITY;
         }
-        let power = match self.direction() {
-            Direction::Remove => 1.0 + c,
-            Direction::Add => -c,
-        };
+        let power = power(direction, c);
         let beyond = (REAL_AXIS - 1.0) * half / b;
         let angle = 2.0 * IMAGINARY_AXIS * half / b;
         let (_, slope) = self.log_ratio(piece, end);
@@ -177,14 +189,14 @@ impl LaplaceLoss {
     }
 
     /// P's mass on [start, end] of a piece, and a bound on its rounding error.
-    fn mass_between(&self, piece: usize, start: f64, end: f64) -> (f64, f64) {
+    fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> (f64, f64) {
         let b = self.scale();
         let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
         let part = |exponent: f64| {
             let mass = 0.5 * exponent.exp() * width;
             (mass, mass * ROUNDINGS * (4.0 + exponent.abs()))
         };
-        match self.direction() {
+        match direction {
             Direction::Add => part(-start / b),
             Direction::Remove => {
                 // ∫ (A + Be^{2x/b})e^{−x/b}/2b
@@ -196,13 +208,18 @@ impl LaplaceLoss {
     }
 
     /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
-    fn most_tilted(&self, piece: usize, start: f64, end: f64, c: f64) -> f64 {
-        let power = match self.direction() {
-            Direction::Remove => 1.0 + c,
-            Direction::Add => -c,
-        };
+    fn most_tilted(&self, direction: Direction, (piece, start, end): (usize, f64, f64), c: f64) -> f64 {
+        let power = power(direction, c);
         let (log_ratio, _) = self.log_ratio(piece, if power > 0.0 { end } else { start });
         power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale()
+    }
+}
+
+/// The power of r in r^p e^{−x/b} at tilt c.
+fn power(direction: Direction, c: f64) -> f64 {
+    match direction {
+        Direction::Remove => 1.0 + c,
+        Direction::Add => -c,
     }
 }
 
@@ -213,7 +230,7 @@ struct Part {
     log_mass: f64,
     /// Size of what was added up for the loss.
     size: f64,
-    /// Piece and output; 0 for an atom.
+    /// Branch and output; 0 for an atom.
     output: (usize, f64),
 }
 
@@ -320,7 +337,7 @@ mod tests {
         let law = GroupLaw::binomial(3, 0.1).unwrap();
         for direction in [Direction::Remove, Direction::Add] {
             let mut loss = LaplaceLoss::new(&law, 2.0, direction);
-            let [low, high] = loss.atoms();
+            let &[low, high] = loss.atoms() else { panic!() };
             let atom = if low.0 > high.0 { low } else { high };
             let c = 1e7;
             let (log_moment, error, mean, variance) = loss.moments(c);

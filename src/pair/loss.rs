@@ -82,7 +82,7 @@ impl StepLoss {
                 .map(Piece::most_loss)
                 .fold(f64::NEG_INFINITY, f64::max),
             Self::Gaussian(_) => f64::INFINITY,
-            Self::Laplace(loss) => loss.atoms().iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max),
+            Self::Laplace(loss) => loss.most_loss().0,
             Self::Atoms(loss) => loss.atoms()[0].0,
         }
     }
@@ -91,10 +91,7 @@ impl StepLoss {
     pub fn log_mass_of_most_loss(&self) -> f64 {
         match self {
             Self::Smooth(_) | Self::Gaussian(_) => f64::NEG_INFINITY,
-            Self::Laplace(loss) => {
-                let [low, high] = loss.atoms();
-                if low.0 > high.0 { low.1 } else { high.1 }
-            }
+            Self::Laplace(loss) => loss.most_loss().1,
             Self::Atoms(loss) => loss.atoms()[0].1,
         }
     }
@@ -189,6 +186,16 @@ impl StepLoss {
     pub fn laplace(law: &GroupLaw, scale: f64, direction: Direction) -> Option<Self> {
         (law.shifts() != [0.0]).then(|| Self::Laplace(LaplaceLoss::new(law, scale, direction)))
     }
+
+    /// The same noise, one record replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
+    pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        match seen {
+            0.0 => None,
+            1.0 => Self::laplace(law, scale, Direction::Remove),
+            _ => Some(Self::Laplace(LaplaceLoss::replaced(seen, scale))),
+        }
+    }
 }
 
 /// A loss as a function of one coordinate, cut where it is not smooth: what the grid route sweeps.
@@ -242,11 +249,13 @@ impl LossCurve for GaussianCurve {
     }
 }
 
-/// One smooth piece [j, j + 1] of a Laplace loss, run backwards for "add" so that the loss grows.
+/// One smooth piece [j, j + 1] of a branch of a Laplace loss, run backwards for "add" so that the loss grows.
 #[derive(Debug, Clone, Copy)]
 pub struct LaplaceCurve<'a> {
     /// The loss.
     pub loss: &'a LaplaceLoss,
+    /// The branch's pair.
+    pub direction: Direction,
     /// j.
     pub piece: usize,
 }
@@ -255,7 +264,7 @@ impl LaplaceCurve<'_> {
     /// The coordinates of the piece's ends, ascending in the loss.
     pub fn ends(&self) -> (f64, f64) {
         let (low, high) = (self.piece as f64, (self.piece + 1) as f64);
-        match self.loss.direction() {
+        match self.direction {
             Direction::Remove => (low, high),
             Direction::Add => (-high, -low),
         }
@@ -264,13 +273,13 @@ impl LaplaceCurve<'_> {
 
 impl LossCurve for LaplaceCurve<'_> {
     fn point(&self, x: f64, _: &mut Scratch) -> Point {
-        let sign = self.loss.direction().sign();
+        let sign = self.direction.sign();
         let output = sign * x;
         let (log_ratio, slope) = self.loss.log_ratio(self.piece, output);
         Point {
             loss: sign * log_ratio,
             slope,
-            log_density: self.loss.log_density(output, log_ratio),
+            log_density: self.loss.log_density(self.direction, output, log_ratio),
             size: log_ratio.abs() + output / self.loss.scale(),
         }
     }

@@ -173,8 +173,8 @@ impl Scheme {
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
     }
 
-    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 for one record of a fixed batch,
-    /// and where all members are replaced in every batch.
+    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 and Theorem 14 for one record of a
+    /// fixed batch, and where all members are replaced in every batch.
     fn laplace(&self, scale: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
         let law = self.law()?;
         let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
@@ -188,10 +188,11 @@ impl Scheme {
                 Ok(StepLoss::laplace(&law, 0.5 * scale, direction))
             }
             (Sampling::FixedBatch { .. }, None) if all => Ok(StepLoss::laplace(&law, scale, Direction::Remove)),
-            (Sampling::FixedBatch { .. }, Some(_)) => {
-                Err(unsupported("Laplace", "several records of a fixed batch"))
+            (Sampling::FixedBatch { .. }, None) if self.group.size == 1 => {
+                Ok(StepLoss::replaced_laplace(&law, scale))
             }
-            (_, None) => Err(unsupported("Laplace", "replacement")),
+            (Sampling::FixedBatch { .. }, _) => Err(unsupported("Laplace", "several records of a fixed batch")),
+            (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
         }
     }
 
