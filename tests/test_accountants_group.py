@@ -170,7 +170,115 @@ def test_settings_are_checked():
         ({"group": 3}, TypeError, "group"),
         ({"group_size": 2, "group": hs.Group(3)}, TypeError, "at most one of group_size and group"),
         ({"adjacency": "swap"}, ValueError, "adjacency"),
-        ({"group_size": 2, "adjacency": "replace"}, hs.UnsupportedError, "group_size=1"),
     ):
         with pytest.raises(error, match=word):
             GroupAccountant(**settings)
+
+
+FIXED = hs.WithoutReplacement(20, 1000)
+
+
+def test_steps_of_any_scheme_and_mechanism_are_those_of_the_curves():
+    accountant = GroupAccountant()
+    expected = None
+    for arguments in (
+        {"noise_multiplier": 2.0, "sample_rate": 0.02},
+        {"noise_multiplier": 2.0, "sampling": FIXED},
+        {"noise_multiplier": 9.0, "sampling": hs.FullBatch()},
+        {"mechanism": hs.Laplace(8.0), "sampling": hs.Poisson(0.1)},
+        {"mechanism": hs.RandomizedResponse(0.6), "sample_rate": 0.02},
+    ):
+        for _ in range(3):
+            accountant.step(**arguments)
+        curve = hs.privacy_curve(steps=3, **arguments)
+        expected = curve if expected is None else expected + curve
+    assert accountant.privacy_curve() == expected
+    assert accountant.history[:2] == [(2.0, 0.02, 3), (2.0, FIXED, 3)]
+    text = str(accountant)
+    for part in (
+        "Poisson, WithoutReplacement(batch_size=20, dataset_size=1000), FullBatch()",
+        "Proposition 9",
+    ):
+        assert part in text, part
+    saved = json.loads(json.dumps(accountant.state_dict()))
+    resumed = GroupAccountant()
+    resumed.load_state_dict(saved)
+    assert resumed.history == accountant.history
+    assert resumed.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+
+
+def test_schemes_that_do_not_compose_under_one_adjacency_are_refused_and_nothing_is_lost():
+    accountant = GroupAccountant(group_size=2, adjacency="replace")
+    accountant.step(noise_multiplier=9.0, sampling=FIXED)
+    state = accountant.state_dict()
+    for refused in (
+        {"noise_multiplier": 9.0, "sample_rate": 0.02},
+        {"mechanism": hs.Laplace(8.0), "sampling": FIXED},
+    ):
+        with pytest.raises(hs.UnsupportedError, match="not supported together: use "):
+            accountant.step(**refused)
+    with pytest.raises(hs.UnsupportedError, match="Poisson sampling, records replaced"):
+        accountant.history = [(9.0, FIXED, 1), (9.0, 0.02, 1)]
+    foreign = GroupAccountant(group_size=2)
+    foreign.history = [(9.0, 0.02, 1)]
+    with pytest.raises(ValueError, match="adjacency of the saved accountant"):
+        accountant.load_state_dict(foreign.state_dict())
+    with pytest.raises(hs.UnsupportedError, match="Poisson sampling, records replaced"):
+        accountant.load_state_dict({**state, "history": [[9.0, 0.02, 1]]})
+    assert accountant.state_dict() == state
+
+
+def test_a_group_that_does_not_fit_into_the_data_set_is_refused():
+    accountant = GroupAccountant(group_size=5)
+    with pytest.raises(ValueError, match="group_size must be at most dataset_size 4, got 5"):
+        accountant.step(noise_multiplier=9.0, sampling=hs.WithoutReplacement(2, 4))
+    assert len(accountant) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"sample_rate": 0.1}, TypeError, "exactly one of noise_multiplier and mechanism"),
+        ({"noise_multiplier": 1.0}, TypeError, "exactly one of sample_rate and sampling"),
+        (
+            {"noise_multiplier": 1.0, "sample_rate": 0.1, "sampling": FIXED},
+            TypeError,
+            "exactly one of sample_rate and sampling",
+        ),
+        (
+            {"noise_multiplier": 1.0, "sample_rate": 0.1, "mechanism": hs.Laplace(1.0)},
+            TypeError,
+            "exactly one of noise_multiplier and mechanism",
+        ),
+        ({"noise_multiplier": hs.Laplace(1.0), "sample_rate": 0.1}, TypeError, "noise_multiplier must be"),
+        ({"noise_multiplier": 1.0, "sample_rate": FIXED}, TypeError, "sample_rate must be"),
+        ({"noise_multiplier": 1.0, "sampling": 0.1}, TypeError, "sampling must be a sampling scheme"),
+        ({"mechanism": hs.Skellam(9.0), "sample_rate": 0.1}, hs.UnsupportedError, "RenyiGroupAccountant"),
+    ],
+)
+def test_a_step_that_makes_no_sense_is_refused(arguments, error, message):
+    accountant = GroupAccountant()
+    with pytest.raises(error, match=message):
+        accountant.step(**arguments)
+    assert accountant.history == []
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        ({"scheme": "shuffle"}, "must have a scheme of"),
+        ({"scheme": "without_replacement", "batch_size": 9}, "missing \\['dataset_size'\\]"),
+        ({"scheme": "without_replacement", "batch_size": 9, "dataset_size": 4}, "batch_size must be at most"),
+        (
+            {"scheme": "without_replacement", "batch_size": 2.5, "dataset_size": 4},
+            "batch_size must be a whole",
+        ),
+    ],
+)
+def test_a_saved_scheme_is_checked(draw, message):
+    accountant = GroupAccountant()
+    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    state = accountant.state_dict()
+    with pytest.raises(ValueError, match=message):
+        accountant.load_state_dict({**state, "history": [[1.0, draw, 1]]})
+    assert accountant.state_dict() == state

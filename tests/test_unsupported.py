@@ -45,7 +45,7 @@ def is_supported(mechanism, scheme, adjacency, group):
         return {
             "poisson": not replace and group in PLAIN | {"one rate", "rates"},
             "full": group in PLAIN,
-            "fixed": one and (mechanism == "response" or not replace),
+            "fixed": one,
         }[scheme]
     if scheme == "fixed":
         return group in PLAIN
@@ -177,13 +177,18 @@ def test_the_black_box_needs_a_pair_for_one_record_only():
         hs.black_box.get_epsilon(mechanism=hs.Laplace(5.0), sample_rate=0.1, group_size=3, **run)
 
 
-def test_the_accountant_takes_what_poisson_sampling_takes():
-    for adjacency, (name, group) in product(ADJACENCIES, GROUPS.items()):
-        if is_supported("gaussian", "poisson", adjacency, name):
-            assert GroupAccountant(adjacency=adjacency, **group).adjacency == adjacency
+def test_the_accountant_takes_the_steps_that_the_table_lists():
+    for combination in COMBINATIONS:
+        step = arguments(*combination)
+        accountant = GroupAccountant(adjacency=step.pop("adjacency"), **GROUPS[combination[3]])
+        for name in GROUPS[combination[3]]:
+            del step[name]
+        if is_supported(*combination):
+            accountant.step(**step)
         else:
             with pytest.raises(hs.UnsupportedError, match="not supported together"):
-                GroupAccountant(adjacency=adjacency, **group)
+                accountant.step(**step)
+        assert len(accountant) == is_supported(*combination)
 
 
 def test_an_upper_bound_that_need_not_be_attained_is_labelled():

@@ -5,28 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hockeystick._arguments import float_scalar
-from hockeystick.accountants.history import check_history, merged
+from hockeystick.accountants.history import check_draw, check_noise, merged, with_step
 from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.groups import check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick.mechanisms import check_mechanism, check_noise_multiplier
+from hockeystick.sampling import Poisson, check_sample_rate, check_sampling
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from hockeystick.accountants.history import AnySegment
     from hockeystick.curve import StepKind
     from hockeystick.groups import Group
+    from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
 
 
 class GroupAccountant(Accountant):
-    """Privacy of DP-SGD with Poisson sampling for a group of records, by the exact privacy curve.
+    """Privacy of a run for a group of records, by the exact privacy curve.
+
+    Steps of DP-SGD with Poisson sampling, or of any mechanism and sampling scheme of `privacy_curve`,
+    in one run too.
 
     Parameters
     ----------
     group_size : int, optional
         Number of records that change together, in [1, 10000].
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Neighbouring relation; "replace" for one record only.
+        Neighbouring relation.
     group : Group, optional
         A group whose members differ, in place of `group_size`. Members' rates take the place of the
         sample rate in every step.
@@ -39,14 +47,14 @@ class GroupAccountant(Accountant):
         If an argument is out of range.
     TypeError
         If an argument has the wrong type, or both `group_size` and `group` are given.
-    UnsupportedError
-        For ``adjacency="replace"`` with a group of several records, or one whose members differ.
 
     Notes
     -----
-    The dominating pairs of GROUP, Theorem 18 and Lemma 14 ("Optimal Group Privacy for DP-SGD"), for
-    one replaced record that of PITFALLS, Proposition 13, composed over the history. The answers do
-    not depend on the order of the steps.
+    The dominating pairs of GROUP ("Optimal Group Privacy for DP-SGD") and PITFALLS ("Avoiding Pitfalls
+    for Privacy Accounting of Subsampled Mechanisms under Composition"), composed over the history;
+    ``print(accountant)`` says which.
+    A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
+    a replaced group, for example. The answers do not depend on the order of the steps.
 
     Examples
     --------
@@ -58,6 +66,16 @@ class GroupAccountant(Accountant):
     [(1.0, 0.01, 1000)]
     >>> round(accountant.get_epsilon(1e-5), 4)
     1.8282
+
+    Steps with batches of a fixed size join the run:
+
+    >>> import hockeystick as hs
+    >>> for _ in range(100):
+    ...     accountant.step(noise_multiplier=2.0, sampling=hs.WithoutReplacement(600, 60_000))
+    >>> accountant.history[-1]
+    (2.0, WithoutReplacement(batch_size=600, dataset_size=60000), 100)
+    >>> round(accountant.get_epsilon(1e-5), 4)
+    1.9148
     """
 
     def __init__(
@@ -67,17 +85,15 @@ class GroupAccountant(Accountant):
         group: Group | None = None,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> None:
-        # The numbers of the step stand for those of the history.
-        self._kind, _ = step_kind(
-            noise_multiplier=1.0,
-            sample_rate=1.0,
-            group_size=group_size,
-            group=group,
-            adjacency=adjacency,
-        )
-        super().__init__(self._kind.group_size, adjacency)
-        self._group = None if group is None else check_group(group)
+        members = None if group is None else check_group(group)
+        if members is not None:
+            if group_size not in (1, members.size):
+                raise TypeError("give at most one of group_size and group")
+            group_size = members.size
+        super().__init__(group_size, adjacency)
+        self._group = members
         self._tolerance = check_tolerance(tolerance)
+        self._kinds: dict[tuple[float | Mechanism, float | Sampling], StepKind] = {}
         self._curve: PrivacyCurve | None = None
 
     @property
@@ -94,6 +110,84 @@ class GroupAccountant(Accountant):
     def mechanism(cls) -> str:
         """Return "exact_group"."""
         return "exact_group"
+
+    @staticmethod
+    def _check_noise(value: object, name: str) -> float | Mechanism:
+        return check_noise(value, name)
+
+    @staticmethod
+    def _check_draw(value: object, name: str) -> float | Sampling:
+        return check_draw(value, name)
+
+    def _checked(self, segments: object) -> list[AnySegment]:
+        history = super()._checked(segments)
+        for noise, draw, _ in history:
+            self._kind(noise, draw)
+        return history
+
+    def step(
+        self,
+        *,
+        noise_multiplier: float | None = None,
+        sample_rate: float | None = None,
+        sampling: Sampling | None = None,
+        mechanism: Mechanism | None = None,
+    ) -> None:
+        """Record one step.
+
+        Parameters
+        ----------
+        noise_multiplier : float, optional
+            Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
+        sample_rate : float, optional
+            Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
+        sampling : Poisson, WithoutReplacement or FullBatch, optional
+            How the batch is drawn. Give either this or `sample_rate`. The history keeps schemes
+            other than Poisson's where the sample rate stands.
+        mechanism : Gaussian, Laplace or RandomizedResponse, optional
+            What randomises the step, in place of `noise_multiplier`. The history keeps it where the
+            noise multiplier stands.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range; the accountant stays as it was.
+        TypeError
+            If an argument has the wrong type, is missing, or excludes another one; the accountant
+            stays as it was.
+        UnsupportedError
+            If such a step has no proven dominating pair for the group and adjacency of the
+            accountant; it stays as it was.
+        """
+        if (noise_multiplier is None) == (mechanism is None):
+            raise TypeError("give exactly one of noise_multiplier and mechanism")
+        if (sample_rate is None) == (sampling is None):
+            raise TypeError("give exactly one of sample_rate and sampling")
+        if mechanism is not None:
+            noise = check_noise(check_mechanism(mechanism), "mechanism")
+        else:
+            noise = check_noise_multiplier(noise_multiplier)
+        if sampling is not None:
+            draw = check_draw(check_sampling(sampling), "sampling")
+        else:
+            draw = check_sample_rate(sample_rate)
+        self._kind(noise, draw)
+        with_step(self._history, noise, draw)
+
+    def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
+        """Step with this noise and sampling, as the core takes it."""
+        found = self._kinds.get((noise, draw))
+        if found is None:
+            found, _ = step_kind(
+                noise_multiplier=noise if isinstance(noise, float) else None,
+                mechanism=None if isinstance(noise, float) else noise,
+                sampling=Poisson(draw) if isinstance(draw, float) else draw,
+                group_size=self.group_size,
+                group=self._group,
+                adjacency=self.adjacency,
+            )
+            self._kinds[noise, draw] = found
+        return found
 
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.
@@ -162,22 +256,32 @@ class GroupAccountant(Accountant):
         ValueError
             If the history has more than 10,000 different steps.
         """
-        # The list is the user's to change, so it is checked again.
         steps: dict[StepKind, int] = {}
-        for noise_multiplier, sample_rate, count in merged(check_history(self.history)):
-            kind = self._kind._replace(noise=noise_multiplier)
-            if kind.rates is None:
-                kind = kind._replace(sample_rate=sample_rate)
+        for kind, count in self._segments():
             steps[kind] = steps.get(kind, 0) + count
         curve = PrivacyCurve(steps, self.adjacency, self._tolerance)
         if self._curve != curve:
             self._curve = curve
         return self._curve
 
+    def _segments(self) -> list[tuple[StepKind, int]]:
+        # The list is the user's to change, so it is checked again.
+        return [
+            (self._kind(noise, draw), count) for noise, draw, count in merged(self._checked(self.history))
+        ]
+
+    def _sampling(self) -> str:
+        if all(isinstance(draw, float) for _, draw, _ in self._history):
+            return super()._sampling()
+        words = dict.fromkeys(
+            "Poisson" if isinstance(draw, float) else repr(draw) for _, draw, _ in self._history
+        )
+        return ", ".join(words)
+
     def _status(self) -> str:
-        pair = self._kind.pair
-        kind = "tight" if pair.tight else "upper bound"
-        return f"upper end of a certified interval; pair {kind} ({pair.source})"
+        pairs = dict.fromkeys(kind.pair for kind, _ in self._segments())
+        words = [f"pair {'tight' if pair.tight else 'upper bound'} ({pair.source})" for pair in pairs]
+        return "; ".join(["upper end of a certified interval", *words])
 
     def _settings(self) -> dict[str, Any]:
         return {

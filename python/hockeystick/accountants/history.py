@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from hockeystick._arguments import count_scalar
 from hockeystick.mechanisms import (
@@ -12,18 +12,24 @@ from hockeystick.mechanisms import (
     check_mechanism,
     check_noise_multiplier,
 )
-from hockeystick.sampling import check_sample_rate
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
     from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
 
     Segment: TypeAlias = tuple[float, float, int]
     """(noise multiplier, sample rate, number of steps)."""
-    AnySegment: TypeAlias = tuple[float | Mechanism, float, int]
+    RateSegment: TypeAlias = tuple[float | Mechanism, float, int]
     """The same with any mechanism; Gaussian noise is always its noise multiplier."""
+    AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
+    """The same with any sampling; Poisson sampling is always its sample rate."""
+
+SCHEMES = (WithoutReplacement, FullBatch)
+"""Sampling schemes that stand for themselves in a history."""
 
 
 def check_noise(value: object, name: str) -> float | Mechanism:
@@ -35,19 +41,37 @@ def check_noise(value: object, name: str) -> float | Mechanism:
     return check_noise_multiplier(value, name)
 
 
+def check_draw(value: object, name: str) -> float | Sampling:
+    """`value` as a sample rate, or a sampling scheme other than Poisson's."""
+    if isinstance(value, Poisson):
+        return value.sample_rate
+    if isinstance(value, SCHEMES):
+        return value
+    return check_sample_rate(value, name)
+
+
 @overload
 def check_history(segments: object, name: str = ...) -> list[Segment]: ...
 @overload
 def check_history(
     segments: object, name: str = ..., *, noise: Callable[[object, str], float | Mechanism]
+) -> list[RateSegment]: ...
+@overload
+def check_history(
+    segments: object,
+    name: str = ...,
+    *,
+    noise: Callable[[object, str], float | Mechanism],
+    draw: Callable[[object, str], float | Sampling],
 ) -> list[AnySegment]: ...
 def check_history(
     segments: object,
     name: str = "history",
     *,
     noise: Callable[[object, str], float | Mechanism] = check_noise_multiplier,
+    draw: Callable[[object, str], float | Sampling] = check_sample_rate,
 ) -> Any:
-    """Return a new list of checked segments, their noise as `noise` returns it.
+    """Return a new list of checked segments, noise as `noise` returns it, sampling as `draw` does.
 
     Raises
     ------
@@ -58,27 +82,30 @@ def check_history(
     """
     if not isinstance(segments, list | tuple):
         raise TypeError(f"{name} must be a list, got {type(segments).__name__}")
-    return [_check_segment(segment, f"{name}[{i}]", noise) for i, segment in enumerate(segments)]
+    return [_check_segment(segment, f"{name}[{i}]", noise, draw) for i, segment in enumerate(segments)]
 
 
-def with_step(segments: list[Any], noise: float | Mechanism, sample_rate: float) -> None:
+def with_step(segments: list[Any], noise: float | Mechanism, draw: float | Sampling) -> None:
     """Append one step, in place; it joins the last segment where that has the same parameters."""
-    if segments and segments[-1][:2] == (noise, sample_rate):
-        segments[-1] = (noise, sample_rate, segments[-1][2] + 1)
+    if segments and segments[-1][:2] == (noise, draw):
+        segments[-1] = (noise, draw, segments[-1][2] + 1)
     else:
-        segments.append((noise, sample_rate, 1))
+        segments.append((noise, draw, 1))
 
 
-def merged(segments: Iterable[Segment]) -> list[Segment]:
-    """One segment for each pair of noise multiplier and sample rate; the order does not matter."""
-    steps: dict[tuple[float, float], int] = {}
-    for noise_multiplier, sample_rate, count in segments:
-        key = (noise_multiplier, sample_rate)
-        steps[key] = steps.get(key, 0) + count
+_Noise = TypeVar("_Noise", bound="float | Mechanism")
+_Draw = TypeVar("_Draw", bound="float | Sampling")
+
+
+def merged(segments: Iterable[tuple[_Noise, _Draw, int]]) -> list[tuple[_Noise, _Draw, int]]:
+    """One segment for each pair of noise and sampling; the order does not matter."""
+    steps: dict[tuple[_Noise, _Draw], int] = {}
+    for noise, draw, count in segments:
+        steps[noise, draw] = steps.get((noise, draw), 0) + count
     return [(*key, count) for key, count in steps.items()]
 
 
-def as_core_segments(segments: Iterable[AnySegment]) -> list[tuple[tuple[str, float, int], float, int]]:
+def as_core_segments(segments: Iterable[RateSegment]) -> list[tuple[tuple[str, float, int], float, int]]:
     """`segments` as the core takes them: mechanism, sample rate, steps."""
 
     def core(noise: float | Mechanism) -> tuple[str, float, int]:
@@ -88,7 +115,10 @@ def as_core_segments(segments: Iterable[AnySegment]) -> list[tuple[tuple[str, fl
 
 
 def _check_segment(
-    segment: object, name: str, noise: Callable[[object, str], float | Mechanism]
+    segment: object,
+    name: str,
+    noise: Callable[[object, str], float | Mechanism],
+    draw: Callable[[object, str], float | Sampling],
 ) -> AnySegment:
     if not isinstance(segment, list | tuple):
         raise TypeError(
@@ -99,6 +129,6 @@ def _check_segment(
     noise_multiplier, sample_rate, steps = segment
     return (
         noise(noise_multiplier, f"{name} noise_multiplier"),
-        check_sample_rate(sample_rate, f"{name} sample_rate"),
+        draw(sample_rate, f"{name} sample_rate"),
         count_scalar(steps, f"{name} num_steps", 1),
     )

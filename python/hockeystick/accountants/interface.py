@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hockeystick.accountants.history import Segment
     from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
 
 
 class Optimizer(Protocol):
@@ -64,12 +65,21 @@ class Accountant(ABC):
 
     @history.setter
     def history(self, segments: list[Segment]) -> None:
-        self._history = check_history(segments, noise=self._check_noise)
+        self._history = self._checked(segments)
 
     @staticmethod
     def _check_noise(value: object, name: str) -> float | Mechanism:
         """`value` as the noise of a segment."""
         return check_noise_multiplier(value, name)
+
+    @staticmethod
+    def _check_draw(value: object, name: str) -> float | Sampling:
+        """`value` as the sampling of a segment."""
+        return check_sample_rate(value, name)
+
+    def _checked(self, segments: object) -> list[Any]:
+        """`segments` as a history of this accountant."""
+        return check_history(segments, noise=self._check_noise, draw=self._check_draw)
 
     @classmethod
     @abstractmethod
@@ -183,18 +193,22 @@ class Accountant(ABC):
         TypeError
             If a part of the state has the wrong type; the accountant stays as it was.
         """
-        self._history = history_from_state(state_dict, self.mechanism(), self._settings(), self._check_noise)
+        self._history = history_from_state(state_dict, self.mechanism(), self._settings(), self._checked)
 
     @abstractmethod
     def _status(self) -> str:
         """Return what kind of number the accountant gives, and by which theorem."""
+
+    def _sampling(self) -> str:
+        """Return how batches are drawn."""
+        return "Poisson, every record in every batch with the probability of its step"
 
     def __str__(self) -> str:
         group = "one record" if self.group_size == 1 else f"{self.group_size} records"
         return "\n".join(
             (
                 repr(self)[1:-1],
-                "  sampling: Poisson, every record in every batch with the probability of its step",
+                f"  sampling: {self._sampling()}",
                 f"  adjacency: {self.adjacency}",
                 f"  group: {group}",
                 f"  adversary: {ADVERSARY}",

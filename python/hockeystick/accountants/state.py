@@ -7,18 +7,20 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 from hockeystick._arguments import count_scalar
-from hockeystick.accountants.history import check_history
-from hockeystick.mechanisms import FAMILIES, as_core, check_mechanism
+from hockeystick.mechanisms import FAMILIES
+from hockeystick.sampling import FullBatch, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from hockeystick.accountants.history import AnySegment
-    from hockeystick.mechanisms import Mechanism
 
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""
+
+SCHEMES: dict[str, type[Any]] = {"without_replacement": WithoutReplacement, "full_batch": FullBatch}
+"""Sampling schemes by the words of a saved state; Poisson sampling is its sample rate."""
 
 KEYS = ("version", "mechanism", "settings", "history")
 
@@ -26,13 +28,17 @@ KEYS = ("version", "mechanism", "settings", "history")
 def to_state(mechanism: str, settings: Mapping[str, Any], history: list[AnySegment]) -> dict[str, Any]:
     """State of dicts, lists, strings and numbers only; ``json`` keeps every float exactly.
 
-    Noise is a noise multiplier, or a dict with the family of a mechanism and its arguments.
+    Noise is a noise multiplier, or a dict with the family of a mechanism and its arguments; sampling a
+    sample rate, or a dict with a scheme and its arguments.
     """
     return {
         "version": VERSION,
         "mechanism": mechanism,
         "settings": dict(settings),
-        "history": [[_noise_to_json(noise), rate, steps] for noise, rate, steps in history],
+        "history": [
+            [_to_json(noise, "family", FAMILIES), _to_json(draw, "scheme", SCHEMES), steps]
+            for noise, draw, steps in history
+        ],
     }
 
 
@@ -40,11 +46,11 @@ def history_from_state(
     state: object,
     mechanism: str,
     settings: Mapping[str, Any],
-    check_noise: Callable[[object, str], float | Mechanism],
+    checked: Callable[[object], list[AnySegment]],
 ) -> list[AnySegment]:
-    """Return the checked history of `state`, saved by an accountant with these settings.
+    """Return the history of `state`, saved by an accountant with these settings.
 
-    `check_noise` checks the noise of a segment, once it is a number or a mechanism again.
+    `checked` checks the segments, once their parts are numbers, mechanisms and schemes again.
 
     Raises
     ------
@@ -63,27 +69,41 @@ def history_from_state(
     if state["mechanism"] != mechanism:
         raise ValueError(f"mechanism must be {mechanism!r}, got {state['mechanism']!r}")
     _check_settings(state["settings"], settings)
-
-    def noise(value: object, name: str) -> float | Mechanism:
-        return check_noise(_noise_from_json(value, name) if isinstance(value, Mapping) else value, name)
-
-    return check_history(state["history"], noise=noise)
-
-
-def _noise_to_json(noise: float | Mechanism) -> float | dict[str, Any]:
-    if isinstance(noise, float):
-        return noise
-    return {"family": as_core(noise)[0], **asdict(noise)}
+    history = state["history"]
+    if not isinstance(history, list | tuple):
+        return checked(history)
+    return checked([_segment_from_json(segment, f"history[{i}]") for i, segment in enumerate(history)])
 
 
-def _noise_from_json(value: Mapping[Any, Any], name: str) -> Mechanism:
-    family = value.get("family")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise ValueError(f"{name} must have a family of {list(FAMILIES)}, got {family!r}")
-    kind = FAMILIES[family]
+def _to_json(value: Any, key: str, kinds: Mapping[str, type[Any]]) -> float | dict[str, Any]:
+    for name, kind in kinds.items():
+        if isinstance(value, kind):
+            return {key: name, **asdict(value)}
+    return float(value)
+
+
+def _segment_from_json(segment: object, name: str) -> object:
+    """`segment` with mechanisms and schemes for dicts; anything else is for the check of a history."""
+    if not isinstance(segment, list | tuple) or len(segment) != 3:
+        return segment
+    noise, draw, steps = segment
+    return (
+        _from_json(noise, "family", FAMILIES, f"{name} noise_multiplier"),
+        _from_json(draw, "scheme", SCHEMES, f"{name} sample_rate"),
+        steps,
+    )
+
+
+def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: str) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    found = value.get(key)
+    if not isinstance(found, str) or found not in kinds:
+        raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {found!r}")
+    kind = kinds[found]
     arguments = tuple(field.name for field in fields(kind))
-    _check_keys(value, ("family", *arguments), name)
-    return check_mechanism(kind(*(value[argument] for argument in arguments)))
+    _check_keys(value, (key, *arguments), name)
+    return kind(*(value[argument] for argument in arguments))
 
 
 def _check_settings(found: object, expected: Mapping[str, Any]) -> None:
