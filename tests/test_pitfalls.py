@@ -81,7 +81,7 @@ def test_proposition_13_the_replaced_pair_dominates_any_two_records():
 
 
 class JoinedLaplace:
-    """Theorem 14 for Laplace noise from its definition: answers 0 and 2, a record there with probability g."""
+    """Theorem 14 for Laplace noise from its definition: answers 0 and 2, a record there with chance g."""
 
     def __init__(self, g, b):
         self.g, self.b = g, b
