@@ -1,0 +1,29 @@
+"""Training with clipping and noise: reference implementations in NumPy, for notebooks and tests.
+
+- `train`: DP-SGD with any split of a batch into clipped units, and any way of drawing batches.
+- `clip`, `individual_clipping`, `batch_clipping`, `mixed_clipping`: what bounds the sensitivity of a step.
+- `shuffled_batches`, `subsampled_batches`, `poisson_batches`: how the batches are drawn.
+- `SoftmaxRegression`, `Perceptron`: two models with the gradient of every example.
+
+The source is SHUFFLE ("Generalizing DP-SGD with shuffling and batch clipping"). Noise and batches come
+from NumPy's generators, which are not cryptographic: train on data that matters with a library made for it.
+"""
+
+from hockeystick.training.batches import poisson_batches, shuffled_batches, subsampled_batches
+from hockeystick.training.clipping import batch_clipping, clip, individual_clipping, mixed_clipping
+from hockeystick.training.models import Perceptron, SoftmaxRegression
+from hockeystick.training.sgd import StepAccountant, train
+
+__all__ = [
+    "Perceptron",
+    "SoftmaxRegression",
+    "StepAccountant",
+    "batch_clipping",
+    "clip",
+    "individual_clipping",
+    "mixed_clipping",
+    "poisson_batches",
+    "shuffled_batches",
+    "subsampled_batches",
+    "train",
+]
