@@ -34,3 +34,4 @@ mod properties;
 mod python;
 pub mod renyi;
 pub mod special;
+pub mod tradeoff;

@@ -3,15 +3,17 @@
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
+- `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
+- `hockeystick.training`: clipping, sampling and DP-SGD in NumPy, as references.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels, opacus, renyi
+from hockeystick import accountants, black_box, kernels, opacus, renyi, training
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
@@ -27,6 +29,7 @@ from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
     "Explanation",
@@ -41,6 +44,7 @@ __all__ = [
     "SamplingMismatchError",
     "SamplingMismatchWarning",
     "Skellam",
+    "TradeoffCurve",
     "UnsupportedError",
     "WideIntervalWarning",
     "WithoutReplacement",
@@ -58,4 +62,5 @@ __all__ = [
     "opacus",
     "privacy_curve",
     "renyi",
+    "training",
 ]

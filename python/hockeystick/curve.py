@@ -345,9 +345,12 @@ class PrivacyCurve:
 
     def _composed(self) -> _core.Composition:
         if self._composition is None:
-            segments = [_for_core(kind, count) for kind, count in self.segments]
-            self._composition = _core.Composition(segments, self._adjacency, self._tolerance)
+            self._composition = _core.Composition(self.core_segments(), self._adjacency, self._tolerance)
         return self._composition
+
+    def core_segments(self) -> list[tuple[Any, ...]]:
+        """Segments as the compiled core takes them."""
+        return [_for_core(kind, count) for kind, count in self.segments]
 
 
 def privacy_curve(

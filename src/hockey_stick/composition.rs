@@ -56,11 +56,16 @@ impl Composition {
             let adds = direction == Some(crate::pair::Direction::Add);
             directed.push(Directed::new(steps, adds));
         }
-        Ok(Self {
+        Ok(Self::of_directions(directed))
+    }
+
+    /// The worst of some ordered pairs.
+    pub fn of_directions(directed: Vec<Directed>) -> Self {
+        Self {
             directed,
             deltas: HashMap::new(),
             epsilons: HashMap::new(),
-        })
+        }
     }
 
     /// Certified δ at ε, aiming for a relative width of `tolerance`.

@@ -94,6 +94,12 @@ impl Directed {
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
+        let mut add = |segments: &mut Vec<Segment>, loss: StepLoss, steps: f64| match &loss {
+            StepLoss::Gaussian(gaussian) if gaussian.single().is_some() => {
+                square += steps * gaussian.single().unwrap_or(0.0).powi(2);
+            }
+            _ => segments.push(Segment { loss, steps }),
+        };
         for (outcome, count) in steps {
             let steps = count as f64;
             if count == 0 {
@@ -106,12 +112,14 @@ impl Directed {
                     composed.log_kept += steps * log_unseen;
                     composed.moved += steps * log_unseen;
                 }
-                StepOutcome::Loss(loss) => match &loss {
-                    StepLoss::Gaussian(gaussian) if gaussian.single().is_some() => {
-                        square += steps * gaussian.single().unwrap_or(0.0).powi(2);
+                StepOutcome::Loss(loss) => add(&mut composed.segments, loss, steps),
+                StepOutcome::Partly { log_kept, moved, loss } => {
+                    composed.log_kept += steps * log_kept;
+                    composed.moved += steps * moved;
+                    if let Some(loss) = loss {
+                        add(&mut composed.segments, loss, steps);
                     }
-                    _ => composed.segments.push(Segment { loss, steps }),
-                },
+                }
             }
         }
         if square > 0.0 {

@@ -245,7 +245,9 @@ enum Composition {
 fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
     let gap = segments.iter().find_map(|segment| match &segment.loss {
         StepLoss::Laplace(laplace) => Some(laplace.atoms()[1].0 - laplace.atoms()[0].0),
-        StepLoss::Atoms(loss) => Some(loss.atoms()[0].0 - loss.atoms()[1].0),
+        StepLoss::Atoms(loss) if (2..=3).contains(&loss.atoms().len()) => {
+            Some(loss.atoms()[0].0 - loss.atoms()[1].0)
+        }
         _ => None,
     });
     match gap {

@@ -16,7 +16,7 @@ mod loss_polynomial;
 mod loss_table;
 pub mod monitor;
 pub mod monte_carlo;
-mod one_step;
+pub(crate) mod one_step;
 mod saddle;
 pub mod samples;
 pub mod segment;

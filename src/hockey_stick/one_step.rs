@@ -26,7 +26,7 @@ const MOST_PANELS: usize = 20_000;
 const PANEL_WIDTH: f64 = 16.0;
 
 /// δ of one step at any real ε.
-pub(super) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
+pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
     delta_within(loss, epsilon, GOOD)
 }
 

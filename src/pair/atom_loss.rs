@@ -42,6 +42,11 @@ impl AtomLoss {
         Self { atoms }
     }
 
+    /// The law with these losses, descending, and the logs of their probabilities, which sum to 1.
+    pub fn new(atoms: Vec<(f64, f64)>) -> Self {
+        Self { atoms }
+    }
+
     /// Losses, descending, with the logs of their probabilities.
     pub fn atoms(&self) -> &[(f64, f64)] {
         &self.atoms

@@ -101,6 +101,11 @@ impl StepLoss {
         Self::Gaussian(GaussianLoss::new(vec![0.0], vec![distance]))
     }
 
+    /// A pair that is one of N(μ_j, 1) against N(0, 1), and everyone sees which: e^`log_weights` are their probabilities.
+    pub fn gaussians(log_weights: Vec<f64>, distances: Vec<f64>) -> Self {
+        Self::Gaussian(GaussianLoss::new(log_weights, distances))
+    }
+
     /// One record replaced under Poisson sampling at rate q: (1−q)N(0) + qN(1) against (1−q)N(0) + qN(−1)
     /// (PITFALLS Proposition 13; mirrored, so that the loss grows).
     ///

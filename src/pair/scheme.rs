@@ -119,6 +119,16 @@ pub enum StepOutcome {
     Nothing,
     /// A loss.
     Loss(StepLoss),
+    /// A loss where P and Q both have outputs, which P has with probability κ and Q with κ': then `loss` is that of P and Q
+    /// given such an output, and log(P/Q) is that much plus `moved`.
+    Partly {
+        /// log κ.
+        log_kept: f64,
+        /// log κ − log κ'.
+        moved: f64,
+        /// The loss of the conditional laws; none if they are equal.
+        loss: Option<StepLoss>,
+    },
     /// Noise so small that the output tells whether a member was in the batch, which it is not with probability
     /// e^`log_unseen`.
     Telling {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
 
-fn neighbours(word: &str) -> Result<Neighbours> {
+pub(super) fn neighbours(word: &str) -> Result<Neighbours> {
     match word {
         "add_remove" => Ok(Neighbours::AddRemove),
         "add" => Ok(Neighbours::Add),
@@ -242,7 +242,7 @@ pub(super) fn black_box_epsilon<'py>(
     Ok(answer_all(py, length, answer)?.to_pyarray(py))
 }
 
-type SegmentTuple = (
+pub(super) type SegmentTuple = (
     String,
     f64,
     String,
@@ -255,6 +255,25 @@ type SegmentTuple = (
     bool,
     i64,
 );
+
+/// The steps that segments stand for.
+pub(super) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Scheme, u64)>> {
+    let of = |segment: SegmentTuple| -> Result<(Scheme, u64)> {
+        let (word, noise, drawn, rate, batch, dataset, size, rates, norms, orthogonal, steps) = segment;
+        let scheme = Scheme {
+            mechanism: mechanism(&word, noise)?,
+            sampling: sampling(&drawn, rate, batch, dataset)?,
+            group: Group {
+                size: count("group_size", size)?,
+                rates,
+                norms,
+                orthogonal,
+            },
+        };
+        Ok((scheme, count("steps", steps)?))
+    };
+    segments.into_iter().map(of).collect()
+}
 
 /// A composition of steps; what is computed for one question serves the next.
 #[pyclass(frozen, module = "hockeystick._core")]
@@ -288,24 +307,7 @@ impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
         let neighbours = neighbours(adjacency)?;
-        let of = |segment: SegmentTuple| -> Result<(Scheme, u64)> {
-            let (word, noise, drawn, rate, batch, dataset, size, rates, norms, orthogonal, steps) = segment;
-            let scheme = Scheme {
-                mechanism: mechanism(&word, noise)?,
-                sampling: sampling(&drawn, rate, batch, dataset)?,
-                group: Group {
-                    size: count("group_size", size)?,
-                    rates,
-                    norms,
-                    orthogonal,
-                },
-            };
-            Ok((scheme, count("steps", steps)?))
-        };
-        let curve = py.detach(|| {
-            let segments = segments.into_iter().map(of).collect::<Result<Vec<_>>>()?;
-            Curve::new(&segments, neighbours)
-        })?;
+        let curve = py.detach(|| Curve::new(&steps_of(segments)?, neighbours))?;
         Ok(Self {
             curve: Mutex::new(curve),
             tolerance,

@@ -11,6 +11,7 @@ mod kernels;
 mod monitor;
 mod renyi;
 mod runs;
+mod tradeoff;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,8 @@ mod _core {
     use super::renyi::{group_rdp, renyi_calibrate, renyi_calibrate_dp};
     #[pymodule_export]
     use super::runs::{history_delta, history_epsilon, history_renyi};
+    #[pymodule_export]
+    use super::tradeoff::TradeoffCurve;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name for it

@@ -1,0 +1,683 @@
+"""Trade-off functions (f-DP): the error rates of attacks, and the algebra of mechanisms that they obey."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import count_scalar, float_array, float_scalar, float_vector, in_shape
+from hockeystick.curve import PrivacyCurve
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import FloatOrFloats
+
+    Bounds = tuple[FloatOrFloats, FloatOrFloats]
+
+
+class TradeoffCurve:
+    """A trade-off function f: an attack with false positive rate α misses with probability f(α) at least.
+
+    Immutable. Made by `gaussian`, `laplace`, `from_epsilon_delta`, `from_points` and `from_curve`; called on
+    an array of α it returns f. Every answer is on the safe side, a lower bound on f and an upper bound on
+    epsilon, delta and the success of attacks, through all operations; `bounds` gives the other side too.
+
+    Notes
+    -----
+    A curve is kept as the expression it was built by. An operation has a closed form for f or for its
+    hockey-stick curve δ(ε) = sup 1 - f(α) - e^ε α, and the other is a minimum of a convex function, found
+    with bounds on both sides (Dong, Roth and Su 2022, "Gaussian differential privacy", Proposition 6). The
+    error of f is below 1e-9 unless a `WideIntervalWarning` would be due for the privacy curves behind it.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> step = hs.TradeoffCurve.gaussian(0.5)
+    >>> run = step.subsample(0.01) * 1000
+    >>> run
+    <TradeoffCurve: gaussian(0.5).subsample(0.01) * 1000>
+    >>> round(run(0.05), 4)
+    0.9199
+    >>> round(run.epsilon(1e-5), 3)
+    0.745
+    """
+
+    __slots__ = ("_core", "_recipe")
+    __array_ufunc__ = None
+    """Leaves ``numpy.int64(3) * curve`` to this class."""
+
+    _core: _core.TradeoffCurve
+    _recipe: tuple[Any, ...]
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "make a TradeoffCurve by gaussian, laplace, from_epsilon_delta, from_points or from_curve"
+        )
+
+    @classmethod
+    def _of(cls, core: _core.TradeoffCurve, *recipe: Any) -> TradeoffCurve:
+        curve = object.__new__(cls)
+        object.__setattr__(curve, "_core", core)
+        object.__setattr__(curve, "_recipe", recipe)
+        return curve
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a TradeoffCurve does not change: cannot set {name}")
+
+    @classmethod
+    def gaussian(cls, mu: float) -> TradeoffCurve:
+        """G_μ, the trade-off between N(0, 1) and N(μ, 1).
+
+        Parameters
+        ----------
+        mu : float
+            Distance in standard deviations, at least zero; 0 is no information, f = 1 - α.
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        ValueError
+            If `mu` is negative or not finite.
+        TypeError
+            If `mu` is not a real number.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> (hs.TradeoffCurve.gaussian(1) * 100).mu()
+        10.0
+        """
+        distance = float_scalar(mu, "mu")
+        return cls._of(_core.TradeoffCurve.gaussian(distance), "gaussian", distance)
+
+    @classmethod
+    def laplace(cls, mu: float) -> TradeoffCurve:
+        """Trade-off between Laplace noise of scale 1 around 0 and around μ: (μ, 0)-differential privacy.
+
+        Parameters
+        ----------
+        mu : float
+            Distance in scales, at least zero.
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        ValueError
+            If `mu` is negative or not finite.
+        TypeError
+            If `mu` is not a real number.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> round(hs.TradeoffCurve.laplace(1.0)(0.5), 4)
+        0.1839
+        """
+        distance = float_scalar(mu, "mu")
+        return cls._of(_core.TradeoffCurve.laplace(distance), "laplace", distance)
+
+    @classmethod
+    def from_epsilon_delta(cls, epsilon: float, delta: float) -> TradeoffCurve:
+        """f_{ε,δ}(α) = max{0, 1 - δ - e^ε α, e^-ε (1 - δ - α)}: all that (ε, δ)-differential privacy says.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite and at least zero.
+        delta : float
+            In [0, 1].
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        TypeError
+            If an argument is not a real number.
+
+        Notes
+        -----
+        SHUFFLE prints a minimum in place of the maximum, which is at most 0.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.TradeoffCurve.from_epsilon_delta(1.0, 1e-3)
+        >>> round(curve(0.1), 4)
+        0.7272
+        """
+        bound, lost = float_scalar(epsilon, "epsilon"), float_scalar(delta, "delta")
+        core = _core.TradeoffCurve.epsilon_delta(bound, lost)
+        return cls._of(core, "from_epsilon_delta", bound, lost)
+
+    @classmethod
+    def from_points(cls, alpha: ArrayLike, beta: ArrayLike) -> TradeoffCurve:
+        """Largest trade-off function below some points: straight lines between those on their lower hull.
+
+        Parameters
+        ----------
+        alpha : array_like, shape (n,)
+            False positive rates, ascending from 0 to 1, n >= 2.
+        beta : array_like, shape (n,)
+            False negative rates in [0, 1], descending, at most ``1 - alpha``.
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        ValueError
+            If the points are not such.
+        TypeError
+            If an argument is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.TradeoffCurve.from_points([0, 0.1, 0.4, 1], [0.9, 0.5, 0.1, 0])
+        >>> round(curve(0.05), 4)
+        0.7
+        """
+        rates, misses = float_vector(alpha, "alpha"), float_vector(beta, "beta")
+        core = _core.TradeoffCurve.points(rates, misses)
+        return cls._of(core, "from_points", tuple(rates.tolist()), tuple(misses.tolist()))
+
+    @classmethod
+    def from_curve(cls, privacy_curve: PrivacyCurve) -> TradeoffCurve:
+        """Trade-off function of a run: min{f, f^-1}** over both orders of its dominating pair.
+
+        Parameters
+        ----------
+        privacy_curve : PrivacyCurve
+            A run; one with ``adjacency="add"`` or "remove" is taken in both orders, as "add_remove".
+
+        Returns
+        -------
+        TradeoffCurve
+            Composes with others: each order of the pair on its own, which is exact for runs on one data
+            set and at least the tensor product of the symmetrised curves.
+
+        Raises
+        ------
+        TypeError
+            If `privacy_curve` is not a PrivacyCurve.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> run = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> round(hs.TradeoffCurve.from_curve(run).epsilon(1e-5), 4)
+        1.8282
+        """
+        if not isinstance(privacy_curve, PrivacyCurve):
+            raise TypeError(f"privacy_curve must be a PrivacyCurve, got {type(privacy_curve).__name__}")
+        adjacency = "replace" if privacy_curve.adjacency == "replace" else "add_remove"
+        core = _core.TradeoffCurve.of_steps(privacy_curve.core_segments(), adjacency)
+        return cls._of(core, "from_curve", privacy_curve)
+
+    def __call__(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Return f(α), see `beta`."""
+        return self.beta(alpha)
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on f: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            In [0, 1 - alpha].
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        """
+        return self.bounds(alpha=alpha)[0]
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Smallest epsilon with f >= f_{ε,δ}: (ε, δ)-differential privacy, rounded up.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon, inf where f(0) < 1 - delta.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+        """
+        return self.bounds(delta=delta)[1]
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Smallest delta with f >= f_{ε,δ}, rounded up.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+        """
+        return self.bounds(epsilon=epsilon)[1]
+
+    def bounds(
+        self,
+        *,
+        alpha: ArrayLike | None = None,
+        epsilon: ArrayLike | None = None,
+        delta: ArrayLike | None = None,
+    ) -> Bounds:
+        """Both ends of the interval that is known to hold f(α), δ(ε) or ε(δ) of this very expression.
+
+        Parameters
+        ----------
+        alpha, epsilon, delta : array_like, optional
+            Exactly one of the three, as for `beta`, `delta` and `epsilon`.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If it is not real, or not exactly one is given.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> lower, upper = hs.TradeoffCurve.gaussian(1.0).group(3).bounds(alpha=0.01)
+        >>> upper - lower < 1e-12
+        True
+        """
+        given = {"alpha": alpha, "epsilon": epsilon, "delta": delta}
+        asked = [name for name, value in given.items() if value is not None]
+        if len(asked) != 1:
+            raise TypeError(f"give exactly one of alpha, epsilon and delta, got {asked or 'none'}")
+        (name,) = asked
+        ask = {"alpha": self._core.beta, "epsilon": self._core.delta, "delta": self._core.epsilon}[name]
+        return _answers(ask, given[name], name)
+
+    def mu(self, regret: float = 0.0) -> float:
+        """Best Gaussian fit from below: the smallest μ with f >= G_μ.
+
+        Parameters
+        ----------
+        regret : float, optional
+            κ in [0, 1): with κ > 0 the smallest μ with f(α) >= G_μ(α + κ) - κ. A fit that may be off by
+            that much in both error rates is often far closer than one that holds to the last event.
+
+        Returns
+        -------
+        float
+            μ, rounded up by 1e-10 or so. Without regret it is that of the widest pair behind the curve
+            if losses are unbounded: attacks with a vanishing α see nothing else.
+
+        Raises
+        ------
+        ValueError
+            If `regret` is out of range, or no G_μ is below the curve (f(0) < 1).
+        TypeError
+            If `regret` is not a real number.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> run = hs.TradeoffCurve.gaussian(1.0).subsample(0.01) * 1000
+        >>> round(run.mu(), 2), round(run.mu(regret=1e-3), 2)
+        (31.62, 0.39)
+        """
+        return self._core.mu(float_scalar(regret, "regret"))
+
+    def advantage(self) -> float:
+        """Upper bound on how far an attack's hit rate may exceed its false alarms: sup 1 - f(α) - α.
+
+        Returns
+        -------
+        float
+            In [0, 1]: δ(0), the total variation distance.
+        """
+        return float(self.delta(0.0))
+
+    def attack_success(self, prior: ArrayLike = 0.5) -> FloatOrFloats:
+        """Upper bound on the probability that an attack is right about who took part.
+
+        Parameters
+        ----------
+        prior : array_like, optional
+            Probability in [0, 1], known to the attacker, that the group took part.
+
+        Returns
+        -------
+        float or ndarray, shape of `prior`
+            At least ``max(prior, 1 - prior)``, which needs no attack.
+
+        Raises
+        ------
+        ValueError
+            If `prior` is out of range.
+        TypeError
+            If `prior` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> hs.TradeoffCurve.gaussian(1.0).attack_success([0.5, 0.01]).round(4)
+        array([0.6915, 0.99  ])
+        """
+        return _answers(self._core.attack_success, prior, "prior")[1]
+
+    def worst_case_probability(self, p: ArrayLike) -> FloatOrFloats:
+        """How likely an event of probability p can become when the group joins or leaves.
+
+        Parameters
+        ----------
+        p : array_like
+            Probability in [0, 1] of the event without the change: of a wrong prediction, say.
+
+        Returns
+        -------
+        float or ndarray, shape of `p`
+            1 - f(p), whatever the group's records are: a certificate against poisoning (GROUP,
+            section 6).
+
+        Raises
+        ------
+        ValueError
+            If `p` is out of range.
+        TypeError
+            If `p` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> round(hs.TradeoffCurve.gaussian(1.0).worst_case_probability(0.01), 4)
+        0.0924
+        """
+        return _answers(self._core.worst_case_probability, p, "p")[1]
+
+    def subsample(self, p: float) -> TradeoffCurve:
+        """C_p(f) = min{f_p, f_p^-1}** with f_p(α) = p f(α) + (1 - p)(1 - α).
+
+        One step on a random part of the data that holds a record with probability p, which is replaced.
+
+        Parameters
+        ----------
+        p : float
+            In [0, 1].
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        ValueError
+            If `p` is not in [0, 1].
+        TypeError
+            If `p` is not a real number.
+
+        Notes
+        -----
+        Dong, Roth and Su 2022, Theorem 9; SHUFFLE, Appendix A. ``gaussian(2 / sigma).subsample(b / n)``
+        composed T times is the curve of `WithoutReplacement` with records replaced (PITFALLS, Theorem 14).
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> round(hs.TradeoffCurve.gaussian(1.0).subsample(0.1).advantage(), 5)
+        0.03829
+        """
+        rate = float_scalar(p, "p")
+        return self._of(self._core.subsample(rate), "subsample", self._recipe, rate)
+
+    def compose(self, other: TradeoffCurve) -> TradeoffCurve:
+        """f ⊗ g: both mechanisms on the same data.
+
+        Parameters
+        ----------
+        other : TradeoffCurve
+
+        Returns
+        -------
+        TradeoffCurve
+            Through the composed privacy curve, not by products on a grid.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not a TradeoffCurve.
+        ValueError
+            If a curve would take more than 40,000 straight edges to approximate to 1e-10: compose before
+            other operations.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> hs.TradeoffCurve.gaussian(3.0).compose(hs.TradeoffCurve.gaussian(4.0)).mu()
+        5.0
+        """
+        found = self._core.compose(_other(other)._core)
+        return self._of(found, "compose", self._recipe, other._recipe)
+
+    def __mul__(self, times: object) -> TradeoffCurve:
+        """Compose with itself: f ⊗ … ⊗ f."""
+        if isinstance(times, bool | np.bool_) or not hasattr(times, "__index__"):
+            return NotImplemented
+        count = count_scalar(operator.index(times), "times", 0)
+        return self._of(self._core.repeat(count), "repeat", self._recipe, count)
+
+    __rmul__ = __mul__
+
+    def group(self, k: int) -> TradeoffCurve:
+        """1 - (1 - f)^∘k: what f for one record implies for a group of k.
+
+        Parameters
+        ----------
+        k : int
+            At least 1; at most 10,000 unless f is of Gaussian or Laplace noise alone.
+
+        Returns
+        -------
+        TradeoffCurve
+            A black box: where the mechanism is known, ``privacy_curve(group_size=k)`` is exact.
+
+        Raises
+        ------
+        ValueError
+            If `k` is out of range.
+        TypeError
+            If `k` is not a whole number.
+
+        Notes
+        -----
+        Dong, Roth and Su 2022, Theorem 6; GROUP, Theorem 5.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> hs.TradeoffCurve.gaussian(0.5).group(4).mu()
+        2.0
+        """
+        size = count_scalar(k, "k", 1)
+        return self._of(self._core.group(size), "group", self._recipe, size)
+
+    def inverse(self) -> TradeoffCurve:
+        """f^-1(α) = inf{t : f(t) <= α}: the hypotheses the other way round.
+
+        Returns
+        -------
+        TradeoffCurve
+        """
+        if self.is_symmetric:
+            return self
+        if self._recipe[0] == "inverse":
+            return _made(self._recipe[1])
+        return self._of(self._core.inverse(), "inverse", self._recipe)
+
+    def symmetrize(self) -> TradeoffCurve:
+        """min{f, f^-1}**: what holds in both orders of the hypotheses.
+
+        Returns
+        -------
+        TradeoffCurve
+        """
+        if self.is_symmetric:
+            return self
+        return self._of(self._core.symmetrize(), "symmetrize", self._recipe)
+
+    def convexify(self) -> TradeoffCurve:
+        """f**, the largest convex function below f: the curve itself.
+
+        Every curve is convex already: `from_points` takes the hull of its points, and the operations that
+        can leave a function without convexity take the double conjugate.
+
+        Returns
+        -------
+        TradeoffCurve
+        """
+        return self
+
+    def minimum(self, other: TradeoffCurve) -> TradeoffCurve:
+        """min{f, g}**: what holds whichever of the two mechanisms was run.
+
+        Parameters
+        ----------
+        other : TradeoffCurve
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        TypeError
+            If `other` is not a TradeoffCurve.
+        """
+        found = self._core.minimum(_other(other)._core)
+        return self._of(found, "minimum", self._recipe, other._recipe)
+
+    def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
+        """max{f, g}: what holds of one mechanism if both bounds do.
+
+        Parameters
+        ----------
+        other : TradeoffCurve
+
+        Returns
+        -------
+        TradeoffCurve
+
+        Raises
+        ------
+        TypeError
+            If `other` is not a TradeoffCurve.
+        """
+        found = self._core.maximum(_other(other)._core)
+        return self._of(found, "maximum", self._recipe, other._recipe)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether f is known to be its own inverse."""
+        return self._core.is_symmetric()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TradeoffCurve):
+            return NotImplemented
+        return self._recipe == other._recipe
+
+    def __hash__(self) -> int:
+        return hash(self._recipe)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._recipe,)
+
+    def __repr__(self) -> str:
+        return f"<TradeoffCurve: {_words(self._recipe)}>"
+
+
+def _other(value: object) -> TradeoffCurve:
+    if not isinstance(value, TradeoffCurve):
+        raise TypeError(f"other must be a TradeoffCurve, got {type(value).__name__}")
+    return value
+
+
+def _answers(ask: Any, asked: ArrayLike | None, name: str) -> Bounds:
+    questions = float_array(asked, name)
+    lower, upper = ask(questions.ravel())
+    return in_shape(lower, questions.shape), in_shape(upper, questions.shape)
+
+
+def _made(recipe: tuple[Any, ...]) -> TradeoffCurve:
+    """Return the curve that `recipe` describes: an operation and its arguments, curves as their recipes."""
+    operation, *arguments = recipe
+    if operation in _LEAVES:
+        made: TradeoffCurve = getattr(TradeoffCurve, operation)(*arguments)
+        return made
+    first, *rest = arguments
+    curve = _made(first)
+    if operation == "repeat":
+        return curve * rest[0]
+    others = [_made(part) if isinstance(part, tuple) else part for part in rest]
+    result: TradeoffCurve = getattr(curve, operation)(*others)
+    return result
+
+
+_LEAVES = {"gaussian", "laplace", "from_epsilon_delta", "from_points", "from_curve"}
+
+
+def _words(recipe: tuple[Any, ...]) -> str:
+    operation, *arguments = recipe
+    if operation == "from_points":
+        return f"from_points of {len(arguments[0])} points"
+    if operation == "from_curve":
+        return f"from_curve({arguments[0]!r})"
+    if operation in _LEAVES:
+        return f"{operation}({', '.join(f'{value:g}' for value in arguments)})"
+    first, *rest = arguments
+    if operation == "repeat":
+        return f"{_words(first)} * {rest[0]}"
+    inside = ", ".join(_words(part) if isinstance(part, tuple) else f"{part:g}" for part in rest)
+    whole = f"({_words(first)})" if first[0] == "repeat" else _words(first)
+    return f"{whole}.{operation}({inside})"

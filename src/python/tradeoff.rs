@@ -1,0 +1,157 @@
+//! Trade-off functions.
+
+use super::convert::{count, entries, guarded, vector};
+use super::exact::{SegmentTuple, neighbours, steps_of};
+use crate::error::Result;
+use crate::tradeoff::composed::Mixture;
+use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::curve::TradeoffCurve as Curve;
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+type Pair<'py> = (Vector<'py>, Vector<'py>);
+
+/// A trade-off function.
+#[pyclass(frozen, module = "hockeystick._core")]
+pub(super) struct TradeoffCurve(Curve);
+
+impl TradeoffCurve {
+    /// Makes a curve without the GIL.
+    fn made(py: Python<'_>, make: impl FnOnce() -> Result<Curve> + Send) -> PyResult<Self> {
+        Ok(Self(py.detach(|| guarded(make))?))
+    }
+
+    /// Asks every question, in parallel.
+    fn ask<'py>(
+        &self,
+        py: Python<'py>,
+        questions: &PyReadonlyArrayDyn<'py, f64>,
+        question: impl Fn(&Curve, f64) -> Result<Bounds> + Send + Sync,
+    ) -> PyResult<Pair<'py>> {
+        let asked = entries(questions);
+        let answers = py.detach(|| {
+            let all = asked.par_iter();
+            all.map(|&asked| guarded(|| question(&self.0, asked)))
+                .collect::<Result<Vec<_>>>()
+        })?;
+        let (lower, upper): (Vec<f64>, Vec<f64>) = answers.iter().map(|found| (found.lower, found.upper)).unzip();
+        Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
+    }
+}
+
+#[pymethods]
+impl TradeoffCurve {
+    #[staticmethod]
+    fn gaussian(py: Python<'_>, mu: f64) -> PyResult<Self> {
+        Self::made(py, || Curve::gaussian(mu))
+    }
+
+    #[staticmethod]
+    fn laplace(py: Python<'_>, mu: f64) -> PyResult<Self> {
+        Self::made(py, || Curve::laplace(mu))
+    }
+
+    #[staticmethod]
+    fn epsilon_delta(py: Python<'_>, epsilon: f64, delta: f64) -> PyResult<Self> {
+        Self::made(py, || Curve::epsilon_delta(epsilon, delta))
+    }
+
+    #[staticmethod]
+    fn points<'py>(
+        py: Python<'py>,
+        alpha: PyReadonlyArray1<'py, f64>,
+        beta: PyReadonlyArray1<'py, f64>,
+    ) -> PyResult<Self> {
+        let (alpha, beta) = (vector(&alpha), vector(&beta));
+        Self::made(py, || Curve::points(&alpha, &beta))
+    }
+
+    #[staticmethod]
+    fn of_steps(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str) -> PyResult<Self> {
+        let neighbours = neighbours(adjacency)?;
+        Self::made(py, || Curve::of_steps(&steps_of(segments)?, neighbours))
+    }
+
+    #[staticmethod]
+    fn mixture<'py>(
+        py: Python<'py>,
+        distances: PyReadonlyArray1<'py, f64>,
+        probabilities: PyReadonlyArray1<'py, f64>,
+        left_out: f64,
+        widest: f64,
+    ) -> PyResult<Self> {
+        let mixture = Mixture {
+            distances: vector(&distances),
+            log_weights: vector(&probabilities).iter().map(|weight| weight.ln()).collect(),
+            left_out,
+            widest,
+        };
+        Self::made(py, || Curve::mixture(mixture))
+    }
+
+    fn subsample(&self, py: Python<'_>, p: f64) -> PyResult<Self> {
+        Self::made(py, || self.0.subsample(p))
+    }
+
+    fn group(&self, py: Python<'_>, k: i64) -> PyResult<Self> {
+        Self::made(py, || self.0.group(count("k", k)?))
+    }
+
+    fn compose(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        Self::made(py, || self.0.compose(&other.0))
+    }
+
+    fn repeat(&self, py: Python<'_>, times: i64) -> PyResult<Self> {
+        Self::made(py, || self.0.repeat(count("times", times)?))
+    }
+
+    fn inverse(&self, py: Python<'_>) -> PyResult<Self> {
+        Self::made(py, || self.0.inverse())
+    }
+
+    fn symmetrize(&self, py: Python<'_>) -> PyResult<Self> {
+        Self::made(py, || self.0.symmetrize())
+    }
+
+    fn minimum(&self, other: &Self) -> Self {
+        Self(self.0.minimum(&other.0))
+    }
+
+    fn maximum(&self, other: &Self) -> Self {
+        Self(self.0.maximum(&other.0))
+    }
+
+    fn is_symmetric(&self) -> bool {
+        self.0.is_symmetric()
+    }
+
+    fn beta<'py>(&self, py: Python<'py>, alpha: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        self.ask(py, &alpha, Curve::beta)
+    }
+
+    fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        self.ask(py, &epsilon, Curve::delta_of_epsilon)
+    }
+
+    fn epsilon<'py>(&self, py: Python<'py>, delta: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        self.ask(py, &delta, Curve::epsilon_of_delta)
+    }
+
+    fn attack_success<'py>(&self, py: Python<'py>, prior: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
+        self.ask(py, &prior, Curve::attack_success)
+    }
+
+    fn worst_case_probability<'py>(
+        &self,
+        py: Python<'py>,
+        p: PyReadonlyArrayDyn<'py, f64>,
+    ) -> PyResult<Pair<'py>> {
+        self.ask(py, &p, Curve::worst_case_probability)
+    }
+
+    fn mu(&self, py: Python<'_>, regret: f64) -> PyResult<f64> {
+        Ok(py.detach(|| guarded(|| self.0.mu(regret)))?)
+    }
+}

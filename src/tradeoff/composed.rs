@@ -1,0 +1,403 @@
+//! Tensor products: the trade-off function of a composition, from its composed privacy curve.
+//!
+//! f ⊗ g = T(P × P', Q × Q') for f = T(P, Q), g = T(P', Q') (SHUFFLE §4; Dong, Roth and Su 2022, Definition 3.1). Each factor
+//! is kept as a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
+
+use super::convex::Bounds;
+use super::polygon::Polygon;
+use super::straightened::Between;
+use crate::error::Result;
+use crate::hockey_stick::composition::Composition;
+use crate::hockey_stick::directed::Directed;
+use crate::hockey_stick::enclosure::Enclosure;
+use crate::pair::atom_loss::AtomLoss;
+use crate::pair::laplace_loss::LaplaceLoss;
+use crate::pair::scheme::{Neighbours, Scheme, StepOutcome};
+use crate::pair::{Direction, GroupLaw, StepLoss};
+use crate::special::log_space::log1p_exp;
+use crate::special::normal::quantile;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Relative width of δ that is aimed at: that of 1 − f is no larger.
+const TOLERANCE: f64 = 1e-9;
+
+/// A pair whose trade-off function is a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Law {
+    /// N(0, 1) and N(μ, 1).
+    Gaussian {
+        /// μ > 0.
+        distance: f64,
+    },
+    /// Laplace noise of scale 1 around 0 and μ.
+    Laplace {
+        /// μ > 0.
+        distance: f64,
+    },
+    /// The symmetrised subsampled Gaussian, C_p(G_μ): one joined law (PITFALLS Theorem 14).
+    SubsampledGaussian {
+        /// p in (0, 1).
+        rate: f64,
+        /// μ > 0.
+        distance: f64,
+    },
+    /// The same with Laplace noise.
+    SubsampledLaplace {
+        /// p in (0, 1).
+        rate: f64,
+        /// μ > 0.
+        distance: f64,
+    },
+    /// f_{ε,δ}: with probability δ all is told, else one of two answers with odds e^ε.
+    EpsilonDelta {
+        /// ε ≥ 0.
+        epsilon: f64,
+        /// δ in [0, 1].
+        delta: f64,
+    },
+    /// Straight edges.
+    Polygon(Arc<Polygon>),
+    /// A curve that is known to lie between two with straight edges.
+    Between(Arc<Between>),
+    /// N(0, 1) and N(μ_j, 1) with probability w_j, and everyone sees j.
+    Mixture(Arc<Mixture>),
+    /// A step of the exact engine; `direction` is `None` for replacement.
+    Step {
+        /// The step.
+        scheme: Box<Scheme>,
+        /// Which ordered pair.
+        direction: Option<Direction>,
+    },
+}
+
+/// Gaussian pairs of which everyone sees which it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mixture {
+    /// μ_j ≥ 0.
+    pub distances: Vec<f64>,
+    /// log w_j.
+    pub log_weights: Vec<f64>,
+    /// Bound on the probability that is not listed.
+    pub left_out: f64,
+    /// Bound on all distances, those that are not listed included.
+    pub widest: f64,
+}
+
+impl Law {
+    /// The law of the inverse trade-off function.
+    fn reversed(&self) -> Self {
+        match self {
+            Self::Polygon(polygon) => Self::Polygon(Arc::new(polygon.inverted())),
+            Self::Between(between) => Self::Between(Arc::new(between.inverted())),
+            other => other.clone(),
+        }
+    }
+
+    fn is_symmetric(&self) -> bool {
+        match self {
+            Self::Polygon(polygon) => polygon.is_symmetric(),
+            Self::Between(between) => between.below.is_symmetric(),
+            _ => true,
+        }
+    }
+
+    /// The pair: its hockey-stick curve from above or, for a lower bound, from below.
+    fn outcome(&self, side: Side) -> Result<StepOutcome> {
+        let loss = match self {
+            Self::Gaussian { distance } => StepLoss::shift(*distance),
+            Self::Laplace { distance } => {
+                let law = GroupLaw::explicit(&[1.0], &[1.0])?;
+                StepLoss::Laplace(LaplaceLoss::new(&law, 1.0 / distance, Direction::Remove))
+            }
+            Self::SubsampledGaussian { rate, distance } => {
+                let law = GroupLaw::explicit_log(&[(-rate).ln_1p(), rate.ln()], &[0.0, 1.0])?;
+                match StepLoss::replace_fixed_batch(&law, 1.0 / distance)? {
+                    Some(loss) => loss,
+                    None => return Ok(StepOutcome::Nothing),
+                }
+            }
+            // In units of half the distance.
+            Self::SubsampledLaplace { rate, distance } => {
+                StepLoss::Laplace(LaplaceLoss::replaced(*rate, 2.0 / distance))
+            }
+            Self::EpsilonDelta { epsilon, delta } => {
+                let log_kept = (-delta).ln_1p();
+                if *epsilon == 0.0 || *delta == 1.0 {
+                    return Ok(StepOutcome::Partly {
+                        log_kept,
+                        moved: 0.0,
+                        loss: None,
+                    });
+                }
+                let (likely, unlikely) = (-log1p_exp(-epsilon), -log1p_exp(*epsilon));
+                let loss = AtomLoss::new(vec![(*epsilon, likely), (-epsilon, unlikely)]);
+                return Ok(StepOutcome::Partly {
+                    log_kept,
+                    moved: 0.0,
+                    loss: Some(StepLoss::Atoms(loss)),
+                });
+            }
+            Self::Polygon(polygon) => return Ok(polygon.outcome()),
+            Self::Between(between) => {
+                let polygon = match side {
+                    Side::Upper => &between.below,
+                    Side::Lower => &between.above,
+                };
+                return Ok(polygon.outcome());
+            }
+            Self::Mixture(mixture) => StepLoss::gaussians(mixture.log_weights.clone(), mixture.distances.clone()),
+            Self::Step { scheme, direction } => return scheme.outcome(*direction),
+        };
+        Ok(StepOutcome::Loss(loss))
+    }
+
+    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}, 1 − f(0)); the first two infinite where there is none.
+    pub(super) fn limits(&self) -> Result<(f64, f64, f64)> {
+        let pure = |epsilon: f64| (distance_of_pure(epsilon), epsilon, 0.0);
+        Ok(match self {
+            Self::Gaussian { distance } | Self::SubsampledGaussian { distance, .. } => {
+                (*distance, f64::INFINITY, 0.0)
+            }
+            Self::Laplace { distance } => pure(*distance),
+            Self::SubsampledLaplace { rate, distance } => pure((rate * distance.exp_m1()).ln_1p()),
+            Self::EpsilonDelta { epsilon, delta: 0.0 } => pure(*epsilon),
+            Self::EpsilonDelta { delta, .. } => (f64::INFINITY, f64::INFINITY, *delta),
+            Self::Between(between) => Self::Polygon(Arc::new(between.below.clone())).limits()?,
+            Self::Polygon(polygon) => {
+                let lost = polygon.delta_at_infinity();
+                // Both orders: the inverse has the loss of the flattest edge.
+                let ends = (polygon.edges().first(), polygon.edges().last());
+                match ends {
+                    (Some(first), Some(last)) if lost == 0.0 && polygon.inverted().delta_at_infinity() == 0.0 => {
+                        pure(last.slope.ln().max(-first.slope.ln()))
+                    }
+                    _ => (f64::INFINITY, f64::INFINITY, lost),
+                }
+            }
+            Self::Mixture(mixture) => (mixture.widest, f64::INFINITY, 0.0),
+            Self::Step { scheme, direction } => match scheme.outcome(*direction)? {
+                StepOutcome::Nothing => (0.0, 0.0, 0.0),
+                StepOutcome::Loss(loss) => match loss.widest_distance() {
+                    Some(distance) => (distance, f64::INFINITY, 0.0),
+                    None => pure(loss.most_loss()),
+                },
+                StepOutcome::Telling { log_unseen } => (f64::INFINITY, f64::INFINITY, -log_unseen.exp_m1()),
+                StepOutcome::Partly { log_kept, .. } => (f64::INFINITY, f64::INFINITY, -log_kept.exp_m1()),
+            },
+        })
+    }
+}
+
+/// The least μ with G_μ ≤ f_{ε,0}: at the corner α = β = 1/(1 + e^ε) of the latter.
+pub(super) fn distance_of_pure(epsilon: f64) -> f64 {
+    let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
+    2.0 * (error - corner)
+}
+
+/// Ordered pairs, each a list of factors with how often each occurs.
+pub type Products = Vec<Vec<(Law, u64)>>;
+
+/// The trade-off function of compositions: the convexified smallest of some ordered pairs.
+#[derive(Debug)]
+pub struct Composed {
+    products: Products,
+    /// True if the pairs are their own inverses, or each other's.
+    symmetric: bool,
+    forward: Engines,
+    backward: Option<Engines>,
+    /// Bound on the probability of outcomes that were left out.
+    left_out: f64,
+    /// See [`Law::limits`].
+    limits: (f64, f64, f64),
+}
+
+impl Composed {
+    /// The composition of each list; `symmetric` says that the lists are each other's inverses.
+    ///
+    /// # Errors
+    /// A factor that the exact engine refuses.
+    pub fn new(products: Products, symmetric: bool) -> Result<Self> {
+        let symmetric = symmetric || products.iter().flatten().all(|(law, _)| law.is_symmetric());
+        let reversed: Products = products
+            .iter()
+            .map(|product| product.iter().map(|(law, count)| (law.reversed(), *count)).collect())
+            .collect();
+        let mut left_out: f64 = 0.0;
+        let mut limits = (0.0f64, 0.0f64, 0.0f64);
+        for product in &products {
+            let (mut square, mut loss, mut log_kept, mut omitted) = (0.0, 0.0, 0.0, 0.0);
+            for (law, count) in product {
+                let times = *count as f64;
+                let (distance, most, lost) = law.limits()?;
+                square += times * distance * distance;
+                loss += times * most;
+                log_kept += times * (-lost).ln_1p();
+                if let Law::Mixture(mixture) = law {
+                    omitted += times * mixture.left_out;
+                }
+            }
+            left_out = left_out.max(omitted);
+            limits = (
+                limits.0.max(square.sqrt() * (1.0 + 1e-14)),
+                limits.1.max(loss * (1.0 + 1e-14)),
+                limits.2.max(-log_kept.exp_m1()),
+            );
+        }
+        Ok(Self {
+            forward: Engines::new(&products)?,
+            backward: if symmetric {
+                None
+            } else {
+                Some(Engines::new(&reversed)?)
+            },
+            products,
+            symmetric,
+            left_out,
+            limits,
+        })
+    }
+
+    /// Steps of the exact engine, in both orders of each pair.
+    ///
+    /// # Errors
+    /// As [`Scheme::outcome`].
+    pub fn of_steps(steps: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
+        let product = |direction: &Option<Direction>| {
+            let law = |(scheme, count): &(Scheme, u64)| {
+                let law = Law::Step {
+                    scheme: Box::new(scheme.clone()),
+                    direction: *direction,
+                };
+                (law, *count)
+            };
+            steps.iter().map(law).collect()
+        };
+        Self::new(neighbours.pairs().iter().map(product).collect(), true)
+    }
+
+    /// The factors.
+    pub fn products(&self) -> &Products {
+        &self.products
+    }
+
+    /// True if f is its own inverse.
+    pub fn is_symmetric(&self) -> bool {
+        self.symmetric
+    }
+
+    /// The composition of the inverses.
+    ///
+    /// # Errors
+    /// As [`Composed::new`].
+    pub fn inverted(&self) -> Result<Self> {
+        let reverse =
+            |product: &Vec<(Law, u64)>| product.iter().map(|(law, count)| (law.reversed(), *count)).collect();
+        Self::new(self.products.iter().map(reverse).collect(), self.symmetric)
+    }
+
+    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}, 1 − f(0)).
+    pub fn limits(&self) -> (f64, f64, f64) {
+        self.limits
+    }
+
+    /// δ(ε) = sup_α 1 − f(α) − e^ε α for any real ε.
+    ///
+    /// # Errors
+    /// ε not finite.
+    pub fn delta(&self, epsilon: f64) -> Result<Bounds> {
+        if epsilon >= 0.0 {
+            return self.ask(&self.forward, epsilon);
+        }
+        // δ of the inverse at −ε: δ(ε) = 1 − e^ε + e^ε δ'(−ε).
+        let found = self.ask(self.backward.as_ref().unwrap_or(&self.forward), -epsilon)?;
+        let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
+        Ok(Bounds {
+            lower: (gap + t * found.lower) * (1.0 - 4.0 * f64::EPSILON),
+            upper: (gap + t * found.upper) * (1.0 + 4.0 * f64::EPSILON),
+        })
+    }
+
+    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers.
+    pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
+        let level = delta - self.left_out;
+        if self.forward.lower.is_some() || level <= 0.5 * delta {
+            return None;
+        }
+        let mut engine = self.forward.upper.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = engine.epsilon(delta, TOLERANCE).and_then(|(lower, upper)| {
+            let upper = if self.left_out > 0.0 {
+                engine.epsilon(level, TOLERANCE)?.1
+            } else {
+                upper
+            };
+            Ok(Bounds { lower, upper })
+        });
+        Some(found)
+    }
+
+    fn ask(&self, engines: &Engines, epsilon: f64) -> Result<Bounds> {
+        let upper = ask(&engines.upper, epsilon)?;
+        let lower = match &engines.lower {
+            Some(engine) => ask(engine, epsilon)?,
+            None => upper,
+        };
+        Ok(Bounds {
+            lower: lower.lower(),
+            upper: (upper.upper() + self.left_out).min(1.0),
+        })
+    }
+}
+
+/// Which bound a composition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Upper,
+    Lower,
+}
+
+/// The compositions that bound δ from above and from below, the latter only where it is another one.
+#[derive(Debug)]
+struct Engines {
+    upper: Mutex<Composition>,
+    lower: Option<Mutex<Composition>>,
+}
+
+impl Engines {
+    fn new(products: &Products) -> Result<Self> {
+        let between = products.iter().flatten().any(|(law, _)| matches!(law, Law::Between(_)));
+        Ok(Self {
+            upper: Mutex::new(engine(products, Side::Upper)?),
+            lower: if between {
+                Some(Mutex::new(engine(products, Side::Lower)?))
+            } else {
+                None
+            },
+        })
+    }
+}
+
+fn ask(engine: &Mutex<Composition>, epsilon: f64) -> Result<Enclosure> {
+    // A panic while the lock was held leaves cached work that is either complete or absent.
+    let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+    engine.delta(epsilon, TOLERANCE)
+}
+
+fn engine(products: &Products, side: Side) -> Result<Composition> {
+    let mut directions = Vec::with_capacity(products.len());
+    for product in products {
+        let mut steps = Vec::with_capacity(product.len());
+        let mut adds = false;
+        for (law, count) in product {
+            adds |= matches!(
+                law,
+                Law::Step {
+                    direction: Some(Direction::Add),
+                    ..
+                }
+            );
+            steps.push((law.outcome(side)?, *count));
+        }
+        directions.push(Directed::new(steps, adds));
+    }
+    Ok(Composition::of_directions(directions))
+}

@@ -1,0 +1,417 @@
+//! Trade-off functions with finitely many straight edges, and hockey-stick curves with as many knots.
+//!
+//! f(α) = max(0, max_j 1 − δ_j − t_j α) is what (log t_j, δ_j)-DP for all j says. Its hockey-stick curve δ(t) = sup_α 1 − f(α) −
+//! tα goes in straight lines from (0, 1) through the (t_j, δ_j) and stays at the last δ_j (Dong, Roth and Su 2022,
+//! Proposition 6). All of its values are sums of positive terms.
+
+use super::convex::Bounds;
+use crate::error::{Error, Result, require};
+use crate::pair::StepLoss;
+use crate::pair::atom_loss::AtomLoss;
+use crate::pair::scheme::StepOutcome;
+
+/// Rounding of a value, in terms of what is added up.
+const ROUNDINGS: f64 = 16.0 * f64::EPSILON;
+
+/// One of the statements: P(S) ≤ δ + tQ(S).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Edge {
+    /// t > 0, e^ε.
+    pub slope: f64,
+    /// δ in [0, 1].
+    pub delta: f64,
+}
+
+/// A trade-off function with straight edges, and its inverse.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Polygon {
+    /// Ascending in t; δ falls and is convex in t.
+    edges: Vec<Edge>,
+    /// Those of the inverse.
+    inverse: Vec<Edge>,
+    /// Bound on the relative rounding error of what is read off.
+    rounding: f64,
+}
+
+/// Corners of a product at most.
+const MOST_CORNERS: usize = 1 << 20;
+/// Losses closer than this, relatively, are one that was rounded.
+const SAME_LOSS: f64 = 1e-13;
+
+impl Polygon {
+    /// The largest convex function below the points (α_i, β_i): α ascends from 0 to 1, β falls to 0, β ≤ 1 − α.
+    ///
+    /// # Errors
+    /// Points that are not such.
+    pub fn of_points(alpha: &[f64], beta: &[f64]) -> Result<Self> {
+        if alpha.len() != beta.len() || alpha.len() < 2 {
+            return Err(Error::Mismatch(format!(
+                "alpha and beta must have one length of at least 2, got {} and {}",
+                alpha.len(),
+                beta.len()
+            )));
+        }
+        let (first, last) = (alpha[0], alpha[alpha.len() - 1]);
+        require(first == 0.0, "alpha", first, "0 at the first point")?;
+        require(last == 1.0, "alpha", last, "1 at the last point")?;
+        for (&a, &b) in alpha.iter().zip(beta) {
+            require((0.0..=1.0).contains(&a), "alpha", a, "in [0, 1]")?;
+            require((0.0..=1.0).contains(&b), "beta", b, "in [0, 1]")?;
+            require(b <= 1.0 - a + ROUNDINGS, "beta", b, "at most 1 - alpha")?;
+        }
+        for pair in alpha.windows(2) {
+            require(pair[0] <= pair[1], "alpha", pair[1], "ascending")?;
+        }
+        for pair in beta.windows(2) {
+            require(pair[0] >= pair[1], "beta", pair[1], "descending")?;
+        }
+        let points: Vec<(f64, f64)> = alpha.iter().copied().zip(beta.iter().copied()).collect();
+        let swapped: Vec<(f64, f64)> = points.iter().rev().map(|&(a, b)| (b, a)).collect();
+        Ok(Self {
+            edges: hull_edges(&points),
+            inverse: hull_edges(&swapped),
+            rounding: ROUNDINGS,
+        })
+    }
+
+    /// From its edges, ascending in t, with a δ that falls and is convex in t.
+    pub fn of_edges(edges: Vec<Edge>) -> Self {
+        Self {
+            inverse: edges.iter().rev().map(mirrored).collect(),
+            edges,
+            rounding: ROUNDINGS,
+        }
+    }
+
+    /// A symmetric one from the edges with t ≥ 1, ascending, of which the first has t = 1.
+    pub fn symmetric(steep: &[Edge]) -> Self {
+        let mut edges: Vec<Edge> = steep.iter().skip(1).rev().map(mirrored).collect();
+        edges.extend_from_slice(steep);
+        Self {
+            inverse: edges.clone(),
+            edges,
+            rounding: ROUNDINGS,
+        }
+    }
+
+    /// f_{ε,δ}.
+    pub fn of_epsilon_delta(epsilon: f64, delta: f64) -> Self {
+        let steep = Edge {
+            slope: epsilon.exp(),
+            delta,
+        };
+        let edges = if epsilon > 0.0 {
+            vec![mirrored(&steep), steep]
+        } else {
+            vec![steep]
+        };
+        Self {
+            inverse: edges.clone(),
+            edges,
+            rounding: ROUNDINGS,
+        }
+    }
+
+    /// f ⊗ g; `None` if that has too many corners.
+    pub fn product(&self, other: &Self) -> Option<Self> {
+        if self.edges.len() * other.edges.len() > MOST_CORNERS {
+            return None;
+        }
+        let both = |first: &[Edge], second: &[Edge]| {
+            let last = |edges: &[Edge]| edges.last().map_or(1.0, |edge| edge.delta);
+            let lost = last(first) + last(second) * (1.0 - last(first));
+            let mut sums: Vec<(f64, f64)> = Vec::with_capacity(first.len() * second.len());
+            let others = atoms(second);
+            for (loss, mass) in atoms(first) {
+                sums.extend(others.iter().map(|&(l, m)| (loss + l, mass * m)));
+            }
+            edges_of(sums, lost)
+        };
+        let edges = both(&self.edges, &other.edges);
+        let inverse = if self.is_symmetric() && other.is_symmetric() {
+            edges.clone()
+        } else {
+            both(&self.inverse, &other.inverse)
+        };
+        Some(Self {
+            edges,
+            inverse,
+            rounding: self.rounding + other.rounding + 4.0 * SAME_LOSS,
+        })
+    }
+
+    /// f ⊗ … ⊗ f, `times` ≥ 1 times; `None` if that has too many corners.
+    pub fn power_of(&self, times: u64) -> Option<Self> {
+        let mut result: Option<Self> = None;
+        let (mut square, mut left) = (self.clone(), times);
+        loop {
+            if left & 1 == 1 {
+                result = Some(match result {
+                    None => square.clone(),
+                    Some(known) => known.product(&square)?,
+                });
+            }
+            left >>= 1;
+            if left == 0 {
+                return result;
+            }
+            square = square.product(&square)?;
+        }
+    }
+
+    /// f^{-1}; that of the inverse is the polygon itself, to the last bit.
+    pub fn inverted(&self) -> Self {
+        Self {
+            edges: self.inverse.clone(),
+            inverse: self.edges.clone(),
+            rounding: self.rounding,
+        }
+    }
+
+    /// True if f is its own inverse.
+    pub fn is_symmetric(&self) -> bool {
+        self.edges == self.inverse
+    }
+
+    /// The edges, ascending in t.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// 1 − f(α) = min(1, min_j δ_j + t_j α).
+    pub fn power(&self, alpha: f64) -> Bounds {
+        // Convex in j: δ_j + t_j α falls and then rises.
+        let value = |edge: &Edge| edge.delta + edge.slope * alpha;
+        let (mut low, mut high) = (0, self.edges.len());
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            if value(&self.edges[middle]) <= value(&self.edges[middle - 1]) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let least = self.edges.get(low).map_or(1.0, value);
+        Bounds::around(least.min(1.0), self.rounding)
+    }
+
+    /// δ at e^ε = t > 0.
+    pub fn delta(&self, t: f64) -> Bounds {
+        let next = self.edges.partition_point(|edge| edge.slope < t);
+        let (left, right) = match next {
+            0 => (Edge { slope: 0.0, delta: 1.0 }, self.edges.first()),
+            i => (self.edges[i - 1], self.edges.get(i)),
+        };
+        let value = match right {
+            None if self.edges.is_empty() => 1.0, // f = 0
+            None => left.delta,
+            Some(right) => {
+                let share = (t - left.slope) / (right.slope - left.slope);
+                left.delta * (1.0 - share) + right.delta * share
+            }
+        };
+        Bounds::around(value, self.rounding)
+    }
+
+    /// 1 − f(0).
+    pub fn delta_at_infinity(&self) -> f64 {
+        self.edges.last().map_or(1.0, |edge| edge.delta)
+    }
+
+    /// The privacy loss of a pair with this curve: an atom at each log t_j, of Q's mass as the slope of δ changes there.
+    pub fn outcome(&self) -> StepOutcome {
+        let atoms = atoms(&self.edges);
+        let kept_by_q: f64 = atoms.iter().map(|atom| atom.1).sum();
+        let kept: f64 = atoms.iter().map(|atom| atom.1 * atom.0.exp()).sum();
+        if atoms.is_empty() || kept <= 0.0 {
+            return StepOutcome::Partly {
+                log_kept: f64::NEG_INFINITY,
+                moved: 0.0,
+                loss: None,
+            };
+        }
+        // 1 − δ of the last edge, which keeps the digits where δ is small.
+        let log_kept = (-self.delta_at_infinity()).ln_1p();
+        let moved = kept.ln() - kept_by_q.ln();
+        let mut law: Vec<(f64, f64)> = atoms
+            .iter()
+            .rev()
+            .map(|&(loss, mass)| (loss - moved, loss + mass.ln() - kept.ln()))
+            .collect();
+        // The largest loss that is 0 after the shift would be −0.
+        law.retain(|atom| atom.1 > f64::NEG_INFINITY);
+        let loss = if law.len() == 1 {
+            None
+        } else {
+            Some(StepLoss::Atoms(AtomLoss::new(law)))
+        };
+        StepOutcome::Partly { log_kept, moved, loss }
+    }
+}
+
+/// The edge of the inverse.
+fn mirrored(edge: &Edge) -> Edge {
+    Edge {
+        slope: 1.0 / edge.slope,
+        delta: (1.0 - (1.0 - edge.delta) / edge.slope).max(0.0),
+    }
+}
+
+/// The edges of the lower convex hull of points, ascending in α, from the flattest on.
+fn hull_edges(points: &[(f64, f64)]) -> Vec<Edge> {
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for &point in points {
+        while let [.., (a0, b0), (a1, b1)] = hull[..] {
+            if (b1 - b0) * (point.0 - a0) < (point.1 - b0) * (a1 - a0) {
+                break;
+            }
+            hull.pop();
+        }
+        if hull.last().is_some_and(|last| last.0 == point.0) {
+            hull.pop(); // A jump: the lower point counts.
+        }
+        hull.push(point);
+    }
+    let mut edges = Vec::new();
+    for pair in hull.windows(2) {
+        let slope = (pair[0].1 - pair[1].1) / (pair[1].0 - pair[0].0);
+        if slope > 0.0 {
+            let delta = (1.0 - pair[0].1 - slope * pair[0].0).clamp(0.0, 1.0);
+            edges.push(Edge { slope, delta });
+        }
+    }
+    edges.reverse();
+    edges
+}
+
+/// (loss, Q's mass) of the pair with these edges, ascending in the loss.
+fn atoms(edges: &[Edge]) -> Vec<(f64, f64)> {
+    let mut found = Vec::with_capacity(edges.len());
+    let mut left = Edge { slope: 0.0, delta: 1.0 };
+    let fall = |left: &Edge, right: &Edge| (left.delta - right.delta) / (right.slope - left.slope);
+    for (i, edge) in edges.iter().enumerate() {
+        let after = edges.get(i + 1).map_or(0.0, |next| fall(edge, next));
+        let mass = fall(&left, edge) - after;
+        if mass > 0.0 {
+            found.push((edge.slope.ln(), mass));
+        }
+        left = *edge;
+    }
+    found
+}
+
+/// The edges of a pair with these (loss, Q's mass) that loses `lost` of P: δ falls by Q(ℓ > log t) times the step in t.
+fn edges_of(mut sums: Vec<(f64, f64)>, lost: f64) -> Vec<Edge> {
+    sums.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut merged: Vec<(f64, f64)> = Vec::with_capacity(sums.len());
+    for (loss, mass) in sums {
+        match merged.last_mut() {
+            // To the larger loss, which is safe.
+            Some(last) if last.0 - loss <= SAME_LOSS * last.0.abs().max(1.0) => last.1 += mass,
+            _ => merged.push((loss, mass)),
+        }
+    }
+    let mut edges: Vec<Edge> = Vec::with_capacity(merged.len());
+    let mut above = 0.0;
+    for (loss, mass) in merged {
+        let slope = loss.exp();
+        let delta = edges
+            .last()
+            .map_or(lost, |right| right.delta + (right.slope - slope) * above);
+        edges.push(Edge {
+            slope,
+            delta: delta.min(1.0),
+        });
+        above += mass;
+    }
+    edges.reverse();
+    edges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Polygon {
+        Polygon::of_points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap()
+    }
+
+    #[test]
+    fn both_sides_are_conjugates() {
+        let polygon = example();
+        for (alpha, beta) in [(0.0, 0.9), (0.05, 0.7), (0.1, 0.5), (0.4, 0.1), (0.7, 0.05), (1.0, 0.0)] {
+            let found = 1.0 - polygon.power(alpha).upper;
+            assert!((found - beta).abs() < 1e-14, "{alpha} {found}");
+        }
+        for t in [1e-3, 0.1, 0.7, 1.0, 2.0, 3.9, 4.1, 100.0] {
+            let by_points = [(0.0, 0.9), (0.1, 0.5), (0.4, 0.1), (1.0, 0.0)]
+                .iter()
+                .map(|(a, b)| 1.0 - b - t * a)
+                .fold(0.0, f64::max);
+            assert!((polygon.delta(t).upper - by_points).abs() < 1e-14, "{t}");
+        }
+    }
+
+    #[test]
+    fn the_inverse_is_found_by_points_and_its_inverse_is_the_polygon() {
+        let inverse = example().inverted();
+        for (alpha, beta) in [(0.0, 1.0), (0.1, 0.4), (0.5, 0.1), (0.9, 0.0), (0.95, 0.0)] {
+            let found = 1.0 - inverse.power(alpha).upper;
+            assert!((found - beta).abs() < 1e-14, "{alpha} {found}");
+        }
+        assert_eq!(inverse.inverted(), example());
+    }
+
+    #[test]
+    fn products_are_those_of_all_pairs_of_outcomes() {
+        let pair = Polygon::of_epsilon_delta(0.7, 0.01);
+        let product = pair.power_of(3).unwrap();
+        // Three answers with odds e^0.7, each lost with probability 0.01.
+        let likely = 1.0 / (1.0 + (-0.7f64).exp());
+        for t in [0.2f64, 0.9, 1.0, 1.5, 3.0, 9.0] {
+            let mut delta = 1.0 - 0.99f64.powi(3);
+            for answers in 0..8u32 {
+                let ones = answers.count_ones() as i32;
+                let (p, q) = (
+                    likely.powi(ones) * (1.0 - likely).powi(3 - ones),
+                    (1.0 - likely).powi(ones) * likely.powi(3 - ones),
+                );
+                delta += 0.99f64.powi(3) * (p - t * q).max(0.0);
+            }
+            assert!((product.delta(t).upper - delta).abs() < 1e-13, "{t}");
+        }
+        assert!(product.is_symmetric() && product.edges().len() == 4);
+        assert!(pair.power_of(1 << 30).is_none());
+    }
+
+    #[test]
+    fn points_above_their_hull_do_not_count() {
+        let with_a_bump = Polygon::of_points(&[0.0, 0.05, 0.1, 0.4, 1.0], &[0.9, 0.8, 0.5, 0.1, 0.0]).unwrap();
+        assert_eq!(with_a_bump, example());
+        for (alpha, beta) in [
+            (vec![0.0, 1.0], vec![1.1, 0.0]),
+            (vec![0.1, 1.0], vec![0.5, 0.0]),
+            (vec![0.0, 0.5], vec![0.5, 0.0]),
+            (vec![0.0, 0.5, 1.0], vec![0.5, 0.6, 0.0]),
+            (vec![0.0, f64::NAN, 1.0], vec![0.5, 0.4, 0.0]),
+            (vec![0.0], vec![0.5]),
+        ] {
+            assert!(Polygon::of_points(&alpha, &beta).is_err(), "{alpha:?} {beta:?}");
+        }
+    }
+
+    #[test]
+    fn the_loss_has_the_masses_of_both_hypotheses() {
+        let StepOutcome::Partly { log_kept, moved, loss } = example().outcome() else {
+            panic!()
+        };
+        assert!((log_kept - 0.9f64.ln()).abs() < 1e-14);
+        let Some(StepLoss::Atoms(loss)) = loss else { panic!() };
+        let p: f64 = loss.atoms().iter().map(|atom| atom.1.exp()).sum();
+        let q: f64 = loss.atoms().iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+        assert!((p - 1.0).abs() < 1e-13 && (q - 1.0).abs() < 1e-13);
+        assert!(loss.atoms().is_sorted_by(|a, b| a.0 > b.0));
+        // P's mass on what Q has too is 0.9; Q's on what P has too is 1.
+        assert!((moved - 0.9f64.ln()).abs() < 1e-13, "{moved}");
+    }
+}
