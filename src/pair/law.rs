@@ -289,7 +289,7 @@ pub fn binomial_log_weights(n: u64, p: f64) -> Vec<f64> {
 }
 
 /// `base` to the `exponent`, by squaring.
-fn power(base: Extended, mut exponent: u64) -> Extended {
+pub(crate) fn power(base: Extended, mut exponent: u64) -> Extended {
     let (mut square, mut result) = (base, Extended::ONE);
     while exponent > 0 {
         if exponent & 1 == 1 {
