@@ -8,12 +8,13 @@
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
+- `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
 - `hockeystick.training`: clipping, sampling and DP-SGD in NumPy, as references.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels, opacus, renyi, training
+from hockeystick import accountants, black_box, kernels, opacus, renyi, shuffle, training
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
@@ -28,7 +29,7 @@ from hockeystick.explaining import Explanation, explain
 from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "RandomizedResponse",
     "SamplingMismatchError",
     "SamplingMismatchWarning",
+    "Shuffle",
     "Skellam",
     "TradeoffCurve",
     "UnsupportedError",
@@ -62,5 +64,6 @@ __all__ = [
     "opacus",
     "privacy_curve",
     "renyi",
+    "shuffle",
     "training",
 ]

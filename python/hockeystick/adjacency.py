@@ -15,7 +15,10 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 ADJACENCIES = (*DIRECTIONS, "replace")
 
 ADVERSARY = "an adversary who sees the output of every step"
-"""Whom every guarantee of this library is about."""
+"""Whom the guarantees of this library are about."""
+
+STRONG_ADVERSARY = "strong adversary (knows batch membership)"
+"""The one of SHUFFLE, whom the guarantees for shuffled batches are about."""
 
 
 def check_adjacency(value: object) -> str:

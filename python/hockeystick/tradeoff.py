@@ -9,12 +9,16 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_array, float_scalar, float_vector, in_shape
+from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick.curve import PrivacyCurve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import FloatOrFloats
+    from hockeystick.sampling import Shuffle, WithoutReplacement
 
     Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
@@ -31,7 +35,7 @@ class TradeoffCurve:
     A curve is kept as the expression it was built by. An operation has a closed form for f or for its
     hockey-stick curve δ(ε) = sup 1 - f(α) - e^ε α, and the other is a minimum of a convex function, found
     with bounds on both sides (Dong, Roth and Su 2022, "Gaussian differential privacy", Proposition 6). The
-    error of f is below 1e-9 unless a `WideIntervalWarning` would be due for the privacy curves behind it.
+    error of f is below 1e-9 where the privacy curves behind it can be computed as closely; `bounds` tells.
 
     Examples
     --------
@@ -41,16 +45,16 @@ class TradeoffCurve:
     >>> run
     <TradeoffCurve: gaussian(0.5).subsample(0.01) * 1000>
     >>> round(run(0.05), 4)
-    0.9199
+    0.9261
     >>> round(run.epsilon(1e-5), 3)
     0.745
     """
 
-    __slots__ = ("_core", "_recipe")
+    __slots__ = ("_compiled", "_recipe")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
-    _core: _core.TradeoffCurve
+    _compiled: _core.TradeoffCurve
     _recipe: tuple[Any, ...]
 
     def __init__(self) -> None:
@@ -61,7 +65,7 @@ class TradeoffCurve:
     @classmethod
     def _of(cls, core: _core.TradeoffCurve, *recipe: Any) -> TradeoffCurve:
         curve = object.__new__(cls)
-        object.__setattr__(curve, "_core", core)
+        object.__setattr__(curve, "_compiled", core)
         object.__setattr__(curve, "_recipe", recipe)
         return curve
 
@@ -229,6 +233,22 @@ class TradeoffCurve:
         core = _core.TradeoffCurve.of_steps(privacy_curve.core_segments(), adjacency)
         return cls._of(core, "from_curve", privacy_curve)
 
+    @classmethod
+    def of_shuffle(
+        cls,
+        core: _core.TradeoffCurve,
+        function: str,
+        sampling: Shuffle | WithoutReplacement,
+        arguments: tuple[tuple[str, Any], ...],
+    ) -> TradeoffCurve:
+        """Return the result of a function of `hockeystick.shuffle`; for that package."""
+        return cls._of(core, "shuffle", function, sampling, arguments)
+
+    @property
+    def adversary(self) -> str:
+        """Whom the curve is about: the usual adversary, or one who knows batch membership too."""
+        return STRONG_ADVERSARY if _is_shuffled(self._recipe) else ADVERSARY
+
     def __call__(self, alpha: ArrayLike) -> FloatOrFloats:
         """Return f(α), see `beta`."""
         return self.beta(alpha)
@@ -336,7 +356,11 @@ class TradeoffCurve:
         if len(asked) != 1:
             raise TypeError(f"give exactly one of alpha, epsilon and delta, got {asked or 'none'}")
         (name,) = asked
-        ask = {"alpha": self._core.beta, "epsilon": self._core.delta, "delta": self._core.epsilon}[name]
+        ask = {
+            "alpha": self._compiled.beta,
+            "epsilon": self._compiled.delta,
+            "delta": self._compiled.epsilon,
+        }[name]
         return _answers(ask, given[name], name)
 
     def mu(self, regret: float = 0.0) -> float:
@@ -366,9 +390,9 @@ class TradeoffCurve:
         >>> import hockeystick as hs
         >>> run = hs.TradeoffCurve.gaussian(1.0).subsample(0.01) * 1000
         >>> round(run.mu(), 2), round(run.mu(regret=1e-3), 2)
-        (31.62, 0.39)
+        (31.62, 0.52)
         """
-        return self._core.mu(float_scalar(regret, "regret"))
+        return self._compiled.mu(float_scalar(regret, "regret"))
 
     def advantage(self) -> float:
         """Upper bound on how far an attack's hit rate may exceed its false alarms: sup 1 - f(α) - α.
@@ -406,7 +430,7 @@ class TradeoffCurve:
         >>> hs.TradeoffCurve.gaussian(1.0).attack_success([0.5, 0.01]).round(4)
         array([0.6915, 0.99  ])
         """
-        return _answers(self._core.attack_success, prior, "prior")[1]
+        return _answers(self._compiled.attack_success, prior, "prior")[1]
 
     def worst_case_probability(self, p: ArrayLike) -> FloatOrFloats:
         """How likely an event of probability p can become when the group joins or leaves.
@@ -435,7 +459,7 @@ class TradeoffCurve:
         >>> round(hs.TradeoffCurve.gaussian(1.0).worst_case_probability(0.01), 4)
         0.0924
         """
-        return _answers(self._core.worst_case_probability, p, "p")[1]
+        return _answers(self._compiled.worst_case_probability, p, "p")[1]
 
     def subsample(self, p: float) -> TradeoffCurve:
         """C_p(f) = min{f_p, f_p^-1}** with f_p(α) = p f(α) + (1 - p)(1 - α).
@@ -470,10 +494,10 @@ class TradeoffCurve:
         0.03829
         """
         rate = float_scalar(p, "p")
-        return self._of(self._core.subsample(rate), "subsample", self._recipe, rate)
+        return self._of(self._compiled.subsample(rate), "subsample", self._recipe, rate)
 
     def compose(self, other: TradeoffCurve) -> TradeoffCurve:
-        """f ⊗ g: both mechanisms on the same data.
+        """Tensor product f ⊗ g: both mechanisms on the same data.
 
         Parameters
         ----------
@@ -489,8 +513,8 @@ class TradeoffCurve:
         TypeError
             If `other` is not a TradeoffCurve.
         ValueError
-            If a curve would take more than 40,000 straight edges to approximate to 1e-10: compose before
-            other operations.
+            If a curve would take more than 12,000 straight edges to approximate to 1e-6: compose
+            before other operations.
 
         Examples
         --------
@@ -498,7 +522,7 @@ class TradeoffCurve:
         >>> hs.TradeoffCurve.gaussian(3.0).compose(hs.TradeoffCurve.gaussian(4.0)).mu()
         5.0
         """
-        found = self._core.compose(_other(other)._core)
+        found = self._compiled.compose(_other(other)._compiled)
         return self._of(found, "compose", self._recipe, other._recipe)
 
     def __mul__(self, times: object) -> TradeoffCurve:
@@ -506,7 +530,7 @@ class TradeoffCurve:
         if isinstance(times, bool | np.bool_) or not hasattr(times, "__index__"):
             return NotImplemented
         count = count_scalar(operator.index(times), "times", 0)
-        return self._of(self._core.repeat(count), "repeat", self._recipe, count)
+        return self._of(self._compiled.repeat(count), "repeat", self._recipe, count)
 
     __rmul__ = __mul__
 
@@ -541,7 +565,7 @@ class TradeoffCurve:
         2.0
         """
         size = count_scalar(k, "k", 1)
-        return self._of(self._core.group(size), "group", self._recipe, size)
+        return self._of(self._compiled.group(size), "group", self._recipe, size)
 
     def inverse(self) -> TradeoffCurve:
         """f^-1(α) = inf{t : f(t) <= α}: the hypotheses the other way round.
@@ -554,7 +578,7 @@ class TradeoffCurve:
             return self
         if self._recipe[0] == "inverse":
             return _made(self._recipe[1])
-        return self._of(self._core.inverse(), "inverse", self._recipe)
+        return self._of(self._compiled.inverse(), "inverse", self._recipe)
 
     def symmetrize(self) -> TradeoffCurve:
         """min{f, f^-1}**: what holds in both orders of the hypotheses.
@@ -565,7 +589,7 @@ class TradeoffCurve:
         """
         if self.is_symmetric:
             return self
-        return self._of(self._core.symmetrize(), "symmetrize", self._recipe)
+        return self._of(self._compiled.symmetrize(), "symmetrize", self._recipe)
 
     def convexify(self) -> TradeoffCurve:
         """f**, the largest convex function below f: the curve itself.
@@ -595,7 +619,7 @@ class TradeoffCurve:
         TypeError
             If `other` is not a TradeoffCurve.
         """
-        found = self._core.minimum(_other(other)._core)
+        found = self._compiled.minimum(_other(other)._compiled)
         return self._of(found, "minimum", self._recipe, other._recipe)
 
     def maximum(self, other: TradeoffCurve) -> TradeoffCurve:
@@ -614,13 +638,13 @@ class TradeoffCurve:
         TypeError
             If `other` is not a TradeoffCurve.
         """
-        found = self._core.maximum(_other(other)._core)
+        found = self._compiled.maximum(_other(other)._compiled)
         return self._of(found, "maximum", self._recipe, other._recipe)
 
     @property
     def is_symmetric(self) -> bool:
         """Whether f is known to be its own inverse."""
-        return self._core.is_symmetric()
+        return self._compiled.is_symmetric()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TradeoffCurve):
@@ -634,7 +658,8 @@ class TradeoffCurve:
         return _made, (self._recipe,)
 
     def __repr__(self) -> str:
-        return f"<TradeoffCurve: {_words(self._recipe)}>"
+        strong = f"; {STRONG_ADVERSARY}" if _is_shuffled(self._recipe) else ""
+        return f"<TradeoffCurve: {_words(self._recipe)}{strong}>"
 
 
 def _other(value: object) -> TradeoffCurve:
@@ -652,13 +677,16 @@ def _answers(ask: Any, asked: ArrayLike | None, name: str) -> Bounds:
 def _made(recipe: tuple[Any, ...]) -> TradeoffCurve:
     """Return the curve that `recipe` describes: an operation and its arguments, curves as their recipes."""
     operation, *arguments = recipe
+    if operation == "shuffle":
+        function, sampling, named = arguments
+        return _function_of_shuffle(function)(sampling, **dict(named))
     if operation in _LEAVES:
         made: TradeoffCurve = getattr(TradeoffCurve, operation)(*arguments)
         return made
     first, *rest = arguments
     curve = _made(first)
     if operation == "repeat":
-        return curve * rest[0]
+        return curve * int(rest[0])
     others = [_made(part) if isinstance(part, tuple) else part for part in rest]
     result: TradeoffCurve = getattr(curve, operation)(*others)
     return result
@@ -667,8 +695,29 @@ def _made(recipe: tuple[Any, ...]) -> TradeoffCurve:
 _LEAVES = {"gaussian", "laplace", "from_epsilon_delta", "from_points", "from_curve"}
 
 
+def _function_of_shuffle(name: str) -> Callable[..., TradeoffCurve]:
+    # That package is built on this module.
+    from hockeystick.shuffle import guarantee
+
+    found: Callable[..., TradeoffCurve] = getattr(guarantee, name)
+    return found
+
+
+def _is_shuffled(recipe: tuple[Any, ...]) -> bool:
+    """Whether a part of the curve is about the adversary who knows batch membership."""
+    return recipe[0] == "shuffle" or any(
+        _is_shuffled(part)
+        for part in recipe[1:]
+        if isinstance(part, tuple) and part and isinstance(part[0], str)
+    )
+
+
 def _words(recipe: tuple[Any, ...]) -> str:
     operation, *arguments = recipe
+    if operation == "shuffle":
+        function, sampling, named = arguments
+        words = ", ".join(f"{name}={value!r}" for name, value in named)
+        return f"shuffle.{function}({sampling!r}, {words})"
     if operation == "from_points":
         return f"from_points of {len(arguments[0])} points"
     if operation == "from_curve":

@@ -30,7 +30,7 @@ mod _core {
     #[pymodule_export]
     use super::runs::{history_delta, history_epsilon, history_renyi};
     #[pymodule_export]
-    use super::tradeoff::TradeoffCurve;
+    use super::tradeoff::{TradeoffCurve, membership_law};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name for it

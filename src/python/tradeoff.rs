@@ -2,10 +2,12 @@
 
 use super::convert::{count, entries, guarded, vector};
 use super::exact::{SegmentTuple, neighbours, steps_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tradeoff::composed::Mixture;
 use crate::tradeoff::convex::Bounds;
 use crate::tradeoff::curve::TradeoffCurve as Curve;
+use crate::tradeoff::membership::{MembershipLaw, Plan, Sampling};
+use crate::tradeoff::split_bounds::SplitBound;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -91,6 +93,17 @@ impl TradeoffCurve {
         Self::made(py, || Curve::mixture(mixture))
     }
 
+    #[staticmethod]
+    fn split(py: Python<'_>, is_upper: bool, tail: f64, distance: f64) -> PyResult<Self> {
+        Self::made(py, || {
+            Curve::split(SplitBound {
+                is_upper,
+                tail,
+                distance,
+            })
+        })
+    }
+
     fn subsample(&self, py: Python<'_>, p: f64) -> PyResult<Self> {
         Self::made(py, || self.0.subsample(p))
     }
@@ -154,4 +167,53 @@ impl TradeoffCurve {
     fn mu(&self, py: Python<'_>, regret: f64) -> PyResult<f64> {
         Ok(py.detach(|| guarded(|| self.0.mu(regret)))?)
     }
+}
+
+/// c², its probabilities, a bound on what is left out and one on relative rounding.
+type Law<'py> = (Bound<'py, PyArray1<i64>>, Vector<'py>, f64, f64);
+
+#[pyfunction]
+pub(super) fn membership_law<'py>(
+    py: Python<'py>,
+    sampling: &str,
+    dataset_size: i64,
+    batch_size: i64,
+    units_per_batch: i64,
+    group_size: i64,
+    epochs: i64,
+    rounds: i64,
+) -> PyResult<Law<'py>> {
+    let sampling = match sampling {
+        "shuffle" => Sampling::Shuffling,
+        "without_replacement" => Sampling::Subsampling,
+        _ => {
+            let allowed = "\"shuffle\" or \"without_replacement\"";
+            return Err(Error::out_of_range("sampling", sampling, allowed).into());
+        }
+    };
+    let law = py.detach(|| {
+        guarded(|| {
+            let rounds = u64::try_from(rounds).unwrap_or(0);
+            let plan = Plan {
+                sampling,
+                dataset_size: count("dataset_size", dataset_size)?,
+                batch_size: count("batch_size", batch_size)?,
+                units_per_batch: count("units_per_batch", units_per_batch)?,
+                group_size: count("group_size", group_size)?,
+                epochs: count("epochs", epochs.max(1))?,
+            };
+            match (epochs, rounds) {
+                (0, rounds) => MembershipLaw::of_rounds(&plan, rounds),
+                (_, 0) => MembershipLaw::of(&plan),
+                (_, rounds) => MembershipLaw::of(&plan)?.and(&MembershipLaw::of_rounds(&plan, rounds)?),
+            }
+        })
+    })?;
+    let squares: Vec<i64> = law.squares.iter().map(|&square| square as i64).collect();
+    Ok((
+        squares.to_pyarray(py),
+        law.probabilities.to_pyarray(py),
+        law.left_out,
+        law.rounding,
+    ))
 }

@@ -254,7 +254,7 @@ impl Composed {
             } else {
                 Some(Engines::new(&reversed)?)
             },
-            tolerance: if products.iter().any(is_few_steps) {
+            tolerance: if products.iter().any(|product| is_few_steps(product)) {
                 FEW_STEPS.1
             } else {
                 TOLERANCE
@@ -304,9 +304,18 @@ impl Composed {
         Self::new(self.products.iter().map(reverse).collect(), self.symmetric)
     }
 
-    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}, 1 − f(0)).
-    pub fn limits(&self) -> (f64, f64, f64) {
-        self.limits
+    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}).
+    pub fn limits(&self) -> (f64, f64) {
+        (self.limits.0, self.limits.1)
+    }
+
+    /// 1 − f(0).
+    pub fn delta_at_infinity(&self) -> Bounds {
+        let lost = Bounds::around(self.limits.2, 1e-14);
+        Bounds {
+            upper: lost.upper + self.left_out,
+            ..lost
+        }
     }
 
     /// δ(ε) = sup_α 1 − f(α) − e^ε α for any real ε.
@@ -358,7 +367,7 @@ impl Composed {
 }
 
 /// True for a few steps of Laplace noise and nothing else.
-fn is_few_steps(product: &Vec<(Law, u64)>) -> bool {
+fn is_few_steps(product: &[(Law, u64)]) -> bool {
     let laplace = |law: &Law| match law {
         Law::Laplace { .. } | Law::SubsampledLaplace { .. } => true,
         Law::Step { scheme, .. } => matches!(scheme.mechanism, Mechanism::Laplace { .. }),

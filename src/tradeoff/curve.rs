@@ -18,6 +18,7 @@
 use super::composed::{Composed, Law, Mixture};
 use super::convex::{Bounds, minimum};
 use super::polygon::{Edge, Polygon};
+use super::split_bounds::SplitBound;
 use super::straightened::straightened;
 use crate::error::{Error, Result, require, require_epsilon, require_sample_rate};
 use crate::hockey_stick::one_step;
@@ -55,6 +56,8 @@ enum Node {
         delta: f64,
     },
     Polygon(Arc<Polygon>),
+    /// f^U or f^L of SHUFFLE.
+    Split(SplitBound),
     Composed(Box<Composed>),
     /// C_p; no curve whose subsampled form has a node of its own.
     Subsampled {
@@ -154,12 +157,29 @@ impl TradeoffCurve {
         Ok(Self::new(Node::Composed(Box::new(Composed::new(products, false)?))))
     }
 
+    /// f^U or f^L of a split (SHUFFLE Definitions 5.3 and 5.4).
+    ///
+    /// # Errors
+    /// A tail outside [0, 1], a distance that is not positive and finite.
+    pub fn split(bound: SplitBound) -> Result<Self> {
+        require((0.0..=1.0).contains(&bound.tail), "tail", bound.tail, "in [0, 1]")?;
+        require(
+            bound.distance > 0.0 && bound.distance.is_finite(),
+            "distance",
+            bound.distance,
+            "in (0, inf)",
+        )?;
+        Ok(Self::new(Node::Split(bound)))
+    }
+
     /// True if f is certainly its own inverse.
     pub fn is_symmetric(&self) -> bool {
         match &*self.0 {
-            Node::Gaussian { .. } | Node::Laplace { .. } | Node::EpsilonDelta { .. } | Node::Subsampled { .. } => {
-                true
-            }
+            Node::Gaussian { .. }
+            | Node::Laplace { .. }
+            | Node::EpsilonDelta { .. }
+            | Node::Split(_)
+            | Node::Subsampled { .. } => true,
             Node::Polygon(polygon) => polygon.is_symmetric(),
             Node::Composed(composed) => composed.is_symmetric(),
             Node::Group { of, .. } => of.is_symmetric(),
@@ -386,7 +406,7 @@ impl TradeoffCurve {
 
     /// The curve between two polygons.
     fn between(&self) -> Result<Law> {
-        let found = straightened(self.is_symmetric(), self.delta_at_infinity()?, |epsilon| {
+        let found = straightened(self.is_symmetric(), self.delta_at_infinity()?.upper, |epsilon| {
             self.delta(epsilon)
         })?;
         Ok(Law::Between(Arc::new(found)))
@@ -410,6 +430,7 @@ impl TradeoffCurve {
                 Bounds::around(steep.min(flat).min(1.0), 1e-15)
             }
             Node::Polygon(polygon) => polygon.power(alpha),
+            Node::Split(bound) => bound.power(alpha),
             Node::Group { size, of } => {
                 let (mut lower, mut upper) = (alpha, alpha);
                 for _ in 0..*size {
@@ -528,6 +549,7 @@ impl TradeoffCurve {
             Node::Laplace { distance } => Bounds::around(laplace_delta(*distance, epsilon), 1e-15),
             Node::EpsilonDelta { epsilon: bound, delta } => delta_of_pair(*bound, *delta, epsilon),
             Node::Polygon(polygon) => polygon.delta(epsilon.exp()),
+            Node::Split(bound) => mirrored(epsilon, bound.delta(epsilon.abs())),
             Node::Composed(composed) => composed.delta(epsilon)?,
             Node::Subsampled { rate, of } => subsampled_delta(of, *rate, epsilon)?,
             Node::Least(a, b) => a.delta(epsilon)?.max(b.delta(epsilon)?),
@@ -544,15 +566,25 @@ impl TradeoffCurve {
         }
     }
 
-    /// 1 − f(0), a bound: what δ falls to.
-    pub fn delta_at_infinity(&self) -> Result<f64> {
+    /// 1 − f(0): what δ falls to.
+    ///
+    /// # Errors
+    /// As those of the factors of a composition.
+    pub fn delta_at_infinity(&self) -> Result<Bounds> {
         Ok(match &*self.0 {
-            Node::Gaussian { .. } | Node::Laplace { .. } => 0.0,
-            Node::EpsilonDelta { delta, .. } => *delta,
-            Node::Polygon(polygon) => polygon.delta_at_infinity(),
-            Node::Composed(composed) => composed.limits().2,
-            Node::Subsampled { rate, of } => rate * of.symmetrize()?.delta_at_infinity()?,
-            Node::Group { .. } => self.power(0.0)?.upper,
+            Node::Gaussian { .. } | Node::Laplace { .. } => Bounds::exactly(0.0),
+            Node::EpsilonDelta { delta, .. } => Bounds::exactly(*delta),
+            Node::Polygon(polygon) => Bounds::exactly(polygon.delta_at_infinity()),
+            Node::Split(bound) => Bounds::exactly(if bound.is_upper { 0.0 } else { bound.tail }),
+            Node::Composed(composed) => composed.delta_at_infinity(),
+            Node::Subsampled { rate, of } => {
+                let found = of.symmetrize()?.delta_at_infinity()?;
+                Bounds {
+                    lower: rate * found.lower * (1.0 - f64::EPSILON),
+                    upper: rate * found.upper * (1.0 + f64::EPSILON),
+                }
+            }
+            Node::Group { .. } => self.power(0.0)?,
             Node::Least(a, b) => a.delta_at_infinity()?.max(b.delta_at_infinity()?),
             Node::Most(a, b) => a.delta_at_infinity()?.min(b.delta_at_infinity()?),
         })
@@ -562,7 +594,7 @@ impl TradeoffCurve {
     pub fn most_loss(&self) -> f64 {
         match &*self.0 {
             Node::Gaussian { distance: 0.0 } => 0.0,
-            Node::Gaussian { .. } => f64::INFINITY,
+            Node::Gaussian { .. } | Node::Split(_) => f64::INFINITY,
             Node::Laplace { distance } => *distance,
             Node::EpsilonDelta { epsilon, delta: 0.0 } => *epsilon,
             Node::EpsilonDelta { .. } => f64::INFINITY,
@@ -581,6 +613,7 @@ impl TradeoffCurve {
     pub fn widest_distance(&self) -> f64 {
         match &*self.0 {
             Node::Gaussian { distance } => *distance,
+            Node::Split(bound) if bound.is_upper || bound.tail == 0.0 => bound.distance,
             Node::Composed(composed) => composed.limits().0,
             Node::Subsampled { of, .. } => of.widest_distance(),
             Node::Group { size, of } => *size as f64 * of.widest_distance(),
@@ -593,11 +626,7 @@ impl TradeoffCurve {
     /// The conjugate: inf over e^ε = t of δ + tα.
     fn power_by_delta(&self, alpha: f64) -> Result<Bounds> {
         if alpha == 0.0 {
-            let lost = self.delta_at_infinity()?;
-            return Ok(Bounds {
-                lower: 0.0,
-                upper: lost,
-            });
+            return self.delta_at_infinity();
         }
         if alpha == 1.0 {
             return Ok(Bounds::exactly(1.0));
@@ -745,12 +774,17 @@ fn subsampled_delta(of: &TradeoffCurve, rate: f64, epsilon: f64) -> Result<Bound
         lower: found.lower * (1.0 - rounding),
         upper: found.upper * (1.0 + rounding),
     };
+    Ok(mirrored(epsilon, found))
+}
+
+/// δ(ε) of a symmetric curve from that of |ε|: δ(ε) = 1 − e^ε + e^ε δ(−ε).
+fn mirrored(epsilon: f64, of_size: Bounds) -> Bounds {
     if epsilon >= 0.0 {
-        return Ok(found);
+        return of_size;
     }
     let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
-    Ok(Bounds {
-        lower: gap + t * found.lower,
-        upper: (gap + t * found.upper) * (1.0 + 4.0 * f64::EPSILON),
-    })
+    Bounds {
+        lower: (gap + t * of_size.lower) * (1.0 - 4.0 * f64::EPSILON),
+        upper: (gap + t * of_size.upper) * (1.0 + 4.0 * f64::EPSILON),
+    }
 }

@@ -17,4 +17,5 @@ mod plan;
 pub mod polygon;
 pub mod readouts;
 mod rounds;
+pub mod split_bounds;
 pub mod straightened;

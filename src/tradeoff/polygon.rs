@@ -34,7 +34,9 @@ pub struct Polygon {
 }
 
 /// Corners of a product at most.
-const MOST_CORNERS: usize = 1 << 20;
+const MOST_CORNERS: usize = 1 << 18;
+/// Largest loss of a product.
+const MOST_LOSS: f64 = 600.0;
 /// Losses closer than this, relatively, are one that was rounded.
 const SAME_LOSS: f64 = 1e-13;
 
@@ -112,9 +114,17 @@ impl Polygon {
         }
     }
 
-    /// f ⊗ g; `None` if that has too many corners.
+    /// f ⊗ g; `None` if that has too many corners, or losses at which Q has no mass that an `f64` can hold.
     pub fn product(&self, other: &Self) -> Option<Self> {
-        if self.edges.len() * other.edges.len() > MOST_CORNERS {
+        let most_loss = |polygon: &Self| {
+            let ends = [polygon.edges.first(), polygon.edges.last()];
+            ends.iter()
+                .flatten()
+                .map(|edge| edge.slope.ln().abs())
+                .fold(0.0, f64::max)
+        };
+        let corners = self.edges.len() * other.edges.len();
+        if corners > MOST_CORNERS || most_loss(self) + most_loss(other) > MOST_LOSS {
             return None;
         }
         let both = |first: &[Edge], second: &[Edge]| {
@@ -136,7 +146,8 @@ impl Polygon {
         Some(Self {
             edges,
             inverse,
-            rounding: self.rounding + other.rounding + 4.0 * SAME_LOSS,
+            // A mass is a difference of slopes: an edge is off by a rounding of all that is above it.
+            rounding: self.rounding + other.rounding + 4.0 * SAME_LOSS + 8.0 * f64::EPSILON * corners as f64,
         })
     }
 

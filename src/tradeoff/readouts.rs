@@ -46,7 +46,7 @@ impl TradeoffCurve {
             if excess(0.0)? <= 0.0 {
                 return Ok(0.0);
             }
-            if curve.delta_at_infinity()? >= delta && upper {
+            if curve.delta_at_infinity()?.upper >= delta && upper {
                 return Ok(f64::INFINITY);
             }
             let (mut low, mut high) = (0.0, 1.0f64);

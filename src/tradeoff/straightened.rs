@@ -1,6 +1,7 @@
 //! A curve between two polygons: what makes a factor of a tensor product of a curve without a pair of laws of its own.
 //!
-//! The hockey-stick curve is evaluated at knots t_j until its chords are within 1e-10 of it. The chords give a curve from above
+//! The hockey-stick curve is evaluated at knots t_j until its chords are within 1e-10 of it, or within 1e-8 or 1e-6 where that
+//! takes too many. The chords give a curve from above
 //! (connect the dots: Doroshenko et al. 2022), hence a polygon below f. A convex function lies above each chord outside its
 //! interval, and above the extended neighbouring chords inside: no more than e_j below the chord. The largest of all chords,
 //! each lowered by its e_j, is therefore a curve from below, hence a polygon above f.
@@ -9,14 +10,14 @@ use super::convex::Bounds;
 use super::polygon::{Edge, Polygon};
 use crate::error::{Error, Result};
 
-/// How far a chord may be above the curve.
-const TOLERANCE: f64 = 1e-10;
+/// How far a chord may be above the curve: the first that takes few enough knots.
+const TOLERANCES: [f64; 3] = [1e-10, 1e-8, 1e-6];
 /// Tails of δ below this are cut: the curve stays where it is.
 const NEGLIGIBLE: f64 = 1e-13;
 /// Intervals to begin with.
 const FIRST: usize = 64;
 /// Knots at most.
-const MOST_KNOTS: usize = 40_000;
+const MOST_KNOTS: usize = 12_000;
 
 /// Polygons on both sides of a trade-off function.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,29 +65,18 @@ pub fn straightened(
         let epsilon = nearest + (farthest - nearest) * i as f64 / FIRST as f64;
         knots.push((epsilon, delta(epsilon)?));
     }
-    // Halve intervals whose chord is too far above their middle.
-    let mut done: Vec<(f64, Bounds)> = vec![knots[0]];
-    let mut open: Vec<(f64, Bounds)> = knots.into_iter().skip(1).rev().collect();
-    while let (Some(&left), Some(&right)) = (done.last(), open.last()) {
-        let middle = 0.5 * (left.0 + right.0);
-        let found = delta(middle)?;
-        let (a, t, b) = (left.0.exp(), middle.exp(), right.0.exp());
-        let share = (t - a) / (b - a);
-        let chord = left.1.upper * (1.0 - share) + right.1.upper * share;
-        // A chord's error is a quarter of the one over twice the width.
-        if chord - found.upper > 4.0 * TOLERANCE && b - a > 1e-9 * a {
-            open.push((middle, found));
-        } else {
-            done.push((middle, found));
-            done.push(right);
-            open.pop();
-        }
-        if done.len() + open.len() > MOST_KNOTS {
-            return Err(Error::Mismatch(format!(
-                "a curve of more than {MOST_KNOTS} edges cannot be composed: compose before other operations"
-            )));
+    let mut refined = None;
+    for tolerance in TOLERANCES {
+        refined = refine(&knots, tolerance, &mut delta)?;
+        if refined.is_some() {
+            break;
         }
     }
+    let Some(done) = refined else {
+        return Err(Error::Mismatch(format!(
+            "a curve of more than {MOST_KNOTS} edges cannot be composed: compose before other operations"
+        )));
+    };
     let knots: Vec<(f64, Bounds)> = done
         .into_iter()
         .map(|(epsilon, found)| (epsilon.exp(), found))
@@ -103,6 +93,35 @@ pub fn straightened(
         below: polygon(upper),
         above: polygon(lower),
     })
+}
+
+/// Halves intervals whose chord is too far above their middle; `None` if that takes too many knots.
+fn refine(
+    knots: &[(f64, Bounds)],
+    tolerance: f64,
+    delta: &mut impl FnMut(f64) -> Result<Bounds>,
+) -> Result<Option<Vec<(f64, Bounds)>>> {
+    let mut done: Vec<(f64, Bounds)> = vec![knots[0]];
+    let mut open: Vec<(f64, Bounds)> = knots.iter().skip(1).rev().copied().collect();
+    while let (Some(&left), Some(&right)) = (done.last(), open.last()) {
+        let middle = 0.5 * (left.0 + right.0);
+        let found = delta(middle)?;
+        let (a, t, b) = (left.0.exp(), middle.exp(), right.0.exp());
+        let share = (t - a) / (b - a);
+        let chord = left.1.upper * (1.0 - share) + right.1.upper * share;
+        // A chord's error is a quarter of the one over twice the width.
+        if chord - found.upper > 4.0 * tolerance && b - a > 1e-9 * a {
+            open.push((middle, found));
+        } else {
+            done.push((middle, found));
+            done.push(right);
+            open.pop();
+        }
+        if done.len() + open.len() > MOST_KNOTS {
+            return Ok(None);
+        }
+    }
+    Ok(Some(done))
 }
 
 /// The largest convex function below the upper bounds at the knots, which the curve is below too.

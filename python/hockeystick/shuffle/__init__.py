@@ -1,0 +1,35 @@
+"""Shuffling, batch clipping and groups, against an adversary who knows every batch (SHUFFLE).
+
+An epoch of Algorithm 1 of SHUFFLE ("Generalizing DP-SGD with Shuffling and Batch Clipping") has N // b
+rounds of b records each, cut from a fresh permutation (`Shuffle`) or drawn afresh (`WithoutReplacement`). A
+batch consists of clipped units: of one record each (individual clipping), of all of them (batch clipping),
+or of b / m (mixed).
+
+- `membership_law`: the law of c², the sum over all rounds of the squared number of units that hold a member.
+- `tradeoff`: the trade-off function of the run, the mixture of G_{c/σ} over that law.
+- `upper_bound`, `lower_bound`: what one split of the law gives.
+- `closed_form`: where a single G_μ is a guarantee.
+- `table`: Tables 1 and 2 of SHUFFLE as data, with what is true where they are wrong.
+
+All of them assume a **strong adversary, who knows batch membership**: which units hold members of the
+group, in every round. Who knows less learns less, so the guarantees hold against every other adversary too,
+but they are far weaker than what `get_epsilon` says of subsampled batches (SHUFFLE, appendix G).
+
+Noise is that of Opacus, ``noise_multiplier`` clipping norms C; SHUFFLE adds N(0, (2Cσ)²), so its σ is
+``noise_multiplier / 2``. Neighbours differ in ``group_size`` records that are replaced.
+"""
+
+from hockeystick.shuffle.guarantee import closed_form, lower_bound, tradeoff, upper_bound
+from hockeystick.shuffle.membership import MembershipLaw, membership_law
+from hockeystick.shuffle.table import TableRow, table
+
+__all__ = [
+    "MembershipLaw",
+    "TableRow",
+    "closed_form",
+    "lower_bound",
+    "membership_law",
+    "table",
+    "tradeoff",
+    "upper_bound",
+]

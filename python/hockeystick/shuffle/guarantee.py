@@ -1,0 +1,299 @@
+"""Trade-off functions of shuffled and subsampled runs, against an adversary who knows batch membership."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import float_scalar, require
+from hockeystick.errors import UnsupportedError
+from hockeystick.sampling import Shuffle
+from hockeystick.shuffle.membership import check_plan
+from hockeystick.tradeoff import TradeoffCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hockeystick.sampling import WithoutReplacement
+    from hockeystick.shuffle.membership import MembershipLaw, Plan
+
+SENSITIVITY = 2.0
+"""Clipping norms by which a unit can move when its records are replaced."""
+
+
+def tradeoff(
+    sampling: Shuffle | WithoutReplacement,
+    *,
+    noise_multiplier: float,
+    epochs: int = 1,
+    group_size: int = 1,
+    clipping: str = "individual",
+    units_per_batch: int | None = None,
+) -> TradeoffCurve:
+    """Trade-off function of a run against a strong adversary, who knows batch membership.
+
+    Parameters
+    ----------
+    sampling : Shuffle or WithoutReplacement
+        How batches are made, see `membership_law`.
+    noise_multiplier : float
+        Standard deviation of the noise in clipping norms, above zero: twice the σ of SHUFFLE.
+    epochs, group_size, clipping, units_per_batch : optional
+        As for `membership_law`.
+
+    Returns
+    -------
+    TradeoffCurve
+        The mixture of G_{c/σ} over the law of c: f of Definition 5.2, which is a guarantee by Theorem 5.6
+        and the best one against this adversary, for any `group_size` records replaced.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = hs.shuffle.tradeoff(hs.Shuffle(64, 60_000), noise_multiplier=20.0, epochs=100, group_size=4)
+    >>> round(run.epsilon(1e-5), 3)
+    9.849
+    >>> run.adversary
+    'strong adversary (knows batch membership)'
+    """
+    noise = check_noise(noise_multiplier)
+    plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
+    return _curve("tradeoff", plan, noise, mixture(plan, [(plan.law(), noise)]))
+
+
+def upper_bound(
+    sampling: Shuffle | WithoutReplacement,
+    *,
+    noise_multiplier: float,
+    epochs: int = 1,
+    group_size: int = 1,
+    clipping: str = "individual",
+    units_per_batch: int | None = None,
+    split: int | None = None,
+) -> TradeoffCurve:
+    """Return f^U of SHUFFLE, Definition 5.3, which no guarantee against a strong adversary can exceed.
+
+    Parameters
+    ----------
+    sampling, noise_multiplier, epochs, group_size, clipping, units_per_batch
+        As for `tradeoff`.
+    split : int, optional
+        c² at which the law is split; by default that with the largest advantage, which bounds best.
+
+    Returns
+    -------
+    TradeoffCurve
+        Of (1 - u) parts G_{c/σ}, u being the exact probability of what is below the split. Not a guarantee.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 20.0, "epochs": 100, "group_size": 4}
+    >>> bounds = [f(hs.Shuffle(64, 60_000), **run)(0.1) for f in (hs.shuffle.lower_bound, hs.shuffle.tradeoff,
+    ...                                                        hs.shuffle.upper_bound)]
+    >>> bounds == sorted(bounds)
+    True
+    """
+    noise = check_noise(noise_multiplier)
+    plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
+    law = plan.law()
+    chosen = _split(law, split, noise, law.below, is_upper=True)
+    return _curve("upper_bound", plan, noise, *chosen)
+
+
+def lower_bound(
+    sampling: Shuffle | WithoutReplacement,
+    *,
+    noise_multiplier: float,
+    epochs: int = 1,
+    group_size: int = 1,
+    clipping: str = "individual",
+    units_per_batch: int | None = None,
+    split: int | None = None,
+) -> TradeoffCurve:
+    """Return f^L of SHUFFLE, Definition 5.4: a guarantee against a strong adversary, from one split.
+
+    Parameters
+    ----------
+    sampling, noise_multiplier, epochs, group_size, clipping, units_per_batch
+        As for `tradeoff`.
+    split : int, optional
+        c² at which the law is split; by default that with the smallest advantage.
+
+    Returns
+    -------
+    TradeoffCurve
+        G_{c/σ} less l, l being the exact probability of what is above the split. `tradeoff` is never below
+        it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> bound = hs.shuffle.lower_bound(hs.Shuffle(64, 60_000), noise_multiplier=20.0, epochs=100)
+    >>> bound == hs.shuffle.lower_bound(hs.Shuffle(64, 60_000), noise_multiplier=20.0, epochs=100, split=100)
+    True
+    """
+    noise = check_noise(noise_multiplier)
+    plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
+    law = plan.law()
+    chosen = _split(law, split, noise, law.above, is_upper=False)
+    return _curve("lower_bound", plan, noise, *chosen)
+
+
+def closed_form(
+    sampling: Shuffle,
+    *,
+    noise_multiplier: float,
+    epochs: int = 1,
+    group_size: int = 1,
+    clipping: str = "individual",
+) -> TradeoffCurve:
+    """Return the G_μ of shuffled batches: μ = √E/σ for one record, √(gE)/σ with batch clipping.
+
+    Parameters
+    ----------
+    sampling : Shuffle
+        How batches are made; μ does not depend on their size.
+    noise_multiplier : float
+        Twice the σ of SHUFFLE, above zero.
+    epochs : int, optional
+        E.
+    group_size : int, optional
+        g.
+    clipping : {"individual", "batch", "mixed"}, optional
+        With more than one record, "batch" only: a unit counts once, however many members it holds.
+
+    Returns
+    -------
+    TradeoffCurve
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+    UnsupportedError
+        For groups without batch clipping: several members may fall into one round, and `tradeoff` counts
+        that.
+
+    Notes
+    -----
+    SHUFFLE, Theorem F.1; tight for one record whose data set has no records left over.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.shuffle.closed_form(hs.Shuffle(64, 64_000), noise_multiplier=20.0, epochs=25).mu()
+    0.5
+    """
+    noise = check_noise(noise_multiplier)
+    units = 1 if clipping == "mixed" else None
+    plan = check_plan(sampling, epochs, group_size, clipping, units)
+    if not isinstance(sampling, Shuffle):
+        raise TypeError(f"sampling must be Shuffle(batch_size, dataset_size), got {sampling!r}")
+    if plan.group_size > 1 and clipping != "batch":
+        raise UnsupportedError(
+            f"clipping {clipping!r} with a group of {plan.group_size} has no closed form: use "
+            "clipping='batch', group_size=1 or hockeystick.shuffle.tradeoff"
+        )
+    distance = SENSITIVITY * math.sqrt(plan.group_size * plan.epochs) / noise
+    return _curve("closed_form", plan, noise, _core.TradeoffCurve.gaussian(distance))
+
+
+def mixture(plan: Plan, laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
+    """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
+    whole: _core.TradeoffCurve | None = None
+    for law, noise in laws:
+        widest = SENSITIVITY * math.sqrt(plan.largest_square) / noise
+        distances = SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise
+        part = _core.TradeoffCurve.mixture(
+            distances, law.probabilities, law.left_out + 2.0 * law.rounding, widest
+        )
+        whole = part if whole is None else whole.compose(part)
+    return _core.TradeoffCurve.gaussian(0.0) if whole is None else whole
+
+
+def check_noise(value: object) -> float:
+    """`value` as a noise multiplier above zero."""
+    noise = float_scalar(value, "noise_multiplier")
+    require(math.isfinite(noise) and noise > 0.0, "noise_multiplier", noise, "in (0, inf)")
+    return noise
+
+
+def _split(
+    law: MembershipLaw,
+    split: int | None,
+    noise: float,
+    tail: Callable[[float], float],
+    *,
+    is_upper: bool,
+) -> tuple[_core.TradeoffCurve, int]:
+    """Curve of the given split, or of the one that bounds best, and the split."""
+
+    def bound(square: int) -> _core.TradeoffCurve:
+        return _core.TradeoffCurve.split(is_upper, tail(square), SENSITIVITY * math.sqrt(square) / noise)
+
+    if split is not None:
+        square = float_scalar(split, "split")
+        require(square >= 1 and square == int(square), "split", split, "a whole number c² >= 1")
+        return bound(int(square)), int(square)
+
+    def advantage(square: int) -> float:
+        _, upper = bound(square).delta(np.zeros(1))
+        return float(upper[0])
+
+    candidates = [int(square) for square in law.squares if square > 0]
+    best = max if is_upper else min
+    square = best(candidates, key=advantage) if candidates else 1
+    return bound(square), square
+
+
+def _curve(
+    function: str, plan: Plan, noise: float, core: _core.TradeoffCurve, split: int | None = None
+) -> TradeoffCurve:
+    arguments = {
+        "noise_multiplier": noise,
+        "epochs": plan.epochs,
+        "group_size": plan.group_size,
+        "clipping": plan.clipping,
+    }
+    if plan.clipping == "mixed" and function != "closed_form":
+        arguments["units_per_batch"] = plan.units_per_batch
+    if split is not None:
+        arguments["split"] = split
+    return TradeoffCurve.of_shuffle(core, function, plan.sampling, tuple(arguments.items()))
+
+
+def printed(
+    sampling: Shuffle, *, square: float, tail: float, noise_multiplier: float, is_upper: bool
+) -> TradeoffCurve:
+    """Return f^L or f^U with a tail that SHUFFLE prints, true or not; for `table`."""
+    distance = SENSITIVITY * math.sqrt(square) / noise_multiplier
+    core = _core.TradeoffCurve.split(is_upper, tail, distance)
+    named = {"square": square, "tail": tail, "noise_multiplier": noise_multiplier, "is_upper": is_upper}
+    return TradeoffCurve.of_shuffle(core, "printed", sampling, tuple(named.items()))

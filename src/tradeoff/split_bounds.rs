@@ -1,0 +1,146 @@
+//! Bounds on a mixture of Gaussian trade-off functions from one split of its law (SHUFFLE Definitions 5.3 and 5.4).
+//!
+//! Let c have the law q(c), and μ = c/σ at the split. With u ≥ P(c < split), everything below the split counted as no
+//! information and everything above it as the split, no guarantee is better than
+//!
+//! > f^U = min{û, û^{-1}}**, û(α) = u + (1 − u)G_μ(α).
+//!
+//! With l ≥ P(c > split), everything above counted as lost, the run is f^L-DP with
+//!
+//! > f^L = max{f̂, f̂^{-1}}, f̂(α) = G_μ(min{1, α + l}).
+//!
+//! Both are symmetric. For ε ≥ 0 only the part of slope −1 and steeper counts. There 1 − û = (1 − u)(1 − G_μ), so that
+//! δ(ε) = (1 − u)·δ_μ(ε − log(1 − u)); and f^L is G_μ − l up to its fixed point β = G_μ(β) − l, so that
+//! δ(ε) = l + δ_μ(ε) as long as that is attained left of β, and 1 − β − e^ε β from there on.
+
+use super::convex::Bounds;
+use crate::hockey_stick::one_step;
+use crate::pair::StepLoss;
+use crate::special::normal::{log_upper_tail, quantile};
+use crate::special::root::solve_decreasing;
+
+/// f^U or f^L.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SplitBound {
+    /// True for f^U.
+    pub is_upper: bool,
+    /// u or l, in [0, 1].
+    pub tail: f64,
+    /// μ > 0.
+    pub distance: f64,
+}
+
+/// Relative error of a value of G_μ in the range that counts here.
+const GAUSSIAN: f64 = 1e-13;
+
+impl SplitBound {
+    /// Φ(Φ^{-1}(α) + μ) = 1 − G_μ(α).
+    fn gaussian_power(&self, alpha: f64) -> f64 {
+        log_upper_tail(-(quantile(alpha).0 + self.distance)).exp()
+    }
+
+    fn gaussian_delta(&self, epsilon: f64) -> Bounds {
+        let found = one_step::delta(&StepLoss::shift(self.distance), epsilon);
+        Bounds {
+            lower: found.lower(),
+            upper: found.upper(),
+        }
+    }
+
+    /// β with G_μ(β) − l = β.
+    fn fixed_point(&self) -> f64 {
+        let excess = |beta: f64| Ok::<_, ()>(1.0 - self.gaussian_power(beta) - self.tail - beta);
+        solve_decreasing(0.0, 0.5, f64::EPSILON, excess).unwrap_or(0.5)
+    }
+
+    /// 1 − f(α).
+    pub(super) fn power(&self, alpha: f64) -> Bounds {
+        let value = if self.is_upper {
+            // The ends of the stretch of slope −1.
+            let shift = -(-self.tail).ln_1p() / self.distance;
+            let first = log_upper_tail(0.5 * self.distance + shift).exp();
+            let last = self.tail + (1.0 - self.tail) * log_upper_tail(0.5 * self.distance - shift).exp();
+            if alpha <= first {
+                (1.0 - self.tail) * self.gaussian_power(alpha)
+            } else if alpha <= last {
+                1.0 - (first + last - alpha)
+            } else {
+                self.gaussian_power((alpha - self.tail) / (1.0 - self.tail))
+            }
+        } else if alpha <= self.fixed_point() {
+            (self.gaussian_power(alpha) + self.tail).min(1.0)
+        } else {
+            self.gaussian_power((alpha + self.tail).min(1.0))
+        };
+        Bounds::around(value, GAUSSIAN)
+    }
+
+    /// δ(ε) for ε ≥ 0.
+    pub(super) fn delta(&self, epsilon: f64) -> Bounds {
+        if self.is_upper {
+            if self.tail >= 1.0 {
+                return Bounds::exactly(0.0);
+            }
+            let found = self.gaussian_delta(epsilon - (-self.tail).ln_1p());
+            let kept = 1.0 - self.tail;
+            return Bounds {
+                lower: kept * found.lower * (1.0 - GAUSSIAN),
+                upper: kept * found.upper * (1.0 + GAUSSIAN),
+            };
+        }
+        let attained = log_upper_tail(epsilon / self.distance + 0.5 * self.distance).exp();
+        let beta = self.fixed_point();
+        if attained <= beta {
+            let found = self.gaussian_delta(epsilon);
+            return Bounds {
+                lower: (self.tail + found.lower) * (1.0 - GAUSSIAN),
+                upper: (self.tail + found.upper) * (1.0 + GAUSSIAN),
+            };
+        }
+        let value = 1.0 - beta * (1.0 + epsilon.exp());
+        Bounds {
+            lower: value - GAUSSIAN,
+            upper: value + GAUSSIAN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_are_symmetric_and_conjugates_of_their_deltas() {
+        for (is_upper, tail, distance) in [
+            (true, 0.2, 1.5),
+            (false, 0.1, 1.0),
+            (true, 1e-4, 0.3),
+            (false, 1e-3, 3.0),
+        ] {
+            let bound = SplitBound {
+                is_upper,
+                tail,
+                distance,
+            };
+            let beta = |alpha: f64| 1.0 - bound.power(alpha).upper;
+            for alpha in [0.01, 0.1, 0.3, 0.45] {
+                let back = beta(beta(alpha));
+                assert!(
+                    (back - alpha).abs() < 1e-9 || beta(alpha) == 0.0,
+                    "{bound:?} {alpha} {back}"
+                );
+            }
+            for epsilon in [0.0f64, 0.3, 1.0, 2.5] {
+                let largest = (1..100_000)
+                    .map(|i| f64::from(i) * 1e-5)
+                    .map(|alpha| 1.0 - beta(alpha) - epsilon.exp() * alpha)
+                    .fold(1.0 - beta(0.0), f64::max);
+                let found = bound.delta(epsilon);
+                assert!(
+                    found.upper >= largest - 1e-12 && found.upper - largest < 1e-5,
+                    "{bound:?} {epsilon} {largest} {found:?}"
+                );
+            }
+        }
+    }
+}
