@@ -47,7 +47,7 @@ class TradeoffCurve:
     >>> round(run(0.05), 4)
     0.9261
     >>> round(run.epsilon(1e-5), 3)
-    0.745
+    0.719
     """
 
     __slots__ = ("_compiled", "_recipe")

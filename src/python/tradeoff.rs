@@ -82,12 +82,14 @@ impl TradeoffCurve {
         distances: PyReadonlyArray1<'py, f64>,
         probabilities: PyReadonlyArray1<'py, f64>,
         left_out: f64,
+        rounding: f64,
         widest: f64,
     ) -> PyResult<Self> {
         let mixture = Mixture {
             distances: vector(&distances),
             log_weights: vector(&probabilities).iter().map(|weight| weight.ln()).collect(),
             left_out,
+            rounding,
             widest,
         };
         Self::made(py, || Curve::mixture(mixture))

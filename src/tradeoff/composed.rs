@@ -79,8 +79,10 @@ pub struct Mixture {
     pub distances: Vec<f64>,
     /// log w_j.
     pub log_weights: Vec<f64>,
-    /// Bound on the probability that is not listed.
+    /// Bound on the probability that is not listed, and on absolute errors of the listed.
     pub left_out: f64,
+    /// Bound on the relative rounding error of the listed probabilities.
+    pub rounding: f64,
     /// Bound on all distances, those that are not listed included.
     pub widest: f64,
 }
@@ -209,6 +211,8 @@ pub struct Composed {
     backward: Option<Engines>,
     /// Bound on the probability of outcomes that were left out.
     left_out: f64,
+    /// Bound on the relative rounding error of the probabilities of those that were not.
+    rounding: f64,
     /// Relative width of δ that is aimed at.
     tolerance: f64,
     /// See [`Law::limits`].
@@ -226,10 +230,11 @@ impl Composed {
             .iter()
             .map(|product| product.iter().map(|(law, count)| (law.reversed(), *count)).collect())
             .collect();
-        let mut left_out: f64 = 0.0;
+        let (mut left_out, mut rounding) = (0.0f64, 0.0f64);
         let mut limits = (0.0f64, 0.0f64, 0.0f64);
         for product in &products {
-            let (mut square, mut loss, mut log_kept, mut omitted) = (0.0, 0.0, 0.0, 0.0);
+            let (mut square, mut loss, mut log_kept) = (0.0, 0.0, 0.0);
+            let (mut omitted, mut rounded) = (0.0, 0.0);
             for (law, count) in product {
                 let times = *count as f64;
                 let (distance, most, lost) = law.limits()?;
@@ -238,9 +243,12 @@ impl Composed {
                 log_kept += times * (-lost).ln_1p();
                 if let Law::Mixture(mixture) = law {
                     omitted += times * mixture.left_out;
+                    rounded += times * mixture.rounding;
                 }
             }
             left_out = left_out.max(omitted);
+            // (1 + r)^T − 1
+            rounding = rounding.max(f64::exp_m1(rounded));
             limits = (
                 limits.0.max(square.sqrt() * (1.0 + 1e-14)),
                 limits.1.max(loss * (1.0 + 1e-14)),
@@ -262,6 +270,7 @@ impl Composed {
             products,
             symmetric,
             left_out,
+            rounding,
             limits,
         })
     }
@@ -337,16 +346,17 @@ impl Composed {
 
     /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers.
     pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
-        let level = delta - self.left_out;
-        if self.forward.lower.is_some() || level <= 0.5 * delta {
+        let slack = self.left_out + delta * self.rounding;
+        let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
+        if self.forward.lower.is_some() || safe <= 0.5 * delta || other >= 1.0 {
             return None;
         }
         let mut engine = self.forward.upper.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = engine.epsilon(delta, self.tolerance).and_then(|(lower, upper)| {
-            let upper = if self.left_out > 0.0 {
-                engine.epsilon(level, self.tolerance)?.1
+        let found = engine.epsilon(safe, self.tolerance).and_then(|(lower, upper)| {
+            let lower = if slack > 0.0 {
+                engine.epsilon(other, self.tolerance)?.0
             } else {
-                upper
+                lower
             };
             Ok(Bounds { lower, upper })
         });
@@ -360,8 +370,8 @@ impl Composed {
             None => upper,
         };
         Ok(Bounds {
-            lower: lower.lower(),
-            upper: (upper.upper() + self.left_out).min(1.0),
+            lower: (lower.lower() * (1.0 - self.rounding) - self.left_out).max(0.0),
+            upper: (upper.upper() * (1.0 + self.rounding) + self.left_out).min(1.0),
         })
     }
 }

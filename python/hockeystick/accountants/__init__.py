@@ -4,5 +4,12 @@ from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
+from hockeystick.accountants.shuffle import ShuffleAccountant
 
-__all__ = ["Accountant", "GroupAccountant", "MonteCarloAccountant", "RenyiGroupAccountant"]
+__all__ = [
+    "Accountant",
+    "GroupAccountant",
+    "MonteCarloAccountant",
+    "RenyiGroupAccountant",
+    "ShuffleAccountant",
+]

@@ -203,15 +203,19 @@ class Accountant(ABC):
         """Return how batches are drawn."""
         return "Poisson, every record in every batch with the probability of its step"
 
+    def _adversary(self) -> str:
+        """Return whom the answers are about."""
+        return ADVERSARY
+
     def __str__(self) -> str:
         group = "one record" if self.group_size == 1 else f"{self.group_size} records"
         return "\n".join(
             (
-                repr(self)[1:-1],
+                Accountant.__repr__(self)[1:-1],
                 f"  sampling: {self._sampling()}",
                 f"  adjacency: {self.adjacency}",
                 f"  group: {group}",
-                f"  adversary: {ADVERSARY}",
+                f"  adversary: {self._adversary()}",
                 f"  status: {self._status()}",
             )
         )

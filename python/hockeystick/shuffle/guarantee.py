@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,13 +63,13 @@ def tradeoff(
     >>> import hockeystick as hs
     >>> run = hs.shuffle.tradeoff(hs.Shuffle(64, 60_000), noise_multiplier=20.0, epochs=100, group_size=4)
     >>> round(run.epsilon(1e-5), 3)
-    9.849
+    10.014
     >>> run.adversary
     'strong adversary (knows batch membership)'
     """
     noise = check_noise(noise_multiplier)
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
-    return _curve("tradeoff", plan, noise, mixture(plan, [(plan.law(), noise)]))
+    return _curve("tradeoff", plan, noise, mixture([(plan.law(), noise)]))
 
 
 def upper_bound(
@@ -225,17 +226,69 @@ def closed_form(
     return _curve("closed_form", plan, noise, _core.TradeoffCurve.gaussian(distance))
 
 
-def mixture(plan: Plan, laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
+def of_history(
+    sampling: Shuffle,
+    *,
+    steps: tuple[tuple[float, int], ...],
+    group_size: int,
+    clipping: str,
+    units_per_batch: int,
+) -> TradeoffCurve:
+    """Trade-off function of steps with these noise multipliers; for `ShuffleAccountant`."""
+    plan = check_plan(sampling, 1, group_size, clipping, units_per_batch)
+    named = {
+        "steps": steps,
+        "group_size": plan.group_size,
+        "clipping": plan.clipping,
+        "units_per_batch": plan.units_per_batch,
+    }
+    if any(noise == 0.0 for noise, _ in steps):
+        core = _core.TradeoffCurve.epsilon_delta(0.0, 1.0)
+    else:
+        blocks = _epochs(steps, plan.rounds)
+        parts = [
+            (replace(plan, epochs=epochs).law(rounds), noise) for noise, (epochs, rounds) in blocks.items()
+        ]
+        core = mixture(parts)
+    return TradeoffCurve.of_shuffle(core, "of_history", plan.sampling, tuple(named.items()))
+
+
+def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tuple[int, int]]:
+    """Whole epochs and rounds of the last one by noise multiplier; an epoch has the smallest of its steps."""
+    whole: dict[float, int] = {}
+    done, least = 0, math.inf
+    for noise, count in steps:
+        left = count
+        if done > 0:
+            taken = min(left, rounds - done)
+            done, left, least = done + taken, left - taken, min(least, noise)
+            if done == rounds:
+                whole[least] = whole.get(least, 0) + 1
+                done, least = 0, math.inf
+        if left >= rounds:
+            whole[noise] = whole.get(noise, 0) + left // rounds
+            left %= rounds
+        if left > 0:
+            done, least = left, noise
+    blocks = {noise: (epochs, 0) for noise, epochs in whole.items()}
+    if done > 0:
+        blocks[least] = (whole.get(least, 0), done)
+    return blocks
+
+
+def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
     """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
-    whole: _core.TradeoffCurve | None = None
+    whole = _core.TradeoffCurve.gaussian(0.0)
     for law, noise in laws:
-        widest = SENSITIVITY * math.sqrt(plan.largest_square) / noise
-        distances = SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise
         part = _core.TradeoffCurve.mixture(
-            distances, law.probabilities, law.left_out + 2.0 * law.rounding, widest
+            SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise,
+            law.probabilities,
+            law.left_out,
+            law.rounding,
+            SENSITIVITY * math.sqrt(law.largest) / noise,
         )
-        whole = part if whole is None else whole.compose(part)
-    return _core.TradeoffCurve.gaussian(0.0) if whole is None else whole
+        whole = whole.compose(part)
+    return whole
 
 
 def check_noise(value: object) -> float:
@@ -295,5 +348,28 @@ def printed(
     """Return f^L or f^U with a tail that SHUFFLE prints, true or not; for `table`."""
     distance = SENSITIVITY * math.sqrt(square) / noise_multiplier
     core = _core.TradeoffCurve.split(is_upper, tail, distance)
-    named = {"square": square, "tail": tail, "noise_multiplier": noise_multiplier, "is_upper": is_upper}
+    named: dict[str, float] = {
+        "square": square,
+        "tail": tail,
+        "noise_multiplier": noise_multiplier,
+        "is_upper": is_upper,
+    }
     return TradeoffCurve.of_shuffle(core, "printed", sampling, tuple(named.items()))
+
+
+def printed_law(sampling: Shuffle, *, noise_multiplier: float, epochs: int, group_size: int) -> TradeoffCurve:
+    """Return the function f of SHUFFLE, Theorem F.1, with its false weights; for `table`."""
+    plan = check_plan(sampling, epochs, group_size, "batch", None)
+    members = range(1, min(plan.group_size, plan.rounds) + 1)
+    patterns = math.comb(plan.rounds - 1 + plan.group_size, plan.group_size)
+    weights = [math.comb(plan.rounds, j) * math.comb(plan.group_size - 1, j - 1) / patterns for j in members]
+    distances = SENSITIVITY * np.sqrt(np.array(members, dtype=np.float64)) / noise_multiplier
+    epoch = _core.TradeoffCurve.mixture(distances, np.array(weights), 0.0, 1e-15, float(distances.max()))
+    named = {
+        "noise_multiplier": noise_multiplier,
+        "epochs": plan.epochs,
+        "group_size": plan.group_size,
+    }
+    return TradeoffCurve.of_shuffle(
+        epoch.repeat(plan.epochs), "printed_law", plan.sampling, tuple(named.items())
+    )

@@ -36,6 +36,8 @@ class MembershipLaw:
     """Bound on the probability of all that is not listed."""
     rounding: float
     """Bound on the relative rounding error of the probabilities."""
+    largest: int
+    """Bound on c², that of what is not listed included."""
 
     def mean(self) -> float:
         """Mean of c².
@@ -102,26 +104,23 @@ class Plan:
         """Rounds of an epoch."""
         return self.sampling.dataset_size // self.sampling.batch_size
 
-    @property
-    def largest_square(self) -> int:
-        """Bound on c²."""
-        units = min(self.group_size, self.units_per_batch)
-        if isinstance(self.sampling, Shuffle):
-            return self.epochs * self.group_size * units
-        return self.epochs * self.rounds * units * units
-
-    def law(self, epochs: int | None = None, rounds: int = 0) -> MembershipLaw:
-        """Law of c² over `epochs` and the first `rounds` rounds of another."""
+    def law(self, rounds: int = 0) -> MembershipLaw:
+        """Law of c² over all epochs and the first `rounds` rounds of another."""
         squares, probabilities, left_out, rounding = _core.membership_law(
             NAMES[type(self.sampling)],
             self.sampling.dataset_size,
             self.sampling.batch_size,
             self.units_per_batch,
             self.group_size,
-            self.epochs if epochs is None else epochs,
+            self.epochs,
             rounds,
         )
-        return MembershipLaw(squares, probabilities, left_out, rounding)
+        units = min(self.group_size, self.units_per_batch)
+        if isinstance(self.sampling, Shuffle):
+            largest = (self.epochs + (rounds > 0)) * self.group_size * units
+        else:
+            largest = (self.epochs * self.rounds + rounds) * units * units
+        return MembershipLaw(squares, probabilities, left_out, rounding, largest)
 
 
 def check_plan(
@@ -207,7 +206,7 @@ def membership_law(
     >>> law = hs.shuffle.membership_law(hs.Shuffle(100, 5000), group_size=4, clipping="batch")
     >>> law.squares
     array([1, 2, 3, 4])
-    >>> round(law.probabilities[3], 6)
+    >>> round(float(law.probabilities[3]), 6)
     0.885414
     """
     return check_plan(sampling, epochs, group_size, clipping, units_per_batch).law()

@@ -1,0 +1,223 @@
+"""Accounting for shuffled batches, against an adversary who knows them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hockeystick._arguments import float_scalar, require
+from hockeystick.accountants.history import check_history
+from hockeystick.accountants.interface import Accountant
+from hockeystick.adjacency import STRONG_ADVERSARY
+from hockeystick.sampling import Shuffle, check_sample_rate
+from hockeystick.shuffle.guarantee import of_history
+from hockeystick.shuffle.membership import check_plan
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hockeystick.accountants.history import Segment
+    from hockeystick.tradeoff import TradeoffCurve
+
+RATE_TOLERANCE = 1e-9
+"""Relative distance from the rate of the data set below which a step's rate is taken as that."""
+
+
+class ShuffleAccountant(Accountant):
+    """Privacy of shuffled batches for a group of records: strong adversary (knows batch membership).
+
+    Every N // b steps are one epoch: a fresh permutation of the data set, cut into batches; records left over
+    are in none, as with ``DataLoader(shuffle=True, drop_last=True)``.
+
+    Parameters
+    ----------
+    batch_size : int
+        b, records in a batch.
+    dataset_size : int
+        N, records in the data set.
+    group_size : int, optional
+        Number of records that are replaced together, at most N.
+    clipping : {"individual", "batch", "mixed"}, optional
+        What is clipped as one: every record's gradient, the whole batch's, or that of each of
+        `units_per_batch` parts of the batch.
+    units_per_batch : int, optional
+        A divisor of `batch_size`; for "mixed".
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Notes ----- SHUFFLE, Theorem 5.6, with the exact law of Definition 5.1
+    (`hockeystick.shuffle.membership_law`). The noise multiplier of a step is that of Opacus, in clipping
+    norms; a unit moves by up to two of them when its records are replaced, so that the σ of SHUFFLE is half
+    of it. Within an epoch the smallest noise multiplier counts for all of its steps. The guarantee is the
+    best one against this adversary, and far weaker than that of Poisson sampling against the usual one
+    (SHUFFLE, appendix G).
+
+    Examples
+    --------
+    >>> from hockeystick.accountants import ShuffleAccountant
+    >>> accountant = ShuffleAccountant(batch_size=100, dataset_size=5000)
+    >>> for _ in range(10 * 50):
+    ...     accountant.step(noise_multiplier=10.0, sample_rate=100 / 5000)
+    >>> round(accountant.get_epsilon(1e-5), 4)  # of G_mu with mu = 2 sqrt(10) / 10
+    2.5944
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        dataset_size: int,
+        group_size: int = 1,
+        clipping: str = "individual",
+        units_per_batch: int | None = None,
+    ) -> None:
+        self._plan = check_plan(Shuffle(batch_size, dataset_size), 1, group_size, clipping, units_per_batch)
+        super().__init__(self._plan.group_size, "replace")
+        self._kept: tuple[list[Segment], TradeoffCurve] | None = None
+
+    @property
+    def sampling(self) -> Shuffle:
+        """How batches are made."""
+        sampling = self._plan.sampling
+        assert isinstance(sampling, Shuffle)
+        return sampling
+
+    @property
+    def clipping(self) -> str:
+        """What is clipped as one."""
+        return self._plan.clipping
+
+    @property
+    def units_per_batch(self) -> int:
+        """Clipped units of a batch."""
+        return self._plan.units_per_batch
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """Return "shuffle"."""
+        return "shuffle"
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Record one optimisation step: one batch of the current epoch.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise in units of the clipping norm, at least zero.
+        sample_rate : float
+            ``batch_size / dataset_size``, or one over the number of batches of an epoch, as Opacus has it.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or `sample_rate` is not that of the data set; the accountant
+            stays as it was.
+        TypeError
+            If an argument is not a real number; the accountant stays as it was.
+        """
+        self._require_rate(check_sample_rate(sample_rate), "sample_rate")
+        super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far, against the strong adversary.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon; zero before the first step, inf after a step without noise.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1), or the law of the run would take too many operations.
+        TypeError
+            If `delta` is not a real number.
+        """
+        return float(self.tradeoff_curve().epsilon(float_scalar(delta, "delta")))
+
+    def get_delta(self, epsilon: float) -> float:
+        """Upper bound on delta of all steps so far, against the strong adversary.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite and at least zero.
+
+        Returns
+        -------
+        float
+            Delta in [0, 1]; zero before the first step, one after a step without noise.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range, or the law of the run would take too many operations.
+        TypeError
+            If `epsilon` is not a real number.
+        """
+        return float(self.tradeoff_curve().delta(float_scalar(epsilon, "epsilon")))
+
+    def tradeoff_curve(self) -> TradeoffCurve:
+        """Trade-off function of all steps so far.
+
+        Returns
+        -------
+        TradeoffCurve
+            Against the strong adversary, as its ``adversary`` says.
+
+        Raises
+        ------
+        ValueError
+            If the law of the run would take too many operations.
+        """
+        # The list is the user's to change, so it is checked again.
+        history = self._checked(self.history)
+        if self._kept is None or self._kept[0] != history:
+            steps = tuple((noise, count) for noise, _, count in history)
+            self._kept = (history, of_history(self.sampling, steps=steps, **self._group()))
+        return self._kept[1]
+
+    def _checked(self, segments: object) -> list[Any]:
+        history = check_history(segments)
+        for i, (_, sample_rate, _) in enumerate(history):
+            self._require_rate(sample_rate, f"history[{i}] sample_rate")
+        return history
+
+    def _require_rate(self, sample_rate: float, name: str) -> None:
+        size, batch = self.sampling.dataset_size, self.sampling.batch_size
+        allowed = (batch / size, 1.0 / (size // batch), 1.0 / -(-size // batch))
+        fits = any(math.isclose(sample_rate, rate, rel_tol=RATE_TOLERANCE) for rate in allowed)
+        require(fits, name, sample_rate, f"batch_size / dataset_size = {allowed[0]!r}, one shuffled batch")
+
+    def _group(self) -> dict[str, Any]:
+        return {
+            "group_size": self.group_size,
+            "clipping": self.clipping,
+            "units_per_batch": self.units_per_batch,
+        }
+
+    def _settings(self) -> dict[str, Any]:
+        size, batch = self.sampling.dataset_size, self.sampling.batch_size
+        return {"batch_size": batch, "dataset_size": size, **self._group()}
+
+    def _sampling(self) -> str:
+        size, batch = self.sampling.dataset_size, self.sampling.batch_size
+        return f"shuffled, {size // batch} batches of {batch} of {size} records in an epoch"
+
+    def _adversary(self) -> str:
+        return STRONG_ADVERSARY
+
+    def _status(self) -> str:
+        return "exact for this adversary, an upper bound for others (SHUFFLE, Theorem 5.6)"
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}; {STRONG_ADVERSARY}>"
