@@ -2,6 +2,7 @@
 
 use super::directed::{Directed, Route};
 use super::enclosure::{Aim, Enclosure};
+use super::neighbourhood::{Neighbourhoods, Wanted};
 use crate::error::{Result, require};
 use crate::pair::scheme::{Neighbours, Scheme};
 use crate::special::root::golden_section;
@@ -33,6 +34,8 @@ pub struct Composition {
     /// Answers by question and the bits of its numbers.
     deltas: HashMap<(u64, u64), Enclosure>,
     epsilons: HashMap<(u64, u64), (f64, f64)>,
+    /// By ordered pair, for [`Composition::delta_nearby`].
+    neighbourhoods: Vec<Neighbourhoods>,
 }
 
 impl Composition {
@@ -62,6 +65,7 @@ impl Composition {
     /// The worst of some ordered pairs.
     pub fn of_directions(directed: Vec<Directed>) -> Self {
         Self {
+            neighbourhoods: directed.iter().map(|_| Neighbourhoods::default()).collect(),
             directed,
             deltas: HashMap::new(),
             epsilons: HashMap::new(),
@@ -82,6 +86,18 @@ impl Composition {
         let found = self.worst(epsilon, &Aim::of_width(tolerance));
         remember(&mut self.deltas, question, found);
         Ok(found)
+    }
+
+    /// The same where many points of the curve are wanted: microseconds once a few are known. `wanted` is the same in all
+    /// questions.
+    ///
+    /// # Errors
+    /// ε not finite.
+    pub fn delta_nearby(&mut self, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {
+        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+        let pairs = self.directed.iter_mut().zip(&mut self.neighbourhoods);
+        let all = pairs.map(|(directed, nearby)| nearby.delta(directed, epsilon, wanted));
+        Ok(all.fold(Enclosure::ZERO, Enclosure::max))
     }
 
     /// Certified δ at ε where only the side of `log_delta` matters, or a relative width of `tolerance` near it.

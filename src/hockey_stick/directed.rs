@@ -16,6 +16,7 @@ use super::chernoff::chernoff;
 use super::coin_count;
 use super::enclosure::{Aim, Enclosure};
 use super::inverse;
+use super::neighbourhood::Kept;
 use super::one_step;
 use super::saddle;
 use super::segment::{KEEPING_PANELS, Segment, Total};
@@ -76,6 +77,8 @@ pub struct Directed {
     log_variation: Option<f64>,
     /// (c, an upper bound on A(c)) of earlier questions.
     moments: Vec<(f64, f64)>,
+    /// Standard deviation of the loss, once it was asked for.
+    deviation: Option<f64>,
     /// [`Directed::work`] at which no route but bounds is tried any more.
     limit: u64,
 }
@@ -90,6 +93,7 @@ impl Directed {
             truncated: Vec::new(),
             log_variation: None,
             moments: Vec::new(),
+            deviation: None,
             limit: 0,
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
@@ -171,10 +175,47 @@ impl Directed {
             return Enclosure::of_logs(0.0, 0.0); // every step tells
         }
         let rest = self.smooth_delta(epsilon - self.moved, &Aim::of_width(aim.enough));
+        self.with_lost(rest)
+    }
+
+    /// δ of the whole from δ' of the outcomes that do not tell.
+    pub(super) fn with_lost(&self, rest: Enclosure) -> Enclosure {
+        if self.log_kept == 0.0 {
+            return rest;
+        }
         let lost = -self.log_kept.exp_m1();
         let with = |log: f64, slack: f64| ((lost + (self.log_kept + log).exp()) * (1.0 + slack)).ln();
         let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
         Enclosure::of_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
+    }
+
+    /// By how much the losses of outcomes that do not tell are moved.
+    pub(super) fn moved(&self) -> f64 {
+        self.moved
+    }
+
+    /// Standard deviation of the loss; `None` where closed forms answer at once, or every step tells.
+    pub(super) fn spread(&mut self) -> Option<f64> {
+        let closed = match self.segments.as_slice() {
+            [] => true,
+            [segment] => {
+                segment.steps == 1.0
+                    || matches!(&segment.loss, StepLoss::Atoms(loss) if coin_count::delta(loss, segment.steps, 0.0).is_some())
+            }
+            _ => false,
+        };
+        if closed || self.log_kept == f64::NEG_INFINITY || self.moved.is_infinite() {
+            return None;
+        }
+        if self.deviation.is_none() {
+            self.deviation = Total::at(&mut self.segments, 0.0).map(|total| total.variance.sqrt());
+        }
+        self.deviation
+    }
+
+    /// Hands over what was made for earlier questions.
+    pub(super) fn take_kept(&mut self) -> Vec<Kept> {
+        self.truncated.iter_mut().map(Truncated::take_kept).collect()
     }
 
     fn smooth_delta(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {

@@ -12,6 +12,7 @@ use super::chernoff::chernoff;
 use super::contour::Contour;
 use super::enclosure::{Aim, Enclosure};
 use super::grid::{Grid, Plan};
+use super::neighbourhood::Kept;
 use super::saddle::{self, Saddle};
 use super::segment::{Segment, Total};
 use super::split;
@@ -121,6 +122,15 @@ impl Truncated {
         self.failures.iter_mut().for_each(Vec::clear);
         self.too_coarse = 0;
         self.tilt = None;
+    }
+
+    /// Hands over what was made for earlier questions.
+    pub(super) fn take_kept(&mut self) -> Kept {
+        Kept {
+            contours: std::mem::take(&mut self.contours),
+            grids: std::mem::take(&mut self.grids),
+            log_lost: self.log_lost,
+        }
     }
 
     /// −log of the probability that may be left out.

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::hockey_stick::composition::Composition;
 use crate::hockey_stick::directed::Directed;
 use crate::hockey_stick::enclosure::Enclosure;
+use crate::hockey_stick::neighbourhood::Wanted;
 use crate::pair::atom_loss::AtomLoss;
 use crate::pair::laplace_loss::LaplaceLoss;
 use crate::pair::scheme::{Mechanism, Neighbours, Scheme, StepOutcome};
@@ -18,10 +19,19 @@ use crate::special::log_space::log1p_exp;
 use crate::special::normal::quantile;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Relative width of δ that is aimed at: that of 1 − f is no larger.
-const TOLERANCE: f64 = 1e-9;
-/// The same for a few steps of Laplace noise, whose losses stay nearly discrete: a hundred times as fast.
-const FEW_STEPS: (u64, f64) = (50, 1e-7);
+/// What is aimed at: that of 1 − f is no wider.
+const CLOSE: Wanted = Wanted {
+    relative: 1e-9,
+    absolute: 1e-10,
+    coarse: 1e-6,
+};
+/// The same for fewer than so many steps of Laplace noise, whose losses stay nearly discrete: a hundred times as fast.
+const FEW_STEPS: u64 = 50;
+const LESS_CLOSE: Wanted = Wanted {
+    relative: 1e-7,
+    absolute: 1e-8,
+    coarse: 1e-6,
+};
 
 /// A pair whose trade-off function is a factor.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,8 +223,8 @@ pub struct Composed {
     left_out: f64,
     /// Bound on the relative rounding error of the probabilities of those that were not.
     rounding: f64,
-    /// Relative width of δ that is aimed at.
-    tolerance: f64,
+    /// What is aimed at.
+    wanted: Wanted,
     /// See [`Law::limits`].
     limits: (f64, f64, f64),
 }
@@ -262,10 +272,10 @@ impl Composed {
             } else {
                 Some(Engines::new(&reversed)?)
             },
-            tolerance: if products.iter().any(|product| is_few_steps(product)) {
-                FEW_STEPS.1
+            wanted: if products.iter().any(|product| is_few_steps(product)) {
+                LESS_CLOSE
             } else {
-                TOLERANCE
+                CLOSE
             },
             products,
             symmetric,
@@ -352,9 +362,9 @@ impl Composed {
             return None;
         }
         let mut engine = self.forward.upper.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = engine.epsilon(safe, self.tolerance).and_then(|(lower, upper)| {
+        let found = engine.epsilon(safe, self.wanted.relative).and_then(|(lower, upper)| {
             let lower = if slack > 0.0 {
-                engine.epsilon(other, self.tolerance)?.0
+                engine.epsilon(other, self.wanted.relative)?.0
             } else {
                 lower
             };
@@ -364,9 +374,9 @@ impl Composed {
     }
 
     fn ask(&self, engines: &Engines, epsilon: f64) -> Result<Bounds> {
-        let upper = ask(&engines.upper, epsilon, self.tolerance)?;
+        let upper = ask(&engines.upper, epsilon, self.wanted)?;
         let lower = match &engines.lower {
-            Some(engine) => ask(engine, epsilon, self.tolerance)?,
+            Some(engine) => ask(engine, epsilon, self.wanted)?,
             None => upper,
         };
         Ok(Bounds {
@@ -384,7 +394,7 @@ fn is_few_steps(product: &[(Law, u64)]) -> bool {
         _ => false,
     };
     let steps: u64 = product.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
-    product.iter().all(|(law, _)| laplace(law)) && (2..FEW_STEPS.0).contains(&steps)
+    product.iter().all(|(law, _)| laplace(law)) && (2..FEW_STEPS).contains(&steps)
 }
 
 /// Which bound a composition is for.
@@ -415,10 +425,10 @@ impl Engines {
     }
 }
 
-fn ask(engine: &Mutex<Composition>, epsilon: f64, tolerance: f64) -> Result<Enclosure> {
+fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {
     // A panic while the lock was held leaves cached work that is either complete or absent.
     let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.delta(epsilon, tolerance)
+    engine.delta_nearby(epsilon, wanted)
 }
 
 fn engine(products: &Products, side: Side) -> Result<Composition> {

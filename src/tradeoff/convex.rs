@@ -60,164 +60,151 @@ impl Bounds {
 
 /// Half-width, relative to x, of the bracket that the search ends with: what is lost is of second order in it.
 const SEARCH_WIDTH: f64 = 1e-5;
-/// Brackets at most after that: narrower ones where the function has a kink, wider ones where noise hides that it rises.
-const MOST_BRACKETS: usize = 8;
-/// Width of the bounds that is good enough: relative to the minimum, or of any minimum.
+/// Points at most that are added where the lower bound is lowest.
+const MOST_CUTS: usize = 16;
+/// Width of the bounds that is good enough: relative to the minimum, or of a minimum that is larger than that.
 const GOOD: (f64, f64) = (2e-11, 1e-10);
 
 /// A point u and the value there.
 type Known = (f64, Bounds);
 
-/// Bounds on the minimum of h over x = e^u with u in [`lowest`, `highest`], where h is convex in x; `start` is where to begin
-/// and `kink` a place where h may have a kink.
+/// Bounds on the minimum of h over x = e^u with u in [`lowest`, `highest`], where h is convex in x; `start` is where to begin, `step`
+/// how far to look first, and `kink` a place where h may have a kink.
 ///
-/// The upper bound is a value of h. For the lower bound take points a < b < c with h(a) and h(c) certainly not below h(b):
-/// the minimum lies between a and c. On [a, b] a convex function lies above the line through b and c, on [b, c] above that
-/// through a and b. Where a smooth function has its minimum that loses something of second order. Should that be too much,
-/// as at a kink, points a' < a and c' > c add the lines through a' and a, and through c and c'; they meet at the kink, which
-/// is tried as b, and the least of what each pair of lines allows loses nothing then.
+/// The upper bound is a value of h. The lower bound comes from all values, see [`lower_bound`]. Where a smooth function has its
+/// minimum, points at a distance d leave a gap of order d²; at a kink, the lines of both sides meet in it, and it is tried.
 pub fn minimum(
     (lowest, highest): (f64, f64),
-    start: f64,
+    (start, step): (f64, f64),
     kink: Option<f64>,
     mut h: impl FnMut(f64) -> Bounds,
 ) -> Bounds {
-    let mut upper = f64::INFINITY;
+    let mut all: Vec<Known> = Vec::with_capacity(40);
     let mut at = |u: f64| {
-        let found = h(u.exp());
-        upper = upper.min(found.upper);
-        (u, found)
+        let found = (u, h(u.exp()));
+        all.push(found);
+        found
     };
-    let Some(bracket) = bracket(lowest, highest, start.clamp(lowest, highest), &mut at) else {
-        return Bounds {
-            lower: f64::NEG_INFINITY,
-            upper,
-        };
-    };
-    let [mut a, mut b, mut c] = brent(bracket, &mut at);
-    if let Some(kink) = kink.filter(|kink| (lowest..=highest).contains(kink) && *kink != b.0) {
-        let found = at(kink);
-        if found.1.middle() <= b.1.middle() {
-            b = found;
-            (a, c) = (
-                at((kink - SEARCH_WIDTH).max(lowest)),
-                at((kink + SEARCH_WIDTH).min(highest)),
-            );
-        }
+    if let Some(bracket) = bracket((lowest, highest), (start.clamp(lowest, highest), step), &mut at) {
+        brent(bracket, &mut at);
+    }
+    if let Some(kink) = kink.filter(|kink| (lowest..=highest).contains(kink)) {
+        at(kink);
     }
     let mut lower = f64::NEG_INFINITY;
-    let mut half_width = (b.0 - a.0).max(c.0 - b.0).max(SEARCH_WIDTH);
-    for _ in 0..MOST_BRACKETS {
-        let least = if a.1.middle() < c.1.middle() { a } else { c };
-        let rises = (a.0 <= lowest || a.1.lower >= b.1.upper) && (c.0 >= highest || c.1.lower >= b.1.upper);
-        if rises {
-            let inner = Lines::of(a, b, c, None);
-            lower = f64::max(lower, inner.least());
-            let gap = b.1.upper - lower;
-            if gap <= f64::max(GOOD.0 * b.1.upper.abs(), 0.0) || (gap <= GOOD.1 && b.1.upper.abs() > GOOD.1) {
-                break;
-            }
-            let outer = (at((2.0 * a.0 - b.0).max(lowest)), at((2.0 * c.0 - b.0).min(highest)));
-            let lines = Lines::of(a, b, c, Some(outer));
-            lower = f64::max(lower, lines.least());
-            if b.1.upper - lower <= GOOD.0 * b.1.upper.abs() {
-                break;
-            }
-            if let Some(u) = lines.meeting() {
-                let found = at(u);
-                if found.1.middle() < b.1.middle() {
-                    b = found;
-                }
-            }
-            half_width /= 8.0;
-        } else if a.0 <= lowest && c.0 >= highest {
-            break;
-        } else {
-            if least.1.upper < b.1.lower {
-                b = least;
-            }
-            half_width *= 6.0;
+    for cut in 0..=MOST_CUTS {
+        let upper = least_upper(&all);
+        let (bound, next) = lower_bound(&mut all, lowest, highest);
+        lower = f64::max(lower, bound.min(upper));
+        let gap = upper - lower;
+        let good = gap <= GOOD.0 * upper.abs() || (gap <= GOOD.1 && upper.abs() > GOOD.1);
+        match next {
+            Some(u) if !good && cut < MOST_CUTS => all.push((u, h(u.exp()))),
+            _ => break,
         }
-        a = at((b.0 - half_width).max(lowest));
-        c = at((b.0 + half_width).min(highest));
     }
     Bounds {
-        lower: lower.min(upper),
-        upper,
+        lower,
+        upper: least_upper(&all),
     }
 }
 
-/// The straight lines around a minimum.
-struct Lines {
-    a: Known,
-    b: Known,
-    c: Known,
-    outer: Option<(Known, Known)>,
+fn least_upper(all: &[Known]) -> f64 {
+    all.iter().map(|known| known.1.upper).fold(f64::INFINITY, f64::min)
 }
 
-impl Lines {
-    fn of(a: Known, b: Known, c: Known, outer: Option<(Known, Known)>) -> Self {
-        Self { a, b, c, outer }
+/// A lower bound on a convex function of x = e^u from values at points, and the u at which that bound is attained, if a value
+/// there can raise it.
+///
+/// Right of a point i the function rises by at least the slope from any point j < i to i, and left of a point i it falls, going
+/// left, by at most the slope from i to any j > i. So between neighbours i and i + 1 it is above two lines, and the least that they
+/// allow is where they meet, or at an end. Beyond the first and the last point it is above the line through them, which must not
+/// fall, unless the range ends there; where it does, a point farther out is asked for.
+fn lower_bound(all: &mut Vec<Known>, lowest: f64, highest: f64) -> (f64, Option<f64>) {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    all.retain(|known| known.1.lower.is_finite() && known.1.upper.is_finite());
+    let x: Vec<f64> = all.iter().map(|known| known.0.exp()).collect();
+    let count = all.len();
+    if count < 2 {
+        return (f64::NEG_INFINITY, None);
     }
-
-    /// The least that they allow between a and c.
-    fn least(&self) -> f64 {
-        let x = |known: Known| known.0.exp();
-        let (below, above) = (x(self.b) - x(self.a), x(self.c) - x(self.b));
-        let lower = self.b.1.lower;
-        let inner_fall = steepness(self.a.1.upper - lower, below);
-        let inner_rise = steepness(self.c.1.upper - lower, above);
-        let (outer_fall, outer_rise) = match self.outer {
-            None => (f64::INFINITY, f64::INFINITY),
-            Some((first, last)) => (
-                steepness(first.1.upper - self.a.1.lower, x(self.a) - x(first)),
-                steepness(last.1.upper - self.c.1.lower, x(last) - x(self.c)),
-            ),
+    let lower = |i: usize| all[i].1.lower;
+    let upper = |i: usize| all[i].1.upper;
+    // The least slope right of i, and the largest left of it.
+    let rising = |i: usize| {
+        (0..i)
+            .map(|j| (lower(i) - upper(j)) / (x[i] - x[j]))
+            .fold(f64::NEG_INFINITY, f64::max)
+    };
+    let falling = |i: usize| {
+        (i + 1..count)
+            .map(|j| (upper(j) - lower(i)) / (x[j] - x[i]))
+            .fold(f64::INFINITY, f64::min)
+    };
+    let mut least = (f64::INFINITY, None);
+    let mut consider = |value: f64, place: Option<f64>| {
+        if value < least.0 {
+            least = (value, place);
+        }
+    };
+    let (first, last) = (all[0].0, all[count - 1].0);
+    let beyond = last - first;
+    if first > lowest {
+        if falling(0) <= 0.0 {
+            consider(lower(0), None);
+        } else {
+            consider(f64::NEG_INFINITY, Some((first - beyond).max(lowest)));
+        }
+    }
+    if last < highest {
+        if rising(count - 1) >= 0.0 {
+            consider(lower(count - 1), None);
+        } else {
+            consider(f64::NEG_INFINITY, Some((last + beyond).min(highest)));
+        }
+    }
+    for i in 0..count - 1 {
+        let width = x[i + 1] - x[i];
+        if width <= 0.0 {
+            consider(lower(i).min(lower(i + 1)), None);
+            continue;
+        }
+        let (rise, fall) = (rising(i), falling(i + 1));
+        // lower(i) + rise·w and lower(i + 1) − fall·(width − w)
+        let (left, right) = (|w: f64| lower(i) + rise * w, |w: f64| lower(i + 1) - fall * (width - w));
+        let mut places = vec![0.0, width];
+        let meeting = (lower(i + 1) - fall * width - lower(i)) / (rise - fall);
+        if meeting > 0.0 && meeting < width {
+            places.push(meeting);
+        }
+        let value = |w: f64| {
+            let (a, b) = (left(w), right(w));
+            if a.is_nan() || a == f64::NEG_INFINITY {
+                b
+            } else if b.is_nan() || b == f64::NEG_INFINITY {
+                a
+            } else {
+                a.max(b)
+            }
         };
-        let on_left = least_of_lines(lower, inner_rise, self.a.1.lower, outer_fall, below);
-        let on_right = least_of_lines(lower, inner_fall, self.c.1.lower, outer_rise, above);
-        on_left.min(on_right)
+        for w in places {
+            let inside = w > 1e-3 * width && w < (1.0 - 1e-3) * width;
+            let place = if inside { w } else { 0.5 * width };
+            let u = (x[i] + place).ln();
+            let new = (u > all[i].0 && u < all[i + 1].0).then_some(u);
+            consider(value(w), new);
+        }
     }
-
-    /// Where the outer lines meet, if that is between a and c: h(a) − fall·(x − a) = h(c) − rise·(c − x).
-    fn meeting(&self) -> Option<f64> {
-        let (first, last) = self.outer?;
-        let slope =
-            |left: Known, right: Known| (right.1.middle() - left.1.middle()) / (right.0.exp() - left.0.exp());
-        let (fall, rise) = (-slope(first, self.a), slope(self.c, last));
-        let (a, c) = (self.a.0.exp(), self.c.0.exp());
-        let x = (self.a.1.middle() - self.c.1.middle() + fall * a + rise * c) / (fall + rise);
-        (x > a && x < c).then(|| x.ln())
-    }
-}
-
-/// drop/width, infinite without a width.
-fn steepness(drop: f64, width: f64) -> f64 {
-    if width > 0.0 { drop / width } else { f64::INFINITY }
-}
-
-/// A lower bound between b and a point `width` away: above the line that falls from `at_b` by `rise` and above that which
-/// falls from `at_end` by `fall` the other way.
-fn least_of_lines(at_b: f64, rise: f64, at_end: f64, fall: f64, width: f64) -> f64 {
-    if width <= 0.0 {
-        return at_b;
-    }
-    let (rise, fall) = (rise.max(0.0), fall.max(0.0));
-    // at_b − rise·w = at_end − fall·(width − w)
-    let meeting = (at_b - at_end + fall * width) / (rise + fall);
-    if rise.is_infinite() {
-        // One line alone.
-        return at_b.min(at_end - fall * width);
-    }
-    if fall.is_infinite() || meeting.is_nan() {
-        return at_b - rise * width;
-    }
-    at_b - rise * meeting.clamp(0.0, width)
+    least
 }
 
 /// Points around the minimum, ascending in u, by steps that double; `None` where values are not finite.
-fn bracket(lowest: f64, highest: f64, start: f64, at: &mut impl FnMut(f64) -> Known) -> Option<[Known; 3]> {
-    let mut step = 0.25;
+fn bracket(
+    (lowest, highest): (f64, f64),
+    (start, mut step): (f64, f64),
+    at: &mut impl FnMut(f64) -> Known,
+) -> Option<[Known; 3]> {
     let mut middle = at(start);
     let mut ahead = at((start + step).min(highest));
     let mut direction = 1.0;
@@ -247,9 +234,8 @@ fn bracket(lowest: f64, highest: f64, start: f64, at: &mut impl FnMut(f64) -> Kn
     })
 }
 
-/// Brent's method: parabolas through the three best points, golden sections where they do not help. Returns the bracket it
-/// ends with.
-fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> Known) -> [Known; 3] {
+/// Brent's method: parabolas through the three best points, golden sections where they do not help.
+fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> Known) {
     const RATIO: f64 = 0.381_966_011_250_105;
     let (mut second, mut third) = if low.1.middle() <= high.1.middle() {
         (low, high)
@@ -307,7 +293,6 @@ fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> 
             }
         }
     }
-    [low, best, high]
 }
 
 #[cfg(test)]
@@ -318,7 +303,7 @@ mod tests {
     fn minima_lie_in_narrow_bounds() {
         for centre in [1e-9f64, 0.3, 7.0, 1e5] {
             let mut calls = 0;
-            let found = minimum((-700.0, 700.0), 0.0, None, |x| {
+            let found = minimum((-700.0, 700.0), (0.0, 0.25), None, |x| {
                 calls += 1;
                 Bounds::around(x / centre - (x / centre).ln(), 1e-15)
             });
@@ -331,7 +316,7 @@ mod tests {
     #[test]
     fn kinks_are_met() {
         for (kink, hint) in [(2.0, None), (1.0, Some(0.0)), (1e-6, None)] {
-            let found = minimum((-50.0, 50.0), 0.3, hint, |x| {
+            let found = minimum((-50.0, 50.0), (0.3, 0.25), hint, |x| {
                 Bounds::exactly(1.0 + (0.3 * (kink - x)).max(x - kink) / kink)
             });
             assert!(found.lower <= 1.0 && found.upper >= 1.0, "{found:?}");
@@ -340,8 +325,19 @@ mod tests {
     }
 
     #[test]
+    fn flat_minima_are_met_from_both_sides() {
+        let found = minimum((-50.0, 50.0), (0.0, 0.25), None, |x| {
+            Bounds::around(0.4 + (1.0 - x).max(0.0) + 0.1 * (x - 3.0).max(0.0), 1e-15)
+        });
+        assert!(
+            found.lower <= 0.4 && found.upper >= 0.4 && found.upper - found.lower < 1e-9,
+            "{found:?}"
+        );
+    }
+
+    #[test]
     fn noise_and_ends_widen_the_bounds_and_no_more() {
-        let noisy = minimum((-50.0, 50.0), 0.0, None, |x| Bounds {
+        let noisy = minimum((-50.0, 50.0), (0.0, 0.25), None, |x| Bounds {
             lower: (x - 2.0).powi(2) - 1e-9,
             upper: (x - 2.0).powi(2) + 1e-9,
         });
@@ -349,7 +345,7 @@ mod tests {
             noisy.lower <= 0.0 && noisy.upper >= 0.0 && noisy.upper - noisy.lower < 1e-7,
             "{noisy:?}"
         );
-        let end = minimum((-2.0, 1.0), 0.0, None, Bounds::exactly);
+        let end = minimum((-2.0, 1.0), (0.0, 0.25), None, Bounds::exactly);
         let least = (-2f64).exp();
         assert!((end.upper - least).abs() < 1e-9 && end.upper >= least, "{end:?}");
         assert!(end.lower <= least && end.lower > least - 1e-4, "{end:?}");

@@ -566,6 +566,44 @@ impl TradeoffCurve {
         }
     }
 
+    /// ε at δ in (0, 1) of a curve that is known by its power, `None` for others: e^ε = sup_α (1 − f(α) − δ)/α, in one search.
+    ///
+    /// With x = 1/α that is the supremum of x(1 − f(1/x)) − δx, concave as the perspective of a concave function is.
+    ///
+    /// # Errors
+    /// As those of the power.
+    pub(super) fn epsilon_by_power(&self, delta: f64) -> Result<Option<Bounds>> {
+        if !matches!(&*self.0, Node::Group { .. } | Node::Most(..)) {
+            return Ok(None);
+        }
+        let mut failure = None;
+        let found = minimum((0.0, LOG_RANGE), (2.0, 0.25), None, |x| {
+            match self.power((1.0 / x).min(1.0)) {
+                Ok(power) => Bounds {
+                    lower: x * (delta - power.upper) - 2.0 * f64::EPSILON * x,
+                    upper: x * (delta - power.lower) + 2.0 * f64::EPSILON * x,
+                },
+                Err(error) => {
+                    failure = Some(error);
+                    Bounds::exactly(f64::INFINITY)
+                }
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let log = |t: f64| if t > 1.0 { t.ln() } else { 0.0 };
+        let lost = self.delta_at_infinity()?;
+        Ok(Some(Bounds {
+            lower: log(-found.upper) * (1.0 - 4.0 * f64::EPSILON),
+            upper: if lost.upper >= delta {
+                f64::INFINITY
+            } else {
+                log(-found.lower) * (1.0 + 4.0 * f64::EPSILON)
+            },
+        }))
+    }
+
     /// 1 − f(0): what δ falls to.
     ///
     /// # Errors
@@ -631,8 +669,10 @@ impl TradeoffCurve {
         if alpha == 1.0 {
             return Ok(Bounds::exactly(1.0));
         }
-        // Where the optimum would be for G_1.
-        let start = -quantile(alpha).0 - 0.5;
+        // Where the optimum would be for G_μ of the same advantage 2Φ(μ/2) − 1.
+        let advantage = self.delta(0.0)?.upper;
+        let mu = (2.0 * quantile(0.5 + 0.5 * advantage).0).clamp(1e-3, 30.0);
+        let start = (-mu * quantile(alpha).0 - 0.5 * mu * mu, 0.25 * mu.min(1.0));
         let mut failure = None;
         let found = minimum((-LOG_RANGE, LOG_RANGE), start, Some(0.0), |t| {
             match self.delta(t.ln()) {
@@ -655,7 +695,7 @@ impl TradeoffCurve {
     /// The conjugate: sup over α of 1 − f(α) − tα.
     fn delta_by_power(&self, epsilon: f64) -> Result<Bounds> {
         let t = epsilon.exp();
-        let start = -0.5 * epsilon.abs() - 1.0;
+        let start = (-0.5 * epsilon.abs() - 1.0, 0.25);
         let mut failure = None;
         // 1 + tα − power is convex in α.
         let found = minimum((-LOG_RANGE, 0.0), start, None, |alpha| {

@@ -33,6 +33,9 @@ impl TradeoffCurve {
         if let Some(found) = curve.composed_epsilon(delta) {
             return found;
         }
+        if let Some(found) = curve.epsilon_by_power(delta)? {
+            return Ok(found);
+        }
         let side = |upper: bool| -> Result<f64> {
             let excess = |epsilon: f64| -> Result<f64> {
                 let found = curve.delta(epsilon)?;

@@ -50,7 +50,9 @@ class ShuffleAccountant(Accountant):
     TypeError
         If an argument has the wrong type.
 
-    Notes ----- SHUFFLE, Theorem 5.6, with the exact law of Definition 5.1
+    Notes
+    -----
+    SHUFFLE, Theorem 5.6, with the exact law of Definition 5.1
     (`hockeystick.shuffle.membership_law`). The noise multiplier of a step is that of Opacus, in clipping
     norms; a unit moves by up to two of them when its records are replaced, so that the σ of SHUFFLE is half
     of it. Within an epoch the smallest noise multiplier counts for all of its steps. The guarantee is the

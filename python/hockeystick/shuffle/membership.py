@@ -196,7 +196,9 @@ def membership_law(
     TypeError
         If an argument has the wrong type.
 
-    Notes ----- The units that hold a member are drawn without replacement: the number of them follows a
+    Notes
+    -----
+    The units that hold a member are drawn without replacement: the number of them follows a
     chain over the members, each of which finds a new unit with a known probability. SHUFFLE's Theorem F.1
     takes all occupancy patterns as equally likely, which they are not.
 

@@ -120,7 +120,9 @@ def table(
     TypeError
         If an argument has the wrong type.
 
-    Notes ----- Two results behind the tables are false. Theorem E.1 (rows 1 and 2) bounds tails by
+    Notes
+    -----
+    Two results behind the tables are false. Theorem E.1 (rows 1 and 2) bounds tails by
     Hoeffding's inequality without its 1/n; `membership_law` has the exact ones. Theorem F.1 (the last row
     of Table 1) weighs occupancy patterns equally; its G of the closed form holds all the same.
 
@@ -293,7 +295,7 @@ def _table_2(run: _Run, gamma: float) -> list[TableRow]:
             "1 - (1 - f)^∘g of the row above",
             (one.group(group), None),
             one.group(group),
-            "a black box: privacy_curve with this group_size can say more",
+            "a black box; no smaller one is proven for replaced groups of a fixed batch",
             ADVERSARY,
         ),
         _row(

@@ -1,0 +1,107 @@
+//! Curves of which many points are wanted: what one question left serves all ε in its neighbourhood.
+//!
+//! The range of ε is cut into neighbourhoods as wide as the loss spreads. Contours and grids that are made for the middle of one
+//! are good near it: their errors are bounded at every ε. An answer depends on its ε alone, not on earlier questions,
+//! as each neighbourhood is computed as if nothing had been asked before.
+
+use super::contour::Contour;
+use super::directed::Directed;
+use super::enclosure::Enclosure;
+use super::grid::Grid;
+use crate::special::log_space::LogSum;
+use std::collections::HashMap;
+
+/// The middle of a neighbourhood is computed to this part of the width that is wanted.
+const REFINED: f64 = 0.2;
+/// Width of a neighbourhood in standard deviations of the loss.
+const REACH: f64 = 0.7;
+
+/// How close δ is wanted: to `relative` of it or, for the sake of trade-off functions, to `absolute`; in any case to `coarse`
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wanted {
+    /// Relative width that is always good enough.
+    pub relative: f64,
+    /// Absolute width that is good enough,
+    pub absolute: f64,
+    /// if the relative one is at most this.
+    pub coarse: f64,
+}
+
+impl Wanted {
+    fn is_met(self, found: Enclosure) -> bool {
+        let width = found.width();
+        width <= self.relative || (width <= self.coarse && found.upper() - found.lower() <= self.absolute)
+    }
+
+    /// δ at ε, `finer` times as closely.
+    fn of(self, directed: &mut Directed, epsilon: f64, finer: f64) -> Enclosure {
+        let found = directed.delta(epsilon, finer * self.coarse);
+        let needed = (self.absolute / found.upper()).clamp(self.relative, self.coarse);
+        if needed >= self.coarse {
+            return found;
+        }
+        directed.delta(epsilon, finer * needed).meet(found)
+    }
+}
+
+/// Contours and grids of one truncation, and the log of the probability that it leaves out.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) contours: Vec<Contour>,
+    pub(super) grids: Vec<Grid>,
+    pub(super) log_lost: f64,
+}
+
+impl Kept {
+    fn delta(&self, epsilon: f64) -> Enclosure {
+        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
+        let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
+        let found = contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet);
+        let mut upper = LogSum::default();
+        upper.add(found.log_upper);
+        upper.add(self.log_lost);
+        Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+    }
+}
+
+/// The neighbourhoods of one ordered pair.
+#[derive(Debug, Default)]
+pub(super) struct Neighbourhoods {
+    kept: HashMap<i64, Vec<Kept>>,
+}
+
+impl Neighbourhoods {
+    /// δ at ε as closely as `wanted`: from the neighbourhood if that will do, else from scratch.
+    pub(super) fn delta(&mut self, directed: &mut Directed, epsilon: f64, wanted: Wanted) -> Enclosure {
+        let from_scratch = |directed: &mut Directed| {
+            directed.forget();
+            wanted.of(directed, epsilon, 1.0)
+        };
+        let Some(spread) = directed.spread() else {
+            return from_scratch(directed);
+        };
+        let width = REACH * spread;
+        let place = ((epsilon - directed.moved()) / width).round();
+        if !(width > 0.0 && place.abs() < 1e6) {
+            return from_scratch(directed);
+        }
+        let kept = self.kept.entry(place as i64).or_insert_with(|| {
+            directed.forget();
+            wanted.of(directed, place * width + directed.moved(), REFINED);
+            let kept = directed.take_kept();
+            directed.forget();
+            kept
+        });
+        let inner = epsilon - directed.moved();
+        let found = kept
+            .iter()
+            .map(|kept| kept.delta(inner))
+            .fold(Enclosure::TRIVIAL, Enclosure::meet);
+        let found = directed.with_lost(found);
+        if wanted.is_met(found) {
+            return found;
+        }
+        from_scratch(directed).meet(found)
+    }
+}
