@@ -67,6 +67,7 @@ GOOD = {
     hs.privacy_curve(**RUN).beta: {"alpha": 0.5},
     hs.privacy_curve(**RUN).renyi: {"order": 2.0},
     hs.WithoutReplacement: {"batch_size": 5, "dataset_size": 50},
+    hs.Shuffle: {"batch_size": 5, "dataset_size": 50},
     hs.Laplace: {"scale": 2.0},
     hs.Group: {"size": 2, "rates": [0.1, 0.2], "norms": [1.0, 0.5], "gradients": "orthogonal"},
     GroupAccountant: COMMON,

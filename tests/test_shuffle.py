@@ -318,7 +318,7 @@ def test_splits_and_closed_forms_are_checked():
         hs.shuffle.closed_form(SCHEMES["shuffling"], noise_multiplier=2.0, group_size=2)
     with pytest.raises(TypeError, match="sampling must be Shuffle"):
         hs.shuffle.closed_form(SCHEMES["subsampling"], noise_multiplier=2.0)
-    with pytest.raises(ValueError, match="group_size of 3000 in 60 rounds.*multiplications"):
+    with pytest.raises(ValueError, match=r"group_size of 3000 in 60 rounds.*multiplications"):
         hs.shuffle.membership_law(hs.Shuffle(100, 6000), group_size=3000)
 
 

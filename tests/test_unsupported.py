@@ -204,10 +204,6 @@ def test_an_upper_bound_that_need_not_be_attained_is_labelled():
     assert not (tight + hs.privacy_curve(group_size=2, **fixed)).tight
 
 
-def test_later_schemes_are_not_exported_yet():
-    assert not hasattr(hs, "Shuffle")
-
-
 def test_mechanisms_without_an_exact_curve_are_refused_with_advice():
     with pytest.raises(hs.UnsupportedError, match=r"no exact privacy curve.*RenyiGroupAccountant"):
         hs.get_epsilon(delta=1e-5, mechanism=hs.Skellam(9.0), sample_rate=0.1, steps=5)

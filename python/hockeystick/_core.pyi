@@ -11,6 +11,7 @@ _Counts = NDArray[np.int64]
 
 __all__ = [
     "Composition",
+    "TradeoffCurve",
     "__version__",
     "binomial_law",
     "black_box_epsilon",
@@ -21,6 +22,7 @@ __all__ = [
     "hockey_stick",
     "hypergeometric_law",
     "log_likelihood_ratio",
+    "membership_law",
     "monte_carlo_delta",
     "poisson_binomial_law",
     "rdp_to_delta",

@@ -71,7 +71,8 @@ type Known = (f64, Bounds);
 /// Bounds on the minimum of h over x = e^u with u in [`lowest`, `highest`], where h is convex in x; `start` is where to begin, `step`
 /// how far to look first, and `kink` a place where h may have a kink.
 ///
-/// The upper bound is a value of h. The lower bound comes from all values, see [`lower_bound`]. Where a smooth function has its
+/// The upper bound is a value of h. The lower bound comes from all values: between neighbours h is above the lines through the points on
+/// either side. Where a smooth function has its
 /// minimum, points at a distance d leave a gap of order d²; at a kink, the lines of both sides meet in it, and it is tried.
 pub fn minimum(
     (lowest, highest): (f64, f64),

@@ -88,7 +88,7 @@ impl TradeoffCurve {
     /// ```
     /// use hockeystick::tradeoff::curve::TradeoffCurve;
     /// let curve = TradeoffCurve::gaussian(1.0)?;
-    /// assert!((curve.beta(0.1)?.lower - 0.610_856_9).abs() < 1e-7);
+    /// assert!((curve.beta(0.1)?.lower - 0.610_856_308).abs() < 1e-9);
     /// # Ok::<(), hockeystick::error::Error>(())
     /// ```
     pub fn gaussian(distance: f64) -> Result<Self> {
