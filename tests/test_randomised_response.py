@@ -242,5 +242,3 @@ def test_what_theory_does_not_cover_is_refused():
             hs.get_epsilon(mechanism=mechanism, sample_rate=0.1, adjacency="replace", **run)
         with pytest.raises(hs.UnsupportedError, match="norms"):
             hs.get_epsilon(mechanism=mechanism, sample_rate=0.1, group=hs.Group(norms=[1.0, 0.5]), **run)
-    with pytest.raises(hs.UnsupportedError, match="records replaced"):
-        hs.get_epsilon(mechanism=hs.Laplace(2.0), sampling=batch, adjacency="replace", **run)
