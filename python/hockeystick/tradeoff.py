@@ -79,7 +79,7 @@ class TradeoffCurve:
         Parameters
         ----------
         mu : float
-            Distance in standard deviations, at least zero; 0 is no information, f = 1 - α.
+            Distance in standard deviations, in [0, 1e6]; 0 is no information, f = 1 - α.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class TradeoffCurve:
         Raises
         ------
         ValueError
-            If `mu` is negative or not finite.
+            If `mu` is out of range.
         TypeError
             If `mu` is not a real number.
 
@@ -108,7 +108,7 @@ class TradeoffCurve:
         Parameters
         ----------
         mu : float
-            Distance in scales, at least zero.
+            Distance in scales, in [0, 600].
 
         Returns
         -------
@@ -117,7 +117,7 @@ class TradeoffCurve:
         Raises
         ------
         ValueError
-            If `mu` is negative or not finite.
+            If `mu` is out of range.
         TypeError
             If `mu` is not a real number.
 
@@ -137,7 +137,7 @@ class TradeoffCurve:
         Parameters
         ----------
         epsilon : float
-            Finite and at least zero.
+            In [0, 600].
         delta : float
             In [0, 1].
 
@@ -462,7 +462,7 @@ class TradeoffCurve:
         return _answers(self._compiled.worst_case_probability, p, "p")[1]
 
     def subsample(self, p: float) -> TradeoffCurve:
-        """C_p(f) = min{f_p, f_p^-1}** with f_p(α) = p f(α) + (1 - p)(1 - α).
+        """C_p(f) = min{f_p, f_p^-1}** with f_p(α) = p f(α) + (1 - p)(1 - α), of the symmetrised f.
 
         One step on a random part of the data that holds a record with probability p, which is replaced.
 
@@ -513,8 +513,8 @@ class TradeoffCurve:
         TypeError
             If `other` is not a TradeoffCurve.
         ValueError
-            If a curve would take more than 12,000 straight edges to approximate to 1e-6: compose
-            before other operations.
+            If one of the curves is no pair of laws: of `group`, `minimum` or `maximum`, or subsampled after
+            composition. Compose before such operations.
 
         Examples
         --------

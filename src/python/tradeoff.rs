@@ -25,7 +25,7 @@ impl TradeoffCurve {
         Ok(Self(py.detach(|| guarded(make))?))
     }
 
-    /// Asks every question, in parallel.
+    /// Asks every question: in parallel, or one after the other where all would wait for one engine.
     fn ask<'py>(
         &self,
         py: Python<'py>,
@@ -34,6 +34,10 @@ impl TradeoffCurve {
     ) -> PyResult<Pair<'py>> {
         let asked = entries(questions);
         let answers = py.detach(|| {
+            if self.0.needs_engine() {
+                let each = asked.iter().map(|&asked| guarded(|| question(&self.0, asked)));
+                return each.collect::<Result<Vec<_>>>();
+            }
             let all = asked.par_iter();
             all.map(|&asked| guarded(|| question(&self.0, asked)))
                 .collect::<Result<Vec<_>>>()

@@ -5,7 +5,6 @@
 
 use super::convex::Bounds;
 use super::polygon::Polygon;
-use super::straightened::Between;
 use crate::error::Result;
 use crate::hockey_stick::composition::Composition;
 use crate::hockey_stick::directed::Directed;
@@ -69,8 +68,6 @@ pub enum Law {
     },
     /// Straight edges.
     Polygon(Arc<Polygon>),
-    /// A curve that is known to lie between two with straight edges.
-    Between(Arc<Between>),
     /// N(0, 1) and N(μ_j, 1) with probability w_j, and everyone sees j.
     Mixture(Arc<Mixture>),
     /// A step of the exact engine; `direction` is `None` for replacement.
@@ -102,7 +99,6 @@ impl Law {
     fn reversed(&self) -> Self {
         match self {
             Self::Polygon(polygon) => Self::Polygon(Arc::new(polygon.inverted())),
-            Self::Between(between) => Self::Between(Arc::new(between.inverted())),
             other => other.clone(),
         }
     }
@@ -110,13 +106,11 @@ impl Law {
     fn is_symmetric(&self) -> bool {
         match self {
             Self::Polygon(polygon) => polygon.is_symmetric(),
-            Self::Between(between) => between.below.is_symmetric(),
             _ => true,
         }
     }
 
-    /// The pair: its hockey-stick curve from above or, for a lower bound, from below.
-    fn outcome(&self, side: Side) -> Result<StepOutcome> {
+    fn outcome(&self) -> Result<StepOutcome> {
         let loss = match self {
             Self::Gaussian { distance } => StepLoss::shift(*distance),
             Self::Laplace { distance } => {
@@ -152,13 +146,6 @@ impl Law {
                 });
             }
             Self::Polygon(polygon) => return Ok(polygon.outcome()),
-            Self::Between(between) => {
-                let polygon = match side {
-                    Side::Upper => &between.below,
-                    Side::Lower => &between.above,
-                };
-                return Ok(polygon.outcome());
-            }
             Self::Mixture(mixture) => StepLoss::gaussians(mixture.log_weights.clone(), mixture.distances.clone()),
             Self::Step { scheme, direction } => return scheme.outcome(*direction),
         };
@@ -176,7 +163,6 @@ impl Law {
             Self::SubsampledLaplace { rate, distance } => pure((rate * distance.exp_m1()).ln_1p()),
             Self::EpsilonDelta { epsilon, delta: 0.0 } => pure(*epsilon),
             Self::EpsilonDelta { delta, .. } => (f64::INFINITY, f64::INFINITY, *delta),
-            Self::Between(between) => Self::Polygon(Arc::new(between.below.clone())).limits()?,
             Self::Polygon(polygon) => {
                 let lost = polygon.delta_at_infinity();
                 // Both orders: the inverse has the loss of the flattest edge.
@@ -217,8 +203,8 @@ pub struct Composed {
     products: Products,
     /// True if the pairs are their own inverses, or each other's.
     symmetric: bool,
-    forward: Engines,
-    backward: Option<Engines>,
+    forward: Mutex<Composition>,
+    backward: Option<Mutex<Composition>>,
     /// Bound on the probability of outcomes that were left out.
     left_out: f64,
     /// Bound on the relative rounding error of the probabilities of those that were not.
@@ -251,9 +237,13 @@ impl Composed {
                 square += times * distance * distance;
                 loss += times * most;
                 log_kept += times * (-lost).ln_1p();
-                if let Law::Mixture(mixture) = law {
-                    omitted += times * mixture.left_out;
-                    rounded += times * mixture.rounding;
+                match law {
+                    Law::Mixture(mixture) => {
+                        omitted += times * mixture.left_out;
+                        rounded += times * mixture.rounding;
+                    }
+                    Law::Polygon(polygon) => omitted += times * polygon.slack(),
+                    _ => {}
                 }
             }
             left_out = left_out.max(omitted);
@@ -266,11 +256,11 @@ impl Composed {
             );
         }
         Ok(Self {
-            forward: Engines::new(&products)?,
+            forward: Mutex::new(engine(&products)?),
             backward: if symmetric {
                 None
             } else {
-                Some(Engines::new(&reversed)?)
+                Some(Mutex::new(engine(&reversed)?))
             },
             wanted: if products.iter().any(|product| is_few_steps(product)) {
                 LESS_CLOSE
@@ -358,10 +348,10 @@ impl Composed {
     pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
         let slack = self.left_out + delta * self.rounding;
         let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
-        if self.forward.lower.is_some() || safe <= 0.5 * delta || other >= 1.0 {
+        if safe <= 0.5 * delta || other >= 1.0 {
             return None;
         }
-        let mut engine = self.forward.upper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engine = self.forward.lock().unwrap_or_else(PoisonError::into_inner);
         let found = engine.epsilon(safe, self.wanted.relative).and_then(|(lower, upper)| {
             let lower = if slack > 0.0 {
                 engine.epsilon(other, self.wanted.relative)?.0
@@ -373,15 +363,11 @@ impl Composed {
         Some(found)
     }
 
-    fn ask(&self, engines: &Engines, epsilon: f64) -> Result<Bounds> {
-        let upper = ask(&engines.upper, epsilon, self.wanted)?;
-        let lower = match &engines.lower {
-            Some(engine) => ask(engine, epsilon, self.wanted)?,
-            None => upper,
-        };
+    fn ask(&self, engine: &Mutex<Composition>, epsilon: f64) -> Result<Bounds> {
+        let found = ask(engine, epsilon, self.wanted)?;
         Ok(Bounds {
-            lower: (lower.lower() * (1.0 - self.rounding) - self.left_out).max(0.0),
-            upper: (upper.upper() * (1.0 + self.rounding) + self.left_out).min(1.0),
+            lower: (found.lower() * (1.0 - self.rounding) - self.left_out).max(0.0),
+            upper: (found.upper() * (1.0 + self.rounding) + self.left_out).min(1.0),
         })
     }
 }
@@ -397,41 +383,13 @@ fn is_few_steps(product: &[(Law, u64)]) -> bool {
     product.iter().all(|(law, _)| laplace(law)) && (2..FEW_STEPS).contains(&steps)
 }
 
-/// Which bound a composition is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Upper,
-    Lower,
-}
-
-/// The compositions that bound δ from above and from below, the latter only where it is another one.
-#[derive(Debug)]
-struct Engines {
-    upper: Mutex<Composition>,
-    lower: Option<Mutex<Composition>>,
-}
-
-impl Engines {
-    fn new(products: &Products) -> Result<Self> {
-        let between = products.iter().flatten().any(|(law, _)| matches!(law, Law::Between(_)));
-        Ok(Self {
-            upper: Mutex::new(engine(products, Side::Upper)?),
-            lower: if between {
-                Some(Mutex::new(engine(products, Side::Lower)?))
-            } else {
-                None
-            },
-        })
-    }
-}
-
 fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {
     // A panic while the lock was held leaves cached work that is either complete or absent.
     let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
     engine.delta_nearby(epsilon, wanted)
 }
 
-fn engine(products: &Products, side: Side) -> Result<Composition> {
+fn engine(products: &Products) -> Result<Composition> {
     let mut directions = Vec::with_capacity(products.len());
     for product in products {
         let mut steps = Vec::with_capacity(product.len());
@@ -444,7 +402,7 @@ fn engine(products: &Products, side: Side) -> Result<Composition> {
                     ..
                 }
             );
-            steps.push((law.outcome(side)?, *count));
+            steps.push((law.outcome()?, *count));
         }
         directions.push(Directed::new(steps, adds));
     }

@@ -19,8 +19,7 @@ use super::composed::{Composed, Law, Mixture};
 use super::convex::{Bounds, minimum};
 use super::polygon::{Edge, Polygon};
 use super::split_bounds::SplitBound;
-use super::straightened::straightened;
-use crate::error::{Error, Result, require, require_epsilon, require_sample_rate};
+use crate::error::{Error, Result, require, require_sample_rate};
 use crate::hockey_stick::one_step;
 use crate::pair::StepLoss;
 use crate::pair::scheme::{Neighbours, Scheme};
@@ -31,8 +30,15 @@ use std::sync::Arc;
 
 /// log of the smallest α and of the largest e^ε that conjugates are searched over.
 const LOG_RANGE: f64 = 700.0;
-/// Distances beyond are taken as this much: power and δ are 1 to the last bit then.
+/// Largest distance of a Gaussian, and largest loss of a bounded one: e^ε is far from overflow.
 const MOST_DISTANCE: f64 = 1e6;
+const MOST_LOSS: f64 = 600.0;
+/// ε beyond which a curve that is known by its power is not looked at.
+const FARTHEST: f64 = 650.0;
+/// Below this distance the fixed point of a Gaussian is a normal number.
+const MOST_FIXED: f64 = 60.0;
+/// Below this α the power is that at it: e^ε would be out of range.
+const LEAST_ALPHA: f64 = 1e-290;
 /// Largest group of a k-fold iterate that has no closed form.
 pub const LARGEST_GROUP: u64 = 10_000;
 
@@ -82,7 +88,7 @@ impl TradeoffCurve {
     /// G_μ: N(0, 1) against N(μ, 1) (SHUFFLE §4).
     ///
     /// # Errors
-    /// μ negative or not finite.
+    /// μ out of range.
     ///
     /// # Example
     /// ```
@@ -92,37 +98,30 @@ impl TradeoffCurve {
     /// # Ok::<(), hockeystick::error::Error>(())
     /// ```
     pub fn gaussian(distance: f64) -> Result<Self> {
-        require(distance >= 0.0 && distance.is_finite(), "mu", distance, "in [0, inf)")?;
-        Ok(Self::new(Node::Gaussian {
-            distance: distance.min(MOST_DISTANCE),
-        }))
+        require((0.0..=MOST_DISTANCE).contains(&distance), "mu", distance, "in [0, 1e6]")?;
+        Ok(Self::new(Node::Gaussian { distance }))
     }
 
     /// Laplace noise of scale 1 around 0 and around μ.
     ///
     /// # Errors
-    /// μ negative or not finite.
+    /// μ out of range.
     pub fn laplace(distance: f64) -> Result<Self> {
-        require(distance >= 0.0 && distance.is_finite(), "mu", distance, "in [0, inf)")?;
+        require((0.0..=MOST_LOSS).contains(&distance), "mu", distance, "in [0, 600]")?;
         if distance == 0.0 {
             return Self::gaussian(0.0);
         }
-        Ok(Self::new(Node::Laplace {
-            distance: distance.min(LOG_RANGE),
-        }))
+        Ok(Self::new(Node::Laplace { distance }))
     }
 
     /// f_{ε,δ}(α) = max{0, 1 − δ − e^ε α, e^{−ε}(1 − δ − α)}.
     ///
     /// # Errors
-    /// ε negative or not finite, δ outside [0, 1].
+    /// ε outside [0, 600], δ outside [0, 1].
     pub fn epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
-        require_epsilon(epsilon)?;
+        require((0.0..=MOST_LOSS).contains(&epsilon), "epsilon", epsilon, "in [0, 600]")?;
         require((0.0..=1.0).contains(&delta), "delta", delta, "in [0, 1]")?;
-        Ok(Self::new(Node::EpsilonDelta {
-            epsilon: epsilon.min(LOG_RANGE),
-            delta,
-        }))
+        Ok(Self::new(Node::EpsilonDelta { epsilon, delta }))
     }
 
     /// Straight edges, see [`Polygon::of_points`].
@@ -170,6 +169,16 @@ impl TradeoffCurve {
             "in (0, inf)",
         )?;
         Ok(Self::new(Node::Split(bound)))
+    }
+
+    /// True if questions go to the exact engine, which answers one at a time.
+    pub fn needs_engine(&self) -> bool {
+        match &*self.0 {
+            Node::Composed(_) => true,
+            Node::Subsampled { of, .. } | Node::Group { of, .. } => of.needs_engine(),
+            Node::Least(a, b) | Node::Most(a, b) => a.needs_engine() || b.needs_engine(),
+            _ => false,
+        }
     }
 
     /// True if f is certainly its own inverse.
@@ -317,7 +326,7 @@ impl TradeoffCurve {
     ///
     /// # Errors
     /// [`Error::Mismatch`] where a factor is neither a pair of laws nor made of such by compositions and at most one
-    /// subsampling.
+    /// subsampling before them.
     pub fn compose(&self, other: &Self) -> Result<Self> {
         match (&*self.0, &*other.0) {
             (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => Self::gaussian(a.hypot(*b)),
@@ -397,19 +406,11 @@ impl TradeoffCurve {
                     rate: *rate,
                     distance: *distance,
                 },
-                _ => self.between()?,
+                _ => return Err(no_pair()),
             },
-            _ => self.between()?,
+            _ => return Err(no_pair()),
         };
         Ok(vec![vec![(law, 1)]])
-    }
-
-    /// The curve between two polygons.
-    fn between(&self) -> Result<Law> {
-        let found = straightened(self.is_symmetric(), self.delta_at_infinity()?.upper, |epsilon| {
-            self.delta(epsilon)
-        })?;
-        Ok(Law::Between(Arc::new(found)))
     }
 
     /// 1 − f(α): what a test finds at false positive rate α.
@@ -472,7 +473,7 @@ impl TradeoffCurve {
     /// α with f(α) = α and f'(α) = −1 there, where a closed form is known.
     fn fixed_point(&self) -> Option<f64> {
         match &*self.0 {
-            Node::Gaussian { distance } => Some(log_upper_tail(0.5 * distance).exp()),
+            Node::Gaussian { distance } if *distance < MOST_FIXED => Some(log_upper_tail(0.5 * distance).exp()),
             Node::Laplace { distance } => Some(0.5 * (-0.5 * distance).exp()),
             _ => None,
         }
@@ -669,6 +670,12 @@ impl TradeoffCurve {
         if alpha == 1.0 {
             return Ok(Bounds::exactly(1.0));
         }
+        if alpha < LEAST_ALPHA {
+            return Ok(Bounds {
+                lower: self.delta_at_infinity()?.lower,
+                upper: self.power_by_delta(LEAST_ALPHA)?.upper,
+            });
+        }
         // Where the optimum would be for G_μ of the same advantage 2Φ(μ/2) − 1.
         let advantage = self.delta(0.0)?.upper;
         let mu = (2.0 * quantile(0.5 + 0.5 * advantage).0).clamp(1e-3, 30.0);
@@ -694,6 +701,13 @@ impl TradeoffCurve {
 
     /// The conjugate: sup over α of 1 − f(α) − tα.
     fn delta_by_power(&self, epsilon: f64) -> Result<Bounds> {
+        if epsilon > FARTHEST {
+            // δ falls.
+            return Ok(Bounds {
+                lower: self.delta_at_infinity()?.lower,
+                upper: self.delta_by_power(FARTHEST)?.upper,
+            });
+        }
         let t = epsilon.exp();
         let start = (-0.5 * epsilon.abs() - 1.0, 0.25);
         let mut failure = None;
@@ -713,12 +727,22 @@ impl TradeoffCurve {
         if let Some(error) = failure {
             return Err(error);
         }
-        let at_zero = self.power(0.0)?;
+        // What is left of the range of α.
+        let (at_zero, beside) = (self.power(0.0)?, self.power((-LOG_RANGE).exp())?);
         Ok(Bounds {
             lower: (-found.upper).max(at_zero.lower),
-            upper: (-found.lower).max(at_zero.upper),
+            upper: (-found.lower).max(beside.upper),
         })
     }
+}
+
+/// A factor that is known by its curve alone.
+fn no_pair() -> Error {
+    Error::Mismatch(
+        "a curve of group, minimum or maximum, or subsampled after composition, has no pair of laws and cannot be \
+         composed: compose before such operations"
+            .into(),
+    )
 }
 
 /// Both lists of factors as one, equal factors counted once.
@@ -767,6 +791,9 @@ fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
             0.0
         }
     };
+    if epsilon >= bound {
+        return Bounds::exactly(delta);
+    }
     let rest = part(bound, -log1p_exp(-bound)) + part(-bound, -log1p_exp(bound));
     Bounds::around(delta + (1.0 - delta) * rest, 4e-15)
 }

@@ -1,7 +1,7 @@
 //! Trade-off functions (f-DP) and their algebra; shuffling and batch clipping against an adversary who knows every batch.
 //!
 //! [`curve`] holds the expressions, [`readouts`] what they say; [`composed`] tensor products through the exact engine,
-//! [`polygon`] curves with straight edges, [`straightened`] those between two of them, [`convex`] the conjugates.
+//! [`polygon`] curves with straight edges, [`convex`] the conjugates.
 //!
 //! [`membership`] is the law of how often a group takes part (SHUFFLE Definition 5.1), from that of the units it falls into,
 //! [`occupancy`]; exact combinatorics with positive terms, and every probability that is left out accounted for.
@@ -18,4 +18,3 @@ pub mod polygon;
 pub mod readouts;
 mod rounds;
 pub mod split_bounds;
-pub mod straightened;

@@ -49,7 +49,7 @@ impl TradeoffCurve {
             if excess(0.0)? <= 0.0 {
                 return Ok(0.0);
             }
-            if curve.delta_at_infinity()?.upper >= delta && upper {
+            if curve.delta_at_infinity()?.upper > delta && upper {
                 return Ok(f64::INFINITY);
             }
             let (mut low, mut high) = (0.0, 1.0f64);
@@ -155,12 +155,10 @@ impl TradeoffCurve {
             if let Some((_, delta)) = last {
                 corners.push((0.0, delta));
             }
-            let fitted = corners.iter().flat_map(|&(alpha, power)| {
-                // By symmetry (1 − power, 1 − α) is a corner too.
-                [(alpha, power), (1.0 - power, 1.0 - alpha)]
-            });
-            let largest = fitted
-                .map(|(alpha, power)| {
+            // The corners' mirror images, (1 − power, 1 − α), ask for the same.
+            let largest = corners
+                .iter()
+                .map(|&(alpha, power)| {
                     let (hits, alarms) =
                         (quantile((power - regret).min(1.0)), quantile((alpha + regret).min(1.0)));
                     let difference = hits.0 - alarms.0 + hits.1 + alarms.1;
@@ -168,7 +166,7 @@ impl TradeoffCurve {
                 })
                 .fold(0.0, f64::max);
             if (before - largest).abs() <= FITTED * largest || lines >= LINES.1 {
-                return Ok(largest.min(before));
+                return Ok(largest.min(before).min(widest));
             }
             before = largest.min(before);
             lines *= 2;

@@ -254,7 +254,7 @@ def _table_1(run: _Run) -> list[TableRow]:
             "between G with μ about sqrt(gE)/σ and G_0",
             (_separated(run), None),
             shuffled,
-            "printed with the tail g² m s/(N - g) in every epoch (Lemma F.3)",
+            "printed with the tail g² m s/(N - g) in every epoch (Lemma F.3); compared for one epoch only",
         ),
         _row(
             (1, "batch", "shuffling", group),
@@ -317,9 +317,9 @@ def _first_round(run: _Run, group: int) -> float:
 
 
 def _separated(run: _Run) -> TradeoffCurve | None:
-    """f^L of Lemma F.3 for one epoch, composed; None where its tail is no probability."""
+    """f^L of Lemma F.3 for one epoch; None for more, and where its tail is no probability."""
     group, size = run.group_size, run.shuffle.dataset_size
-    tail = group * group * run.shuffle.batch_size / (size - group) if size > group else 1.0
     if group == 1:
         return run.gaussian(run.epochs)
-    return run.split(group, tail) * run.epochs if tail < 1.0 else None
+    tail = group * group * run.shuffle.batch_size / (size - group) if size > group else 1.0
+    return run.split(group, tail) if tail < 1.0 and run.epochs == 1 else None
