@@ -554,18 +554,8 @@ def test_minimum_and_maximum_are_those_of_the_values(first, second):
         np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-WIDE = pytest.mark.xfail(reason="where the curve is straight, delta comes out as 1")
-PASSING = {("gaussian(1.0)", "gaussian(4.0)"), ("corners", "gaussian(4.0)")}
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(first, second, marks=[] if (first, second) in PASSING else [WIDE])
-        for first in ("gaussian(1.0)", "corners", "bounded(1.0, 0.001)")
-        for second in ("laplace(1.0)", "bounded(0.0, 0.3)", "gaussian(4.0)")
-    ],
-)
+@pytest.mark.parametrize("second", ["laplace(1.0)", "bounded(0.0, 0.3)", "gaussian(4.0)"])
+@pytest.mark.parametrize("first", ["gaussian(1.0)", "corners", "bounded(1.0, 0.001)"])
 def test_a_maximum_keeps_both_promises_and_a_minimum_only_the_weaker(first, second):
     f, g = LEAVES[first][0], LEAVES[second][0]
     one, other = f.delta(EPSILON), g.delta(EPSILON)
