@@ -208,7 +208,7 @@ def test_points_above_their_lower_hull_do_not_count():
     # Curves with straight edges are read off to some 3e-14, on the safe side.
     np.testing.assert_allclose(bumpy(ALPHA), corners_beta(ALPHA), atol=1e-13)
     jump = from_points([0, 0, 1], [1, 0.5, 0])
-    np.testing.assert_allclose(jump(ALPHA), 0.5 * (1 - ALPHA), atol=1e-14)
+    np.testing.assert_allclose(jump(ALPHA), 0.5 * (1 - ALPHA), atol=1e-13)
     nothing_left = from_points([0, 1], [0, 0])
     np.testing.assert_array_equal(nothing_left(ALPHA), 0 * ALPHA)
 
