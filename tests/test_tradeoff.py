@@ -503,12 +503,9 @@ def test_symmetrizing_is_the_convexified_smaller_of_both(name):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-UNKNOWN = pytest.mark.xfail(reason="its symmetry is not recognised")
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[UNKNOWN] if "imum" in name else []) for name in NOT_SYMMETRIC],
+    NOT_SYMMETRIC,
 )
 def test_what_was_symmetrized_is_its_own_inverse(name):
     curve = NOT_SYMMETRIC[name].symmetrize()

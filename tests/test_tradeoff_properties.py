@@ -482,3 +482,12 @@ def test_points_at_tiny_false_positive_rates_compose():
     # Twice: told with probability 3/4.
     assert (curve * 2).delta(1.0) == pytest.approx(0.75)
     assert curve.delta(1.0) == pytest.approx(0.5)
+
+
+def test_losses_beyond_the_range_of_the_search_are_not_understated():
+    curve = from_epsilon_delta(600.0, 0.0).group(2)
+    # 1 - f is e^1200 times as steep as α at 0.
+    assert curve.epsilon(1e-5) >= 1190.0
+    assert curve.mu() >= from_epsilon_delta(600.0, 0.0).mu()
+    many = from_epsilon_delta(1.0, 0.0) * 800
+    assert many.mu() >= (from_epsilon_delta(1.0, 0.0) * 100).mu()

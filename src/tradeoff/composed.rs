@@ -242,7 +242,11 @@ impl Composed {
                         omitted += times * mixture.left_out;
                         rounded += times * mixture.rounding;
                     }
-                    Law::Polygon(polygon) => omitted += times * polygon.slack(),
+                    Law::Polygon(polygon) => {
+                        let (relative, absolute) = polygon.rounding();
+                        omitted += times * absolute;
+                        rounded += times * relative;
+                    }
                     _ => {}
                 }
             }

@@ -198,8 +198,14 @@ impl TradeoffCurve {
 
     /// True if the expressions are each other's inverses.
     fn is_inverse_of(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return self.is_symmetric();
+        }
         match (&*self.0, &*other.0) {
             (Node::Polygon(a), Node::Polygon(b)) => a.inverted() == **b,
+            (Node::Least(a, b), Node::Least(c, d)) | (Node::Most(a, b), Node::Most(c, d)) => {
+                a.is_inverse_of(c) && b.is_inverse_of(d)
+            }
             (Node::Group { size: k, of: a }, Node::Group { size: l, of: b }) => k == l && a.is_inverse_of(b),
             (Node::Composed(a), Node::Composed(b)) => {
                 a.inverted().is_ok_and(|inverse| inverse.products() == b.products())
@@ -594,7 +600,8 @@ impl TradeoffCurve {
             return Err(error);
         }
         let log = |t: f64| if t > 1.0 { t.ln() } else { 0.0 };
-        let lost = self.delta_at_infinity()?;
+        // What even the smallest α that was looked at finds: should it be more than δ, the supremum may lie beyond.
+        let lost = self.power((-LOG_RANGE).exp())?;
         Ok(Some(Bounds {
             lower: log(-found.upper) * (1.0 - 4.0 * f64::EPSILON),
             upper: if lost.upper >= delta {
@@ -613,7 +620,7 @@ impl TradeoffCurve {
         Ok(match &*self.0 {
             Node::Gaussian { .. } | Node::Laplace { .. } => Bounds::exactly(0.0),
             Node::EpsilonDelta { delta, .. } => Bounds::exactly(*delta),
-            Node::Polygon(polygon) => Bounds::exactly(polygon.delta_at_infinity()),
+            Node::Polygon(polygon) => polygon.power(0.0),
             Node::Split(bound) => Bounds::exactly(if bound.is_upper { 0.0 } else { bound.tail }),
             Node::Composed(composed) => composed.delta_at_infinity(),
             Node::Subsampled { rate, of } => {

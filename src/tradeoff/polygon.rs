@@ -246,9 +246,9 @@ impl Polygon {
         }
     }
 
-    /// Bound on the absolute rounding error of δ.
-    pub fn slack(&self) -> f64 {
-        self.slack
+    /// Bounds on the relative and on the absolute rounding error of δ.
+    pub fn rounding(&self) -> (f64, f64) {
+        (self.rounding, self.slack)
     }
 
     /// 1 − f(0).

@@ -10,6 +10,8 @@ use crate::special::root::solve_decreasing;
 const MOST_EPSILON: f64 = 1e15;
 /// Supporting lines of the first fit, and of the last.
 const LINES: (usize, usize) = (128, 16_384);
+/// Largest ε of a supporting line.
+const MOST_FITTED: f64 = 600.0;
 /// Change of μ that ends the fit.
 const FITTED: f64 = 1e-10;
 
@@ -137,6 +139,10 @@ impl TradeoffCurve {
             curve.epsilon_of_delta(0.999 * regret)?.upper.min(most_loss)
         };
         require(farthest.is_finite(), "regret", regret, "above 1 - f(0)")?;
+        if farthest > MOST_FITTED {
+            // e^ε would be out of range.
+            return Ok(widest);
+        }
         let mut before = f64::INFINITY;
         let mut lines = LINES.0;
         loop {
@@ -144,7 +150,10 @@ impl TradeoffCurve {
             let mut last: Option<(f64, f64)> = None;
             for i in 0..=lines {
                 let epsilon = farthest * i as f64 / lines as f64;
-                let line = (epsilon.exp(), curve.delta(epsilon)?.upper);
+                // At the largest loss δ is 0, whatever rounding leaves of it.
+                let ends = i == lines && farthest == most_loss;
+                let delta = if ends { 0.0 } else { curve.delta(epsilon)?.upper };
+                let line = (epsilon.exp(), delta);
                 if let Some((t, delta)) = last {
                     // δ + tα = δ' + t'α
                     let alpha = ((delta - line.1) / (line.0 - t)).max(0.0);
@@ -162,7 +171,8 @@ impl TradeoffCurve {
                     let (hits, alarms) =
                         (quantile((power - regret).min(1.0)), quantile((alpha + regret).min(1.0)));
                     let difference = hits.0 - alarms.0 + hits.1 + alarms.1;
-                    if difference.is_nan() { 0.0 } else { difference }
+                    // No hits ask for nothing.
+                    if hits.0 == f64::NEG_INFINITY { 0.0 } else { difference }
                 })
                 .fold(0.0, f64::max);
             if (before - largest).abs() <= FITTED * largest || lines >= LINES.1 {
