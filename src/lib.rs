@@ -28,6 +28,7 @@
 
 pub mod error;
 pub mod hockey_stick;
+pub mod individual;
 pub mod pair;
 #[cfg(test)]
 mod properties;

@@ -38,7 +38,7 @@ const MOST_NODES: f64 = 2e5;
 
 /// E[e^{zS}] on a line, ready for any ε near the one it was made for.
 #[derive(Debug)]
-pub(super) struct Contour {
+pub(crate) struct Contour {
     c: f64,
     /// A(c), and a bound on its error.
     log_moment: f64,
@@ -59,26 +59,26 @@ pub(super) struct Contour {
 
 /// E[e^{zS}]/e^{A(c)} at one y.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ContourPoint {
-    pub(super) modulus: f64,
-    pub(super) phase: f64,
-    pub(super) error: f64,
+pub(crate) struct ContourPoint {
+    pub(crate) modulus: f64,
+    pub(crate) phase: f64,
+    pub(crate) error: f64,
 }
 
 /// What a contour is made of, but for its points.
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Re z.
-    pub(super) c: f64,
+    pub(crate) c: f64,
     /// A(c), and a bound on its error.
-    pub(super) log_moment: f64,
-    pub(super) log_moment_error: f64,
+    pub(crate) log_moment: f64,
+    pub(crate) log_moment_error: f64,
     /// h.
-    pub(super) spacing: f64,
+    pub(crate) spacing: f64,
     /// Bound on |E[e^{zS}]|/e^{A(c)} from the last point on.
-    pub(super) decayed: f64,
-    pub(super) left_out: Vec<(f64, f64)>,
+    pub(crate) decayed: f64,
+    pub(crate) left_out: Vec<(f64, f64)>,
     /// Nodes in x.
-    pub(super) size: usize,
+    pub(crate) size: usize,
 }
 
 /// One segment's loss tilted by c, with what its characteristic function needs.
@@ -168,7 +168,7 @@ impl Contour {
     }
 
     /// The contour with these points.
-    pub(super) fn through(line: Line, tilt: &Tilt, points: Vec<ContourPoint>) -> Self {
+    pub(crate) fn through(line: Line, tilt: &Tilt, points: Vec<ContourPoint>) -> Self {
         let last = points.len().saturating_sub(1).max(1) as f64;
         Self {
             c: line.c,
@@ -238,7 +238,7 @@ impl Contour {
     }
 
     /// δ(ε), certified.
-    pub(super) fn delta(&self, epsilon: f64) -> Enclosure {
+    pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
         let (value, _, error) = self.sum(epsilon);
         let aliasing = self.aliasing(epsilon);
         let scale = self.log_moment - self.c * epsilon;

@@ -2,15 +2,15 @@
 
 /// What is wanted of an enclosure of log δ.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Aim {
+pub(crate) struct Aim {
     /// Width that contours are laid out for, so that they serve later questions.
-    pub(super) width: f64,
+    pub(crate) width: f64,
     /// Width that is good enough now.
-    pub(super) enough: f64,
+    pub(crate) enough: f64,
     /// Where only the side of this number matters, unless log δ is close to it.
-    pub(super) hint: Option<f64>,
+    pub(crate) hint: Option<f64>,
     /// Bounds are tried before δ is computed; without a hint they always are.
-    pub(super) bounds_first: bool,
+    pub(crate) bounds_first: bool,
 }
 
 impl Aim {

@@ -15,7 +15,7 @@ const ROUNDS: usize = 80;
 ///
 /// `curve(ε, aim)` encloses log δ(ε); `guess` is an ε nearby and −d log δ/dε there. The upper
 /// bound is an ε at which the curve's own upper bound is at most `log_delta`, so that asking for δ there confirms it.
-pub(super) fn epsilon(
+pub(crate) fn epsilon(
     mut curve: impl FnMut(f64, &Aim) -> Enclosure,
     log_delta: f64,
     tolerance: f64,

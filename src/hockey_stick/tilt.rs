@@ -13,27 +13,27 @@ use std::f64::consts::PI;
 
 /// A tilt, and what discretisation there takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tilt {
+pub(crate) struct Tilt {
     /// c.
-    pub(super) c: f64,
+    pub(crate) c: f64,
     /// The saddle point, at or above c: where it puts the mass is where δ comes from.
-    pub(super) saddle: f64,
+    pub(crate) saddle: f64,
     /// sqrt A''(c).
-    pub(super) spread: f64,
+    pub(crate) spread: f64,
     /// Errors of e^−`level` relative to e^{A(c) − cε} are wanted.
-    pub(super) level: f64,
+    pub(crate) level: f64,
     /// (c', A(c')) below and above c.
-    pub(super) below: (f64, f64),
+    pub(crate) below: (f64, f64),
     /// Above.
-    pub(super) above: (f64, f64),
+    pub(crate) above: (f64, f64),
     /// P.
-    pub(super) period: f64,
+    pub(crate) period: f64,
 }
 
 impl Tilt {
     /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
     /// of δ are to be near e^`log_tolerance`.
-    pub(super) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
+    pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
         const ENOUGH: f64 = 2.5;
         let total = usable(segments, c)?;
         let spread = total.variance.sqrt();
@@ -59,7 +59,7 @@ impl Tilt {
     }
 
     /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
-    pub(super) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
+    pub(crate) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
         let total = usable(segments, c)?;
         Self::at(segments, &total, c, epsilon, level)
     }

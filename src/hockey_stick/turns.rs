@@ -7,7 +7,7 @@ use crate::pair::nodes::Nodes;
 /// E ← E + D + ED with D = e^{ihℓ} − 1 exact: small changes keep their digits, and n turns add at most 3n
 /// roundings of the largest |E|. After [`TURNS`] of them E is taken from an anchor, which is itself turned by [`TURNS`]
 /// times the angle, and computed anew after as many of those.
-pub(super) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
     let mut sums = vec![(0.0, 0.0); last + 1];
     let mut block = Turns::default();
     let arch = pulp::Arch::new();

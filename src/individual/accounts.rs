@@ -1,0 +1,179 @@
+//! Accounts that keep the whole privacy loss of each example's steps: Chebyshev moments of their norms.
+
+use super::basis::{TERMS, Terms, place, polynomials};
+use super::rdp::require_norms;
+use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use rayon::prelude::*;
+
+/// Examples that one task handles.
+const BLOCK: usize = 1024;
+/// Shifts below 2⁻¹² of the largest are rounded up to that, in terms of their squares.
+const LEAST: f64 = 1.0 / 16_777_216.0;
+/// Largest and smallest v that can be told.
+const LIMITS: (f64, f64) = (1e-60, 1e12);
+
+/// Moments of the steps at one sample rate whose v lies in one octave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slot {
+    /// Index of the sample rate.
+    pub rate: u16,
+    /// Octave of v.
+    pub octave: i16,
+    /// Number of additions so far.
+    pub additions: u32,
+    /// Σ T_n(τ).
+    pub moments: [f64; TERMS],
+}
+
+/// The account of one example.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// Σ v of the steps that every example took part in, which are Gaussian.
+    pub gaussian: f64,
+    /// Steps without any noise.
+    pub telling: bool,
+    /// The other steps, ordered by rate and octave.
+    pub slots: Vec<Slot>,
+}
+
+/// One account for each example.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Accounts {
+    /// Sample rates so far, each in (0, 1).
+    pub rates: Vec<f64>,
+    /// The accounts.
+    pub examples: Vec<Account>,
+}
+
+impl Account {
+    /// Adds `steps` steps at rate `rate` and v.
+    fn add(&mut self, rate: u16, v: f64, steps: f64) {
+        let (octave, tau) = place(v);
+        let octave = octave as i16;
+        let values: Terms = polynomials(tau);
+        let place = self.slots.partition_point(|slot| (slot.rate, slot.octave) < (rate, octave));
+        let known = self.slots.get(place).is_some_and(|slot| (slot.rate, slot.octave) == (rate, octave));
+        if !known {
+            let slot = Slot {
+                rate,
+                octave,
+                additions: 0,
+                moments: [0.0; TERMS],
+            };
+            self.slots.reserve_exact(1);
+            self.slots.insert(place, slot);
+        }
+        let slot = &mut self.slots[place];
+        slot.additions = slot.additions.saturating_add(1);
+        for (moment, value) in slot.moments.iter_mut().zip(values) {
+            *moment += steps * value;
+        }
+    }
+}
+
+impl Accounts {
+    /// Accounts without any step.
+    pub fn new(examples: usize) -> Self {
+        Self {
+            rates: Vec::new(),
+            examples: vec![Account::default(); examples],
+        }
+    }
+
+    /// Adds `steps` steps at a sample rate and noise σ to all accounts; example i moves the mean of the output by at most
+    /// `shifts[i]` ≤ `largest`. Shifts below 2⁻¹² of the largest count as that.
+    ///
+    /// # Errors
+    /// Values out of range, or a wrong number of shifts; the accounts are then as they were.
+    pub fn add(
+        &mut self,
+        shifts: &[f64],
+        largest: f64,
+        noise_multiplier: f64,
+        sample_rate: f64,
+        steps: f64,
+    ) -> Result<()> {
+        require_norms(shifts)?;
+        require_noise_multiplier(noise_multiplier)?;
+        require_sample_rate(sample_rate)?;
+        if shifts.len() != self.examples.len() {
+            return Err(Error::Mismatch(format!(
+                "there are {} accounts, got {} norms",
+                self.examples.len(),
+                shifts.len()
+            )));
+        }
+        if sample_rate == 0.0 || steps == 0.0 {
+            return Ok(());
+        }
+        let full = (largest / noise_multiplier).powi(2);
+        // Noise this small tells the norm; noise this large is taken to be smaller.
+        let is_telling = full > LIMITS.1;
+        let full = full.max(LIMITS.0);
+        let rate = if sample_rate < 1.0 { Some(self.rate_index(sample_rate)?) } else { None };
+        self.examples
+            .par_chunks_mut(BLOCK)
+            .zip(shifts.par_chunks(BLOCK))
+            .for_each(|(accounts, shifts)| {
+                for (account, &shift) in accounts.iter_mut().zip(shifts) {
+                    if shift == 0.0 {
+                        continue;
+                    }
+                    let v = full * (shift / largest).powi(2).max(LEAST);
+                    match rate {
+                        _ if is_telling => account.telling = true,
+                        Some(rate) => account.add(rate, v, steps),
+                        None => account.gaussian += steps * v * (1.0 + 4.0 * f64::EPSILON),
+                    }
+                }
+            });
+        Ok(())
+    }
+
+    fn rate_index(&mut self, sample_rate: f64) -> Result<u16> {
+        const MOST: usize = 10_000;
+        if let Some(known) = self.rates.iter().position(|&rate| rate == sample_rate) {
+            return Ok(known as u16);
+        }
+        require(
+            self.rates.len() < MOST,
+            "sample_rate",
+            sample_rate,
+            "one of at most 10,000 different rates of a run",
+        )?;
+        self.rates.push(sample_rate);
+        Ok((self.rates.len() - 1) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_steps_changes_no_slot_but_by_rounding() {
+        let mut one = Accounts::new(2);
+        one.add(&[1.0, 0.3], 1.0, 2.0, 0.1, 3.0).unwrap();
+        one.add(&[0.2, 0.0], 1.0, 2.0, 0.1, 5.0).unwrap();
+        let mut other = Accounts::new(2);
+        other.add(&[0.2, 0.0], 1.0, 2.0, 0.1, 5.0).unwrap();
+        other.add(&[1.0, 0.3], 1.0, 2.0, 0.1, 3.0).unwrap();
+        assert_eq!(one, other);
+        assert_eq!(one.examples[0].slots.len(), 2);
+        assert_eq!(one.examples[1].slots.len(), 1);
+    }
+
+    #[test]
+    fn a_failed_step_changes_nothing() {
+        let mut accounts = Accounts::new(2);
+        for (shifts, noise, rate) in [
+            (vec![1.0], 1.0, 0.1),
+            (vec![1.0, -1.0], 1.0, 0.1),
+            (vec![1.0, 1.0], -1.0, 0.1),
+            (vec![1.0, 1.0], 1.0, 1.1),
+        ] {
+            assert!(accounts.add(&shifts, 1.0, noise, rate, 1.0).is_err());
+            assert_eq!(accounts, Accounts::new(2));
+        }
+    }
+}

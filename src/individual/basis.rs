@@ -1,0 +1,118 @@
+//! Chebyshev polynomials on octaves of v = (s/σ)².
+//!
+//! K(z; v) is analytic in log v, so that on an octave [2^j, 2^{j+1}) it is Σ_n a_n T_n(τ) with τ = 2log₂(v/2^j) − 1 up to a tiny
+//! error. The moments Σ_t T_n(τ_t) of an example's steps then give Σ_t K(z; v_t) for every z at once.
+
+use std::f64::consts::{LN_2, PI};
+
+/// Number of polynomials on an octave.
+pub(super) const TERMS: usize = 20;
+/// 1 and the Lebesgue constant of interpolation at the nodes: how much errors at the nodes count.
+pub(super) const LEBESGUE: f64 = 4.0;
+
+/// Coefficients or moments of one octave.
+pub(super) type Terms = [f64; TERMS];
+
+/// The octave j of v > 0 and τ in [−1, 1).
+pub(super) fn place(v: f64) -> (i32, f64) {
+    let octave = v.log2().floor() as i32;
+    let tau = 2.0 * (v.log2() - f64::from(octave)) - 1.0;
+    (octave, tau.clamp(-1.0, 1.0))
+}
+
+/// T_n(τ).
+pub(super) fn polynomials(tau: f64) -> Terms {
+    let mut values = [1.0; TERMS];
+    values[1] = tau;
+    for n in 2..TERMS {
+        values[n] = 2.0 * tau * values[n - 1] - values[n - 2];
+    }
+    values
+}
+
+/// v at the interpolation nodes of an octave.
+pub(super) fn nodes(octave: i32) -> Terms {
+    std::array::from_fn(|k| (LN_2 * (f64::from(octave) + 0.5 * (1.0 + angle(k).cos()))).exp())
+}
+
+fn angle(k: usize) -> f64 {
+    PI * (k as f64 + 0.5) / TERMS as f64
+}
+
+/// Coefficients of the polynomial with these values at the nodes.
+pub(super) fn coefficients(values: &Terms) -> Terms {
+    std::array::from_fn(|n| {
+        let weight = if n == 0 { 1.0 } else { 2.0 } / TERMS as f64;
+        let terms = values.iter().enumerate().map(|(k, value)| value * (n as f64 * angle(k)).cos());
+        weight * terms.sum::<f64>()
+    })
+}
+
+/// A region of complex v around an octave to which functions are analytic: a Bernstein ellipse of log v.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ellipse {
+    /// Interpolation errs by this times the largest modulus in the ellipse (Trefethen 2013, Theorem 8.2).
+    pub(super) factor: f64,
+    /// Largest |v|²/Re v in the ellipse, over 2^j.
+    pub(super) farthest: f64,
+    /// Smallest |v|, over 2^j.
+    pub(super) nearest: f64,
+    /// Smallest Re v/|v|.
+    pub(super) cosine: f64,
+}
+
+impl Ellipse {
+    /// The ellipse with semiaxes (ρ ± 1/ρ)/2 times half the octave's length.
+    pub(super) fn new(rho: f64) -> Self {
+        const ARCS: usize = 64;
+        let half = 0.5 * LN_2;
+        let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
+        // On an arc from φ to φ' the real part is at most that at φ, the imaginary one that at φ'.
+        let farthest = (0..ARCS).map(|arc| {
+            let (from, to) = (arc as f64 / ARCS as f64 * 0.5 * PI, (arc + 1) as f64 / ARCS as f64 * 0.5 * PI);
+            (half + long * from.cos()).exp() / (short * to.sin()).cos()
+        });
+        Self {
+            factor: 4.0 / (rho.powi(TERMS as i32 - 1) * (rho - 1.0)),
+            farthest: farthest.fold(0.0, f64::max),
+            nearest: (half - long).exp(),
+            cosine: short.cos(),
+        }
+    }
+
+    /// The ellipses that are tried, the widest first.
+    pub(super) fn all() -> [Self; 5] {
+        [8.0, 6.0, 4.5, 3.4, 2.6].map(Self::new)
+    }
+
+    /// √(v'/|v|)·e^{(v' − Re v)/8} at most, for v' = |v|²/Re v: by how much complex v may exceed v' (see `rdp_table`).
+    pub(super) fn blow_up(&self, octave: i32) -> f64 {
+        let largest = self.farthest * f64::powi(2.0, octave);
+        self.cosine.powf(-0.5) * (largest * (1.0 - self.cosine * self.cosine) / 8.0).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_places_give_sums_of_smooth_functions() {
+        let smooth = |v: f64| (0.3 * v).exp_m1() / (1.0 + v);
+        let values = nodes(-2).map(smooth);
+        let a = coefficients(&values);
+        for v in [0.25, 0.3, 0.4999] {
+            let (octave, tau) = place(v);
+            assert_eq!(octave, -2);
+            let found: f64 = a.iter().zip(polynomials(tau)).map(|(a, t)| a * t).sum();
+            assert!((found - smooth(v)).abs() < 1e-15, "{v} {found}");
+        }
+    }
+
+    #[test]
+    fn ellipses_hold_the_octave() {
+        for ellipse in Ellipse::all() {
+            assert!(ellipse.farthest > 2.0 && ellipse.nearest < 1.0 && ellipse.cosine > 0.0);
+        }
+    }
+}

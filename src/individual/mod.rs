@@ -1,0 +1,19 @@
+//! Individual accounting: norms in, per-example accounts out (INDIVIDUAL; theory §6).
+//!
+//! An example whose clipped gradient has norm s·C adds one step of the pair ((1 − q)N(0, σ²) + qN(s, σ²), N(0, σ²)) to its
+//! account. The pair depends on s and σ through v = (s/σ)² alone, and its moments are analytic in v, so that tables of
+//! polynomials in v (or 1/v), made once for a sample rate, serve all examples and steps:
+//!
+//! | module | does |
+//! |---|---|
+//! | `step_moments` | log E[r^α] of one step by the trapezoidal rule |
+//! | `rdp_table` | D_α of one step as certified polynomials in 1/v |
+//! | [`rdp`] | adds a step to accounts of Rényi divergences |
+
+pub mod accounts;
+mod basis;
+pub mod epsilons;
+mod octaves;
+pub mod rdp;
+mod rdp_table;
+mod step_moments;

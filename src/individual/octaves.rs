@@ -1,0 +1,199 @@
+//! K(z; v) = log E[e^{zℓ}] of one record's step on octaves of v: Chebyshev coefficients with certified errors.
+//!
+//! With p = z + 1 for "remove" and p = −z for "add", e^K = E[(1 + u)^p] = 1 + E[(1 + u)^p − 1 − pu] (see `step_moments`). By
+//! Taylor's formula the modulus of the bracket is at most κ = |p(p − 1)|/(p'(p' − 1)) times that of the real exponent p' = Re p,
+//! which is not negative. For complex v its mean is at most the ellipse's blow-up times that at v' = |v|²/Re v, where it grows
+//! with v'. So |e^K − 1| ≤ b in the whole ellipse by one moment of real order; if b < 1 then |K| ≤ −log(1 − b) there, and
+//! interpolation errs as [`Ellipse`] says.
+
+use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes};
+use super::step_moments::{Outputs, RELATIVE_ERROR};
+use crate::hockey_stick::turns::smooth_changes;
+use crate::pair::Direction;
+use crate::special::log_space::log_modulus_1p;
+
+/// Shift of y at most.
+const LARGEST_LIFT: f64 = 0.5;
+/// b at most.
+const LARGEST: f64 = 0.95;
+
+/// One direction of the steps at one sample rate in one octave of v.
+#[derive(Debug)]
+pub(super) struct Octave {
+    rate: f64,
+    octave: i32,
+    direction: Direction,
+}
+
+/// K at a real c, and a bound on the error.
+#[derive(Debug, Clone)]
+pub(super) struct RealTerms {
+    pub(super) value: Terms,
+    pub(super) error: f64,
+}
+
+/// K(c + iy) − K(c) at y = h, 2h, …, and bounds on the modulus beyond some of these heights.
+#[derive(Debug, Clone)]
+pub(super) struct LineTerms {
+    /// Real parts, imaginary parts and bounds on the error, for each height from the first on.
+    pub(super) heights: Vec<(Terms, Terms, f64)>,
+    /// log |E[e^{zℓ}]| − K(c) at most, for all heights beyond the wanted ones, and the error of that.
+    pub(super) decays: Vec<(Terms, f64)>,
+}
+
+impl Octave {
+    /// An octave at a sample rate in (0, 1).
+    pub(super) fn new(rate: f64, octave: i32, direction: Direction) -> Self {
+        Self { rate, octave, direction }
+    }
+
+    /// e^K − 1 of real order at the largest v' of an ellipse.
+    fn excess(&self, c: f64, ellipse: &Ellipse) -> f64 {
+        let exponent = self.exponent(c);
+        let farthest = ellipse.farthest * f64::powi(2.0, self.octave);
+        // No need to know numbers that are too large.
+        if farthest * exponent.abs().max(1.0) > 1e4 {
+            return f64::INFINITY;
+        }
+        let log_moment = Outputs::new(self.rate, farthest, exponent).log_moment(exponent);
+        log_moment.exp_m1() * (1.0 + 4.0 * RELATIVE_ERROR) * (1.0 + log_moment)
+    }
+
+    /// K at each of the ascending c > 0, up to the first where its interpolation is not certified.
+    pub(super) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
+        let ellipses = Ellipse::all();
+        let interpolation = |c: f64| {
+            let of = |ellipse: &Ellipse| {
+                ellipse.factor * bound_on_log(ellipse.blow_up(self.octave) * self.excess(c, ellipse))
+            };
+            ellipses.iter().map(of).fold(f64::INFINITY, f64::min)
+        };
+        let errors: Vec<f64> = tilts.iter().map(|&c| interpolation(c)).take_while(|error| error.is_finite()).collect();
+        let mut values = vec![[0.0; TERMS]; errors.len()];
+        let largest = tilts[errors.len().saturating_sub(1)];
+        for (k, v) in nodes(self.octave).into_iter().enumerate() {
+            let outputs = Outputs::new(self.rate, v, self.exponent(largest));
+            for (values, &c) in values.iter_mut().zip(tilts) {
+                values[k] = outputs.log_moment(self.exponent(c));
+            }
+        }
+        let terms = values.iter().zip(errors).map(|(values, error)| RealTerms {
+            value: coefficients(values),
+            error: error + LEBESGUE * RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max),
+        });
+        terms.collect()
+    }
+
+    /// p' with E[(1 + u)^{p'}] = E[e^{cℓ}].
+    fn exponent(&self, c: f64) -> f64 {
+        match self.direction {
+            Direction::Remove => c + 1.0,
+            Direction::Add => -c,
+        }
+    }
+
+    /// K(c + iy) − K(c) at `last` heights h apart, fewer if the interpolation of the others is not certified; and decays from the
+    /// heights number `ends` on.
+    pub(super) fn line(&self, c: f64, spacing: f64, last: usize, ends: &[usize]) -> LineTerms {
+        let ellipses = Ellipse::all();
+        let excesses: Vec<f64> = ellipses
+            .iter()
+            .map(|ellipse| ellipse.blow_up(self.octave) * self.excess(c, ellipse))
+            .collect();
+        // |z(z + 1)| is that of either direction.
+        let interpolation = |y: f64| {
+            let growth = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
+            let parts = ellipses.iter().zip(&excesses);
+            parts.map(|(ellipse, excess)| ellipse.factor * bound_on_log(growth * excess)).fold(f64::INFINITY, f64::min)
+        };
+        let base = interpolation(0.0);
+        let certified = (1..=last)
+            .take_while(|&j| interpolation(j as f64 * spacing).is_finite())
+            .count();
+        let reach = certified as f64 * spacing;
+        let ends: Vec<usize> = ends.iter().copied().filter(|&end| end <= certified).collect();
+        // The same shift of y for all v: of the size that suits the middle of the octave.
+        let lifts: Vec<f64> = ends.iter().map(|&end| self.lift(c, end as f64 * spacing)).collect();
+        let mut changes = vec![[[0.0; TERMS]; 2]; certified];
+        let mut errors = vec![0.0f64; certified];
+        let mut decays = vec![[0.0; TERMS]; ends.len()];
+        let exponent = self.exponent(c);
+        for (k, v) in nodes(self.octave).into_iter().enumerate() {
+            let outputs = Outputs::for_line(self.rate, v, exponent, reach);
+            let found = outputs.tilted(c, exponent);
+            for (j, (real, imaginary, error)) in smooth_changes(&found, spacing, certified).into_iter().enumerate() {
+                if j == 0 {
+                    continue;
+                }
+                let modulus = log_modulus_1p(real, imaginary);
+                changes[j - 1][0][k] = modulus;
+                changes[j - 1][1][k] = imaginary.atan2(1.0 + real);
+                errors[j - 1] = errors[j - 1].max(error / modulus.exp() * 1.1);
+            }
+            for ((&end, &lift), decay) in ends.iter().zip(&lifts).zip(&mut decays) {
+                decay[k] = outputs.log_decay(&found, exponent, end as f64 * spacing, lift);
+            }
+        }
+        let heights = changes.into_iter().zip(errors).enumerate().map(|(j, ([real, imaginary], error))| {
+            let by_interpolation = base + interpolation((j + 1) as f64 * spacing);
+            (coefficients(&real), coefficients(&imaginary), by_interpolation + LEBESGUE * error)
+        });
+        let decays = decays.iter().zip(&ends).zip(&lifts).map(|((decay, &end), &lift)| {
+            let error = base + self.error_of_decay(c, end as f64 * spacing, lift, &ellipses, &excesses);
+            (coefficients(decay), error)
+        });
+        LineTerms {
+            heights: heights.collect(),
+            decays: decays.collect(),
+        }
+    }
+
+    /// A shift of y that shows the decay at height Y in the middle of the octave.
+    fn lift(&self, c: f64, y: f64) -> f64 {
+        let (v, exponent) = (nodes(self.octave)[TERMS / 2], self.exponent(c));
+        let outputs = Outputs::for_line(self.rate, v, exponent, y);
+        let found = outputs.tilted(c, exponent);
+        let usual = y * v * outputs.mean_part(&found);
+        let of = |factor: f64| {
+            let lift = (factor * usual).min(LARGEST_LIFT);
+            (lift, outputs.log_decay(&found, exponent, y, lift))
+        };
+        let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3].map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        best.map_or(0.0, |(lift, _)| lift)
+    }
+
+    /// Bound on the error of interpolating log of H(v) = E[|(1 + u)^p|e^{−Yθ}] at y + ia, e^{a²/2v} times which bounds the modulus.
+    ///
+    /// With π = qe^y/(1 + u), the argument θ of 1 − q + qe^{y+ia} is at most π tan a and its modulus is at least √(1 − a²π)(1 + u) and
+    /// at most 1 + u. So H differs from the moment of real order by at most (Y tan a + b)·E[π(1 + u)^{p'}] with b = (c + 2)a² for
+    /// "remove" and (1 − a²)^{−c/2} − 1 for "add". As qe^y = (1 + u) − (1 − q), that mean is E[(1 + u)^{p'}] − (1 − q)E[(1 + u)^{p'−1}], which grows with v.
+    fn error_of_decay(&self, c: f64, y: f64, lift: f64, ellipses: &[Ellipse], excesses: &[f64]) -> f64 {
+        let shrinks = match self.direction {
+            Direction::Remove => (c + 2.0) * lift * lift,
+            Direction::Add => (-0.5 * c * (-lift * lift).ln_1p()).exp_m1(),
+        };
+        let size = y * lift.tan() + shrinks;
+        let scale = f64::powi(2.0, self.octave);
+        // For "remove" p' − 1 = c, for "add" −c − 1, whose moment is at least 1.
+        let lost = match self.direction {
+            Direction::Remove => (1.0 - self.rate) * lost_power(self.rate, c),
+            Direction::Add => 0.0,
+        };
+        let of = |(ellipse, excess): (&Ellipse, &f64)| {
+            let seen = self.rate + self.excess(c, ellipse) + lost;
+            let rest = excess + ellipse.blow_up(self.octave) * size * seen;
+            ellipse.factor * (bound_on_log(rest) + lift * lift / (2.0 * scale * ellipse.nearest))
+        };
+        ellipses.iter().zip(excesses).map(of).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// 1 − E[(1 + u)^c] at most.
+fn lost_power(rate: f64, c: f64) -> f64 {
+    if c >= 1.0 { 0.0 } else { 1.0 - (1.0 - rate).powf(c) }
+}
+
+/// −log(1 − b), infinite for b near 1 and above.
+fn bound_on_log(size: f64) -> f64 {
+    if size < LARGEST { -(-size).ln_1p() } else { f64::INFINITY }
+}

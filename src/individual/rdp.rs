@@ -1,0 +1,337 @@
+//! Accounts of Rényi divergences, one for each example.
+
+use super::rdp_table::{LANES, Piece, RdpTable, Row, interval_of};
+use crate::error::{Error, Result, require_noise_multiplier, require_sample_rate};
+use crate::pair::{Direction, GroupLaw};
+use crate::renyi::divergence::mixture_divergences;
+use crate::renyi::require_orders;
+use rayon::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Examples that one task handles.
+const BLOCK: usize = 512;
+/// w outside these limits is not tabulated.
+const LIMITS: (f64, f64) = (1e-4, 1e14);
+/// Tables kept.
+const KEPT: usize = 8;
+
+/// Rényi divergences of one record's step at sample rate q, for any norm and noise: tables that grow as they are asked.
+///
+/// # Example
+/// ```
+/// use hockeystick::individual::rdp::StepRdp;
+/// let step = StepRdp::new(0.01, &[2.0, 8.0])?;
+/// let mut accounts = [0.0; 4];
+/// step.accumulate(&mut accounts, &[1.0, 0.5], 2.0, 100.0)?;
+/// // D_2 = log(1 + q²(e^{1/σ²} − 1)) at full norm
+/// assert!((accounts[0] / (100.0 * (1e-4 * 0.25f64.exp_m1()).ln_1p()) - 1.0).abs() < 1e-10);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StepRdp {
+    sample_rate: f64,
+    orders: Vec<f64>,
+    table: RwLock<RdpTable>,
+}
+
+impl StepRdp {
+    /// # Errors
+    /// q outside [0, 1], an order outside (1, 10⁴], or no order.
+    pub fn new(sample_rate: f64, orders: &[f64]) -> Result<Self> {
+        require_sample_rate(sample_rate)?;
+        require_orders(orders)?;
+        Ok(Self {
+            sample_rate,
+            orders: orders.to_vec(),
+            table: RwLock::new(RdpTable::new(sample_rate, orders)),
+        })
+    }
+
+    /// The same with a table that may have been used before, for as long as it is among the last eight.
+    ///
+    /// # Errors
+    /// As [`StepRdp::new`].
+    pub fn kept(sample_rate: f64, orders: &[f64]) -> Result<Arc<Self>> {
+        static TABLES: Mutex<Vec<Arc<StepRdp>>> = Mutex::new(Vec::new());
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = tables
+            .iter()
+            .position(|table| table.sample_rate == sample_rate && table.orders == orders);
+        let found = match known {
+            Some(place) => tables.remove(place),
+            None => Arc::new(Self::new(sample_rate, orders)?),
+        };
+        tables.truncate(KEPT - 1);
+        tables.insert(0, found.clone());
+        Ok(found)
+    }
+
+    /// Adds `steps` times D_α of a step to each example's account, for each order α: accounts are rows of `accounts`, one number
+    /// an order. Norms are in units of the clipping norm.
+    ///
+    /// What is added is between the divergence of the step and 1 + 10⁻¹⁰ times that.
+    ///
+    /// # Errors
+    /// σ or a norm negative or not finite; sizes that do not fit. The accounts are then as they were.
+    pub fn accumulate(&self, accounts: &mut [f64], norms: &[f64], noise_multiplier: f64, steps: f64) -> Result<()> {
+        if accounts.len() != norms.len() * self.orders.len() {
+            return Err(Error::Mismatch(format!(
+                "rdp must have one row of {} orders for each of {} norms, got {} numbers",
+                self.orders.len(),
+                norms.len(),
+                accounts.len()
+            )));
+        }
+        let rows: Vec<&mut [f64]> = accounts.chunks_exact_mut(self.orders.len()).collect();
+        self.accumulate_rows(rows, norms, noise_multiplier, steps)
+    }
+
+    /// [`StepRdp::accumulate`] for rows that lie anywhere.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn accumulate_rows(
+        &self,
+        mut rows: Vec<&mut [f64]>,
+        norms: &[f64],
+        noise_multiplier: f64,
+        steps: f64,
+    ) -> Result<()> {
+        require_noise_multiplier(noise_multiplier)?;
+        require_norms(norms)?;
+        if self.sample_rate == 0.0 || steps == 0.0 {
+            return Ok(());
+        }
+        let inverse_of = |norm: f64| (noise_multiplier / norm).powi(2);
+        if self.sample_rate < 1.0 {
+            self.prepare(norms.iter().map(|&norm| inverse_of(norm)));
+        }
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let arch = pulp::Arch::new();
+        rows.par_chunks_mut(BLOCK)
+            .zip(norms.par_chunks(BLOCK))
+            .try_for_each(|(rows, norms)| {
+                let mut order: Vec<(u32, usize, f64)> = Vec::with_capacity(rows.len());
+                for (i, &norm) in norms.iter().enumerate() {
+                    let w = inverse_of(norm);
+                    if norm == 0.0 {
+                        continue;
+                    }
+                    if self.sample_rate < 1.0 && w > LIMITS.0 && w < LIMITS.1 {
+                        order.push((interval_of(w), i, w));
+                    } else {
+                        self.add_directly(rows[i], norm, noise_multiplier, steps)?;
+                    }
+                }
+                // One row of the table after the other: it stays in the nearest cache.
+                order.sort_unstable_by_key(|&(interval, i, _)| (interval, i));
+                for run in order.chunk_by(|a, b| a.0 == b.0) {
+                    let Some(pieces) = table.row(run[0].0) else {
+                        return Err(Error::Internal);
+                    };
+                    for &(_, i, w) in run {
+                        let known = arch.dispatch(Add {
+                            pieces,
+                            row: rows[i],
+                            w,
+                            steps,
+                        });
+                        if !known {
+                            self.add_unknown(pieces, rows[i], norms[i], noise_multiplier, steps)?;
+                        }
+                    }
+                }
+                Ok(())
+            })
+    }
+
+    /// Makes the rows of the table that these w need.
+    fn prepare(&self, inverses: impl Iterator<Item = f64>) {
+        let mut wanted: Vec<u32> = inverses
+            .filter(|&w| w > LIMITS.0 && w < LIMITS.1)
+            .map(interval_of)
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let missing = table.missing(&wanted);
+        if missing.is_empty() {
+            return;
+        }
+        let groups = table.groups();
+        let made: Vec<Piece> = (0..missing.len() * groups)
+            .into_par_iter()
+            .map(|i| table.make(missing[i / groups], i % groups))
+            .collect();
+        drop(table);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut made = made.into_iter();
+        for interval in missing {
+            table.insert(interval, made.by_ref().take(groups).collect());
+        }
+    }
+
+    /// D of orders from `first` on without a table.
+    fn divergences(&self, orders: &[f64], norm: f64, noise_multiplier: f64) -> Result<Vec<f64>> {
+        if self.sample_rate == 1.0 {
+            let half = 0.5 * (norm / noise_multiplier).powi(2) * (1.0 + 4.0 * f64::EPSILON);
+            return Ok(orders.iter().map(|order| order * half).collect());
+        }
+        let law = GroupLaw::binomial(1, self.sample_rate)?;
+        // Noise in units of the norm.
+        let noise = noise_multiplier / norm;
+        let found = mixture_divergences(law, noise.min(f64::MAX), orders, Direction::Remove)?;
+        Ok(found.into_iter().map(|value| value * (1.0 + 3e-11)).collect())
+    }
+
+    fn add_directly(&self, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {
+        for (account, value) in row.iter_mut().zip(self.divergences(&self.orders, norm, noise_multiplier)?) {
+            *account += steps * value;
+        }
+        Ok(())
+    }
+
+    /// Adds the orders that have no polynomial at this norm.
+    fn add_unknown(&self, pieces: &Row, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {
+        let w = (noise_multiplier / norm).powi(2);
+        let parts = row.chunks_mut(LANES).zip(self.orders.chunks(LANES));
+        for ((accounts, orders), piece) in parts.zip(pieces) {
+            if piece.value(w).is_none() {
+                let values = self.divergences(orders, norm, noise_multiplier)?;
+                for (account, value) in accounts.iter_mut().zip(values) {
+                    *account += steps * value;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that every norm is finite and not negative; the error names the first few that are not.
+pub fn require_norms(norms: &[f64]) -> Result<()> {
+    const NAMED: usize = 5;
+    let is_bad = |norm: f64| !(norm >= 0.0 && norm.is_finite());
+    if !norms.iter().any(|&norm| is_bad(norm)) {
+        return Ok(());
+    }
+    let bad: Vec<(usize, f64)> = norms.iter().copied().enumerate().filter(|&(_, norm)| is_bad(norm)).collect();
+    let named: Vec<String> = bad.iter().take(NAMED).map(|(i, norm)| format!("{norm:?} at index {i}")).collect();
+    let more = bad.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Err(Error::out_of_range(
+        "norms",
+        format_args!("{}{more}", named.join(", ")),
+        "in [0, inf)",
+    ))
+}
+
+/// Adds one step to one account, which `pulp` compiles for several instruction sets. False if a piece is unknown.
+struct Add<'a> {
+    pieces: &'a Row,
+    row: &'a mut [f64],
+    w: f64,
+    steps: f64,
+}
+
+impl Piece {
+    /// D at w.
+    #[inline(always)]
+    fn value(&self, w: f64) -> Option<[f64; LANES]> {
+        let mut piece = self;
+        loop {
+            match piece {
+                Self::Whole(polynomial) => return Some(polynomial.at(w)),
+                Self::Halves(middle, halves) => piece = &halves[usize::from(w >= *middle)],
+                Self::Unknown => return None,
+            }
+        }
+    }
+}
+
+impl pulp::NullaryFnOnce for Add<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let mut known = true;
+        for (accounts, piece) in self.row.chunks_mut(LANES).zip(self.pieces) {
+            let Some(values) = piece.value(self.w) else {
+                known = false;
+                continue;
+            };
+            if let Ok(accounts) = <&mut [f64; LANES]>::try_from(&mut *accounts) {
+                for lane in 0..LANES {
+                    accounts[lane] += self.steps * values[lane];
+                }
+            } else {
+                for (account, value) in accounts.iter_mut().zip(values) {
+                    *account += self.steps * value;
+                }
+            }
+        }
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in [0, 1) that look random.
+    fn numbers(count: usize) -> Vec<f64> {
+        (1..=count).map(|i| (i as f64 * 0.618_033_988_749_895).fract()).collect()
+    }
+
+    #[test]
+    fn accounts_are_above_the_divergence_by_at_most_a_ten_billionth() {
+        let orders: Vec<f64> = (1..=20)
+            .map(|i| 1.0 + 0.4 * f64::from(i))
+            .chain([12.0, 20.0, 33.3, 48.0, 64.0, 128.0, 257.5, 1024.0])
+            .collect();
+        for (rate, noise) in [(0.08, 2.0), (0.08, 1.0), (0.001, 0.6), (0.5, 4.0), (1e-6, 1.0), (0.95, 3.0)] {
+            let step = StepRdp::new(rate, &orders).unwrap();
+            let law = GroupLaw::binomial(1, rate).unwrap();
+            for norm in numbers(30).into_iter().map(|t| 1e-3f64.powf(t)).chain([1.0]) {
+                let mut accounts = vec![0.0; orders.len()];
+                step.accumulate(&mut accounts, &[norm], noise, 1.0).unwrap();
+                let exact = mixture_divergences(law.clone(), noise / norm, &orders, Direction::Remove).unwrap();
+                for ((found, exact), order) in accounts.iter().zip(&exact).zip(&orders) {
+                    let excess = found / exact - 1.0;
+                    assert!(
+                        (1e-12..1e-10).contains(&excess),
+                        "q {rate} σ {noise} s {norm} α {order}: {found} {exact} {excess:e}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_have_their_closed_forms() {
+        let orders = [2.0, 5.0];
+        let add = |rate: f64, norm: f64, noise: f64| {
+            let mut accounts = vec![1.0; 2];
+            StepRdp::new(rate, &orders).unwrap().accumulate(&mut accounts, &[norm], noise, 3.0).unwrap();
+            accounts
+        };
+        assert_eq!(add(0.0, 1.0, 1.0), [1.0, 1.0]);
+        assert_eq!(add(0.3, 0.0, 1.0), [1.0, 1.0]);
+        assert_eq!(add(0.3, 0.0, 0.0), [1.0, 1.0]);
+        assert_eq!(add(0.3, 0.1, 0.0), [f64::INFINITY, f64::INFINITY]);
+        let full = add(1.0, 0.5, 2.0);
+        assert!((full[0] - (1.0 + 3.0 * 2.0 / 32.0)).abs() < 1e-14);
+        // q²·v: too small for a table, and not lost.
+        let tiny = add(0.1, 1e-12, 1.0);
+        assert!(tiny[0] >= 1.0);
+    }
+
+    #[test]
+    fn bad_norms_are_named() {
+        let step = StepRdp::new(0.1, &[2.0]).unwrap();
+        let mut accounts = vec![0.0; 3];
+        let error = step.accumulate(&mut accounts, &[0.1, -1.0, f64::NAN], 1.0, 1.0).unwrap_err();
+        assert_eq!(error.to_string(), "norms must be in [0, inf), got -1.0 at index 1, NaN at index 2");
+        assert_eq!(accounts, [0.0; 3]);
+        assert!(step.accumulate(&mut accounts, &[0.1], 1.0, 1.0).is_err());
+    }
+}

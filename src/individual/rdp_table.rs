@@ -1,0 +1,330 @@
+//! D_α of one record's step as polynomials in w = 1/v, with certified errors.
+//!
+//! In w the moment is a Laplace transform: with y ~ N(−v/2, v) and G(y) = (1 − q + qe^y)^α e^{−y/2} > 0,
+//!
+//! > e^K = √(w/2π) e^{−1/8w} ∫ G(y) e^{−wy²/2} dy,
+//!
+//! so it is analytic for Re w > 0, and for complex w the modulus of the integral is at most that at Re w. A polynomial of degree
+//! n that interpolates K at the Chebyshev nodes of [w₀ − r, w₀ + r] errs by at most 4Mρ^{−n}/(ρ − 1) if |K| ≤ M (up to linear
+//! terms) in the disc |w − w₀| ≤ R, which holds the Bernstein ellipse with ρ + 1/ρ = 2R/r (Trefethen 2013,
+//! Theorem 8.2). K is analytic in the disc if e^K has no zero there, of which one of three facts makes sure (f = R/w₀):
+//!
+//! * **Below the phase transition.** The integrand (1 + u)^α − 1 − αu of E = e^K − 1 is not negative, so |E(w)| ≤
+//!   (1 − f²)^{−1/4} e^{f²/8(w₀−R)}·E(w₀ − R) =: b, as |w|/Re w ≤ (1 − f²)^{−1/2} and E falls with w. If b < 1, M = −log(1 − b).
+//! * **Above it.** K = α log q + α(α − 1)/2w + log(1 + E') with E' = E[(1 + e^{−y}(1 − q)/q)^α] − 1 for y ~ N((α − ½)v, v), which
+//!   rises with w. The same argument bounds |E'| by (1 − f²)^{−1/4} e^{(α−½)²f²/2(w₀−R)}·E'(w₀ + R).
+//! * **Near it.** Let Λ(w) be the log of the integral, a convex function, and D = Λ(w₀ − R) + Λ(w₀ + R) − 2Λ(w₀). With
+//!   X = y²/2 − m under the law at w₀, where −m is the slope of the chord of Λ over [w₀ − R, w₀ + R], E[e^{±RX}] = e^{D/2} and
+//!   |E[X]| ≤ D/2R by convexity. From |e^{−uX} − 1 + uX| ≤ e^{RX} + e^{−RX} − 2 for |u| ≤ R follows
+//!   |E[e^{−uX}] − 1| ≤ D/2 + 2(e^{D/2} − 1) =: b; if b < 1, the rest of K adds −½log(1 − f) + f/8(w₀ − R) to −log(1 − b).
+//!
+//! Intervals are sixteenths of octaves, halved until the bound is below [`TOLERANCE`] of K for eight orders at once. All
+//! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
+
+use super::step_moments::{Outputs, RELATIVE_ERROR};
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+/// Orders that share an interval: what fills the registers.
+pub(super) const LANES: usize = 8;
+/// Degree of the polynomials, and their number of coefficients.
+const DEGREE: usize = 8;
+const COEFFICIENTS: usize = DEGREE + 1;
+/// Certified error of a polynomial in relative terms, its nodes' included.
+const TOLERANCE: f64 = 1e-11;
+/// What polynomials are raised by: more than the tolerance, and the roundings of 10⁵ additions.
+const MARGIN: f64 = 3e-11;
+/// Bits of a number's significand that tell its interval.
+const BITS: u32 = 4;
+/// 1 and the Lebesgue constant of nine Chebyshev nodes.
+const LEBESGUE: f64 = 3.4;
+/// Halvings of an interval at most, and where a moment takes more than [`MANY_OUTPUTS`] nodes.
+const MOST_HALVINGS: u32 = 8;
+const FEW_HALVINGS: u32 = 2;
+const MANY_OUTPUTS: usize = 2000;
+/// R/r that are tried, and the largest R/w₀.
+const RATIOS: [f64; 4] = [48.0, 24.0, 14.0, 9.0];
+const LARGEST_PART: f64 = 0.6;
+
+/// Values of eight orders.
+type Lanes = [f64; LANES];
+
+/// D of eight orders on an interval.
+#[derive(Debug)]
+pub(super) struct Polynomial {
+    centre: f64,
+    per_half_width: f64,
+    /// Of the powers of t = (w − w₀)/r.
+    coefficients: [Lanes; COEFFICIENTS],
+}
+
+impl Polynomial {
+    /// D at w.
+    #[inline(always)]
+    pub(super) fn at(&self, w: f64) -> Lanes {
+        let t = (w - self.centre) * self.per_half_width;
+        let mut value = self.coefficients[DEGREE];
+        for coefficients in self.coefficients[..DEGREE].iter().rev() {
+            for lane in 0..LANES {
+                value[lane] = value[lane] * t + coefficients[lane];
+            }
+        }
+        value
+    }
+}
+
+/// D of eight orders on an interval of w.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// One polynomial.
+    Whole(Box<Polynomial>),
+    /// Two halves: below and above a point.
+    Halves(f64, Box<[Piece; 2]>),
+    /// No polynomial of this degree will do: D is computed anew each time.
+    Unknown,
+}
+
+/// The pieces of all groups of orders on one interval.
+pub(super) type Row = Vec<Piece>;
+
+/// D of all orders, for those w that were asked for.
+#[derive(Debug)]
+pub(super) struct RdpTable {
+    sample_rate: f64,
+    /// Padded to a multiple of [`LANES`].
+    orders: Vec<f64>,
+    rows: BTreeMap<u32, Row>,
+}
+
+/// The interval in which a positive w lies.
+#[inline(always)]
+pub(super) fn interval_of(w: f64) -> u32 {
+    (w.to_bits() >> (52 - BITS)) as u32
+}
+
+fn start_of(interval: u32) -> f64 {
+    f64::from_bits(u64::from(interval) << (52 - BITS))
+}
+
+impl RdpTable {
+    /// An empty table for a sample rate in (0, 1) and at least one order.
+    pub(super) fn new(sample_rate: f64, orders: &[f64]) -> Self {
+        let mut padded = orders.to_vec();
+        while !padded.len().is_multiple_of(LANES) {
+            padded.push(padded[padded.len() - 1]);
+        }
+        Self {
+            sample_rate,
+            orders: padded,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    /// Intervals of `wanted` that have no row yet, each once.
+    pub(super) fn missing(&self, wanted: &[u32]) -> Vec<u32> {
+        let mut missing: Vec<u32> = wanted.iter().copied().filter(|i| !self.rows.contains_key(i)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// The piece of a group of orders on an interval, made anew.
+    pub(super) fn make(&self, interval: u32, group: usize) -> Piece {
+        let orders = &self.orders[group * LANES..(group + 1) * LANES];
+        let maker = Maker {
+            sample_rate: self.sample_rate,
+            orders,
+            largest: orders.iter().copied().fold(1.0, f64::max),
+        };
+        maker.piece(start_of(interval), start_of(interval + 1), 0)
+    }
+
+    /// Adds a row.
+    pub(super) fn insert(&mut self, interval: u32, row: Row) {
+        self.rows.insert(interval, row);
+    }
+
+    /// Number of groups of orders.
+    pub(super) fn groups(&self) -> usize {
+        self.orders.len() / LANES
+    }
+
+    /// A row that is known.
+    pub(super) fn row(&self, interval: u32) -> Option<&Row> {
+        self.rows.get(&interval)
+    }
+}
+
+/// Makes pieces of eight orders.
+struct Maker<'a> {
+    sample_rate: f64,
+    orders: &'a [f64],
+    largest: f64,
+}
+
+impl Maker<'_> {
+    /// K of each order at w.
+    fn log_moments(&self, w: f64) -> Lanes {
+        let outputs = Outputs::new(self.sample_rate, 1.0 / w, self.largest);
+        std::array::from_fn(|lane| outputs.log_moment(self.orders[lane]))
+    }
+
+    fn piece(&self, low: f64, high: f64, halvings: u32) -> Piece {
+        let (centre, half_width) = (0.5 * (low + high), 0.5 * (high - low));
+        if self.error(centre, half_width) <= TOLERANCE {
+            return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
+        }
+        let outputs = Outputs::new(self.sample_rate, 1.0 / low, self.largest).len();
+        let most = if outputs > MANY_OUTPUTS { FEW_HALVINGS } else { MOST_HALVINGS };
+        if halvings >= most {
+            return Piece::Unknown;
+        }
+        let halves = [self.piece(low, centre, halvings + 1), self.piece(centre, high, halvings + 1)];
+        if let [Piece::Unknown, Piece::Unknown] = halves {
+            return Piece::Unknown;
+        }
+        Piece::Halves(centre, Box::new(halves))
+    }
+
+    /// Interpolates D at the Chebyshev nodes of the first kind.
+    fn polynomial(&self, centre: f64, half_width: f64) -> Polynomial {
+        let mut chebyshev = [[0.0; LANES]; COEFFICIENTS];
+        for k in 0..COEFFICIENTS {
+            let angle = PI * (k as f64 + 0.5) / COEFFICIENTS as f64;
+            let values = self.log_moments(centre + half_width * angle.cos());
+            for (j, sums) in chebyshev.iter_mut().enumerate() {
+                let weight = if j == 0 { 1.0 } else { 2.0 } / COEFFICIENTS as f64 * (j as f64 * angle).cos();
+                for lane in 0..LANES {
+                    sums[lane] += weight * values[lane] / (self.orders[lane] - 1.0) * (1.0 + MARGIN);
+                }
+            }
+        }
+        // T_{j+1} = 2tT_j − T_{j−1}, as coefficients of powers of t.
+        let mut coefficients = [[0.0; LANES]; COEFFICIENTS];
+        let (mut before, mut now) = ([0.0; COEFFICIENTS], [0.0; COEFFICIENTS]);
+        now[0] = 1.0;
+        for (j, sums) in chebyshev.iter().enumerate() {
+            for (power, scale) in now.iter().enumerate() {
+                for lane in 0..LANES {
+                    coefficients[power][lane] += scale * sums[lane];
+                }
+            }
+            let mut next = [0.0; COEFFICIENTS];
+            for power in 0..DEGREE {
+                next[power + 1] = if j == 0 { now[power] } else { 2.0 * now[power] };
+            }
+            for (next, before) in next.iter_mut().zip(&before) {
+                *next -= before;
+            }
+            (before, now) = (now, next);
+        }
+        Polynomial {
+            centre,
+            per_half_width: 1.0 / half_width,
+            coefficients,
+        }
+    }
+
+    /// Bound on the relative error of the polynomials, the largest of all orders.
+    fn error(&self, centre: f64, half_width: f64) -> f64 {
+        // K falls with w.
+        let least = self.log_moments(centre + half_width);
+        let middle = self.log_moments(centre);
+        let mut best = [f64::INFINITY; LANES];
+        for ratio in RATIOS {
+            let radius = (ratio * half_width).min(LARGEST_PART * centre);
+            let part = radius / centre;
+            let ends = (self.log_moments(centre - radius), self.log_moments(centre + radius));
+            for lane in 0..LANES {
+                let at = Disc {
+                    order: self.orders[lane],
+                    log_rate: self.sample_rate.ln(),
+                    centre,
+                    part,
+                    values: (ends.0[lane], middle[lane], ends.1[lane]),
+                };
+                let error = at.error(half_width).min(at.error_of_rest(half_width, least[lane]));
+                best[lane] = best[lane].min(error / least[lane]);
+            }
+            if best.iter().all(|&error| error + LEBESGUE * RELATIVE_ERROR <= TOLERANCE) {
+                break;
+            }
+        }
+        best.into_iter().fold(0.0, f64::max) + LEBESGUE * RELATIVE_ERROR
+    }
+}
+
+/// A disc around w₀ with K at w₀ − R, w₀ and w₀ + R.
+struct Disc {
+    order: f64,
+    log_rate: f64,
+    centre: f64,
+    part: f64,
+    values: (f64, f64, f64),
+}
+
+impl Disc {
+    /// Bound on the error of interpolation on [w₀ − r, w₀ + r].
+    fn error(&self, half_width: f64) -> f64 {
+        let ellipse = |radius: f64| {
+            let ratio = radius / half_width;
+            let rho = ratio + (ratio * ratio - 1.0).sqrt();
+            4.0 / (rho.powi(DEGREE as i32) * (rho - 1.0))
+        };
+        let radius = self.part * self.centre;
+        let below = self.below_transition().min(self.near_transition()) * ellipse(radius);
+        // The term α(α − 1)/2w in a disc of its own.
+        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre) * ellipse(0.8 * self.centre);
+        below.min(self.above_transition() * ellipse(radius) + linear)
+    }
+
+    /// The same where K is all but linear in 1/w: `least` is K at w₀ + r, where the rest is largest.
+    fn error_of_rest(&self, half_width: f64, least: f64) -> f64 {
+        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre);
+        let rho = 1.6 * self.centre / half_width;
+        LEBESGUE * self.rest(self.centre + half_width, least) + linear * 4.0 * rho.powi(-(DEGREE as i32))
+    }
+
+    /// Bound on log(1 + E') at w, from K there.
+    fn rest(&self, w: f64, value: f64) -> f64 {
+        let limit = self.order * self.log_rate + 0.5 * self.order * (self.order - 1.0) / w;
+        let rounding = 4.0 * f64::EPSILON * (limit.abs() + self.order * self.log_rate.abs());
+        (value - limit).max(0.0) + RELATIVE_ERROR * value + rounding
+    }
+
+    /// (1 − f²)^{−1/4}.
+    fn spread(&self) -> f64 {
+        (1.0 - self.part * self.part).powf(-0.25)
+    }
+
+    /// Bound on |K|.
+    fn below_transition(&self) -> f64 {
+        let nearest = self.centre * (1.0 - self.part);
+        let blow_up = self.spread() * (self.part * self.part / (8.0 * nearest)).exp();
+        bound_on_log(blow_up * 1.001 * self.values.0.exp_m1())
+    }
+
+    /// Bound on |log(1 + E')|.
+    fn above_transition(&self) -> f64 {
+        let (nearest, farthest) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
+        let rest = self.rest(farthest, self.values.2);
+        let growth = (self.order - 0.5).powi(2) * self.part * self.part / (2.0 * nearest);
+        bound_on_log(self.spread() * growth.exp() * rest.exp_m1())
+    }
+
+    /// Bound on |K| but for linear terms.
+    fn near_transition(&self) -> f64 {
+        let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
+        let (low, high) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
+        let bend = lambda(low, self.values.0) + lambda(high, self.values.2)
+            - 2.0 * lambda(self.centre, self.values.1)
+            + 1e-11 * (1.0 + self.values.0);
+        let other = -0.5 * (-self.part).ln_1p() + self.part / (8.0 * low);
+        bound_on_log(0.5 * bend + 2.0 * (0.5 * bend).exp_m1()) + other
+    }
+}
+
+/// −log(1 − b), infinite unless b < 1.
+fn bound_on_log(size: f64) -> f64 {
+    if size < 0.95 { -(-size).ln_1p() } else { f64::INFINITY }
+}
