@@ -355,8 +355,8 @@ impl Composed {
     pub fn delta_at_infinity(&self) -> Bounds {
         let lost = Bounds::around(self.limits.2, 1e-14);
         Bounds {
+            lower: (lost.lower - self.excess).max(0.0),
             upper: lost.upper + self.left_out,
-            ..lost
         }
     }
 
