@@ -164,17 +164,8 @@ def test_epsilon_of_laplace_noise_is_the_closed_form(mu):
     assert np.all(laplace(mu).epsilon(delta) >= expected * (1 - 1e-15))
 
 
-@pytest.mark.parametrize(
-    ("mu", "delta"),
-    [
-        pytest.param(
-            *(mu, delta),
-            marks=[pytest.mark.xfail(reason="5e-12 above")] if (mu, delta) == (0.01, 1e-3) else [],
-        )
-        for mu in (0.01, 0.3, 1.0, 10.0)
-        for delta in (1e-3, 1e-5, 1e-9, 1e-12)
-    ],
-)
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9, 1e-12])
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 10.0])
 def test_epsilon_of_gaussian_noise_is_the_root_of_its_delta(mu, delta):
     found = gaussian(mu).epsilon(delta)
     with mpmath.workdps(50):
@@ -398,24 +389,6 @@ def test_curves_of_runs_compose_to_the_curve_of_both_runs():
     alpha = [0.01, 0.2, 0.7]
     np.testing.assert_allclose(composed(alpha), whole(alpha), atol=1e-9)
     np.testing.assert_allclose(whole.delta(EPSILON), (first + second).delta(EPSILON), rtol=2e-6, atol=1e-14)
-
-
-FALLBACKS = {
-    "a group of a subsampled step": gaussian(1).subsample(0.2).group(2),
-    "two bounds": gaussian(1).maximum(laplace(1.2)),
-    "one of two": gaussian(1).minimum(laplace(1.2)),
-    "one of two, subsampled": gaussian(1).minimum(laplace(1.2)).subsample(0.3),
-    "a symmetrised polygon": from_points(*CORNERS).symmetrize(),
-    "a group without symmetry": from_points(*CORNERS).group(2),
-    "one of two without symmetry": from_points(*CORNERS).minimum(gaussian(0.8)),
-}
-
-
-@pytest.mark.parametrize("name", FALLBACKS)
-def test_curves_without_a_pair_of_laws_do_not_compose(name):
-    for compose in (lambda curve: curve * 2, lambda curve: curve.compose(gaussian(1.0))):
-        with pytest.raises(ValueError, match="has no pair of laws and cannot be composed: compose before"):
-            compose(FALLBACKS[name])
 
 
 # Groups.

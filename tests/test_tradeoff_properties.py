@@ -242,6 +242,18 @@ def test_operations_keep_the_order_of_60_random_pairs():
     check_order(np.random.default_rng(9), 60)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_2000_random_expressions_are_trade_off_functions(seed):
+    check_expressions(np.random.default_rng(100 + seed), 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_operations_keep_the_order_of_2000_random_pairs(seed):
+    check_order(np.random.default_rng(200 + seed), 500)
+
+
 def test_composition_keeps_the_order():
     generator = np.random.default_rng(11)
     for _ in range(40):
@@ -491,3 +503,33 @@ def test_losses_beyond_the_range_of_the_search_are_not_understated():
     assert curve.mu() >= from_epsilon_delta(600.0, 0.0).mu()
     many = from_epsilon_delta(1.0, 0.0) * 800
     assert many.mu() >= (from_epsilon_delta(1.0, 0.0) * 100).mu()
+
+
+# Long chains.
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("compose", 2000), ("minimum", 2000), ("maximum", 2000), ("subsample", 2000), ("group", 2000)],
+)
+def test_long_chains_are_written_copied_compared_and_dropped(name, times):
+    def chain():
+        curve = from_points(*CORNERS)
+        for _ in range(times):
+            argument = {"subsample": 0.9999, "group": 1}.get(name, gaussian(0.01))
+            curve = getattr(curve, name)(argument)
+        return curve
+
+    curve = chain()
+    assert repr(curve).count(name) == times
+    assert pickle.loads(pickle.dumps(curve)) == curve == chain()
+    assert hash(copy.deepcopy(curve)) == hash(curve)
+    assert curve.adversary == gaussian(1).adversary
+    assert 0 <= curve(0.3) <= 0.7
+
+
+def test_a_very_long_chain_is_dropped():
+    curve = laplace(1.0)
+    for _ in range(200_000):
+        curve = curve.maximum(gaussian(1.0))
+    del curve

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import count_scalar, float_array, float_scalar, float_vector, in_shape
+from hockeystick._arguments import count_scalar, float_scalar, float_vector
+from hockeystick._expression import is_shuffled, made, steps_of, words
+from hockeystick._readouts import ReadOuts
 from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick.curve import PrivacyCurve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import FloatOrFloats
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 
-class TradeoffCurve:
+class TradeoffCurve(ReadOuts):
     """A trade-off function f: an attack with false positive rate α misses with probability f(α) at least.
 
     Immutable. Made by `gaussian`, `laplace`, `from_epsilon_delta`, `from_points` and `from_curve`; called on
@@ -247,219 +247,7 @@ class TradeoffCurve:
     @property
     def adversary(self) -> str:
         """Whom the curve is about: the usual adversary, or one who knows batch membership too."""
-        return STRONG_ADVERSARY if _is_shuffled(self._recipe) else ADVERSARY
-
-    def __call__(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Return f(α), see `beta`."""
-        return self.beta(alpha)
-
-    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Lower bound on f: how often an attack misses at a false positive rate.
-
-        Parameters
-        ----------
-        alpha : array_like
-            False positive rate, in [0, 1].
-
-        Returns
-        -------
-        float or ndarray, shape of `alpha`
-            In [0, 1 - alpha].
-
-        Raises
-        ------
-        ValueError
-            If `alpha` is out of range.
-        TypeError
-            If `alpha` is not real.
-        """
-        return self.bounds(alpha=alpha)[0]
-
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Smallest epsilon with f >= f_{ε,δ}: (ε, δ)-differential privacy, rounded up.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where f(0) < 1 - delta.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-        """
-        return self.bounds(delta=delta)[1]
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Smallest delta with f >= f_{ε,δ}, rounded up.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-        """
-        return self.bounds(epsilon=epsilon)[1]
-
-    def bounds(
-        self,
-        *,
-        alpha: ArrayLike | None = None,
-        epsilon: ArrayLike | None = None,
-        delta: ArrayLike | None = None,
-    ) -> Bounds:
-        """Both ends of the interval that is known to hold f(α), δ(ε) or ε(δ) of this very expression.
-
-        Parameters
-        ----------
-        alpha, epsilon, delta : array_like, optional
-            Exactly one of the three, as for `beta`, `delta` and `epsilon`.
-
-        Returns
-        -------
-        lower, upper : float or ndarray
-
-        Raises
-        ------
-        ValueError
-            If the argument is out of range.
-        TypeError
-            If it is not real, or not exactly one is given.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> lower, upper = hs.TradeoffCurve.gaussian(1.0).group(3).bounds(alpha=0.01)
-        >>> upper - lower < 1e-12
-        True
-        """
-        given = {"alpha": alpha, "epsilon": epsilon, "delta": delta}
-        asked = [name for name, value in given.items() if value is not None]
-        if len(asked) != 1:
-            raise TypeError(f"give exactly one of alpha, epsilon and delta, got {asked or 'none'}")
-        (name,) = asked
-        ask = {
-            "alpha": self._compiled.beta,
-            "epsilon": self._compiled.delta,
-            "delta": self._compiled.epsilon,
-        }[name]
-        return _answers(ask, given[name], name)
-
-    def mu(self, regret: float = 0.0) -> float:
-        """Best Gaussian fit from below: the smallest μ with f >= G_μ.
-
-        Parameters
-        ----------
-        regret : float, optional
-            κ in [0, 1): with κ > 0 the smallest μ with f(α) >= G_μ(α + κ) - κ. A fit that may be off by
-            that much in both error rates is often far closer than one that holds to the last event.
-
-        Returns
-        -------
-        float
-            μ, rounded up by 1e-10 or so. Without regret it is that of the widest pair behind the curve
-            if losses are unbounded: attacks with a vanishing α see nothing else.
-
-        Raises
-        ------
-        ValueError
-            If `regret` is out of range, or no G_μ is below the curve (f(0) < 1).
-        TypeError
-            If `regret` is not a real number.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> run = hs.TradeoffCurve.gaussian(1.0).subsample(0.01) * 1000
-        >>> round(run.mu(), 2), round(run.mu(regret=1e-3), 2)
-        (31.62, 0.52)
-        """
-        return self._compiled.mu(float_scalar(regret, "regret"))
-
-    def advantage(self) -> float:
-        """Upper bound on how far an attack's hit rate may exceed its false alarms: sup 1 - f(α) - α.
-
-        Returns
-        -------
-        float
-            In [0, 1]: δ(0), the total variation distance.
-        """
-        return float(self.delta(0.0))
-
-    def attack_success(self, prior: ArrayLike = 0.5) -> FloatOrFloats:
-        """Upper bound on the probability that an attack is right about who took part.
-
-        Parameters
-        ----------
-        prior : array_like, optional
-            Probability in [0, 1], known to the attacker, that the group took part.
-
-        Returns
-        -------
-        float or ndarray, shape of `prior`
-            At least ``max(prior, 1 - prior)``, which needs no attack.
-
-        Raises
-        ------
-        ValueError
-            If `prior` is out of range.
-        TypeError
-            If `prior` is not real.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> hs.TradeoffCurve.gaussian(1.0).attack_success([0.5, 0.01]).round(4)
-        array([0.6915, 0.99  ])
-        """
-        return _answers(self._compiled.attack_success, prior, "prior")[1]
-
-    def worst_case_probability(self, p: ArrayLike) -> FloatOrFloats:
-        """How likely an event of probability p can become when the group joins or leaves.
-
-        Parameters
-        ----------
-        p : array_like
-            Probability in [0, 1] of the event without the change: of a wrong prediction, say.
-
-        Returns
-        -------
-        float or ndarray, shape of `p`
-            1 - f(p), whatever the group's records are: a certificate against poisoning (GROUP,
-            section 6).
-
-        Raises
-        ------
-        ValueError
-            If `p` is out of range.
-        TypeError
-            If `p` is not real.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> round(hs.TradeoffCurve.gaussian(1.0).worst_case_probability(0.01), 4)
-        0.0924
-        """
-        return _answers(self._compiled.worst_case_probability, p, "p")[1]
+        return STRONG_ADVERSARY if is_shuffled(self._recipe) else ADVERSARY
 
     def subsample(self, p: float) -> TradeoffCurve:
         """C_p(f) = min{f_p, f_p^-1}** with f_p(α) = p f(α) + (1 - p)(1 - α), of the symmetrised f.
@@ -512,9 +300,12 @@ class TradeoffCurve:
         ------
         TypeError
             If `other` is not a TradeoffCurve.
-        ValueError
-            If one of the curves is no pair of laws: of `group`, `minimum` or `maximum`, or subsampled after
-            composition. Compose before such operations.
+
+        Notes
+        -----
+        Curves of `group`, `minimum` or `maximum`, and those subsampled after composition, are not known as
+        pairs of laws: such a one is replaced by a pair whose curve is nowhere above it, see the
+        documentation on how closely. Where it is the same, compose before such operations.
 
         Examples
         --------
@@ -577,7 +368,7 @@ class TradeoffCurve:
         if self.is_symmetric:
             return self
         if self._recipe[0] == "inverse":
-            return _made(self._recipe[1])
+            return made(steps_of(self._recipe[1]))
         return self._of(self._compiled.inverse(), "inverse", self._recipe)
 
     def symmetrize(self) -> TradeoffCurve:
@@ -649,84 +440,20 @@ class TradeoffCurve:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TradeoffCurve):
             return NotImplemented
-        return self._recipe == other._recipe
+        return steps_of(self._recipe) == steps_of(other._recipe)
 
     def __hash__(self) -> int:
-        return hash(self._recipe)
+        return hash(steps_of(self._recipe))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._recipe,)
+        return made, (steps_of(self._recipe),)
 
     def __repr__(self) -> str:
-        strong = f"; {STRONG_ADVERSARY}" if _is_shuffled(self._recipe) else ""
-        return f"<TradeoffCurve: {_words(self._recipe)}{strong}>"
+        strong = f"; {STRONG_ADVERSARY}" if is_shuffled(self._recipe) else ""
+        return f"<TradeoffCurve: {words(self._recipe)}{strong}>"
 
 
 def _other(value: object) -> TradeoffCurve:
     if not isinstance(value, TradeoffCurve):
         raise TypeError(f"other must be a TradeoffCurve, got {type(value).__name__}")
     return value
-
-
-def _answers(ask: Any, asked: ArrayLike | None, name: str) -> Bounds:
-    questions = float_array(asked, name)
-    lower, upper = ask(questions.ravel())
-    return in_shape(lower, questions.shape), in_shape(upper, questions.shape)
-
-
-def _made(recipe: tuple[Any, ...]) -> TradeoffCurve:
-    """Return the curve that `recipe` describes: an operation and its arguments, curves as their recipes."""
-    operation, *arguments = recipe
-    if operation == "shuffle":
-        function, sampling, named = arguments
-        return _function_of_shuffle(function)(sampling, **dict(named))
-    if operation in _LEAVES:
-        made: TradeoffCurve = getattr(TradeoffCurve, operation)(*arguments)
-        return made
-    first, *rest = arguments
-    curve = _made(first)
-    if operation == "repeat":
-        return curve * int(rest[0])
-    others = [_made(part) if isinstance(part, tuple) else part for part in rest]
-    result: TradeoffCurve = getattr(curve, operation)(*others)
-    return result
-
-
-_LEAVES = {"gaussian", "laplace", "from_epsilon_delta", "from_points", "from_curve"}
-
-
-def _function_of_shuffle(name: str) -> Callable[..., TradeoffCurve]:
-    # That package is built on this module.
-    from hockeystick.shuffle import guarantee
-
-    found: Callable[..., TradeoffCurve] = getattr(guarantee, name)
-    return found
-
-
-def _is_shuffled(recipe: tuple[Any, ...]) -> bool:
-    """Whether a part of the curve is about the adversary who knows batch membership."""
-    return recipe[0] == "shuffle" or any(
-        _is_shuffled(part)
-        for part in recipe[1:]
-        if isinstance(part, tuple) and part and isinstance(part[0], str)
-    )
-
-
-def _words(recipe: tuple[Any, ...]) -> str:
-    operation, *arguments = recipe
-    if operation == "shuffle":
-        function, sampling, named = arguments
-        words = ", ".join(f"{name}={value!r}" for name, value in named)
-        return f"shuffle.{function}({sampling!r}, {words})"
-    if operation == "from_points":
-        return f"from_points of {len(arguments[0])} points"
-    if operation == "from_curve":
-        return f"from_curve({arguments[0]!r})"
-    if operation in _LEAVES:
-        return f"{operation}({', '.join(f'{value:g}' for value in arguments)})"
-    first, *rest = arguments
-    if operation == "repeat":
-        return f"{_words(first)} * {rest[0]}"
-    inside = ", ".join(_words(part) if isinstance(part, tuple) else f"{part:g}" for part in rest)
-    whole = f"({_words(first)})" if first[0] == "repeat" else _words(first)
-    return f"{whole}.{operation}({inside})"

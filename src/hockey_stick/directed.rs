@@ -15,6 +15,7 @@
 use super::chernoff::chernoff;
 use super::coin_count;
 use super::enclosure::{Aim, Enclosure};
+use super::grid::is_on_lattice;
 use super::inverse;
 use super::neighbourhood::Kept;
 use super::one_step;
@@ -174,6 +175,14 @@ impl Directed {
         if self.log_kept == f64::NEG_INFINITY || self.moved == f64::INFINITY {
             return Enclosure::of_logs(0.0, 0.0); // every step tells
         }
+        if self.log_kept < 0.0 && self.is_on_lattice() {
+            // Beside what is lost the rest may not count: a bound tells.
+            let bound = self.chernoff(epsilon - self.moved).log_upper;
+            let whole = self.with_lost(Enclosure::of_logs(f64::NEG_INFINITY, bound));
+            if aim.is_met(whole) {
+                return whole;
+            }
+        }
         let rest = self.smooth_delta(epsilon - self.moved, &Aim::of_width(aim.enough));
         self.with_lost(rest)
     }
@@ -267,6 +276,10 @@ impl Directed {
         let mut expected = aim.hint.unwrap_or(-20.0).min(found.log_upper);
         for _ in 0..TRUNCATIONS {
             for (form, deeper) in ATTEMPTS {
+                // The transform of a lattice never decays, and its grid is exact.
+                if form != Form::Grid && self.is_on_lattice() {
+                    continue;
+                }
                 let exhausted = self.work() > self.limit;
                 if (exhausted || form == Form::Grid) && !bounded {
                     found = found.meet(self.chernoff(epsilon));
@@ -444,6 +457,11 @@ impl Directed {
         let beyond = epsilon * (1.0 + ACCURACY);
         let slope = (excess(epsilon) - excess(beyond)) / (beyond - epsilon);
         (slope.is_finite() && slope > 0.0).then_some((epsilon, slope))
+    }
+
+    /// True if all losses are known to lie on lattices.
+    fn is_on_lattice(&self) -> bool {
+        self.segments.iter().all(|segment| is_on_lattice(&segment.loss))
     }
 
     /// The least upper bound of the loss.

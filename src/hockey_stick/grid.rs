@@ -26,6 +26,8 @@ use realfft::num_complex::Complex64;
 const MOST_POINTS: f64 = 1_048_576.0;
 /// Half-cells of one step at most.
 const MOST_CELLS: f64 = 1.5e6;
+/// Part of the error of a sum that is not counted.
+const NEGLIGIBLE_SUM: f64 = 1e-3;
 /// What segments times points may come to.
 const MOST_WORK: f64 = 1.7e7;
 
@@ -110,16 +112,24 @@ impl Grid {
         // The period is about this; it is settled below, for the law on the grid.
         let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
-        // Large groups make every evaluation dearer.
-        let effort: f64 = segments
-            .iter()
-            .map(|segment| 1.0 + segment.loss.atoms() as f64 / 30.0)
-            .sum();
+        // Large groups make every evaluation dearer; atoms are not evaluated.
+        let terms = |loss: &StepLoss| match loss {
+            StepLoss::Atoms(_) => 0.0,
+            _ => loss.atoms() as f64 / 30.0,
+        };
+        let effort: f64 = segments.iter().map(|segment| 1.0 + terms(&segment.loss)).sum();
         let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
         // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
         if !(least.is_finite() && least > 0.0 && farthest / least < 1e12) {
             return None;
         }
+        // On a lattice of all losses nothing is rounded, and a finer grid says no more.
+        let is_exact = segments.iter().all(|segment| is_on_lattice(&segment.loss));
+        let wanted = if is_exact {
+            lattice_gap(segments).unwrap_or(wanted)
+        } else {
+            wanted
+        };
         let mut spacing = wanted.max(least);
         let mut cell_work = 0;
         for _ in 0..4 {
@@ -133,7 +143,7 @@ impl Grid {
                         upper: *upper,
                         lower: *lower,
                         start,
-                        at_limit: spacing > 1.5 * wanted || spacing <= least,
+                        at_limit: spacing > 1.5 * wanted || spacing <= least || is_exact,
                         cell_work,
                     });
                 }
@@ -146,7 +156,13 @@ impl Grid {
 
     fn compose(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, points: f64) -> Composition {
         let c = plan.tilt.c;
-        let start = plan.epsilon - 0.5 * plan.tilt.spread.min(1.0 / c);
+        // As far down as a neighbourhood of questions reaches, where the transform is dear.
+        let reach = if segments.iter().all(|segment| is_on_lattice(&segment.loss)) {
+            plan.tilt.spread
+        } else {
+            plan.tilt.spread.min(1.0 / c)
+        };
+        let start = plan.epsilon - 0.5 * reach;
         // Moments of the upper law, which has the larger ones of the two.
         let moment = |other: f64| -> f64 {
             let of = |(segment, cells): (&Segment, &Cells)| {
@@ -241,8 +257,30 @@ enum Composition {
     Failed,
 }
 
-/// At most `spacing`, such that two atoms of the first loss that has some are on one grid.
+/// True for a loss whose values are known to lie on a lattice.
+pub(super) fn is_on_lattice(loss: &StepLoss) -> bool {
+    matches!(loss, StepLoss::Atoms(loss) if loss.gap().is_some())
+}
+
+/// The finest of the lattices.
+fn lattice_gap(segments: &[Segment]) -> Option<f64> {
+    let gap = |segment: &Segment| match &segment.loss {
+        StepLoss::Atoms(loss) => loss.gap(),
+        _ => None,
+    };
+    segments.iter().filter_map(gap).min_by(f64::total_cmp)
+}
+
+/// About `spacing`: a part of the finest lattice, or a power of two times it; else at most `spacing`, such that two atoms of the
+/// first loss that has some are on one grid.
 fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
+    if let Some(gap) = lattice_gap(segments) {
+        return if spacing < gap {
+            gap / (gap / spacing).ceil()
+        } else {
+            gap * (spacing / gap * (1.0 - 1e-9)).log2().ceil().max(0.0).exp2()
+        };
+    }
     let gap = segments.iter().find_map(|segment| match &segment.loss {
         StepLoss::Laplace(laplace) => Some(laplace.atoms()[1].0 - laplace.atoms()[0].0),
         StepLoss::Atoms(loss) if (2..=3).contains(&loss.atoms().len()) => {
@@ -388,15 +426,20 @@ impl Window {
         let cancelled =
             8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
         let log_error = 8.0 * f64::EPSILON * log_scale.abs();
+        let error = weight * rounding
+            + largest * mass_error.exp_m1()
+            + cancelled / self.spacing.clamp(1e-3, 1.0)
+            + log_error;
+        // Sums that are nothing beside the error are not kept; they count as 0.
+        let counts = |sum: &(f64, f64)| sum.0.abs() + sum.1.abs() > NEGLIGIBLE_SUM * error;
+        sums.truncate(sums.iter().rposition(counts).map_or(0, |last| last + 1));
+        sums.shrink_to_fit();
         Some(Composed {
             first: origin + first * self.spacing,
             spacing: self.spacing,
             log_scale,
             sums,
-            error: weight * rounding
-                + largest * mass_error.exp_m1()
-                + cancelled / self.spacing.clamp(1e-3, 1.0)
-                + log_error,
+            error: error * (1.0 + NEGLIGIBLE_SUM),
             log_aliasing: self.log_aliasing,
             loss_error: loss_error + size + 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing),
         })

@@ -102,17 +102,24 @@ fn difference(a: f64, b: f64, farthest: f64, epsilon: f64) -> Enclosure {
 
 /// N(μ, 1) against N(0, 1): δ = Φ(−t) − e^ε Φ(−t − μ) with t = ε/μ − μ/2. As e^ε φ(t + μ) = φ(t), the second term is
 /// φ(t) times Mills' ratio at t + μ: no exponent is larger than t²/2, however large ε is.
+///
+/// Let a and b be the logs of both terms, a as computed wrong by at most d and b by d'. As b ≤ a,
+///
+/// > δ = e^a·(e^{±d} − e^{b−a}e^{±d'}) is within e^a·(e^{d+d'} − 1) of e^a·(1 − e^{b−a}).
+///
+/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last exponential
+/// and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log m)'(t + μ)|, m
+/// being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0, where μ ≤ |t|; both
+/// are below 2 + |t|.
 fn of_gaussian(distance: f64, epsilon: f64) -> Enclosure {
     let threshold = epsilon / distance - 0.5 * distance;
     let log_p = log_upper_tail(threshold);
     let log_q = log_mills(threshold + distance) - 0.5 * threshold * threshold - 0.5 * (2.0 * PI).ln();
-    // The rounding of t, times the hazard rates of both terms.
     let rounding = 2.0 * f64::EPSILON * (epsilon.abs() / distance + 0.5 * distance);
     let hazard = 2.0 + threshold.abs();
-    let far = threshold.abs() + (threshold + distance).abs().min(30.0);
-    let error = 2e-15 * (8.0 + far * far) + hazard * rounding;
+    let squares = 1.5 * threshold * threshold + (threshold + distance).min(25.0).powi(2);
+    let wrong = (1e-15 * (14.0 + squares) + 2.0 * hazard * rounding).exp_m1();
     let value = -(log_q - log_p).min(0.0).exp_m1();
-    let wrong = 2.0 * error;
     let log = |x: f64| if x > 0.0 { log_p + x.ln() } else { f64::NEG_INFINITY };
     Enclosure::of_logs(log(value - wrong), log(value + wrong))
 }
@@ -127,7 +134,7 @@ fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
             let found = of_gaussian(distance, epsilon);
             let threshold = epsilon / distance - 0.5 * distance;
             // Where the terms do not cancel, the integral would say no more.
-            let found = if found.width() < GOOD || distance > 1.0 {
+            let found = if found.width() < 0.01 * GOOD || distance > 1.0 {
                 found
             } else {
                 let curve = GaussianCurve {

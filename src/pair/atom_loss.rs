@@ -1,4 +1,4 @@
-//! Privacy loss of a step with few outcomes: randomised response on one bit.
+//! Privacy loss of a step with finitely many outcomes: randomised response on one bit, or a law on a lattice.
 
 use super::Direction;
 use super::nodes::Nodes;
@@ -9,6 +9,8 @@ use crate::special::log_space::LogSum;
 pub struct AtomLoss {
     /// Losses, descending, with the logs of their probabilities.
     atoms: Vec<(f64, f64)>,
+    /// All losses are a whole number of this apart, up to rounding, where that is known.
+    gap: Option<f64>,
 }
 
 impl AtomLoss {
@@ -24,7 +26,7 @@ impl AtomLoss {
             Direction::Remove => vec![(losses.0, (set + moved).ln()), (losses.1, (-(set + moved)).ln_1p())],
             Direction::Add => vec![(-losses.1, keep.ln()), (-losses.0, (-keep).ln_1p())],
         };
-        Self { atoms }
+        Self::new(atoms)
     }
 
     /// One record replaced in a fixed batch of which it is part with probability γ = `seen` (PITFALLS Theorem 14): the
@@ -39,12 +41,22 @@ impl AtomLoss {
             atoms.push((0.0, rest.ln()));
         }
         atoms.push((-(moved / set).ln_1p(), set.ln()));
-        Self { atoms }
+        Self::new(atoms)
     }
 
     /// The law with these losses, descending, and the logs of their probabilities, which sum to 1.
     pub fn new(atoms: Vec<(f64, f64)>) -> Self {
-        Self { atoms }
+        Self { atoms, gap: None }
+    }
+
+    /// The same where all losses are a whole number of `gap` > 0 apart, up to rounding.
+    pub fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
+        Self { atoms, gap: Some(gap) }
+    }
+
+    /// What all losses are a whole number of apart, where that is known.
+    pub fn gap(&self) -> Option<f64> {
+        self.gap
     }
 
     /// Losses, descending, with the logs of their probabilities.

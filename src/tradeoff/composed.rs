@@ -3,7 +3,9 @@
 //! f ⊗ g = T(P × P', Q × Q') for f = T(P, Q), g = T(P', Q') (SHUFFLE §4; Dong, Roth and Su 2022, Definition 3.1). Each factor
 //! is kept as a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
 
+use super::between::Between;
 use super::convex::Bounds;
+use super::lattice::LatticeLaw;
 use super::polygon::Polygon;
 use crate::error::Result;
 use crate::hockey_stick::composition::Composition;
@@ -30,6 +32,13 @@ const LESS_CLOSE: Wanted = Wanted {
     relative: 1e-7,
     absolute: 1e-8,
     coarse: 1e-6,
+};
+
+/// The same for factors that are known from points: what they lack to the curve is more.
+const FROM_POINTS: Wanted = Wanted {
+    relative: 1e-7,
+    absolute: 1e-9,
+    coarse: 1e-5,
 };
 
 /// A pair whose trade-off function is a factor.
@@ -68,6 +77,8 @@ pub enum Law {
     },
     /// Straight edges.
     Polygon(Arc<Polygon>),
+    /// A curve that is known from points of it; the law is that of one that is nowhere above it.
+    Between(Arc<Between>),
     /// N(0, 1) and N(μ_j, 1) with probability w_j, and everyone sees j.
     Mixture(Arc<Mixture>),
     /// A step of the exact engine; `direction` is `None` for replacement.
@@ -99,6 +110,7 @@ impl Law {
     fn reversed(&self) -> Self {
         match self {
             Self::Polygon(polygon) => Self::Polygon(Arc::new(polygon.inverted())),
+            Self::Between(between) if !between.is_symmetric() => Self::Between(Arc::new(between.inverted())),
             other => other.clone(),
         }
     }
@@ -106,11 +118,13 @@ impl Law {
     fn is_symmetric(&self) -> bool {
         match self {
             Self::Polygon(polygon) => polygon.is_symmetric(),
+            Self::Between(between) => between.is_symmetric(),
             _ => true,
         }
     }
 
-    fn outcome(&self) -> Result<StepOutcome> {
+    /// The privacy loss, on a lattice of this `gap` where it is made from points.
+    fn outcome(&self, gap: f64) -> Result<StepOutcome> {
         let loss = match self {
             Self::Gaussian { distance } => StepLoss::shift(*distance),
             Self::Laplace { distance } => {
@@ -146,6 +160,7 @@ impl Law {
                 });
             }
             Self::Polygon(polygon) => return Ok(polygon.outcome()),
+            Self::Between(between) => return Ok(LatticeLaw::new(between, gap).outcome()),
             Self::Mixture(mixture) => StepLoss::gaussians(mixture.log_weights.clone(), mixture.distances.clone()),
             Self::Step { scheme, direction } => return scheme.outcome(*direction),
         };
@@ -175,6 +190,7 @@ impl Law {
                 }
             }
             Self::Mixture(mixture) => (mixture.widest, f64::INFINITY, 0.0),
+            Self::Between(between) => between.limits(),
             Self::Step { scheme, direction } => match scheme.outcome(*direction)? {
                 StepOutcome::Nothing => (0.0, 0.0, 0.0),
                 StepOutcome::Loss(loss) => match loss.widest_distance() {
@@ -209,6 +225,8 @@ pub struct Composed {
     left_out: f64,
     /// Bound on the relative rounding error of the probabilities of those that were not.
     rounding: f64,
+    /// How far δ may be above that of the curves themselves, for those that are known from points.
+    excess: f64,
     /// What is aimed at.
     wanted: Wanted,
     /// See [`Law::limits`].
@@ -228,7 +246,10 @@ impl Composed {
             .collect();
         let (mut left_out, mut rounding) = (0.0f64, 0.0f64);
         let mut limits = (0.0f64, 0.0f64, 0.0f64);
+        let mut excess = 0.0f64;
         for product in &products {
+            let gap = lattice_gap(product);
+            let mut above = 0.0;
             let (mut square, mut loss, mut log_kept) = (0.0, 0.0, 0.0);
             let (mut omitted, mut rounded) = (0.0, 0.0);
             for (law, count) in product {
@@ -247,9 +268,11 @@ impl Composed {
                         omitted += times * absolute;
                         rounded += times * relative;
                     }
+                    Law::Between(between) => above += times * LatticeLaw::new(between, gap).excess(),
                     _ => {}
                 }
             }
+            excess = excess.max(above);
             left_out = left_out.max(omitted);
             // (1 + r)^T − 1
             rounding = rounding.max(f64::exp_m1(rounded));
@@ -266,7 +289,12 @@ impl Composed {
             } else {
                 Some(Mutex::new(engine(&reversed)?))
             },
-            wanted: if products.iter().any(|product| is_few_steps(product)) {
+            wanted: if excess > 0.0 {
+                Wanted {
+                    absolute: FROM_POINTS.absolute.max(0.05 * excess),
+                    ..FROM_POINTS
+                }
+            } else if products.iter().any(|product| is_few_steps(product)) {
                 LESS_CLOSE
             } else {
                 CLOSE
@@ -275,6 +303,7 @@ impl Composed {
             symmetric,
             left_out,
             rounding,
+            excess,
             limits,
         })
     }
@@ -326,8 +355,8 @@ impl Composed {
     pub fn delta_at_infinity(&self) -> Bounds {
         let lost = Bounds::around(self.limits.2, 1e-14);
         Bounds {
+            lower: (lost.lower - self.excess).max(0.0),
             upper: lost.upper + self.left_out,
-            ..lost
         }
     }
 
@@ -348,11 +377,12 @@ impl Composed {
         })
     }
 
-    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers.
+    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers; not for factors that are known from points, whose grids
+    /// are better kept for the next question.
     pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
         let slack = self.left_out + delta * self.rounding;
         let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
-        if safe <= 0.5 * delta || other >= 1.0 {
+        if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 {
             return None;
         }
         let mut engine = self.forward.lock().unwrap_or_else(PoisonError::into_inner);
@@ -370,7 +400,7 @@ impl Composed {
     fn ask(&self, engine: &Mutex<Composition>, epsilon: f64) -> Result<Bounds> {
         let found = ask(engine, epsilon, self.wanted)?;
         Ok(Bounds {
-            lower: (found.lower() * (1.0 - self.rounding) - self.left_out).max(0.0),
+            lower: (found.lower() * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
             upper: (found.upper() * (1.0 + self.rounding) + self.left_out).min(1.0),
         })
     }
@@ -393,9 +423,38 @@ fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Encl
     engine.delta_nearby(epsilon, wanted)
 }
 
+/// Points that the composed losses may be spread over, which the transform can hold.
+const LATTICE: f64 = (1 << 20) as f64;
+/// Width of the composed loss that counts, in standard deviations.
+const REACH: f64 = 32.0;
+
+/// Mass in one place from which on it is an atom, which the lattice has to meet.
+const ATOM: f64 = 1e-3;
+
+/// The gap of the lattice for the factors that are known from points: the loss of the heaviest atom, or 1, over a power of two.
+fn lattice_gap(product: &[(Law, u64)]) -> f64 {
+    let variance = |(law, count): &(Law, u64)| match law {
+        Law::Between(between) => *count as f64 * between.variance(),
+        _ => 0.0,
+    };
+    let spread = product.iter().map(variance).sum::<f64>().sqrt();
+    let heaviest = |(law, _): &(Law, u64)| match law {
+        Law::Between(between) => between.heaviest(),
+        _ => (0.0, 0.0),
+    };
+    let (mass, place) = product
+        .iter()
+        .map(heaviest)
+        .fold((0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
+    let gap = REACH * spread / LATTICE;
+    let base = if mass > ATOM && place > gap { place } else { 1.0 };
+    base * (gap / base).log2().ceil().clamp(-60.0, 0.0).exp2()
+}
+
 fn engine(products: &Products) -> Result<Composition> {
     let mut directions = Vec::with_capacity(products.len());
     for product in products {
+        let gap = lattice_gap(product);
         let mut steps = Vec::with_capacity(product.len());
         let mut adds = false;
         for (law, count) in product {
@@ -406,7 +465,7 @@ fn engine(products: &Products) -> Result<Composition> {
                     ..
                 }
             );
-            steps.push((law.outcome()?, *count));
+            steps.push((law.outcome(gap)?, *count));
         }
         directions.push(Directed::new(steps, adds));
     }

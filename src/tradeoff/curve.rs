@@ -15,39 +15,31 @@
 //! | max{f, g} | power | the smaller of both |
 //! | inverse | | of the leaves; every operation above commutes with it |
 
+use super::between::Between;
+use super::closed_forms::{delta_of_pair, gaussian_tail, laplace_delta, laplace_power, mirrored};
 use super::composed::{Composed, Law, Mixture};
-use super::convex::{Bounds, minimum};
-use super::polygon::{Edge, Polygon};
+use super::convex::Bounds;
+use super::polygon::Polygon;
 use super::split_bounds::SplitBound;
+use super::subsampling::{subsampled, subsampled_delta};
 use crate::error::{Error, Result, require, require_sample_rate};
 use crate::hockey_stick::one_step;
 use crate::pair::StepLoss;
 use crate::pair::scheme::{Neighbours, Scheme};
-use crate::special::log_space::log1p_exp;
-use crate::special::normal::{log_upper_tail, quantile};
-use crate::special::root::solve_decreasing;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-/// log of the smallest α and of the largest e^ε that conjugates are searched over.
-const LOG_RANGE: f64 = 700.0;
 /// Largest distance of a Gaussian, and largest loss of a bounded one: e^ε is far from overflow.
 const MOST_DISTANCE: f64 = 1e6;
 const MOST_LOSS: f64 = 600.0;
-/// ε beyond which a curve that is known by its power is not looked at.
-const FARTHEST: f64 = 650.0;
-/// Below this distance the fixed point of a Gaussian is a normal number.
-const MOST_FIXED: f64 = 60.0;
-/// Below this α the power is that at it: e^ε would be out of range.
-const LEAST_ALPHA: f64 = 1e-290;
 /// Largest group of a k-fold iterate that has no closed form.
 pub const LARGEST_GROUP: u64 = 10_000;
 
 /// A trade-off function; cheap to clone, never changed.
 #[derive(Debug, Clone)]
-pub struct TradeoffCurve(Arc<Node>);
+pub struct TradeoffCurve(pub(super) Arc<Node>);
 
 #[derive(Debug)]
-enum Node {
+pub(super) enum Node {
     /// G_μ.
     Gaussian {
         distance: f64,
@@ -78,10 +70,42 @@ enum Node {
     Least(TradeoffCurve, TradeoffCurve),
     /// max{f, g}.
     Most(TradeoffCurve, TradeoffCurve),
+    /// What is known of a curve from points of it, in place of one whose other side is asked for often.
+    Between(Arc<Between>),
+}
+
+/// One after the other: expressions may be nested more deeply than calls.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut open = Vec::new();
+        self.take_parts(&mut open);
+        while let Some(TradeoffCurve(node)) = open.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                node.take_parts(&mut open);
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Moves the curves that this one is made of.
+    fn take_parts(&mut self, parts: &mut Vec<TradeoffCurve>) {
+        static NOTHING: LazyLock<TradeoffCurve> =
+            LazyLock::new(|| TradeoffCurve(Arc::new(Node::Gaussian { distance: 0.0 })));
+        let mut take = |part: &mut TradeoffCurve| parts.push(std::mem::replace(part, NOTHING.clone()));
+        match self {
+            Self::Subsampled { of, .. } | Self::Group { of, .. } => take(of),
+            Self::Least(a, b) | Self::Most(a, b) => {
+                take(a);
+                take(b);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl TradeoffCurve {
-    fn new(node: Node) -> Self {
+    pub(super) fn new(node: Node) -> Self {
         Self(Arc::new(node))
     }
 
@@ -132,7 +156,7 @@ impl TradeoffCurve {
         Polygon::of_points(alpha, beta).map(Self::of_polygon)
     }
 
-    fn of_polygon(polygon: Polygon) -> Self {
+    pub(super) fn of_polygon(polygon: Polygon) -> Self {
         Self::new(Node::Polygon(Arc::new(polygon)))
     }
 
@@ -191,6 +215,7 @@ impl TradeoffCurve {
             | Node::Subsampled { .. } => true,
             Node::Polygon(polygon) => polygon.is_symmetric(),
             Node::Composed(composed) => composed.is_symmetric(),
+            Node::Between(between) => between.is_symmetric(),
             Node::Group { of, .. } => of.is_symmetric(),
             Node::Least(a, b) | Node::Most(a, b) => (a.is_symmetric() && b.is_symmetric()) || a.is_inverse_of(b),
         }
@@ -232,6 +257,7 @@ impl TradeoffCurve {
             }),
             Node::Least(a, b) => Self::new(Node::Least(a.inverse()?, b.inverse()?)),
             Node::Most(a, b) => Self::new(Node::Most(a.inverse()?, b.inverse()?)),
+            Node::Between(between) => Self::new(Node::Between(Arc::new(between.inverted()))),
             _ => self.clone(),
         })
     }
@@ -328,97 +354,6 @@ impl TradeoffCurve {
         }
     }
 
-    /// f ⊗ g.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`] where a factor is neither a pair of laws nor made of such by compositions and at most one
-    /// subsampling before them.
-    pub fn compose(&self, other: &Self) -> Result<Self> {
-        match (&*self.0, &*other.0) {
-            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => Self::gaussian(a.hypot(*b)),
-            (Node::Gaussian { distance: 0.0 }, _) => Ok(other.clone()),
-            (_, Node::Gaussian { distance: 0.0 }) => Ok(self.clone()),
-            _ => {
-                if let (Some(a), Some(b)) = (self.straight(), other.straight())
-                    && let Some(product) = a.product(&b)
-                {
-                    return Ok(Self::of_polygon(product));
-                }
-                let (first, second) = (self.factors()?, other.factors()?);
-                let symmetric = self.is_symmetric() && other.is_symmetric();
-                // Ordered pairs that are each other's inverses go with each other; one pair goes with all.
-                let count = first.len().max(second.len());
-                let mut products = Vec::with_capacity(count);
-                for i in 0..count {
-                    let (a, b) = (&first[i.min(first.len() - 1)], &second[i.min(second.len() - 1)]);
-                    products.push(merged(a, b));
-                }
-                Ok(Self::new(Node::Composed(Box::new(Composed::new(products, symmetric)?))))
-            }
-        }
-    }
-
-    /// f ⊗ … ⊗ f, n times; the curve of no information for n = 0.
-    ///
-    /// # Errors
-    /// As [`TradeoffCurve::compose`].
-    pub fn repeat(&self, times: u64) -> Result<Self> {
-        match &*self.0 {
-            _ if times == 1 => Ok(self.clone()),
-            _ if times == 0 => Self::gaussian(0.0),
-            Node::Gaussian { distance } => Self::gaussian(distance * (times as f64).sqrt()),
-            _ => {
-                if let Some(product) = self.straight().and_then(|polygon| polygon.power_of(times)) {
-                    return Ok(Self::of_polygon(product));
-                }
-                let mut products = self.factors()?;
-                for (_, count) in products.iter_mut().flatten() {
-                    *count = count.saturating_mul(times).min(1 << 53);
-                }
-                Ok(Self::new(Node::Composed(Box::new(Composed::new(
-                    products,
-                    self.is_symmetric(),
-                )?))))
-            }
-        }
-    }
-
-    /// The curve as a polygon, if it is one.
-    fn straight(&self) -> Option<Polygon> {
-        match &*self.0 {
-            Node::EpsilonDelta { epsilon, delta } => Some(Polygon::of_epsilon_delta(*epsilon, *delta)),
-            Node::Polygon(polygon) => Some((**polygon).clone()),
-            _ => None,
-        }
-    }
-
-    /// The factors of a tensor product.
-    fn factors(&self) -> Result<Vec<Vec<(Law, u64)>>> {
-        let law = match &*self.0 {
-            Node::Composed(composed) => return Ok(composed.products().clone()),
-            Node::Gaussian { distance } => Law::Gaussian { distance: *distance },
-            Node::Laplace { distance } => Law::Laplace { distance: *distance },
-            Node::EpsilonDelta { epsilon, delta } => Law::EpsilonDelta {
-                epsilon: *epsilon,
-                delta: *delta,
-            },
-            Node::Polygon(polygon) => Law::Polygon(polygon.clone()),
-            Node::Subsampled { rate, of } => match &*of.0 {
-                Node::Gaussian { distance } => Law::SubsampledGaussian {
-                    rate: *rate,
-                    distance: *distance,
-                },
-                Node::Laplace { distance } => Law::SubsampledLaplace {
-                    rate: *rate,
-                    distance: *distance,
-                },
-                _ => return Err(no_pair()),
-            },
-            _ => return Err(no_pair()),
-        };
-        Ok(vec![vec![(law, 1)]])
-    }
-
     /// 1 − f(α): what a test finds at false positive rate α.
     ///
     /// # Errors
@@ -427,7 +362,7 @@ impl TradeoffCurve {
         require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
         let found = match &*self.0 {
             Node::Gaussian { distance } => {
-                let (lower, error) = self.gaussian_tail(*distance, alpha, true);
+                let (lower, error) = gaussian_tail(*distance, alpha, true);
                 Bounds::around(lower, error)
             }
             Node::Laplace { distance } => Bounds::around(laplace_power(*distance, alpha), 1e-15),
@@ -438,6 +373,7 @@ impl TradeoffCurve {
             }
             Node::Polygon(polygon) => polygon.power(alpha),
             Node::Split(bound) => bound.power(alpha),
+            Node::Between(between) => between.power(alpha),
             Node::Group { size, of } => {
                 let (mut lower, mut upper) = (alpha, alpha);
                 for _ in 0..*size {
@@ -465,7 +401,7 @@ impl TradeoffCurve {
     pub fn beta(&self, alpha: f64) -> Result<Bounds> {
         if let Node::Gaussian { distance } = &*self.0 {
             require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
-            let (value, error) = self.gaussian_tail(*distance, alpha, false);
+            let (value, error) = gaussian_tail(*distance, alpha, false);
             return Ok(Bounds::around(value, error).within(0.0, 1.0 - alpha));
         }
         let power = self.power(alpha)?;
@@ -474,68 +410,6 @@ impl TradeoffCurve {
             upper: (1.0 - power.lower) + f64::EPSILON,
         }
         .within(0.0, 1.0 - alpha))
-    }
-
-    /// α with f(α) = α and f'(α) = −1 there, where a closed form is known.
-    fn fixed_point(&self) -> Option<f64> {
-        match &*self.0 {
-            Node::Gaussian { distance } if *distance < MOST_FIXED => Some(log_upper_tail(0.5 * distance).exp()),
-            Node::Laplace { distance } => Some(0.5 * (-0.5 * distance).exp()),
-            _ => None,
-        }
-    }
-
-    /// 1 − C_p(f)(α) for a symmetric f with a known fixed point x: f_p up to x, then the line of slope −1, then f_p^{-1}
-    /// (Dong, Roth and Su 2022, Section 4.2).
-    fn subsampled_power(&self, rate: f64, alpha: f64) -> Result<Bounds> {
-        let x = self.fixed_point().unwrap_or(0.0);
-        let mixed = |alpha: f64| -> Result<Bounds> {
-            let power = self.power(alpha)?;
-            let rest = (1.0 - rate) * alpha;
-            Ok(Bounds {
-                lower: (rate * power.lower + rest) * (1.0 - 2.0 * f64::EPSILON),
-                upper: (rate * power.upper + rest) * (1.0 + 2.0 * f64::EPSILON),
-            })
-        };
-        if alpha <= x {
-            return mixed(alpha);
-        }
-        let at_x = mixed(x)?;
-        let line = Bounds {
-            lower: at_x.lower + (alpha - x) * (1.0 - 2.0 * f64::EPSILON) - f64::EPSILON,
-            upper: at_x.upper + (alpha - x) * (1.0 + 2.0 * f64::EPSILON) + f64::EPSILON,
-        };
-        if alpha <= 1.0 - at_x.upper || alpha == 1.0 {
-            return Ok(line);
-        }
-        // t with f_p(t) = α; f_p falls faster than t grows, so that an error of f_p is one of t at most.
-        let t = solve_decreasing(0.0, x, f64::EPSILON * x, |t| {
-            mixed(t).map(|power| (1.0 - power.lower) - alpha)
-        })?;
-        let power = mixed(t)?;
-        let error = (alpha - (1.0 - power.upper))
-            .abs()
-            .max((alpha - (1.0 - power.lower)).abs())
-            + 4.0 * f64::EPSILON;
-        Ok(Bounds {
-            lower: (1.0 - t) - error,
-            upper: ((1.0 - t) + error).min(line.upper),
-        })
-    }
-
-    /// Φ(Φ^{-1}(α) + μ) or, if not `below`, what is left of it to 1, with a relative error.
-    fn gaussian_tail(&self, distance: f64, alpha: f64, below: bool) -> (f64, f64) {
-        let (t, error) = quantile(alpha);
-        if t.is_infinite() {
-            return (if (t > 0.0) == below { 1.0 } else { 0.0 }, 0.0);
-        }
-        let threshold = if below { -(t + distance) } else { t + distance };
-        let hazard = threshold.max(0.0) + 1.0;
-        let wrong = error + f64::EPSILON * (t.abs() + distance);
-        (
-            log_upper_tail(threshold).exp(),
-            hazard * wrong + 2e-15 * (4.0 + threshold.max(0.0).powi(2)),
-        )
     }
 
     /// δ(ε) = sup_α 1 − f(α) − e^ε α for any real ε: δ of the pair in one order.
@@ -558,58 +432,12 @@ impl TradeoffCurve {
             Node::Polygon(polygon) => polygon.delta(epsilon.exp()),
             Node::Split(bound) => mirrored(epsilon, bound.delta(epsilon.abs())),
             Node::Composed(composed) => composed.delta(epsilon)?,
+            Node::Between(between) => between.delta(epsilon),
             Node::Subsampled { rate, of } => subsampled_delta(of, *rate, epsilon)?,
             Node::Least(a, b) => a.delta(epsilon)?.max(b.delta(epsilon)?),
             Node::Group { .. } | Node::Most(..) => self.delta_by_power(epsilon)?,
         };
         Ok(found.within((-epsilon.exp_m1()).max(0.0) * (1.0 - 4.0 * f64::EPSILON), 1.0))
-    }
-
-    /// ε at δ in (0, 1) by the engine of a composition; `None` for other curves.
-    pub(super) fn composed_epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
-        match &*self.0 {
-            Node::Composed(composed) if composed.is_symmetric() => composed.epsilon(delta),
-            _ => None,
-        }
-    }
-
-    /// ε at δ in (0, 1) of a curve that is known by its power, `None` for others: e^ε = sup_α (1 − f(α) − δ)/α, in one search.
-    ///
-    /// With x = 1/α that is the supremum of x(1 − f(1/x)) − δx, concave as the perspective of a concave function is.
-    ///
-    /// # Errors
-    /// As those of the power.
-    pub(super) fn epsilon_by_power(&self, delta: f64) -> Result<Option<Bounds>> {
-        if !matches!(&*self.0, Node::Group { .. } | Node::Most(..)) {
-            return Ok(None);
-        }
-        let mut failure = None;
-        let found = minimum((0.0, LOG_RANGE), (2.0, 0.25), None, |x| {
-            match self.power((1.0 / x).min(1.0)) {
-                Ok(power) => Bounds {
-                    lower: x * (delta - power.upper) - 2.0 * f64::EPSILON * x,
-                    upper: x * (delta - power.lower) + 2.0 * f64::EPSILON * x,
-                },
-                Err(error) => {
-                    failure = Some(error);
-                    Bounds::exactly(f64::INFINITY)
-                }
-            }
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let log = |t: f64| if t > 1.0 { t.ln() } else { 0.0 };
-        // What even the smallest α that was looked at finds: should it be more than δ, the supremum may lie beyond.
-        let lost = self.power((-LOG_RANGE).exp())?;
-        Ok(Some(Bounds {
-            lower: log(-found.upper) * (1.0 - 4.0 * f64::EPSILON),
-            upper: if lost.upper >= delta {
-                f64::INFINITY
-            } else {
-                log(-found.lower) * (1.0 + 4.0 * f64::EPSILON)
-            },
-        }))
     }
 
     /// 1 − f(0): what δ falls to.
@@ -623,6 +451,7 @@ impl TradeoffCurve {
             Node::Polygon(polygon) => polygon.power(0.0),
             Node::Split(bound) => Bounds::exactly(if bound.is_upper { 0.0 } else { bound.tail }),
             Node::Composed(composed) => composed.delta_at_infinity(),
+            Node::Between(between) => between.power(0.0),
             Node::Subsampled { rate, of } => {
                 let found = of.symmetrize()?.delta_at_infinity()?;
                 Bounds {
@@ -648,6 +477,7 @@ impl TradeoffCurve {
                 .limits()
                 .map_or(f64::INFINITY, |limits| limits.1),
             Node::Composed(composed) => composed.limits().1,
+            Node::Between(between) => between.limits().1,
             Node::Subsampled { rate, of } => (rate * of.most_loss().exp_m1()).ln_1p() * (1.0 + 1e-14),
             Node::Group { size, of } => *size as f64 * of.most_loss(),
             Node::Least(a, b) => a.most_loss().max(b.most_loss()),
@@ -661,204 +491,12 @@ impl TradeoffCurve {
             Node::Gaussian { distance } => *distance,
             Node::Split(bound) if bound.is_upper || bound.tail == 0.0 => bound.distance,
             Node::Composed(composed) => composed.limits().0,
+            Node::Between(between) => between.limits().0,
             Node::Subsampled { of, .. } => of.widest_distance(),
             Node::Group { size, of } => *size as f64 * of.widest_distance(),
             Node::Least(a, b) => a.widest_distance().max(b.widest_distance()),
             Node::Most(a, b) => a.widest_distance().min(b.widest_distance()),
             _ => super::composed::distance_of_pure(self.most_loss()),
         }
-    }
-
-    /// The conjugate: inf over e^ε = t of δ + tα.
-    fn power_by_delta(&self, alpha: f64) -> Result<Bounds> {
-        if alpha == 0.0 {
-            return self.delta_at_infinity();
-        }
-        if alpha == 1.0 {
-            return Ok(Bounds::exactly(1.0));
-        }
-        if alpha < LEAST_ALPHA {
-            return Ok(Bounds {
-                lower: self.delta_at_infinity()?.lower,
-                upper: self.power_by_delta(LEAST_ALPHA)?.upper,
-            });
-        }
-        // Where the optimum would be for G_μ of the same advantage 2Φ(μ/2) − 1.
-        let advantage = self.delta(0.0)?.upper;
-        let mu = (2.0 * quantile(0.5 + 0.5 * advantage).0).clamp(1e-3, 30.0);
-        let start = (-mu * quantile(alpha).0 - 0.5 * mu * mu, 0.25 * mu.min(1.0));
-        let mut failure = None;
-        let found = minimum((-LOG_RANGE, LOG_RANGE), start, Some(0.0), |t| {
-            match self.delta(t.ln()) {
-                Ok(delta) => Bounds {
-                    lower: delta.lower + t * alpha * (1.0 - f64::EPSILON),
-                    upper: delta.upper + t * alpha * (1.0 + f64::EPSILON),
-                },
-                Err(error) => {
-                    failure = Some(error);
-                    Bounds::exactly(f64::INFINITY)
-                }
-            }
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(found),
-        }
-    }
-
-    /// The conjugate: sup over α of 1 − f(α) − tα.
-    fn delta_by_power(&self, epsilon: f64) -> Result<Bounds> {
-        if epsilon > FARTHEST {
-            // δ falls.
-            return Ok(Bounds {
-                lower: self.delta_at_infinity()?.lower,
-                upper: self.delta_by_power(FARTHEST)?.upper,
-            });
-        }
-        let t = epsilon.exp();
-        let start = (-0.5 * epsilon.abs() - 1.0, 0.25);
-        let mut failure = None;
-        // 1 + tα − power is convex in α.
-        let found = minimum((-LOG_RANGE, 0.0), start, None, |alpha| {
-            match self.power(alpha.min(1.0)) {
-                Ok(power) => Bounds {
-                    lower: t * alpha * (1.0 - f64::EPSILON) - power.upper,
-                    upper: t * alpha * (1.0 + f64::EPSILON) - power.lower,
-                },
-                Err(error) => {
-                    failure = Some(error);
-                    Bounds::exactly(f64::INFINITY)
-                }
-            }
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        // What is left of the range of α.
-        let (at_zero, beside) = (self.power(0.0)?, self.power((-LOG_RANGE).exp())?);
-        Ok(Bounds {
-            lower: (-found.upper).max(at_zero.lower),
-            upper: (-found.lower).max(beside.upper),
-        })
-    }
-}
-
-/// A factor that is known by its curve alone.
-fn no_pair() -> Error {
-    Error::Mismatch(
-        "a curve of group, minimum or maximum, or subsampled after composition, has no pair of laws and cannot be \
-         composed: compose before such operations"
-            .into(),
-    )
-}
-
-/// Both lists of factors as one, equal factors counted once.
-fn merged(first: &[(Law, u64)], second: &[(Law, u64)]) -> Vec<(Law, u64)> {
-    let mut all = first.to_vec();
-    for (law, count) in second {
-        match all.iter_mut().find(|known| known.0 == *law) {
-            Some(known) => known.1 = known.1.saturating_add(*count).min(1 << 53),
-            None => all.push((law.clone(), *count)),
-        }
-    }
-    all
-}
-
-/// 1 − f(α) of Laplace noise: e^μ α up to e^{−μ}/2, then 1 − e^{−μ}/4α up to 1/2, then 1 − e^{−μ}(1 − α).
-fn laplace_power(distance: f64, alpha: f64) -> f64 {
-    let shrink = (-distance).exp();
-    if alpha <= 0.5 * shrink {
-        alpha * distance.exp()
-    } else if alpha <= 0.5 {
-        1.0 - shrink / (4.0 * alpha)
-    } else {
-        1.0 - shrink * (1.0 - alpha)
-    }
-}
-
-/// δ(ε) of Laplace noise: 1 − e^{(ε − μ)/2} for |ε| ≤ μ.
-fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
-    if epsilon >= distance {
-        0.0
-    } else if epsilon >= -distance {
-        -(0.5 * (epsilon - distance)).exp_m1()
-    } else {
-        -epsilon.exp_m1()
-    }
-}
-
-/// δ(ε) of f_{`bound`,`delta`}: δ is told in any case, and the rest is randomised response.
-fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
-    // P(ℓ = ±bound) = 1/(1 + e^{∓bound})
-    let part = |loss: f64, log_mass: f64| {
-        let gain = loss - epsilon;
-        if gain > 0.0 {
-            log_mass.exp() * -(-gain).exp_m1()
-        } else {
-            0.0
-        }
-    };
-    if epsilon >= bound {
-        return Bounds::exactly(delta);
-    }
-    let rest = part(bound, -log1p_exp(-bound)) + part(-bound, -log1p_exp(bound));
-    Bounds::around(delta + (1.0 - delta) * rest, 4e-15)
-}
-
-/// C_p of a symmetric polygon with the points (ε ≥ 0, δ), of which the first has ε = 0.
-fn subsampled(steep: &[(f64, f64)], rate: f64) -> Polygon {
-    let edge = |&(epsilon, delta): &(f64, f64)| Edge {
-        slope: 1.0 + rate * epsilon.exp_m1(),
-        delta: rate * delta,
-    };
-    let mut edges: Vec<Edge> = steep.iter().map(edge).collect();
-    edges.dedup_by(|next, first| next.slope <= first.slope);
-    Polygon::symmetric(&edges)
-}
-
-/// δ of C_p(f): p·δ(log(1 + (e^ε − 1)/p)) for ε ≥ 0, of f or its inverse; below, by the symmetry of C_p(f).
-///
-/// f_p^{-1} has (1 − (1 − p)e^ε)·δ(log(1/(1 − (1 − e^{−ε})/p))), which is no more where f is symmetric: it is that of "add"
-/// against "remove" after one step.
-fn subsampled_delta(of: &TradeoffCurve, rate: f64, epsilon: f64) -> Result<Bounds> {
-    let raised = epsilon.abs();
-    let inner = (raised.exp_m1() / rate).ln_1p();
-    let inner = if inner.is_finite() { inner } else { raised - rate.ln() };
-    let mut found = of.delta(inner)?;
-    if !of.is_symmetric() {
-        found = found.max(of.inverse()?.delta(inner)?);
-    }
-    let mut found = Bounds {
-        lower: rate * found.lower,
-        upper: rate * found.upper,
-    };
-    if !of.is_symmetric() {
-        let (left, below) = (1.0 - (1.0 - rate) * raised.exp(), 1.0 + (-raised).exp_m1() / rate);
-        if left > 0.0 && below > 0.0 {
-            let other = of.delta(-below.ln())?.max(of.inverse()?.delta(-below.ln())?);
-            found = found.max(Bounds {
-                lower: left * other.lower,
-                upper: left * other.upper,
-            });
-        }
-    }
-    // The slope of log δ in ε is at most 1 + 1/p or so where δ counts.
-    let rounding = 8.0 * f64::EPSILON * (2.0 + raised + inner);
-    let found = Bounds {
-        lower: found.lower * (1.0 - rounding),
-        upper: found.upper * (1.0 + rounding),
-    };
-    Ok(mirrored(epsilon, found))
-}
-
-/// δ(ε) of a symmetric curve from that of |ε|: δ(ε) = 1 − e^ε + e^ε δ(−ε).
-fn mirrored(epsilon: f64, of_size: Bounds) -> Bounds {
-    if epsilon >= 0.0 {
-        return of_size;
-    }
-    let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
-    Bounds {
-        lower: (gap + t * of_size.lower) * (1.0 - 4.0 * f64::EPSILON),
-        upper: (gap + t * of_size.upper) * (1.0 + 4.0 * f64::EPSILON),
     }
 }

@@ -6,11 +6,15 @@
 //! [`membership`] is the law of how often a group takes part (SHUFFLE Definition 5.1), from that of the units it falls into,
 //! [`occupancy`]; exact combinatorics with positive terms, and every probability that is left out accounted for.
 
+pub mod between;
+mod closed_forms;
 pub mod composed;
+mod conjugate;
 pub mod convex;
 mod convolution;
 mod counts;
 pub mod curve;
+pub mod lattice;
 pub mod membership;
 pub mod occupancy;
 mod plan;
@@ -18,3 +22,6 @@ pub mod polygon;
 pub mod readouts;
 mod rounds;
 pub mod split_bounds;
+mod straighten;
+mod subsampling;
+mod tensor;

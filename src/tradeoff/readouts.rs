@@ -51,7 +51,8 @@ impl TradeoffCurve {
             if excess(0.0)? <= 0.0 {
                 return Ok(0.0);
             }
-            if curve.delta_at_infinity()?.upper > delta && upper {
+            let lost = curve.delta_at_infinity()?;
+            if (if upper { lost.upper } else { lost.lower }) > delta {
                 return Ok(f64::INFINITY);
             }
             let (mut low, mut high) = (0.0, 1.0f64);

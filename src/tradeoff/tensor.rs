@@ -1,0 +1,113 @@
+//! Tensor products of curves.
+//!
+//! A curve with a pair of laws is a factor as it is; of any other, one is made that is nowhere above it ([`super::lattice`]).
+
+use super::composed::{Composed, Law};
+use super::curve::{Node, TradeoffCurve};
+use super::polygon::Polygon;
+use crate::error::Result;
+use std::sync::Arc;
+
+impl TradeoffCurve {
+    /// f ⊗ g.
+    ///
+    /// # Errors
+    /// A factor that the exact engine refuses.
+    pub fn compose(&self, other: &Self) -> Result<Self> {
+        match (&*self.0, &*other.0) {
+            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => Self::gaussian(a.hypot(*b)),
+            (Node::Gaussian { distance: 0.0 }, _) => Ok(other.clone()),
+            (_, Node::Gaussian { distance: 0.0 }) => Ok(self.clone()),
+            _ => {
+                if let (Some(a), Some(b)) = (self.straight(), other.straight())
+                    && let Some(product) = a.product(&b)
+                {
+                    return Ok(Self::of_polygon(product));
+                }
+                let (first, second) = (self.factors()?, other.factors()?);
+                let symmetric = self.is_symmetric() && other.is_symmetric();
+                // Ordered pairs that are each other's inverses go with each other; one pair goes with all.
+                let count = first.len().max(second.len());
+                let mut products = Vec::with_capacity(count);
+                for i in 0..count {
+                    let (a, b) = (&first[i.min(first.len() - 1)], &second[i.min(second.len() - 1)]);
+                    products.push(merged(a, b));
+                }
+                Ok(Self::new(Node::Composed(Box::new(Composed::new(products, symmetric)?))))
+            }
+        }
+    }
+
+    /// f ⊗ … ⊗ f, n times; the curve of no information for n = 0.
+    ///
+    /// # Errors
+    /// As [`TradeoffCurve::compose`].
+    pub fn repeat(&self, times: u64) -> Result<Self> {
+        match &*self.0 {
+            _ if times == 1 => Ok(self.clone()),
+            _ if times == 0 => Self::gaussian(0.0),
+            Node::Gaussian { distance } => Self::gaussian(distance * (times as f64).sqrt()),
+            _ => {
+                if let Some(product) = self.straight().and_then(|polygon| polygon.power_of(times)) {
+                    return Ok(Self::of_polygon(product));
+                }
+                let mut products = self.factors()?;
+                for (_, count) in products.iter_mut().flatten() {
+                    *count = count.saturating_mul(times).min(1 << 53);
+                }
+                Ok(Self::new(Node::Composed(Box::new(Composed::new(
+                    products,
+                    self.is_symmetric(),
+                )?))))
+            }
+        }
+    }
+
+    /// The curve as a polygon, if it is one.
+    fn straight(&self) -> Option<Polygon> {
+        match &*self.0 {
+            Node::EpsilonDelta { epsilon, delta } => Some(Polygon::of_epsilon_delta(*epsilon, *delta)),
+            Node::Polygon(polygon) => Some((**polygon).clone()),
+            _ => None,
+        }
+    }
+
+    /// The factors of a tensor product.
+    fn factors(&self) -> Result<Vec<Vec<(Law, u64)>>> {
+        let law = match &*self.0 {
+            Node::Composed(composed) => return Ok(composed.products().clone()),
+            Node::Gaussian { distance } => Law::Gaussian { distance: *distance },
+            Node::Laplace { distance } => Law::Laplace { distance: *distance },
+            Node::EpsilonDelta { epsilon, delta } => Law::EpsilonDelta {
+                epsilon: *epsilon,
+                delta: *delta,
+            },
+            Node::Polygon(polygon) => Law::Polygon(polygon.clone()),
+            Node::Subsampled { rate, of } => match &*of.0 {
+                Node::Gaussian { distance } => Law::SubsampledGaussian {
+                    rate: *rate,
+                    distance: *distance,
+                },
+                Node::Laplace { distance } => Law::SubsampledLaplace {
+                    rate: *rate,
+                    distance: *distance,
+                },
+                _ => Law::Between(Arc::new(self.between()?)),
+            },
+            _ => Law::Between(Arc::new(self.between()?)),
+        };
+        Ok(vec![vec![(law, 1)]])
+    }
+}
+
+/// Both lists of factors as one, equal factors counted once.
+fn merged(first: &[(Law, u64)], second: &[(Law, u64)]) -> Vec<(Law, u64)> {
+    let mut all = first.to_vec();
+    for (law, count) in second {
+        match all.iter_mut().find(|known| known.0 == *law) {
+            Some(known) => known.1 = known.1.saturating_add(*count).min(1 << 53),
+            None => all.push((law.clone(), *count)),
+        }
+    }
+    all
+}
