@@ -11,7 +11,7 @@ from hockeystick import release
 VALUES = np.random.default_rng(3).lognormal(0.0, 0.5, size=20_000)
 UPPER = 4.0
 CLIPPED = np.clip(VALUES, 0.0, UPPER)
-REPETITIONS = 60
+REPETITIONS = 40
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
@@ -22,8 +22,8 @@ def test_means_are_unbiased_and_as_exact_as_they_say(adjacency, delta):
     errors = np.array([run.value for run in runs]) - CLIPPED.mean()
     error = runs[0].standard_error
     assert abs(errors.mean()) < 5.0 * error / math.sqrt(REPETITIONS)
-    # Laplace noise has kurtosis 6: the standard error of its sample deviation is 14 %.
-    assert 0.4 * error < errors.std() < 1.7 * error
+    # Laplace noise has kurtosis 6: the standard error of its sample deviation is 18 %.
+    assert 0.3 * error < errors.std() < 2.0 * error
     assert error < 0.002
     assert all(run.epsilon <= 0.5 and run.delta <= delta for run in runs)
 
@@ -79,7 +79,7 @@ def test_one_example_changes_the_sum_by_no_more_than_the_map_takes_it_to(adjacen
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_quantiles_have_nearly_the_rank_they_should(adjacency, delta):
     chances = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-    for _ in range(20):
+    for _ in range(8):
         run = release.quantiles(
             VALUES, chances, epsilon=0.5, delta=delta, upper=UPPER, adjacency=adjacency, candidates=2000
         )

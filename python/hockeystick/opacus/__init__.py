@@ -6,15 +6,16 @@
 - `IndividualClippingOptimizer`, `IndexedDataset`: every example clipped to a norm of its own.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from hockeystick.opacus.indexed import IndexedDataset
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
-from hockeystick.opacus.per_example import per_example_norms
-from hockeystick.opacus.tracker import IndividualTracker
 
 if TYPE_CHECKING:
+    from hockeystick.opacus.indexed import IndexedDataset
     from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
+    from hockeystick.opacus.per_example import per_example_norms
+    from hockeystick.opacus.tracker import IndividualTracker
 
 __all__ = [
     "IndexedDataset",
@@ -25,11 +26,16 @@ __all__ = [
     "per_example_norms",
 ]
 
+# The optimizer is a subclass of one of Opacus's, which must be there; the others keep the import short.
+_WHEN_ASKED_FOR = {
+    "IndexedDataset": "indexed",
+    "IndividualClippingOptimizer": "individual_optimizer",
+    "IndividualTracker": "tracker",
+    "per_example_norms": "per_example",
+}
 
-def __getattr__(name: str) -> type["IndividualClippingOptimizer"]:
-    # A subclass of one of Opacus's classes, which is made when it is first asked for.
-    if name != "IndividualClippingOptimizer":
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
-
-    return IndividualClippingOptimizer
+    return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
