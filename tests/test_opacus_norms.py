@@ -243,3 +243,17 @@ def test_progress_is_told_of_examples():
     model, dataset, loss_fn = make()
     hs.opacus.per_example_norms(model, dataset, loss_fn, chunk_size=10, progress=lambda *a: seen.append(a))
     assert seen == [(10, RECORDS), (20, RECORDS), (RECORDS, RECORDS)]
+
+
+@pytest.mark.parametrize("module", ["torch", "opacus.optimizers"])
+def test_a_missing_extra_is_named(module, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "hockeystick.opacus.individual_optimizer", raising=False)
+    uses = {
+        "torch": lambda: hs.opacus.per_example_norms(None, [1], None),
+        "opacus.optimizers": lambda: hs.opacus.IndividualClippingOptimizer,
+    }
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[opacus\]"'):
+        uses[module]()
