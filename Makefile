@@ -44,11 +44,11 @@ $(VENV)/for-demo: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,demo,$@)
 
 $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
-	$(call install,"demo$(COMMA)dev",$@)
+	$(call install,"demo$(COMMA)dev$(COMMA)release",$@)
 	@touch $(VENV)/for-demo
 
 $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
-	$(call install,"demo$(COMMA)dev$(COMMA)opacus$(COMMA)bench",$@)
+	$(call install,"demo$(COMMA)dev$(COMMA)release$(COMMA)opacus$(COMMA)bench",$@)
 	@touch $(VENV)/for-demo $(VENV)/for-dev
 
 $(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools

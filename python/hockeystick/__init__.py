@@ -8,13 +8,15 @@
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
+- `hockeystick.release`: statistics of individual privacy parameters, with noise.
+- `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
 - `hockeystick.training`: clipping, sampling and DP-SGD in NumPy, as references.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels, opacus, renyi, shuffle, training
+from hockeystick import accountants, black_box, kernels, opacus, plot, release, renyi, shuffle, training
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
@@ -62,7 +64,9 @@ __all__ = [
     "get_steps",
     "kernels",
     "opacus",
+    "plot",
     "privacy_curve",
+    "release",
     "renyi",
     "shuffle",
     "training",

@@ -1,5 +1,41 @@
-"""At home in Opacus and PyTorch training loops. Importing this imports neither."""
+"""At home in Opacus and PyTorch training loops. Importing this imports neither.
+
+- `check_loader`: whether a data loader draws its batches as the accountant assumes.
+- `IndividualTracker`: keeps the account of every example beside the training.
+- `per_example_norms`: the gradient norms of a whole data set.
+- `IndividualClippingOptimizer`, `IndexedDataset`: every example clipped to a norm of its own.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
 
-__all__ = ["LoaderScheme", "check_loader"]
+if TYPE_CHECKING:
+    from hockeystick.opacus.indexed import IndexedDataset
+    from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
+    from hockeystick.opacus.per_example import per_example_norms
+    from hockeystick.opacus.tracker import IndividualTracker
+
+__all__ = [
+    "IndexedDataset",
+    "IndividualClippingOptimizer",
+    "IndividualTracker",
+    "LoaderScheme",
+    "check_loader",
+    "per_example_norms",
+]
+
+# The optimizer is a subclass of one of Opacus's, which must be there; the others keep the import short.
+_WHEN_ASKED_FOR = {
+    "IndexedDataset": "indexed",
+    "IndividualClippingOptimizer": "individual_optimizer",
+    "IndividualTracker": "tracker",
+    "per_example_norms": "per_example",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHEN_ASKED_FOR:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)

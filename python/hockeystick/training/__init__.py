@@ -2,16 +2,19 @@
 
 - `train`: DP-SGD with any split of a batch into clipped units, and any way of drawing batches.
 - `clip`, `individual_clipping`, `batch_clipping`, `mixed_clipping`: what bounds the sensitivity of a step.
+- `gradient_norms`: of every example of a data set, as individual accounting asks for them.
 - `shuffled_batches`, `subsampled_batches`, `poisson_batches`: how the batches are drawn.
 - `SoftmaxRegression`, `Perceptron`: two models with the gradient of every example.
 
-The source is SHUFFLE ("Generalizing DP-SGD with shuffling and batch clipping"). Noise and batches come
+The sources are SHUFFLE ("Generalizing DP-SGD with shuffling and batch clipping") and INDIVIDUAL ("Individual
+Privacy Accounting for Differentially Private Stochastic Gradient Descent"). Noise and batches come
 from NumPy's generators, which are not cryptographic: train on data that matters with a library made for it.
 """
 
 from hockeystick.training.batches import poisson_batches, shuffled_batches, subsampled_batches
 from hockeystick.training.clipping import batch_clipping, clip, individual_clipping, mixed_clipping
 from hockeystick.training.models import Perceptron, SoftmaxRegression
+from hockeystick.training.norms import gradient_norms
 from hockeystick.training.sgd import StepAccountant, train
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "StepAccountant",
     "batch_clipping",
     "clip",
+    "gradient_norms",
     "individual_clipping",
     "mixed_clipping",
     "poisson_batches",

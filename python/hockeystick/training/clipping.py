@@ -58,21 +58,22 @@ def clip(vectors: ArrayLike, max_norm: float) -> Floats:
     return np.asarray(rows / _divisors(rows, check_norm(max_norm, "max_norm"), "vectors")[:, None])
 
 
-def individual_clipping(gradients: ArrayLike, max_grad_norm: float) -> Floats:
+def individual_clipping(gradients: ArrayLike, max_grad_norm: float | ArrayLike) -> Floats:
     """Sum of the gradients of a batch, each of them clipped: the update of DP-SGD.
 
     Parameters
     ----------
     gradients : array_like, shape (batch, parameters)
         Gradient of every example in the batch, which may be empty.
-    max_grad_norm : float
-        Clipping norm C in [1e-150, 1e150], in the units of the gradients.
+    max_grad_norm : float or array_like, shape (batch,)
+        Clipping norm C in [1e-150, 1e150], in the units of the gradients; or for every example a norm
+        Z_i of its own, in [0, 1e150].
 
     Returns
     -------
     ndarray, shape (parameters,)
         U. It moves by at most 2kC where k examples are replaced, and by at most kC where k examples
-        are added or removed.
+        are added or removed; by at most Z_i where example i is.
 
     Raises
     ------
@@ -83,17 +84,21 @@ def individual_clipping(gradients: ArrayLike, max_grad_norm: float) -> Floats:
 
     Notes
     -----
-    U = sum_i [g_i]_C, SHUFFLE, equation (1).
+    U = sum_i [g_i]_C, SHUFFLE, equation (1). With norms of their own for the examples this is what
+    INDIVIDUAL, Appendix B.2, calls individual clipping.
 
     Examples
     --------
     >>> from hockeystick import training
     >>> training.individual_clipping([[3.0, 4.0], [0.3, 0.4]], max_grad_norm=1.0)
     array([0.9, 1.2])
+    >>> training.individual_clipping([[3.0, 4.0], [0.3, 0.4]], max_grad_norm=[0.5, 0.25])
+    array([0.45, 0.6 ])
     """
     rows = _rows(gradients, "gradients")
+    norms = _check_norms(max_grad_norm, len(rows))
     # A product with a vector sums the clipped rows without forming them.
-    return np.asarray((1.0 / _divisors(rows, check_norm(max_grad_norm), "gradients")) @ rows)
+    return np.asarray((1.0 / _divisors(rows, norms, "gradients")) @ rows)
 
 
 def batch_clipping(gradients: ArrayLike, max_grad_norm: float) -> Floats:
@@ -187,6 +192,29 @@ def check_norm(value: object, name: str = "max_grad_norm") -> float:
     return norm
 
 
+def _check_norms(value: object, batch: int) -> float | Floats:
+    """`value` as one clipping norm, or as one for every example of a batch."""
+    norms = float_array(value, "max_grad_norm")
+    if norms.ndim == 0:
+        return check_norm(float(norms))
+    require(norms.shape == (batch,), "max_grad_norm", f"shape {norms.shape}", f"of shape ({batch},)")
+    bad = norms[~((norms >= 0.0) & (norms <= LARGEST_NORM))]
+    if bad.size:
+        raise ValueError(f"max_grad_norm must be in [0, {LARGEST_NORM}] for every example, got {bad[0]}")
+    return norms
+
+
+def row_norms(rows: Floats, name: str) -> Floats:
+    """Euclidean norm of every row, all of them finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    bad = np.flatnonzero(~np.isfinite(squares))
+    if bad.size:
+        found = f"{squares[bad[0]]} in row {bad[0]}"
+        raise ValueError(f"{name} must have rows of finite squared norm, got {found}")
+    return np.asarray(np.sqrt(squares))
+
+
 def _rows(value: object, name: str) -> Floats:
     """`value` as a two-dimensional array."""
     rows = float_array(value, name)
@@ -194,12 +222,10 @@ def _rows(value: object, name: str) -> Floats:
     return rows
 
 
-def _divisors(rows: Floats, norm: float, name: str) -> Floats:
-    """max(1, ||x|| / C) of every row x."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
-    bad = np.flatnonzero(~np.isfinite(squares))
-    if bad.size:
-        found = f"{squares[bad[0]]} in row {bad[0]}"
-        raise ValueError(f"{name} must have rows of finite squared norm, got {found}")
-    return np.asarray(np.maximum(1.0, np.sqrt(squares) / norm))
+def _divisors(rows: Floats, norm: float | Floats, name: str) -> Floats:
+    """max(1, ||x|| / C) of every row x; inf where a row that is not zero must become zero."""
+    lengths = row_norms(rows, name)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        ratios = lengths / norm
+    # Where both are zero the ratio is NaN, and there is nothing to clip.
+    return np.asarray(np.fmax(1.0, ratios))

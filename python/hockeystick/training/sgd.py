@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from hockeystick._arguments import choice, count_scalar, float_array, float_scalar, float_vector, require
+from hockeystick._arguments import choice, count_scalar, float_scalar, require
+from hockeystick._individual import NormAccountant, NormRefresher
 from hockeystick._progress import reporting
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.training.batches import (
@@ -16,21 +17,19 @@ from hockeystick.training.batches import (
     subsampled_batches,
 )
 from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
+from hockeystick.training.norms import check_callable, check_weights, gradient_norms, gradient_rows
 from hockeystick.training.randomness import generator_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import TypeAlias
 
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import Floats
     from hockeystick._progress import Report
     from hockeystick.training.batches import Indices
+    from hockeystick.training.norms import Gradients
     from hockeystick.training.randomness import Seed
-
-    Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
-    """(weights, indices) to the gradients of these examples, shape (batch, parameters)."""
 
 SAMPLINGS = ("shuffle", "subsample", "poisson")
 
@@ -58,6 +57,7 @@ def train(
     units: int | None = None,
     sampling: str = "shuffle",
     accountant: StepAccountant | None = None,
+    refresh_every: int | None = None,
     callback: Callable[[int, Floats], _Result] | None = None,
     progress: Report | bool | None = None,
 ) -> tuple[Floats, list[_Result]]:
@@ -96,7 +96,13 @@ def train(
         `subsampled_batches` or by `poisson_batches`.
     accountant : optional
         Its ``step(noise_multiplier=noise_multiplier, sample_rate=batch_size / dataset_size)`` is called
-        for every step. See the notes for what it must assume.
+        for every step. See the notes for what it must assume. An `IndividualAccountant` is also told
+        the gradient norms of all examples; if it has ``individual_clipping=True``, every example is
+        clipped to its norm in the accountant in place of C.
+    refresh_every : int, optional
+        Number K of steps for which an `IndividualAccountant` uses norms before `gradients` is asked for
+        those of all examples again, at least one. By default 1: every step knows its norms, which are
+        taken at the weights where it takes its gradients.
     callback : callable, optional
         Function (epoch, weights) that is called at the end of epochs 1, 2, ...; what it returns is
         kept.
@@ -134,6 +140,11 @@ def train(
     ``sampling="poisson"`` and without `units`: one record may move the clipped mean of its unit by 2C,
     and the batches of the other two ways of sampling are not Poisson's.
 
+    With an `IndividualAccountant` this is INDIVIDUAL, Algorithms 1 and 2, and with individual clipping
+    that of its Appendix B.2; `gradients` must then give an example the same gradient in whatever company
+    it is asked for. The accounting draws nothing from `seed`, and without individual clipping it changes
+    no weight.
+
     Examples
     --------
     The mean of a data set, by the squared distance as loss:
@@ -156,11 +167,8 @@ def train(
     >>> history
     [3, 3, 3]
     """
-    _check_callable(gradients, "gradients")
-    current = float_vector(weights, "weights").copy()
-    finite = np.isfinite(current)
-    if not finite.all():
-        raise ValueError(f"weights must be finite, got {current[~finite][0]}")
+    check_callable(gradients, "gradients")
+    current = check_weights(weights).copy()
     records, size = check_sizes(dataset_size, batch_size)
     total_epochs = count_scalar(epochs, "epochs", 1)
     norm = check_norm(max_grad_norm)
@@ -170,9 +178,16 @@ def train(
     scheme = choice(sampling, "sampling", SAMPLINGS)
     parts = _check_units(units, size, scheme)
     if accountant is not None:
-        _check_callable(getattr(accountant, "step", None), "accountant.step")
+        check_callable(getattr(accountant, "step", None), "accountant.step")
     if callback is not None:
-        _check_callable(callback, "callback")
+        check_callable(callback, "callback")
+    individual = _individual(accountant, refresh_every, parts)
+    refresher = None
+    if individual is not None:
+        every = 1 if refresh_every is None else refresh_every
+        refresher = NormRefresher(
+            individual, lambda: gradient_norms(gradients, current, dataset_size=records), every, records, norm
+        )
 
     rounds = records // size
     step = 0
@@ -181,7 +196,9 @@ def train(
         for epoch in range(1, total_epochs + 1):
             for batch in _epoch(scheme, records, size, rounds, random):
                 step += 1
-                update = _update(gradients, current, batch, norm, parts)
+                if refresher is not None:
+                    refresher.before_step()
+                update = _update(gradients, current, batch, _bound(individual, batch, norm), parts)
                 noisy = update + noise * norm * random.standard_normal(current.size)
                 if accountant is not None:
                     accountant.step(noise_multiplier=noise, sample_rate=size / records)
@@ -203,14 +220,33 @@ def _epoch(
     return poisson_batches(records, size / records, rounds, seed=random)
 
 
-def _update(gradients: Gradients, weights: Floats, batch: Indices, norm: float, units: int | None) -> Floats:
+def _update(
+    gradients: Gradients, weights: Floats, batch: Indices, norm: float | Floats, units: int | None
+) -> Floats:
     """U of one batch, before the noise."""
     if len(batch) == 0:
         return np.zeros_like(weights)
-    rows = float_array(gradients(weights, batch), "gradients")
-    shape = (len(batch), len(weights))
-    require(rows.shape == shape, "gradients", f"shape {rows.shape}", f"of shape {shape}")
-    return individual_clipping(rows, norm) if units is None else mixed_clipping(rows, norm, units)
+    rows = gradient_rows(gradients, weights, batch)
+    if isinstance(norm, float) and units is not None:
+        return mixed_clipping(rows, norm, units)
+    return individual_clipping(rows, norm)
+
+
+def _individual(accountant: object, refresh_every: object, units: object) -> NormAccountant | None:
+    """`accountant` if it is one of individual examples, which only individual clipping is about."""
+    if isinstance(accountant, NormAccountant):
+        require(units is None, "units", units, "None with an IndividualAccountant")
+        return accountant
+    if refresh_every is not None:
+        raise TypeError("refresh_every is for an IndividualAccountant")
+    return None
+
+
+def _bound(individual: NormAccountant | None, batch: Indices, norm: float) -> float | Floats:
+    """Norm to which the gradients of a batch are clipped, or one for each of them."""
+    if individual is None or not individual.individual_clipping:
+        return norm
+    return np.asarray(individual.norms[batch])
 
 
 def _schedule(learning_rate: object) -> Callable[[int], float]:
@@ -235,8 +271,3 @@ def _check_units(units: object, batch_size: int, sampling: str) -> int | None:
     require(batch_size % parts == 0, "units", parts, f"a divisor of batch_size {batch_size}")
     require(sampling != "poisson" or parts == 1, "units", parts, "None or 1 with Poisson sampling")
     return parts
-
-
-def _check_callable(value: object, name: str) -> None:
-    if not callable(value):
-        raise TypeError(f"{name} must be a function, got {type(value).__name__}")

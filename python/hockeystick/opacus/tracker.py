@@ -1,0 +1,162 @@
+"""Individual accounting beside an Opacus training loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hockeystick._arguments import require
+from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick.opacus.per_example import CHUNK_SIZE, check_dataset, per_example_norms
+from hockeystick.opacus.recognising import is_plain_optimizer
+from hockeystick.sampling import check_sample_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hockeystick.opacus.per_example import Loss
+
+    class HookedAccountant(NormAccountant, Protocol):
+        """An accountant of individual examples with a hook for Opacus."""
+
+        def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+            """Return a function that records one step of an Opacus optimizer."""
+
+
+class IndividualTracker:
+    """Tells an accountant of individual examples of every step of an Opacus optimizer, norms included.
+
+    Parameters
+    ----------
+    model : opacus.GradSampleModule
+        What ``make_private`` returned.
+    dataset : torch.utils.data.Dataset
+        The training data as pairs (input, target), without augmentation, in the order of the
+        accountant: all of it, not a loader.
+    loss_fn : callable
+        Function (outputs, targets), as in training.
+    accountant : IndividualAccountant
+        Whose account is kept, with the ``max_grad_norm`` of the optimizer.
+    refresh_every : int, optional
+        Number K of steps that norms serve before those of all examples are computed again, at least
+        one. With 1 every step is charged the norms at the very weights where it took its gradients,
+        and the account is a guarantee; with more it is an estimate, unless an
+        `IndividualClippingOptimizer` enforces the norms.
+    chunk_size : int, optional
+        Number of examples whose gradients are in memory at once, at least one.
+
+    Raises
+    ------
+    ValueError
+        If the data set has another size than the accountant, or a number is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Notes
+    -----
+    INDIVIDUAL, Algorithms 1 and 2. The training is not changed: weights are the same bit by bit, with
+    and without the tracker. A refresh costs a forward and a backward pass over the whole data set.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> tracker = hs.opacus.IndividualTracker(  # doctest: +SKIP
+    ...     model, dataset, loss_fn, accountant, refresh_every=100
+    ... )
+    >>> tracker.attach(optimizer, sample_rate=hs.opacus.check_loader(loader).sample_rate)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        dataset: Any,
+        loss_fn: Loss,
+        accountant: HookedAccountant,
+        refresh_every: int = 1,
+        *,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> None:
+        if not isinstance(accountant, NormAccountant):
+            raise TypeError(f"accountant must be an IndividualAccountant, got {type(accountant).__name__}")
+        self._model = model
+        self._accountant = accountant
+        self._refresher = NormRefresher(
+            accountant,
+            lambda: per_example_norms(model, dataset, loss_fn, chunk_size=chunk_size),
+            refresh_every,
+            check_dataset(dataset),
+            accountant.max_grad_norm,
+        )
+        self._attached = False
+
+    @property
+    def accountant(self) -> HookedAccountant:
+        """Whose account is kept."""
+        return self._accountant
+
+    def attach(self, optimizer: Any, sample_rate: float) -> None:
+        """Follow an optimizer from now on; hooks that it has are kept.
+
+        Parameters
+        ----------
+        optimizer : opacus.optimizers.DPOptimizer or IndividualClippingOptimizer
+            What makes the steps. A physical batch of a ``BatchMemoryManager`` that does not end a
+            logical one is not a step.
+        sample_rate : float
+            Probability in [0, 1] that an example is in one physical batch without a
+            ``BatchMemoryManager``; it is multiplied by the number of backward passes that are
+            accumulated for a step.
+
+        Raises
+        ------
+        TypeError
+            If the optimizer clips in another way.
+        ValueError
+            If it moves other parameters than those of the model, has another clipping norm than the
+            accountant, or one of them is for individual clipping and the other is not; or if the
+            tracker is attached already.
+        """
+        account = self._accountant.get_optimizer_hook_fn(check_sample_rate(sample_rate))
+        before_batch = getattr(optimizer, "attach_batch_hook", None)
+        if not is_plain_optimizer(optimizer) and before_batch is None:
+            raise TypeError(
+                f"optimizer must be an opacus DPOptimizer or an IndividualClippingOptimizer, "
+                f"got {type(optimizer).__name__}"
+            )
+        self._check_fit(optimizer)
+        if self._attached:
+            raise ValueError("the tracker is attached already: it would charge every step twice")
+        self._attached = True
+        earlier = optimizer.step_hook
+        if before_batch is not None:
+            before_batch(self._refresher.before_step)
+
+        def hook(stepping: Any) -> None:
+            if earlier is not None:
+                earlier(stepping)
+            self._check_norm(stepping)
+            # Opacus calls this with the update ready and the weights as yet unmoved.
+            if before_batch is None:
+                self._refresher.before_step()
+            account(stepping)
+
+        optimizer.attach_step_hook(hook)
+
+    def _check_fit(self, optimizer: Any) -> None:
+        clipper = getattr(optimizer, "accountant", None)
+        if clipper is None:
+            require(
+                not self._accountant.individual_clipping,
+                "optimizer",
+                type(optimizer).__name__,
+                "an IndividualClippingOptimizer, as accountant.individual_clipping is True",
+            )
+        elif clipper is not self._accountant:
+            raise ValueError("optimizer must clip to the norms of the tracker's accountant, not another one")
+        self._check_norm(optimizer)
+        known = {id(each) for each in self._model.parameters() if each.requires_grad}
+        if not all(id(each) in known for each in optimizer.params):
+            raise ValueError("optimizer must move parameters of the model only")
+
+    def _check_norm(self, optimizer: Any) -> None:
+        norm, found = self._accountant.max_grad_norm, optimizer.max_grad_norm
+        require(found == norm, "max_grad_norm of the optimizer", found, f"that of the accountant, {norm}")

@@ -1,0 +1,123 @@
+"""How the privacy of individual examples is distributed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._arguments import count_scalar, float_scalar, float_vector, require
+from hockeystick.plot.axes import BLACK, BLUE, ORANGE, check_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import Floats
+
+PERCENTILES = (30.0, 50.0, 70.0)
+"""Those of INDIVIDUAL, Figure 1."""
+
+
+def individual_histogram(
+    accountant_or_epsilons: Any,
+    delta: float | None = None,
+    *,
+    worst_case: float | None = None,
+    percentiles: ArrayLike = PERCENTILES,
+    bins: int = 50,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a histogram of the epsilons of examples. The picture is private data: do not publish it.
+
+    Whoever sees it learns about examples, by more than the guarantee of the training says. What may be
+    published is made by `hockeystick.release`.
+
+    Parameters
+    ----------
+    accountant_or_epsilons : IndividualAccountant or array_like, shape (n,)
+        Where the epsilons come from: finite ones, at least one.
+    delta : float, optional
+        In (0, 1). Needed with an accountant, and otherwise only written at the axis.
+    worst_case : float, optional
+        Epsilon to mark by a solid line: what DP-SGD guarantees to every example, with all norms at the
+        clipping norm. By default that of ``accountant.get_epsilon(delta)``; for numbers the largest.
+    percentiles : array_like, optional
+        Percentages in [0, 100] of examples whose largest epsilon is marked by a dashed line.
+    bins : int, optional
+        Number of bars, at least one.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or missing, or an epsilon is not finite.
+    TypeError
+        If an argument has the wrong type.
+    ImportError
+        If Matplotlib is not installed.
+
+    Notes
+    -----
+    INDIVIDUAL, Figure 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hockeystick as hs
+    >>> epsilons = np.random.default_rng(1).gamma(2.0, 0.5, size=1000)
+    >>> hs.plot.individual_histogram(epsilons, worst_case=7.8).get_ylabel()  # doctest: +SKIP
+    'examples'
+    """
+    epsilons, largest, label = _epsilons(accountant_or_epsilons, delta)
+    if worst_case is not None:
+        largest, label = float_scalar(worst_case, "worst_case"), "worst case"
+    require(np.isfinite(largest), "worst_case", largest, "finite")
+    shares = np.atleast_1d(np.asarray(percentiles, dtype=np.float64))
+    bad = shares[~((shares >= 0.0) & (shares <= 100.0))]
+    if bad.size:
+        raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
+    number = count_scalar(bins, "bins", 1)
+    axes = check_axes(ax)
+    axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
+    for share, place in zip(shares, np.percentile(epsilons, shares), strict=True):
+        axes.axvline(place, color=ORANGE, linestyle="--")
+        # At the top of the line, beside it.
+        axes.annotate(
+            f"{share:g} %",
+            (place, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(2, -2),
+            textcoords="offset points",
+            rotation=90,
+            va="top",
+            color=ORANGE,
+        )
+    axes.axvline(largest, color=BLACK, linestyle="-", label=f"{label}: {largest:.3g}")
+    axes.set_xlabel("epsilon (nats)" if delta is None else f"epsilon (nats) at delta = {delta:g}")
+    axes.set_ylabel("examples")
+    axes.legend(loc="best")
+    return axes
+
+
+def _epsilons(source: Any, delta: float | None) -> tuple[Floats, float, str]:
+    """Epsilons, which one to mark, and what to call it."""
+    if hasattr(source, "get_epsilons"):
+        if delta is None:
+            raise ValueError("delta must be given with an accountant")
+        epsilons = float_vector(source.get_epsilons(delta), "epsilons")
+        largest, label = float(source.get_epsilon(delta)), "worst case"
+    else:
+        epsilons = float_vector(source, "epsilons")
+        largest, label = float(epsilons.max(initial=-np.inf)), "largest"
+    require(epsilons.size >= 1, "epsilons", "none", "at least one number")
+    finite = np.isfinite(epsilons)
+    if not finite.all():
+        raise ValueError(f"epsilons must be finite, got {epsilons[~finite][0]}")
+    return epsilons, largest, label

@@ -1,0 +1,122 @@
+"""Gradient norms of a whole data set: what individual accounting asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hockeystick._arguments import count_scalar, float_array, float_vector, require
+from hockeystick._progress import reporting
+from hockeystick.sampling import LARGEST_DATASET
+from hockeystick.training.clipping import row_norms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import Floats
+    from hockeystick._progress import Report
+    from hockeystick.training.batches import Indices
+
+    Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
+    """(weights, indices) to the gradients of these examples, shape (batch, parameters)."""
+
+CHUNK_SIZE = 1024
+"""Examples whose gradients are held at once by default."""
+
+
+def gradient_norms(
+    gradients: Gradients,
+    weights: ArrayLike,
+    *,
+    dataset_size: int,
+    chunk_size: int = CHUNK_SIZE,
+    progress: Report | bool | None = None,
+) -> Floats:
+    """Gradient norm of every example of a data set, at given weights.
+
+    The norms are private data: they belong to the examples, and are not covered by the guarantee of
+    the weights.
+
+    Parameters
+    ----------
+    gradients : callable
+        Function (weights, indices) that returns the gradients of the loss of these examples, shape
+        (batch, parameters). What it returns for an example must depend on the weights and that
+        example alone: no dropout, no statistics of the batch.
+    weights : array_like, shape (parameters,)
+        Where the gradients are taken.
+    dataset_size : int
+        Number of examples n, in [1, 2**53]; the function is asked for the indices 0, ..., n - 1.
+    chunk_size : int, optional
+        Number of examples that it is asked for at once, at least one: memory is needed for that many
+        gradients.
+    progress : callable or bool, optional
+        Function (done, total) of examples that is called after every chunk; or True for a bar, which
+        needs tqdm.
+
+    Returns
+    -------
+    ndarray, shape (dataset_size,)
+        Euclidean norms, in the units of the gradients, not clipped.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or gradients have the wrong shape or are not finite.
+    TypeError
+        If an argument has the wrong type.
+    ImportError
+        If `progress` is True and tqdm is not installed.
+
+    Notes
+    -----
+    The Z^(i) of INDIVIDUAL, Algorithm 2, before the minimum with C, which
+    `hockeystick.accountants.IndividualAccountant.update_norms` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hockeystick import training
+    >>> data = np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> training.gradient_norms(lambda weights, indices: weights - data[indices], [0.0, 0.0], dataset_size=3)
+    array([5., 1., 0.])
+    """
+    check_callable(gradients, "gradients")
+    point = check_weights(weights)
+    total = count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
+    size = count_scalar(chunk_size, "chunk_size", 1)
+    norms = np.empty(total)
+    with reporting(progress, "gradient norms") as report:
+        for start in range(0, total, size):
+            indices = np.arange(start, min(start + size, total), dtype=np.int64)
+            norms[indices] = row_norms(gradient_rows(gradients, point, indices), "gradients")
+            if report is not None:
+                report(int(indices[-1]) + 1, total)
+    return norms
+
+
+def gradient_rows(gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
+    """Gradients of some examples, one a row."""
+    rows = float_array(gradients(weights, indices), "gradients")
+    shape = (len(indices), len(weights))
+    require(rows.shape == shape, "gradients", f"shape {rows.shape}", f"of shape {shape}")
+    return rows
+
+
+def check_weights(value: object) -> Floats:
+    """`value` as a vector of finite weights."""
+    weights = float_vector(value, "weights")
+    finite = np.isfinite(weights)
+    if not finite.all():
+        raise ValueError(f"weights must be finite, got {weights[~finite][0]}")
+    return weights
+
+
+def check_callable(value: object, name: str) -> None:
+    """Raise ``TypeError`` unless `value` can be called."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, got {type(value).__name__}")
