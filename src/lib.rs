@@ -1,7 +1,7 @@
 //! Exact privacy accounting for DP-SGD: one record, one person's records, any group.
 //!
 //! The crate knows nothing of Python outside its extension module (`src/python`, feature `python`).
-//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`], [`hockey_stick`], [`tradeoff`] ← `python`.
+//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`], [`hockey_stick`], [`tradeoff`] ← [`individual`] ← `python`.
 //!
 //! | module | computes |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs |
 //! | [`hockey_stick`] | δ from samples and by Monte Carlo |
 //! | [`tradeoff`] | how often a group is in the batches: laws of shuffled and subsampled runs |
+//! | [`individual`] | accounts of single examples, from the norms of their gradients |
 //! | [`error`] | the one error type |
 //!
 //! ε of 1,000 steps of DP-SGD for a person with eight records:

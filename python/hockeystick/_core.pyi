@@ -11,8 +11,10 @@ _Counts = NDArray[np.int64]
 
 __all__ = [
     "Composition",
+    "IndividualAccounts",
     "TradeoffCurve",
     "__version__",
+    "accumulate_rdp",
     "binomial_law",
     "black_box_epsilon",
     "group_rdp",
@@ -143,6 +145,38 @@ class Composition:
     def beta(self, alpha: _Array) -> _Array: ...
     def renyi(self, order: _Array) -> _Array: ...
     def delta_by(self, route: str, epsilon: _Array) -> tuple[_Array, _Array]: ...
+
+# Individual accounts: rdp of shape (examples, orders), changed in place.
+def accumulate_rdp(
+    rdp: _Array,
+    norms: _Array,
+    orders: _Array,
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: float,
+) -> None: ...
+
+@final
+class IndividualAccounts:
+    def __new__(cls, examples: int) -> IndividualAccounts: ...
+    def __len__(self) -> int: ...
+    def add(
+        self, shifts: _Array, largest: float, noise_multiplier: float, sample_rate: float, steps: float
+    ) -> None: ...
+    def epsilons(self, delta: float) -> tuple[_Array, _Array]: ...
+    def mixed(self, other: IndividualAccounts, own: NDArray[np.int64]) -> IndividualAccounts: ...
+    # Rates, sums of squared shifts, steps without noise, places of slots and their moments.
+    def state(
+        self,
+    ) -> tuple[list[float], _Array, NDArray[np.bool_], NDArray[np.int64], _Array]: ...
+    @staticmethod
+    def from_state(
+        rates: list[float],
+        gaussian: _Array,
+        telling: NDArray[np.bool_],
+        places: NDArray[np.int64],
+        moments: _Array,
+    ) -> IndividualAccounts: ...
 
 @final
 class TradeoffCurve:

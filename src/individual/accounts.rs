@@ -12,6 +12,9 @@ const LEAST: f64 = 1.0 / 16_777_216.0;
 /// Largest and smallest v that can be told.
 const LIMITS: (f64, f64) = (1e-60, 1e12);
 
+/// Number of moments of a slot.
+pub const SLOT_TERMS: usize = TERMS;
+
 /// Moments of the steps at one sample rate whose v lies in one octave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
@@ -51,8 +54,13 @@ impl Account {
         let (octave, tau) = place(v);
         let octave = octave as i16;
         let values: Terms = polynomials(tau);
-        let place = self.slots.partition_point(|slot| (slot.rate, slot.octave) < (rate, octave));
-        let known = self.slots.get(place).is_some_and(|slot| (slot.rate, slot.octave) == (rate, octave));
+        let place = self
+            .slots
+            .partition_point(|slot| (slot.rate, slot.octave) < (rate, octave));
+        let known = self
+            .slots
+            .get(place)
+            .is_some_and(|slot| (slot.rate, slot.octave) == (rate, octave));
         if !known {
             let slot = Slot {
                 rate,
@@ -110,7 +118,11 @@ impl Accounts {
         // Noise this small tells the norm; noise this large is taken to be smaller.
         let is_telling = full > LIMITS.1;
         let full = full.max(LIMITS.0);
-        let rate = if sample_rate < 1.0 { Some(self.rate_index(sample_rate)?) } else { None };
+        let rate = if sample_rate < 1.0 {
+            Some(self.rate_index(sample_rate)?)
+        } else {
+            None
+        };
         self.examples
             .par_chunks_mut(BLOCK)
             .zip(shifts.par_chunks(BLOCK))
@@ -130,6 +142,41 @@ impl Accounts {
         Ok(())
     }
 
+    /// Puts back a slot of a saved account.
+    ///
+    /// # Errors
+    /// A slot that no steps can have made.
+    pub fn restore(&mut self, example: usize, slot: Slot) -> Result<()> {
+        let steps = slot.moments[0];
+        // |T_n| ≤ 1, and numbers of steps add up with rounding.
+        let most = steps * (1.0 + 1e-6);
+        let good = usize::from(slot.rate) < self.rates.len()
+            && (-300..=60).contains(&slot.octave)
+            && steps >= 0.0
+            && steps.is_finite()
+            && slot.moments.iter().all(|moment| moment.abs() <= most);
+        let account = self.examples.get_mut(example).filter(|_| good).ok_or_else(damaged)?;
+        let after = account
+            .slots
+            .last()
+            .is_none_or(|last| (last.rate, last.octave) < (slot.rate, slot.octave));
+        if !after {
+            return Err(damaged());
+        }
+        account.slots.push(slot);
+        Ok(())
+    }
+
+    /// Checks what [`Accounts::restore`] does not.
+    ///
+    /// # Errors
+    /// A rate or a sum that no steps can have made.
+    pub fn check(&self) -> Result<()> {
+        let rates = self.rates.iter().all(|&rate| rate > 0.0 && rate < 1.0);
+        let sums = self.examples.iter().all(|account| account.gaussian >= 0.0);
+        if rates && sums { Ok(()) } else { Err(damaged()) }
+    }
+
     fn rate_index(&mut self, sample_rate: f64) -> Result<u16> {
         const MOST: usize = 10_000;
         if let Some(known) = self.rates.iter().position(|&rate| rate == sample_rate) {
@@ -144,6 +191,10 @@ impl Accounts {
         self.rates.push(sample_rate);
         Ok((self.rates.len() - 1) as u16)
     }
+}
+
+fn damaged() -> Error {
+    Error::Mismatch("the saved accounts are damaged: a number is out of range".into())
 }
 
 #[cfg(test)]

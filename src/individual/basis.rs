@@ -43,7 +43,10 @@ fn angle(k: usize) -> f64 {
 pub(super) fn coefficients(values: &Terms) -> Terms {
     std::array::from_fn(|n| {
         let weight = if n == 0 { 1.0 } else { 2.0 } / TERMS as f64;
-        let terms = values.iter().enumerate().map(|(k, value)| value * (n as f64 * angle(k)).cos());
+        let terms = values
+            .iter()
+            .enumerate()
+            .map(|(k, value)| value * (n as f64 * angle(k)).cos());
         weight * terms.sum::<f64>()
     })
 }
@@ -69,7 +72,10 @@ impl Ellipse {
         let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
         // On an arc from φ to φ' the real part is at most that at φ, the imaginary one that at φ'.
         let farthest = (0..ARCS).map(|arc| {
-            let (from, to) = (arc as f64 / ARCS as f64 * 0.5 * PI, (arc + 1) as f64 / ARCS as f64 * 0.5 * PI);
+            let (from, to) = (
+                arc as f64 / ARCS as f64 * 0.5 * PI,
+                (arc + 1) as f64 / ARCS as f64 * 0.5 * PI,
+            );
             (half + long * from.cos()).exp() / (short * to.sin()).cos()
         });
         Self {

@@ -85,12 +85,10 @@ struct Tables {
 /// ```
 pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {
     require_delta(delta)?;
-    let t0 = std::time::Instant::now();
     let tables = [
         Tables::new(accounts, Direction::Remove),
         Tables::new(accounts, Direction::Add),
     ];
-    println!("tables {:?}", t0.elapsed());
     let log_delta = delta.ln();
     let mut plans: Vec<Option<Plan>> = accounts
         .examples
@@ -107,7 +105,6 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
             None => (0.0, f64::INFINITY),
         })
         .collect();
-    println!("plans {:?}", t0.elapsed());
     for _ in 0..ATTEMPTS {
         let mut groups: BTreeMap<(usize, i32), Vec<usize>> = BTreeMap::new();
         for (i, plan) in plans.iter().enumerate() {
@@ -120,13 +117,11 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
         if groups.is_empty() {
             break;
         }
-        println!("groups {} {:?}", groups.len(), t0.elapsed());
         for members in groups.into_values() {
             if monitor.cancelled() {
                 return Err(crate::error::Error::Interrupted);
             }
             let group = Group::new(&members, accounts, &plans, &tables);
-            println!("  group of {} line {} {:?} {:?}", members.len(), group.line, group.ends, t0.elapsed());
             let answers: Vec<(f64, f64)> = members
                 .par_iter()
                 .map(|&i| match &plans[i] {
@@ -138,10 +133,13 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
                 let known = &mut found[i];
                 *known = (known.0.max(answer.0), known.1.min(answer.1));
                 let good = known.1 - known.0 <= 4.0 * WANTED * known.1;
-                plans[i] = plans[i].take().filter(|plan| !good && plan.line >= BACK).map(|plan| Plan {
-                    line: plan.line - BACK,
-                    ..plan
-                });
+                plans[i] = plans[i]
+                    .take()
+                    .filter(|plan| !good && plan.line >= BACK)
+                    .map(|plan| Plan {
+                        line: plan.line - BACK,
+                        ..plan
+                    });
             }
         }
     }
@@ -233,7 +231,11 @@ impl Grid {
 
     /// A(c') − c'ε, the least on the grid.
     fn lowest(&self, epsilon: f64) -> f64 {
-        let terms = self.values.iter().enumerate().map(|(k, (value, _))| value - line_at(k) * epsilon);
+        let terms = self
+            .values
+            .iter()
+            .enumerate()
+            .map(|(k, (value, _))| value - line_at(k) * epsilon);
         terms.fold(f64::INFINITY, f64::min)
     }
 
@@ -302,12 +304,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(
-        members: &[usize],
-        accounts: &Accounts,
-        plans: &[Option<Plan>],
-        tables: &[Tables; 2],
-    ) -> Self {
+    fn new(members: &[usize], accounts: &Accounts, plans: &[Option<Plan>], tables: &[Tables; 2]) -> Self {
         let (mut level, mut period, mut least) = (0.0f64, 0.0f64, f64::INFINITY);
         let mut line = 0;
         let mut keys: Vec<Key> = Vec::new();
@@ -323,7 +320,10 @@ impl Group {
             let off = grid.values[line].0 - c * plan.chernoff - grid.lowest(plan.chernoff);
             let own = -(WANTED * 0.1).ln() + share.ln() + off.max(0.0);
             level = level.max(own);
-            let periods = plan.grids.iter().filter_map(|grid| grid.period(line, plan.chernoff, own));
+            let periods = plan
+                .grids
+                .iter()
+                .filter_map(|grid| grid.period(line, plan.chernoff, own));
             period = period.max(periods.fold(0.0, f64::max));
             least = least.min(spread);
             for slot in &account.slots {
@@ -374,7 +374,12 @@ impl Group {
             found.fold(Enclosure::ZERO, Enclosure::max)
         };
         let c = line_at(self.line);
-        inverse::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, (0.98 * plan.chernoff, c))
+        inverse::epsilon(
+            |epsilon, _| curve(epsilon),
+            log_delta,
+            WANTED,
+            (0.98 * plan.chernoff, c),
+        )
     }
 
     fn contour(&self, plan: &Plan, account: &Account, side: usize) -> Option<Contour> {
@@ -411,7 +416,11 @@ impl Group {
         let mut sums = vec![[0.0; 3]; end];
         for (j, sum) in sums.iter_mut().enumerate() {
             let y = (j + 1) as f64 * self.spacing;
-            *sum = [-0.5 * y * y * account.gaussian, 0.5 * y * (2.0 * c + 1.0) * account.gaussian, 0.0];
+            *sum = [
+                -0.5 * y * y * account.gaussian,
+                0.5 * y * (2.0 * c + 1.0) * account.gaussian,
+                0.0,
+            ];
             sum[2] = 4.0 * f64::EPSILON * (sum[0].abs() + sum[1].abs());
         }
         for (slot, columns) in parts {
@@ -449,7 +458,11 @@ impl Group {
             left_out: Vec::new(),
             size: 1,
         };
-        Some(Contour::through(line, &tilt, std::iter::once(start).chain(points).collect()))
+        Some(Contour::through(
+            line,
+            &tilt,
+            std::iter::once(start).chain(points).collect(),
+        ))
     }
 }
 
@@ -469,60 +482,40 @@ mod tests {
     use super::*;
     use crate::hockey_stick::monitor::Unwatched;
 
-    #[test]
-    fn show() {
-        for (noise, rate, steps) in [(1.0, 0.01, 1000.0), (2.0, 0.08, 5000.0), (1.0, 0.08, 500.0), (0.8, 0.004, 10000.0), (1.0, 0.01, 100.0), (4.0, 1.0, 10.0), (1.0, 0.1, 10.0)] {
-            let norms = [1.0, 0.9, 0.5, 0.2, 0.05, 0.01, 0.001, 0.0];
-            let mut accounts = Accounts::new(norms.len());
-            accounts.add(&norms, 1.0, noise, rate, steps).unwrap();
-            let t = std::time::Instant::now();
-            let found = epsilons(&accounts, 1e-5, &Unwatched).unwrap();
-            println!("{noise} {rate} {steps} {:?}", t.elapsed());
-            for (norm, (low, high)) in norms.iter().zip(&found) {
-                println!("   {norm} {low:.12} {high:.12} {:.2e}", (high - low) / high);
-            }
-        }
-        let n = 6000;
-        let mut accounts = Accounts::new(n);
-        for k in 0..25 {
-            let norms: Vec<f64> = (0..n).map(|i| ((i * 31 + k * 17) as f64 * 0.618_033).fract().powi(2) * 0.3 + 0.7 * (i as f64 / n as f64)).collect();
-            accounts.add(&norms, 1.0, 2.0, 0.08, 200.0).unwrap();
-        }
-        let t = std::time::Instant::now();
-        let found = epsilons(&accounts, 1e-5, &Unwatched).unwrap();
-        println!("{n} {:?}", t.elapsed());
-        let mut widths: Vec<f64> = found.iter().map(|(low, high)| (high - low) / high).collect();
-        widths.sort_by(f64::total_cmp);
-        println!("{:?} {:?} {:?} {:?}", found[0], found[n - 1], widths[n / 2], widths[n - 1]);
+    /// Example i at 1/2^i of the full norm, all steps alike.
+    fn halved(noise: f64, rate: f64, steps: f64, delta: f64) -> Vec<(f64, f64)> {
+        let norms: Vec<f64> = (0..8).map(|i| 0.5f64.powi(i)).collect();
+        let mut accounts = Accounts::new(norms.len());
+        accounts.add(&norms, 1.0, noise, rate, steps).unwrap();
+        epsilons(&accounts, delta, &Unwatched).unwrap()
     }
-}
-
-#[cfg(test)]
-mod debug {
-    use super::*;
-    use crate::hockey_stick::monitor::Unwatched;
 
     #[test]
-    fn why() {
-        for (noise, rate, steps, norm) in [(2.0, 0.08, 5000.0, 0.001), (1.0, 0.08, 500.0, 0.01)] {
-            let mut accounts = Accounts::new(1);
-            accounts.add(&[norm], 1.0, noise, rate, steps).unwrap();
-            let tables = [Tables::new(&accounts, Direction::Remove), Tables::new(&accounts, Direction::Add)];
-            let plan = Plan::new(&accounts.examples[0], &tables, 1e-5f64.ln()).unwrap();
-            println!("{} {} line {} c {} of {} {}", plan.chernoff, plan.grids[0].spread(plan.line), plan.line, line_at(plan.line), plan.grids[0].values.len(), plan.grids[1].values.len());
-            println!("{:?}", plan.grids[0].values[plan.line]);
-            let plans = [Some(plan.clone())];
-            let group = Group::new(&[0], &accounts, &plans, &tables);
-            println!("{} {} {:?}", group.spacing, group.level, group.ends);
-            for side in 0..2 {
-                for terms in group.terms[side].values() {
-                    println!("heights {} decays {:?}", terms.heights.len(), terms.decays.iter().map(|d| (product(&d.0, &accounts.examples[0].slots[0].moments), d.1)).collect::<Vec<_>>());
-                    if let Some(h) = terms.heights.last() { println!("{:?}", h.2); }
-                }
-                let contour = group.contour(&plan, &accounts.examples[0], side);
-                println!("{:?}", contour.map(|c| c.delta(plan.chernoff * 0.95)));
-            }
-            let _ = epsilons(&accounts, 1e-5, &Unwatched);
+    fn half_the_norm_is_twice_the_noise() {
+        let (one, other) = (halved(1.0, 0.02, 2000.0, 1e-6), halved(2.0, 0.02, 2000.0, 1e-6));
+        for (found, expected) in one[1..].iter().zip(&other) {
+            assert!(found.0 <= expected.1 && expected.0 <= found.1);
+            assert!(found.1 - found.0 < 1e-8 * found.1, "{found:?}");
         }
+    }
+
+    #[test]
+    fn gaussian_steps_have_their_closed_form() {
+        // G_μ with μ = √10/4: δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+        let found = halved(4.0, 1.0, 10.0, 1e-5)[0];
+        assert!(found.0 <= found.1 && (found.1 - 3.341_409_469_239).abs() < 1e-11);
+    }
+
+    #[test]
+    fn few_steps_are_bounded_if_not_exact() {
+        for (_, upper) in halved(1.0, 0.1, 5.0, 1e-5) {
+            assert!(upper > 0.0 && upper < 10.0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_certified_without_noise_and_nothing_is_lost_without_steps() {
+        assert_eq!(halved(0.0, 0.1, 5.0, 1e-5)[0], (0.0, f64::INFINITY));
+        assert_eq!(halved(1.0, 0.0, 5.0, 1e-5)[0], (0.0, 0.0));
     }
 }

@@ -9,6 +9,10 @@
 //! | `step_moments` | log E[r^α] of one step by the trapezoidal rule |
 //! | `rdp_table` | D_α of one step as certified polynomials in 1/v |
 //! | [`rdp`] | adds a step to accounts of Rényi divergences |
+//! | `basis` | Chebyshev polynomials on octaves of v, and where they are certified |
+//! | [`accounts`] | keeps the Chebyshev moments of each example's steps: all that its privacy loss depends on |
+//! | `octaves` | K(z; v) of complex order as coefficients of those polynomials |
+//! | [`epsilons`] | ε of each account by complex-order inversion |
 
 pub mod accounts;
 mod basis;

@@ -44,7 +44,11 @@ pub(super) struct LineTerms {
 impl Octave {
     /// An octave at a sample rate in (0, 1).
     pub(super) fn new(rate: f64, octave: i32, direction: Direction) -> Self {
-        Self { rate, octave, direction }
+        Self {
+            rate,
+            octave,
+            direction,
+        }
     }
 
     /// e^K − 1 of real order at the largest v' of an ellipse.
@@ -68,7 +72,11 @@ impl Octave {
             };
             ellipses.iter().map(of).fold(f64::INFINITY, f64::min)
         };
-        let errors: Vec<f64> = tilts.iter().map(|&c| interpolation(c)).take_while(|error| error.is_finite()).collect();
+        let errors: Vec<f64> = tilts
+            .iter()
+            .map(|&c| interpolation(c))
+            .take_while(|error| error.is_finite())
+            .collect();
         let mut values = vec![[0.0; TERMS]; errors.len()];
         let largest = tilts[errors.len().saturating_sub(1)];
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
@@ -104,7 +112,9 @@ impl Octave {
         let interpolation = |y: f64| {
             let growth = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
             let parts = ellipses.iter().zip(&excesses);
-            parts.map(|(ellipse, excess)| ellipse.factor * bound_on_log(growth * excess)).fold(f64::INFINITY, f64::min)
+            parts
+                .map(|(ellipse, excess)| ellipse.factor * bound_on_log(growth * excess))
+                .fold(f64::INFINITY, f64::min)
         };
         let base = interpolation(0.0);
         let certified = (1..=last)
@@ -121,7 +131,8 @@ impl Octave {
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
             let outputs = Outputs::for_line(self.rate, v, exponent, reach);
             let found = outputs.tilted(c, exponent);
-            for (j, (real, imaginary, error)) in smooth_changes(&found, spacing, certified).into_iter().enumerate() {
+            for (j, (real, imaginary, error)) in smooth_changes(&found, spacing, certified).into_iter().enumerate()
+            {
                 if j == 0 {
                     continue;
                 }
@@ -134,10 +145,18 @@ impl Octave {
                 decay[k] = outputs.log_decay(&found, exponent, end as f64 * spacing, lift);
             }
         }
-        let heights = changes.into_iter().zip(errors).enumerate().map(|(j, ([real, imaginary], error))| {
-            let by_interpolation = base + interpolation((j + 1) as f64 * spacing);
-            (coefficients(&real), coefficients(&imaginary), by_interpolation + LEBESGUE * error)
-        });
+        let heights = changes
+            .into_iter()
+            .zip(errors)
+            .enumerate()
+            .map(|(j, ([real, imaginary], error))| {
+                let by_interpolation = base + interpolation((j + 1) as f64 * spacing);
+                (
+                    coefficients(&real),
+                    coefficients(&imaginary),
+                    by_interpolation + LEBESGUE * error,
+                )
+            });
         let decays = decays.iter().zip(&ends).zip(&lifts).map(|((decay, &end), &lift)| {
             let error = base + self.error_of_decay(c, end as f64 * spacing, lift, &ellipses, &excesses);
             (coefficients(decay), error)
@@ -158,7 +177,10 @@ impl Octave {
             let lift = (factor * usual).min(LARGEST_LIFT);
             (lift, outputs.log_decay(&found, exponent, y, lift))
         };
-        let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3].map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3]
+            .map(of)
+            .into_iter()
+            .min_by(|a, b| a.1.total_cmp(&b.1));
         best.map_or(0.0, |(lift, _)| lift)
     }
 
@@ -195,5 +217,9 @@ fn lost_power(rate: f64, c: f64) -> f64 {
 
 /// −log(1 − b), infinite for b near 1 and above.
 fn bound_on_log(size: f64) -> f64 {
-    if size < LARGEST { -(-size).ln_1p() } else { f64::INFINITY }
+    if size < LARGEST {
+        -(-size).ln_1p()
+    } else {
+        f64::INFINITY
+    }
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Examples that one task handles.
-const BLOCK: usize = 512;
+const BLOCK: usize = 2048;
 /// w outside these limits is not tabulated.
 const LIMITS: (f64, f64) = (1e-4, 1e14);
 /// Tables kept.
@@ -73,7 +73,13 @@ impl StepRdp {
     ///
     /// # Errors
     /// σ or a norm negative or not finite; sizes that do not fit. The accounts are then as they were.
-    pub fn accumulate(&self, accounts: &mut [f64], norms: &[f64], noise_multiplier: f64, steps: f64) -> Result<()> {
+    pub fn accumulate(
+        &self,
+        accounts: &mut [f64],
+        norms: &[f64],
+        noise_multiplier: f64,
+        steps: f64,
+    ) -> Result<()> {
         if accounts.len() != norms.len() * self.orders.len() {
             return Err(Error::Mismatch(format!(
                 "rdp must have one row of {} orders for each of {} norms, got {} numbers",
@@ -111,32 +117,36 @@ impl StepRdp {
         rows.par_chunks_mut(BLOCK)
             .zip(norms.par_chunks(BLOCK))
             .try_for_each(|(rows, norms)| {
-                let mut order: Vec<(u32, usize, f64)> = Vec::with_capacity(rows.len());
+                let mut order: Vec<(u64, usize)> = Vec::with_capacity(rows.len());
                 for (i, &norm) in norms.iter().enumerate() {
                     let w = inverse_of(norm);
                     if norm == 0.0 {
                         continue;
                     }
                     if self.sample_rate < 1.0 && w > LIMITS.0 && w < LIMITS.1 {
-                        order.push((interval_of(w), i, w));
+                        order.push((w.to_bits(), i));
                     } else {
                         self.add_directly(rows[i], norm, noise_multiplier, steps)?;
                     }
                 }
-                // One row of the table after the other: it stays in the nearest cache.
-                order.sort_unstable_by_key(|&(interval, i, _)| (interval, i));
-                for run in order.chunk_by(|a, b| a.0 == b.0) {
-                    let Some(pieces) = table.row(run[0].0) else {
+                // One row of the table after the other: it stays in the nearest cache. Equal norms are evaluated once.
+                order.sort_unstable();
+                let mut values = Vec::new();
+                for run in
+                    order.chunk_by(|a, b| interval_of(f64::from_bits(a.0)) == interval_of(f64::from_bits(b.0)))
+                {
+                    let Some(pieces) = table.row(interval_of(f64::from_bits(run[0].0))) else {
                         return Err(Error::Internal);
                     };
-                    for &(_, i, w) in run {
-                        let known = arch.dispatch(Add {
-                            pieces,
-                            row: rows[i],
-                            w,
-                            steps,
-                        });
-                        if !known {
+                    let known = arch.dispatch(Add {
+                        pieces,
+                        rows: &mut *rows,
+                        run,
+                        steps,
+                        values: &mut values,
+                    });
+                    if !known {
+                        for &(_, i) in run {
                             self.add_unknown(pieces, rows[i], norms[i], noise_multiplier, steps)?;
                         }
                     }
@@ -185,14 +195,24 @@ impl StepRdp {
     }
 
     fn add_directly(&self, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {
-        for (account, value) in row.iter_mut().zip(self.divergences(&self.orders, norm, noise_multiplier)?) {
+        for (account, value) in row
+            .iter_mut()
+            .zip(self.divergences(&self.orders, norm, noise_multiplier)?)
+        {
             *account += steps * value;
         }
         Ok(())
     }
 
     /// Adds the orders that have no polynomial at this norm.
-    fn add_unknown(&self, pieces: &Row, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {
+    fn add_unknown(
+        &self,
+        pieces: &Row,
+        row: &mut [f64],
+        norm: f64,
+        noise_multiplier: f64,
+        steps: f64,
+    ) -> Result<()> {
         let w = (noise_multiplier / norm).powi(2);
         let parts = row.chunks_mut(LANES).zip(self.orders.chunks(LANES));
         for ((accounts, orders), piece) in parts.zip(pieces) {
@@ -214,10 +234,23 @@ pub fn require_norms(norms: &[f64]) -> Result<()> {
     if !norms.iter().any(|&norm| is_bad(norm)) {
         return Ok(());
     }
-    let bad: Vec<(usize, f64)> = norms.iter().copied().enumerate().filter(|&(_, norm)| is_bad(norm)).collect();
-    let named: Vec<String> = bad.iter().take(NAMED).map(|(i, norm)| format!("{norm:?} at index {i}")).collect();
+    let bad: Vec<(usize, f64)> = norms
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|&(_, norm)| is_bad(norm))
+        .collect();
+    let named: Vec<String> = bad
+        .iter()
+        .take(NAMED)
+        .map(|(i, norm)| format!("{norm:?} at index {i}"))
+        .collect();
     let more = bad.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     Err(Error::out_of_range(
         "norms",
         format_args!("{}{more}", named.join(", ")),
@@ -225,12 +258,15 @@ pub fn require_norms(norms: &[f64]) -> Result<()> {
     ))
 }
 
-/// Adds one step to one account, which `pulp` compiles for several instruction sets. False if a piece is unknown.
-struct Add<'a> {
+/// Adds the steps of examples on one interval to their accounts, which `pulp` compiles for several instruction sets. False if a
+/// piece is unknown.
+struct Add<'a, 'b> {
     pieces: &'a Row,
-    row: &'a mut [f64],
-    w: f64,
+    rows: &'a mut [&'b mut [f64]],
+    /// w, as bits, and the place of each example.
+    run: &'a [(u64, usize)],
     steps: f64,
+    values: &'a mut Vec<[f64; LANES]>,
 }
 
 impl Piece {
@@ -248,24 +284,37 @@ impl Piece {
     }
 }
 
-impl pulp::NullaryFnOnce for Add<'_> {
+impl pulp::NullaryFnOnce for Add<'_, '_> {
     type Output = bool;
 
     #[inline(always)]
     fn call(self) -> bool {
         let mut known = true;
-        for (accounts, piece) in self.row.chunks_mut(LANES).zip(self.pieces) {
-            let Some(values) = piece.value(self.w) else {
-                known = false;
-                continue;
-            };
-            if let Ok(accounts) = <&mut [f64; LANES]>::try_from(&mut *accounts) {
-                for lane in 0..LANES {
-                    accounts[lane] += self.steps * values[lane];
+        let mut latest = None;
+        for &(bits, i) in self.run {
+            if latest != Some(bits) {
+                latest = Some(bits);
+                self.values.clear();
+                for piece in self.pieces {
+                    let mut values = piece.value(f64::from_bits(bits)).unwrap_or_else(|| {
+                        known = false;
+                        [0.0; LANES]
+                    });
+                    for value in &mut values {
+                        *value *= self.steps;
+                    }
+                    self.values.push(values);
                 }
-            } else {
-                for (account, value) in accounts.iter_mut().zip(values) {
-                    *account += self.steps * value;
+            }
+            for (accounts, values) in self.rows[i].chunks_mut(LANES).zip(&*self.values) {
+                if let Ok(accounts) = <&mut [f64; LANES]>::try_from(&mut *accounts) {
+                    for lane in 0..LANES {
+                        accounts[lane] += values[lane];
+                    }
+                } else {
+                    for (account, value) in accounts.iter_mut().zip(values) {
+                        *account += value;
+                    }
                 }
             }
         }
@@ -279,7 +328,9 @@ mod tests {
 
     /// Numbers in [0, 1) that look random.
     fn numbers(count: usize) -> Vec<f64> {
-        (1..=count).map(|i| (i as f64 * 0.618_033_988_749_895).fract()).collect()
+        (1..=count)
+            .map(|i| (i as f64 * 0.618_033_988_749_895).fract())
+            .collect()
     }
 
     #[test]
@@ -288,7 +339,14 @@ mod tests {
             .map(|i| 1.0 + 0.4 * f64::from(i))
             .chain([12.0, 20.0, 33.3, 48.0, 64.0, 128.0, 257.5, 1024.0])
             .collect();
-        for (rate, noise) in [(0.08, 2.0), (0.08, 1.0), (0.001, 0.6), (0.5, 4.0), (1e-6, 1.0), (0.95, 3.0)] {
+        for (rate, noise) in [
+            (0.08, 2.0),
+            (0.08, 1.0),
+            (0.001, 0.6),
+            (0.5, 4.0),
+            (1e-6, 1.0),
+            (0.95, 3.0),
+        ] {
             let step = StepRdp::new(rate, &orders).unwrap();
             let law = GroupLaw::binomial(1, rate).unwrap();
             for norm in numbers(30).into_iter().map(|t| 1e-3f64.powf(t)).chain([1.0]) {
@@ -311,7 +369,10 @@ mod tests {
         let orders = [2.0, 5.0];
         let add = |rate: f64, norm: f64, noise: f64| {
             let mut accounts = vec![1.0; 2];
-            StepRdp::new(rate, &orders).unwrap().accumulate(&mut accounts, &[norm], noise, 3.0).unwrap();
+            StepRdp::new(rate, &orders)
+                .unwrap()
+                .accumulate(&mut accounts, &[norm], noise, 3.0)
+                .unwrap();
             accounts
         };
         assert_eq!(add(0.0, 1.0, 1.0), [1.0, 1.0]);
@@ -329,8 +390,13 @@ mod tests {
     fn bad_norms_are_named() {
         let step = StepRdp::new(0.1, &[2.0]).unwrap();
         let mut accounts = vec![0.0; 3];
-        let error = step.accumulate(&mut accounts, &[0.1, -1.0, f64::NAN], 1.0, 1.0).unwrap_err();
-        assert_eq!(error.to_string(), "norms must be in [0, inf), got -1.0 at index 1, NaN at index 2");
+        let error = step
+            .accumulate(&mut accounts, &[0.1, -1.0, f64::NAN], 1.0, 1.0)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "norms must be in [0, inf), got -1.0 at index 1, NaN at index 2"
+        );
         assert_eq!(accounts, [0.0; 3]);
         assert!(step.accumulate(&mut accounts, &[0.1], 1.0, 1.0).is_err());
     }

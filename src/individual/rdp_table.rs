@@ -175,11 +175,18 @@ impl Maker<'_> {
             return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
         }
         let outputs = Outputs::new(self.sample_rate, 1.0 / low, self.largest).len();
-        let most = if outputs > MANY_OUTPUTS { FEW_HALVINGS } else { MOST_HALVINGS };
+        let most = if outputs > MANY_OUTPUTS {
+            FEW_HALVINGS
+        } else {
+            MOST_HALVINGS
+        };
         if halvings >= most {
             return Piece::Unknown;
         }
-        let halves = [self.piece(low, centre, halvings + 1), self.piece(centre, high, halvings + 1)];
+        let halves = [
+            self.piece(low, centre, halvings + 1),
+            self.piece(centre, high, halvings + 1),
+        ];
         if let [Piece::Unknown, Piece::Unknown] = halves {
             return Piece::Unknown;
         }

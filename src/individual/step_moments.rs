@@ -55,7 +55,12 @@ impl Outputs {
     /// `reach` + |exponent|/2 for a ≤ π/2.
     pub(super) fn for_line(sample_rate: f64, variance: f64, exponent: f64, reach: f64) -> Self {
         let steepness = reach + 0.5 * (-exponent).max(0.0);
-        Self::with_spacing(sample_rate, variance, exponent, spacing(variance, LINE_LEVEL, steepness))
+        Self::with_spacing(
+            sample_rate,
+            variance,
+            exponent,
+            spacing(variance, LINE_LEVEL, steepness),
+        )
     }
 
     fn with_spacing(sample_rate: f64, variance: f64, largest: f64, spacing: f64) -> Self {

@@ -7,6 +7,7 @@
 
 mod convert;
 mod exact;
+mod individual;
 mod kernels;
 mod monitor;
 mod renyi;
@@ -20,6 +21,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::exact::{Composition, black_box_epsilon, solve};
+    #[pymodule_export]
+    use super::individual::{IndividualAccounts, accumulate_rdp};
     #[pymodule_export]
     use super::kernels::{
         binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,

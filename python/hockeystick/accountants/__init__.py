@@ -1,6 +1,7 @@
 """Accountants that follow a training run step by step, with the interface of Opacus's `IAccountant`."""
 
 from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.individual import IndividualAccountant
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
@@ -9,6 +10,7 @@ from hockeystick.accountants.shuffle import ShuffleAccountant
 __all__ = [
     "Accountant",
     "GroupAccountant",
+    "IndividualAccountant",
     "MonteCarloAccountant",
     "RenyiGroupAccountant",
     "ShuffleAccountant",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hockeystick.accountants.history import AnySegment
+    from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
 
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""
@@ -35,11 +37,21 @@ def to_state(mechanism: str, settings: Mapping[str, Any], history: list[AnySegme
         "version": VERSION,
         "mechanism": mechanism,
         "settings": dict(settings),
-        "history": [
-            [_to_json(noise, "family", FAMILIES), _to_json(draw, "scheme", SCHEMES), steps]
-            for noise, draw, steps in history
-        ],
+        "history": [[*segment_to_json((noise, draw)), steps] for noise, draw, steps in history],
     }
+
+
+def segment_to_json(kind: tuple[float | Mechanism, float | Sampling]) -> list[Any]:
+    """Noise and sampling of a segment as plain JSON types."""
+    noise, draw = kind
+    return [_to_json(noise, "family", FAMILIES), _to_json(draw, "scheme", SCHEMES)]
+
+
+def segments_from_json(segments: object, name: str) -> object:
+    """`segments` with mechanisms and schemes for dicts; anything else is for the check of a history."""
+    if not isinstance(segments, list | tuple):
+        return segments
+    return [_segment_from_json(segment, f"{name}[{i}]") for i, segment in enumerate(segments)]
 
 
 def history_from_state(
@@ -69,10 +81,7 @@ def history_from_state(
     if state["mechanism"] != mechanism:
         raise ValueError(f"mechanism must be {mechanism!r}, got {state['mechanism']!r}")
     _check_settings(state["settings"], settings)
-    history = state["history"]
-    if not isinstance(history, list | tuple):
-        return checked(history)
-    return checked([_segment_from_json(segment, f"history[{i}]") for i, segment in enumerate(history)])
+    return checked(segments_from_json(state["history"], "history"))
 
 
 def _to_json(value: Any, key: str, kinds: Mapping[str, type[Any]]) -> float | dict[str, Any]:

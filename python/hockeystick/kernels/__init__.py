@@ -10,6 +10,7 @@ are all scalars.
 """
 
 from hockeystick.kernels.group_laws import binomial_law, hypergeometric_law, poisson_binomial_law
+from hockeystick.kernels.individual import accumulate_rdp
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate, monte_carlo_delta
 from hockeystick.kernels.privacy_loss import hockey_stick, log_likelihood_ratio
 from hockeystick.kernels.renyi import (
@@ -21,6 +22,7 @@ from hockeystick.kernels.renyi import (
 
 __all__ = [
     "MonteCarloEstimate",
+    "accumulate_rdp",
     "binomial_law",
     "hockey_stick",
     "hypergeometric_law",

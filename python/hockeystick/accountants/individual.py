@@ -1,0 +1,683 @@
+"""Individual accounting: every example's own epsilon, from the norms of its gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
+from hockeystick._progress import reporting
+from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.history import check_draw
+from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
+from hockeystick.accountants.individual_groups import group_curve, same_norm_epsilon
+from hockeystick.accountants.individual_state import from_state, to_state
+from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.norm_history import NormHistory
+from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.sampling import check_sample_rate, check_sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from hockeystick._arguments import Floats
+    from hockeystick._progress import Report
+    from hockeystick.accountants.norm_history import Kind
+    from hockeystick.sampling import Sampling
+
+DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
+"""Rényi orders of Opacus."""
+
+EXACT_WIDTH = 1e-9
+"""Relative width of an interval below which its upper end counts as exact."""
+
+MOST_NAMED = 5
+"""Bad norms that an error names."""
+
+
+class IndividualAccountant(Accountant):
+    """Privacy of each example of a data set, from the norms that its gradients had.
+
+    Parameters
+    ----------
+    dataset_size : int
+        Number of examples n, at least one.
+    max_grad_norm : float, optional
+        Clipping norm C > 0, in the units of the norms.
+    orders : array_like, optional
+        Rényi orders in (1, 10000] for ``exact=False``; by default the 151 of Opacus.
+    exact : bool, optional
+        Whether to keep all that each example's privacy loss depends on, so that `get_epsilons` is its exact
+        epsilon; else Rényi divergences are kept.
+    rounding : float, optional
+        Norms are rounded up to multiples of this; 0.01 C is what INDIVIDUAL uses (it rounds to the
+        nearest, which can understate). Neither speed nor accuracy needs it here.
+    individual_clipping : bool, optional
+        Whether training clips each example to the norm that this accountant has for it (INDIVIDUAL,
+        Algorithm 3), so that old norms are as good as new ones.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Notes
+    -----
+    An example whose clipped gradient has norm Z ≤ C takes part in a step whose pair has shift Z / C
+    (INDIVIDUAL, Algorithm 2). A batch of a fixed size gives it shift 1 + Z / C, as it pushes out another one of any norm.
+    The result is about the trajectory that was released, not about the algorithm, and
+    it is itself private: it may go to the example's owner. ``repr`` and ``str`` never show it;
+    `hockeystick.release` publishes statistics.
+
+    Until `update_norms` is called for an example, its norm is C. Norms serve until they are replaced.
+
+    Examples
+    --------
+    >>> from hockeystick.accountants import IndividualAccountant
+    >>> accountant = IndividualAccountant(3)
+    >>> accountant.update_norms([0.1, 0.5, 2.0])  # the last is clipped to 1
+    >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> accountant.is_guarantee
+    True
+    >>> for _ in range(999):
+    ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> accountant.get_epsilons(1e-5).round(4).tolist()
+    [0.0978, 0.622, 1.8282]
+    >>> accountant.is_guarantee  # the norms were not those of the later steps
+    False
+    >>> round(accountant.get_epsilon(1e-5), 4)  # of any example, whatever the norms
+    1.8282
+    """
+
+    def __init__(
+        self,
+        dataset_size: int,
+        max_grad_norm: float = 1.0,
+        orders: ArrayLike | None = None,
+        exact: bool = True,
+        rounding: float | None = None,
+        individual_clipping: bool = False,
+    ) -> None:
+        super().__init__(1, "add_remove")
+        self._dataset_size = count_scalar(dataset_size, "dataset_size", 1)
+        self._max_grad_norm = float_scalar(max_grad_norm, "max_grad_norm")
+        usual = 1e-150 <= self._max_grad_norm <= 1e150
+        require(usual, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
+        self._orders = float_vector(DEFAULT_ORDERS if orders is None else orders, "orders").copy()
+        require(self._orders.size > 0, "orders", "an empty array", "of at least one order")
+        for order in self._orders.tolist():
+            require(1.0 < order <= 1e4, "orders", order, "in (1, 10000]")
+        self._orders.flags.writeable = False
+        self._exact = bool(exact)
+        self._rounding = None if rounding is None else float_scalar(rounding, "rounding")
+        if self._rounding is not None:
+            require(
+                0.0 < self._rounding <= self._max_grad_norm, "rounding", rounding, "in (0, max_grad_norm]"
+            )
+        self._individual_clipping = bool(individual_clipping)
+        self._worst = GroupAccountant()
+        self._accounts: Accounts = self._empty()
+        self._norms = self._frozen(np.full(self._dataset_size, self._max_grad_norm))
+        self._fresh = np.ones(self._dataset_size, dtype=np.bool_)
+        self._known = np.zeros(self._dataset_size, dtype=np.bool_)
+        self._full = np.ones(self._dataset_size, dtype=np.bool_)
+        self._is_guarantee = True
+        self._pending: dict[Kind, int] = {}
+        self._norm_history = NormHistory()
+
+    def _empty(self) -> Accounts:
+        if self._exact:
+            return ExactAccounts(_core.IndividualAccounts(self._dataset_size))
+        return RenyiAccounts(self._orders, np.zeros((self._dataset_size, len(self._orders))))
+
+    @staticmethod
+    def _frozen(norms: Floats) -> Floats:
+        norms.flags.writeable = False
+        return norms
+
+    @property
+    def dataset_size(self) -> int:
+        """Number of examples."""
+        return self._dataset_size
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Clipping norm C."""
+        return self._max_grad_norm
+
+    @property
+    def orders(self) -> Floats:
+        """Rényi orders of the accounts for ``exact=False``."""
+        return self._orders
+
+    @property
+    def exact(self) -> bool:
+        """Whether accounts keep the whole privacy loss."""
+        return self._exact
+
+    @property
+    def rounding(self) -> float | None:
+        """Norms are rounded up to multiples of this."""
+        return self._rounding
+
+    @property
+    def individual_clipping(self) -> bool:
+        """Whether training clips each example to its own norm."""
+        return self._individual_clipping
+
+    @property
+    def norms(self) -> Floats:
+        """Norm that the next step charges each example for, at most C, shape (n,); read-only and private."""
+        return self._norms
+
+    @property
+    def is_guarantee(self) -> bool:
+        """Whether `get_epsilons` bounds the privacy of every example, rather than estimating it.
+
+        True as long as every step had norms of its own for every example (K = 1) or the full norm C,
+        and always with `individual_clipping`.
+        """
+        return self._is_guarantee
+
+    @property
+    def history(self) -> list[Any]:
+        """Steps so far as a list of (noise_multiplier, sampling, num_steps); a copy."""
+        return list(self._worst.history)
+
+    @history.setter
+    def history(self, segments: list[Any]) -> None:
+        raise ValueError(
+            "history of an IndividualAccountant must stay as it is, got other steps: norms belong to its own"
+        )
+
+    def __len__(self) -> int:
+        """Return the number of steps so far."""
+        return len(self._worst)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """Return "individual"."""
+        return "individual"
+
+    def update_norms(self, norms: ArrayLike, indices: ArrayLike | None = None) -> None:
+        """Replace the norms of all or some examples, for the steps to come.
+
+        Parameters
+        ----------
+        norms : array_like, shape (n,) or (len(indices),)
+            Norms of the examples' gradients before or after clipping, at least zero, in the units of
+            `max_grad_norm`; larger ones count as C.
+        indices : array_like of int, shape (m,), optional
+            Examples that these are the norms of, each at most once; all of them by default.
+
+        Raises
+        ------
+        ValueError
+            If a norm is negative, NaN or infinite, an index is unknown or occurs twice, or the lengths
+            differ; the accountant stays as it was.
+        TypeError
+            If an argument is not real; the accountant stays as it was.
+        """
+        values = float_vector(norms, "norms")
+        places = None if indices is None else self._check_indices(indices)
+        count = self._dataset_size if places is None else len(places)
+        if len(values) != count:
+            raise ValueError(f"norms must have one entry for each of {count} examples, got {len(values)}")
+        good = (values >= 0.0) & np.isfinite(values)
+        if not np.all(good):
+            bad = np.flatnonzero(~good)
+            named = ", ".join(f"{values[i]} at index {i}" for i in bad[:MOST_NAMED])
+            more = f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+            raise ValueError(f"norms must be finite and at least 0, got {named}{more}")
+        values = self._rounded(values)
+        self._flush()
+        new = values.copy() if places is None else self._norms.copy()
+        if places is not None:
+            new[places] = values
+        self._norms = self._frozen(new)
+        self._fresh[slice(None) if places is None else places] = True
+        self._known[slice(None) if places is None else places] = True
+
+    def _rounded(self, values: Floats) -> Floats:
+        if self._rounding is not None:
+            multiples = np.ceil(values / self._rounding) * self._rounding
+            # Divided and multiplied again, a number may come out below itself.
+            values = np.where(multiples < values, multiples + self._rounding, multiples)
+        return np.minimum(values, self._max_grad_norm)
+
+    def _check_indices(self, indices: ArrayLike, name: str = "indices") -> NDArray[np.int64]:
+        places = count_array(indices, name, 0)
+        if places.ndim != 1:
+            raise ValueError(f"{name} must be one-dimensional, got shape {places.shape}")
+        unknown = places[places >= self._dataset_size]
+        if unknown.size:
+            raise ValueError(f"{name} must be below dataset_size, {self._dataset_size}, got {unknown[0]}")
+        if len(np.unique(places)) < len(places):
+            raise ValueError(f"{name} must name each example once, got {len(places)} with repetitions")
+        return places
+
+    def step(
+        self,
+        *,
+        noise_multiplier: float,
+        sample_rate: float | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """Record one step, with the norms of the moment.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise in units of the clipping norm C, at least zero.
+        sample_rate : float, optional
+            Probability in [0, 1] that an example is in the batch: short for ``sampling=Poisson(...)``.
+        sampling : Poisson, WithoutReplacement or FullBatch, optional
+            How the batch is drawn. Give either this or `sample_rate`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range; the accountant stays as it was.
+        TypeError
+            If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
+            the accountant stays as it was.
+        """
+        if (sample_rate is None) == (sampling is None):
+            raise TypeError("give exactly one of sample_rate and sampling")
+        noise = check_noise_multiplier(noise_multiplier)
+        if sampling is not None:
+            draw = check_draw(check_sampling(sampling), "sampling")
+        else:
+            draw = check_sample_rate(sample_rate)
+        if isinstance(draw, float):
+            self._worst.step(noise_multiplier=noise, sample_rate=draw)
+        else:
+            self._worst.step(noise_multiplier=noise, sampling=draw)
+        if not self._pending:
+            if not self._individual_clipping and self._is_guarantee:
+                self._is_guarantee = bool(np.all(self._fresh | (self._norms >= self._max_grad_norm)))
+            self._full &= self._norms >= self._max_grad_norm
+        elif not self._individual_clipping and self._is_guarantee:
+            self._is_guarantee = bool(np.all(self._norms >= self._max_grad_norm))
+        self._fresh[:] = False
+        self._pending[noise, draw] = self._pending.get((noise, draw), 0) + 1
+
+    def _flush(self) -> None:
+        """Add the steps since the last refresh to the accounts."""
+        if not self._pending:
+            return
+        relative = self._frozen(self._norms / self._max_grad_norm)
+        for (noise, draw), count in self._pending.items():
+            self._accounts.add(relative, noise, draw, count)
+            self._norm_history.add(relative, (noise, draw), count)
+        self._pending = {}
+
+    def get_epsilons(self, delta: float) -> Floats:
+        """Epsilon of each example at delta: private numbers.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            With ``exact=True`` the least epsilon for each example's own norms, to a relative 1e-9 above it,
+            as long as the run has some hundred steps; after fewer steps with changing norms an upper bound
+            that is not the least. With ``exact=False`` that of Rényi divergences. Never more than
+            `get_epsilon`, and equal to it for examples whose norm was always C. Bounds for these norms;
+            whether they bound the examples' privacy says `is_guarantee`.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1).
+        TypeError
+            If `delta` is not a real number.
+        """
+        return self._epsilons_of(None, float_scalar(delta, "delta"))
+
+    def _epsilons_of(self, places: NDArray[np.int64] | None, delta: float) -> Floats:
+        """Epsilon of the examples at `places`, of all for None."""
+        worst = self.get_epsilon(delta)
+        self._flush()
+        accounts, chosen = self._accounts, slice(None) if places is None else places
+        if places is not None:
+            accounts = accounts.mixed(accounts, places)
+        full = self._full[chosen]
+        lower, upper = accounts.epsilons(delta)
+        upper = np.where(full, worst, np.minimum(upper, worst))
+        if self._exact and len(self._norm_history) == 1:
+            # One norm for the whole run, which the exact engine knows.
+            ((norms, steps),) = self._norm_history
+            wide = (upper - lower > EXACT_WIDTH * upper) & ~full & (norms[chosen] > 0.0)
+            if np.any(wide):
+                found = same_norm_epsilon(norms[chosen][wide], steps, delta)
+                upper[wide] = np.minimum(upper[wide], found)
+        return upper
+
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of any example, whatever its norms: that of DP-SGD with clipping norm C.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon; zero before the first step, inf after a step without noise.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1).
+        TypeError
+            If `delta` is not a real number.
+        """
+        return self._worst.get_epsilon(delta)
+
+    def get_delta(self, epsilon: float) -> float:
+        """Upper bound on delta of any example, whatever its norms.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite and at least zero.
+
+        Returns
+        -------
+        float
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not a real number.
+        """
+        return self._worst.get_delta(epsilon)
+
+    def get_rdp(self) -> Floats:
+        """Rényi divergences of each example's steps at `orders`: private numbers.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n_orders)
+            In nats; a copy.
+
+        Raises
+        ------
+        ValueError
+            If the accountant was made with ``exact=True``, which does not keep them.
+        """
+        self._flush()
+        if not isinstance(self._accounts, RenyiAccounts):
+            raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
+        return self._accounts.rdp.copy()
+
+    def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
+        """Upper bound on epsilon of several examples together, such as all those of one person.
+
+        Parameters
+        ----------
+        members : array_like of int, shape (k,)
+            The examples, each once.
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Of the exact curve of the members' norms (GROUP, Lemma 14, for a group whose members differ;
+            gradients may all point the same way). More than eight members' norms are rounded up to multiples
+            of C / 2**m with at most 2,000 different sums. After very many refreshes (more than 64 MB of norms) the
+            largest norm of each member counts for every step. Batches of a fixed size count every member with
+            the full norm. A private number.
+
+        Raises
+        ------
+        ValueError
+            If `members` is empty, names an unknown example or one twice, or `delta` is not in (0, 1).
+        TypeError
+            If an argument is not real.
+        """
+        level = float_scalar(delta, "delta")
+        places = self._check_indices(members, "members")
+        require(places.size > 0, "members", "an empty array", "at least one example")
+        if len(places) == 1:
+            return float(self._epsilons_of(places, level)[0])
+        self._flush()
+        return min(
+            float(group_curve(self._norm_history, places).epsilon(level)), self._group_worst(level, places)
+        )
+
+    def _group_worst(self, delta: float, places: NDArray[np.int64]) -> float:
+        """Epsilon of as many examples with the full norm."""
+        worst = GroupAccountant(len(places))
+        worst.history = self.history
+        return worst.get_epsilon(delta)
+
+    def get_user_epsilons(
+        self, user_ids: ArrayLike, delta: float, *, progress: Report | bool | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """Epsilon of each user of a data set, all of whose examples are added or removed together.
+
+        Parameters
+        ----------
+        user_ids : array_like, shape (n,)
+            Who owns each example: numbers or strings.
+        delta : float
+            In (0, 1).
+        progress : callable or bool, optional
+            Called with (done, total) after each user with several examples; True for a progress bar.
+
+        Returns
+        -------
+        users : ndarray, shape (n_users,)
+            The different ids, sorted.
+        epsilons : ndarray of float64, shape (n_users,)
+            Those of `get_epsilons` for users with one example, of `get_group_epsilon` for others. Private
+            numbers.
+
+        Raises
+        ------
+        ValueError
+            If there is not one id for each example, or `delta` is not in (0, 1).
+        TypeError
+            If `delta` is not a real number.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(3)
+        >>> accountant.update_norms([0.1, 0.5, 0.2])
+        >>> for _ in range(1000):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> users, epsilons = accountant.get_user_epsilons(["ada", "bob", "ada"], 1e-5)
+        >>> users.tolist(), epsilons.round(3).tolist()
+        (['ada', 'bob'], [0.327, 0.622])
+        """
+        level = float_scalar(delta, "delta")
+        ids = np.asarray(user_ids)
+        if ids.shape != (self._dataset_size,):
+            raise ValueError(
+                f"user_ids must have one id for each of {self._dataset_size} examples, got shape {ids.shape}"
+            )
+        users, owners, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        epsilons = np.zeros(len(users))
+        alone = counts[owners] == 1
+        if np.any(alone):
+            places = np.flatnonzero(alone)
+            epsilons[owners[places]] = self._epsilons_of(places, level)
+        several = np.flatnonzero(counts > 1)
+        order, starts = np.argsort(owners, kind="stable"), np.concatenate(([0], np.cumsum(counts)))
+        with reporting(progress, "users") as report:
+            for done, user in enumerate(several.tolist()):
+                members = order[starts[user] : starts[user + 1]]
+                epsilons[user] = self.get_group_epsilon(members, level)
+                if report is not None:
+                    report(done + 1, len(several))
+        return users, epsilons
+
+    def merge(self, other: IndividualAccountant) -> IndividualAccountant:
+        """Take in the accounts of another shard of the same run, in place.
+
+        Shards either hold different examples, which are then those of `other` after those of this
+        accountant; or both stand for the whole data set, and each was given norms of its own examples only
+        (``update_norms(norms, indices)``).
+
+        Parameters
+        ----------
+        other : IndividualAccountant
+            With the same settings, but for the size of the data set, and the same steps. It is not changed.
+
+        Returns
+        -------
+        IndividualAccountant
+            This accountant.
+
+        Raises
+        ------
+        ValueError
+            If settings or steps differ, or both shards have norms of the same example; both stay as they
+            were.
+        TypeError
+            If `other` is not an IndividualAccountant.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> shards = [IndividualAccountant(2), IndividualAccountant(1)]
+        >>> for shard, norms in zip(shards, ([0.1, 0.2], [0.3])):
+        ...     shard.update_norms(norms)
+        ...     shard.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> shards[0].merge(shards[1]).dataset_size
+        3
+        """
+        if not isinstance(other, IndividualAccountant):
+            raise TypeError(f"other must be an IndividualAccountant, got {type(other).__name__}")
+        mine, theirs = self._settings(), other._settings()
+        for name, value in mine.items():
+            if name != "dataset_size" and theirs[name] != value:
+                raise ValueError(f"{name} of both must be the same, got {value!r} and {theirs[name]!r}")
+        if self.history != other.history:
+            raise ValueError(f"history of both must be the same, got {self.history} and {other.history}")
+        own = self._places_after(other)
+        self._flush()
+        other._flush()
+        if not self._norm_history.has_steps_of(other._norm_history):
+            raise ValueError(
+                "norms of both must have been updated at the same steps, got different refreshes"
+            )
+        norm_history = self._norm_history.joined(other._norm_history, own)
+
+        def mixed(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+            result = first[np.maximum(own, 0)]
+            result[own < 0] = second[-1 - own[own < 0]]
+            return result
+
+        self._accounts = self._accounts.mixed(other._accounts, own)
+        self._norms = self._frozen(mixed(self._norms, other._norms))
+        self._fresh, self._known = mixed(self._fresh, other._fresh), mixed(self._known, other._known)
+        self._full = mixed(self._full, other._full)
+        self._is_guarantee = self._is_guarantee and other._is_guarantee
+        self._norm_history = norm_history
+        self._dataset_size = len(own)
+        return self
+
+    def _places_after(self, other: IndividualAccountant) -> NDArray[np.int64]:
+        """Where the examples of both stand: at an index here, or at -1 - index there."""
+        size = self._dataset_size
+        parts = size == other._dataset_size and not (np.all(self._known) and np.all(other._known))
+        if parts and np.any(self._known) and np.any(other._known):
+            twice = np.flatnonzero(self._known & other._known)
+            if twice.size:
+                raise ValueError(
+                    f"each example must have norms in one shard only, got example {twice[0]} in both"
+                )
+            places = np.arange(size, dtype=np.int64)
+            return np.where(other._known, -1 - places, places)
+        there = -1 - np.arange(other._dataset_size, dtype=np.int64)
+        return np.concatenate((np.arange(size, dtype=np.int64), there))
+
+    def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
+        """Save the accountant as plain JSON types, with arrays as compressed text: private data.
+
+        Parameters
+        ----------
+        destination : mutable mapping, optional
+            Mapping to fill; a new dict if not given.
+
+        Returns
+        -------
+        mutable mapping
+            `destination`, with the keys "version", "mechanism", "settings", "history" and "accounts".
+        """
+        self._flush()
+        if destination is None:
+            destination = {}
+        destination.update(to_state(self))
+        return destination
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace steps and accounts by saved ones.
+
+        Parameters
+        ----------
+        state_dict : mapping
+            What `state_dict` returned for an accountant with the same settings.
+
+        Raises
+        ------
+        ValueError
+            If the state is damaged, of other settings or of a newer version; the accountant stays as it
+            was.
+        TypeError
+            If a part of the state has the wrong type; the accountant stays as it was.
+        """
+        for name, value in from_state(self, state_dict).items():
+            setattr(self, name, value)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "dataset_size": self._dataset_size,
+            "max_grad_norm": self._max_grad_norm,
+            "orders": self._orders.tolist(),
+            "exact": self._exact,
+            "rounding": self._rounding,
+            "individual_clipping": self._individual_clipping,
+        }
+
+    def _status(self) -> str:
+        kind = "guarantees for" if self._is_guarantee else "estimates of"
+        return (
+            f"{kind} single examples (private; shown by get_epsilons alone); get_epsilon bounds all of them"
+        )
+
+    def _sampling(self) -> str:
+        return self._worst._sampling()
+
+    def __repr__(self) -> str:
+        kind = "guarantee" if self._is_guarantee else "estimate"
+        return f"<IndividualAccountant of {self._dataset_size} examples after {len(self)} steps, {kind}>"
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                repr(self)[1:-1],
+                f"  sampling: {self._sampling()}",
+                f"  adjacency: {self.adjacency}",
+                f"  adversary: {self._adversary()}",
+                f"  status: {self._status()}",
+            )
+        )

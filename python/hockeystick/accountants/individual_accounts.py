@@ -1,0 +1,144 @@
+"""Two ways of keeping the account of each example: Rényi divergences, or the whole privacy loss."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick import _core
+from hockeystick.accountants.packing import packed, unpacked
+from hockeystick.kernels import rdp_to_epsilon
+from hockeystick.sampling import FullBatch, WithoutReplacement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hockeystick._arguments import Counts, Floats
+    from hockeystick.sampling import Sampling
+
+
+def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, float]:
+    """How far examples move the mean of an output, at most how far, and how often they are in a batch.
+
+    In a batch of a fixed size an example pushes another one out, whose gradient may have the full norm.
+
+    Parameters
+    ----------
+    norms : ndarray
+        In units of the clipping norm.
+    draw : float or sampling scheme
+        A sample rate, or a scheme that is not Poisson's.
+    """
+    if isinstance(draw, WithoutReplacement):
+        return 1.0 + norms, 2.0, draw.batch_size / draw.dataset_size
+    if isinstance(draw, FullBatch):
+        return norms, 1.0, 1.0
+    assert isinstance(draw, float)
+    return norms, 1.0, draw
+
+
+class Accounts(ABC):
+    """One account for each example."""
+
+    @abstractmethod
+    def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
+        """Add equal steps to all accounts."""
+
+    @abstractmethod
+    def epsilons(self, delta: float) -> tuple[Floats, Floats]:
+        """Lower and upper bounds on epsilon of each account."""
+
+    @abstractmethod
+    def mixed(self, other: Any, own: Counts) -> Accounts:
+        """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+
+
+class RenyiAccounts(Accounts):
+    """Rényi divergences at some orders."""
+
+    def __init__(self, orders: Floats, rdp: Floats) -> None:
+        self._orders = orders
+        self._rdp = rdp
+
+    def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
+        """Add equal steps to all accounts."""
+        shifts, _, rate = shifts_of(norms, draw)
+        _core.accumulate_rdp(self._rdp, shifts, self._orders, noise_multiplier, rate, float(steps))
+
+    def epsilons(self, delta: float) -> tuple[Floats, Floats]:
+        """Lower bounds, which are zero, and upper bounds on epsilon of each account."""
+        upper = np.asarray(rdp_to_epsilon(self._orders, self._rdp, delta))
+        # An account without any loss: no order shows that epsilon is 0.
+        upper = np.where(self._rdp.max(axis=1) == 0.0, 0.0, upper)
+        return np.zeros_like(upper), upper
+
+    @property
+    def rdp(self) -> Floats:
+        """Accounts in nats, shape (examples, orders)."""
+        return self._rdp
+
+    def mixed(self, other: RenyiAccounts, own: Counts) -> RenyiAccounts:
+        """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
+        rows = np.where(own[:, np.newaxis] >= 0, self._rdp[own], 0.0)
+        theirs = own < 0
+        rows[theirs] = other._rdp[-1 - own[theirs]]
+        return RenyiAccounts(self._orders, rows)
+
+    def state(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {"rdp": packed(self._rdp)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], examples: int, orders: Floats) -> RenyiAccounts:
+        """Return the accounts of a state; ``ValueError`` if it is not one."""
+        rdp = unpacked(state["rdp"], "rdp", "<f8", (examples, len(orders)))
+        if not np.all(rdp >= 0.0):
+            raise ValueError("rdp is damaged: it has values below zero")
+        return cls(orders, rdp)
+
+
+class ExactAccounts(Accounts):
+    """Moments of the norms, from which the privacy loss of all steps follows."""
+
+    def __init__(self, core: _core.IndividualAccounts) -> None:
+        self._core = core
+
+    def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
+        """Add equal steps to all accounts."""
+        shifts, largest, rate = shifts_of(norms, draw)
+        self._core.add(shifts, largest, noise_multiplier, rate, float(steps))
+
+    def epsilons(self, delta: float) -> tuple[Floats, Floats]:
+        """Lower and upper bounds on epsilon of each account."""
+        return self._core.epsilons(delta)
+
+    def mixed(self, other: ExactAccounts, own: Counts) -> ExactAccounts:
+        """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
+        return ExactAccounts(self._core.mixed(other._core, own))
+
+    def state(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        rates, gaussian, telling, places, moments = self._core.state()
+        arrays = {"gaussian": gaussian, "telling": telling, "places": places, "moments": moments}
+        return {"rates": rates, **{name: packed(array) for name, array in arrays.items()}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], examples: int) -> ExactAccounts:
+        """Return the accounts of a state; ``ValueError`` if it is not one."""
+        rates = state["rates"]
+        if not isinstance(rates, list) or not all(isinstance(rate, float) for rate in rates):
+            raise ValueError(f"rates must be a list of numbers, got {rates!r}")
+        core = _core.IndividualAccounts.from_state(
+            rates,
+            unpacked(state["gaussian"], "gaussian", "<f8", (examples,)),
+            unpacked(state["telling"], "telling", "|b1", (examples,)),
+            unpacked(state["places"], "places", "<i8", (None, 4)),
+            unpacked(state["moments"], "moments", "<f8", (None, None)),
+        )
+        return cls(core)

@@ -1,0 +1,94 @@
+"""The saved form of an IndividualAccountant: plain JSON types, checked before anything is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.history import check_draw, check_history
+from hockeystick.accountants.individual_accounts import ExactAccounts, RenyiAccounts
+from hockeystick.accountants.norm_history import NormHistory
+from hockeystick.accountants.packing import packed, unpacked
+from hockeystick.accountants.state import history_from_state, segment_to_json, segments_from_json
+from hockeystick.accountants.state import to_state as history_to_state
+
+if TYPE_CHECKING:
+    from hockeystick.accountants.individual import IndividualAccountant
+
+ARRAYS = {"fresh": "|b1", "known": "|b1", "full": "|b1", "norms": "<f8"}
+"""One entry for each example."""
+
+
+def to_state(accountant: IndividualAccountant) -> dict[str, Any]:
+    """State of an accountant whose steps have all been added to the accounts."""
+    state = history_to_state(accountant.mechanism(), accountant._settings(), accountant.history)
+    state["accounts"] = {
+        "is_guarantee": accountant._is_guarantee,
+        **{name: packed(getattr(accountant, f"_{name}")) for name in ARRAYS},
+        "norm_history": accountant._norm_history.state(segment_to_json),
+        "accounts": accountant._accounts.state(),
+    }
+    return state
+
+
+def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any]:
+    """Return the attributes that `state` stands for; raises before anything is changed.
+
+    Raises
+    ------
+    ValueError
+        If the state is damaged, or of another accountant.
+    TypeError
+        If a part of it has the wrong type.
+    """
+    if not isinstance(state, Mapping):
+        raise TypeError(f"state must be a mapping, got {type(state).__name__}")
+    if "accounts" not in state:
+        raise ValueError("state must have the key 'accounts'")
+    accounts = state["accounts"]
+    worst = GroupAccountant()
+    rest = {key: value for key, value in state.items() if key != "accounts"}
+    worst.history = history_from_state(rest, accountant.mechanism(), accountant._settings(), _checked)
+    wanted = sorted((*ARRAYS, "is_guarantee", "norm_history", "accounts"))
+    if not isinstance(accounts, Mapping) or sorted(map(str, accounts)) != wanted:
+        raise ValueError(f"accounts must be a mapping with the keys {wanted}")
+    if not isinstance(accounts["is_guarantee"], bool):
+        raise TypeError(f"is_guarantee must be a bool, got {accounts['is_guarantee']!r}")
+    size = accountant.dataset_size
+    arrays = {name: unpacked(accounts[name], name, kind, (size,)) for name, kind in ARRAYS.items()}
+    norms = arrays["norms"]
+    if not np.all((norms >= 0.0) & (norms <= accountant.max_grad_norm)):
+        raise ValueError(f"norms must be in [0, {accountant.max_grad_norm}]: the saved ones are damaged")
+    norms.flags.writeable = False
+    history = NormHistory.from_state(accounts["norm_history"], size, _segments)
+    steps = sum(count for _, kinds in history for count in kinds.values())
+    if steps != len(worst):
+        raise ValueError(f"norm_history must have the {len(worst)} steps of the history, got {steps}")
+    saved = accounts["accounts"]
+    keys = {"rdp"} if not accountant.exact else {"rates", "gaussian", "telling", "places", "moments"}
+    if not isinstance(saved, Mapping) or set(saved) != keys:
+        raise ValueError(f"accounts must be a mapping with the keys {sorted(keys)}")
+    kept = (
+        ExactAccounts.from_state(saved, size)
+        if accountant.exact
+        else RenyiAccounts.from_state(saved, size, accountant.orders)
+    )
+    return {
+        **{f"_{name}": array for name, array in arrays.items()},
+        "_is_guarantee": accounts["is_guarantee"],
+        "_norm_history": history,
+        "_accounts": kept,
+        "_worst": worst,
+        "_pending": {},
+    }
+
+
+def _checked(segments: object) -> list[Any]:
+    return check_history(segments, draw=check_draw)
+
+
+def _segments(saved: object, name: str) -> list[Any]:
+    return check_history(segments_from_json(saved, name), name, draw=check_draw)

@@ -1,0 +1,215 @@
+//! Individual accounts.
+
+use super::convert::{guarded, vector};
+use super::monitor::watched;
+use crate::error::Error;
+use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
+use crate::individual::epsilons::epsilons;
+use crate::individual::rdp::StepRdp;
+use numpy::{
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, ToPyArray,
+};
+use pyo3::prelude::*;
+use std::sync::{PoisonError, RwLock};
+
+type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Adds a step to rows of accounts in place; the rows may have any strides.
+#[pyfunction]
+pub(super) fn accumulate_rdp<'py>(
+    py: Python<'py>,
+    mut rdp: PyReadwriteArray2<'py, f64>,
+    norms: PyReadonlyArray1<'py, f64>,
+    orders: PyReadonlyArray1<'py, f64>,
+    noise_multiplier: f64,
+    sample_rate: f64,
+    steps: f64,
+) -> PyResult<()> {
+    let (norms, orders) = (vector(&norms), vector(&orders));
+    let mut accounts = rdp.as_array_mut();
+    if accounts.dim() != (norms.len(), orders.len()) {
+        let (rows, columns) = accounts.dim();
+        let wanted = format!("({}, {})", norms.len(), orders.len());
+        return Err(Error::Mismatch(format!("rdp must have shape {wanted}, got ({rows}, {columns})")).into());
+    }
+    let step = py.detach(|| guarded(|| StepRdp::kept(sample_rate, &orders)))?;
+    let columns_are_adjacent = accounts.strides()[1] == 1;
+    if columns_are_adjacent {
+        let rows: Vec<&mut [f64]> = accounts.outer_iter_mut().filter_map(|row| row.into_slice()).collect();
+        if rows.len() == norms.len() {
+            py.detach(|| guarded(|| step.accumulate_rows(rows, &norms, noise_multiplier, steps)))?;
+            return Ok(());
+        }
+    }
+    let mut copy = vec![0.0; norms.len() * orders.len()];
+    py.detach(|| guarded(|| step.accumulate(&mut copy, &norms, noise_multiplier, steps)))?;
+    for (account, added) in accounts.iter_mut().zip(copy) {
+        *account += added;
+    }
+    Ok(())
+}
+
+/// Accounts of the whole privacy loss of each example.
+#[pyclass(frozen, module = "hockeystick._core")]
+pub(super) struct IndividualAccounts(RwLock<Accounts>);
+
+/// Rates, Σv, whether some step had no noise; then for each slot example, rate, octave, additions and moments.
+type State<'py> = (
+    Vec<f64>,
+    Vector<'py>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray2<i64>>,
+    Bound<'py, PyArray2<f64>>,
+);
+
+impl IndividualAccounts {
+    fn read<T>(&self, look: impl FnOnce(&Accounts) -> T) -> T {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl IndividualAccounts {
+    #[new]
+    fn new(examples: usize) -> Self {
+        Self(RwLock::new(Accounts::new(examples)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.read(|accounts| accounts.examples.len())
+    }
+
+    /// Adds `steps` steps with these shifts, of which `largest` is the largest possible.
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        shifts: PyReadonlyArray1<'py, f64>,
+        largest: f64,
+        noise_multiplier: f64,
+        sample_rate: f64,
+        steps: f64,
+    ) -> PyResult<()> {
+        let shifts = vector(&shifts);
+        py.detach(|| {
+            guarded(|| {
+                let mut accounts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+                accounts.add(&shifts, largest, noise_multiplier, sample_rate, steps)
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Lower and upper bounds on ε of each account.
+    fn epsilons<'py>(&self, py: Python<'py>, delta: f64) -> PyResult<(Vector<'py>, Vector<'py>)> {
+        let accounts = self.read(Clone::clone);
+        let found = watched(py, None, |monitor| epsilons(&accounts, delta, monitor))?;
+        let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
+        Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
+    }
+
+    /// The accounts that stand at `own` of these, or of `other` where negative: −1 is the first there.
+    fn mixed<'py>(&self, other: &Self, own: PyReadonlyArray1<'py, i64>) -> PyResult<Self> {
+        let (mut first, second) = (self.read(Clone::clone), other.read(Clone::clone));
+        // Rates of the other by their index in these.
+        let mut rates: Vec<u16> = Vec::with_capacity(second.rates.len());
+        for rate in &second.rates {
+            let known = first.rates.iter().position(|own| own == rate);
+            let place = known.unwrap_or_else(|| {
+                first.rates.push(*rate);
+                first.rates.len() - 1
+            });
+            rates.push(place as u16);
+        }
+        let of_other = |account: &Account| {
+            let mut account = account.clone();
+            for slot in &mut account.slots {
+                slot.rate = rates[usize::from(slot.rate)];
+            }
+            account.slots.sort_by_key(|slot| (slot.rate, slot.octave));
+            account
+        };
+        let examples: Option<Vec<Account>> = vector(&own)
+            .into_iter()
+            .map(|place| match usize::try_from(place) {
+                Ok(place) => first.examples.get(place).cloned(),
+                Err(_) => second.examples.get((-1 - place) as usize).map(of_other),
+            })
+            .collect();
+        let rates = first.rates;
+        let examples = examples.ok_or(Error::Internal)?;
+        Ok(Self(RwLock::new(Accounts { rates, examples })))
+    }
+
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
+        let accounts = self.read(Clone::clone);
+        let gaussian: Vec<f64> = accounts.examples.iter().map(|account| account.gaussian).collect();
+        let telling: Vec<bool> = accounts.examples.iter().map(|account| account.telling).collect();
+        let (mut places, mut moments) = (Vec::new(), Vec::new());
+        for (i, account) in accounts.examples.iter().enumerate() {
+            for slot in &account.slots {
+                let row = [i as i64, slot.rate.into(), slot.octave.into(), slot.additions.into()];
+                places.extend_from_slice(&row);
+                moments.extend_from_slice(&slot.moments);
+            }
+        }
+        let rows = places.len() / 4;
+        Ok((
+            accounts.rates,
+            gaussian.to_pyarray(py),
+            telling.to_pyarray(py),
+            places.to_pyarray(py).reshape([rows, 4])?,
+            moments.to_pyarray(py).reshape([rows, SLOT_TERMS])?,
+        ))
+    }
+
+    /// The accounts of a state; `ValueError` if it is not one.
+    #[staticmethod]
+    fn from_state<'py>(
+        rates: Vec<f64>,
+        gaussian: PyReadonlyArray1<'py, f64>,
+        telling: PyReadonlyArray1<'py, bool>,
+        places: PyReadonlyArray2<'py, i64>,
+        moments: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Self> {
+        let examples = vector(&gaussian)
+            .into_iter()
+            .zip(vector(&telling))
+            .map(|(gaussian, telling)| Account {
+                gaussian,
+                telling,
+                slots: Vec::new(),
+            });
+        let mut accounts = Accounts {
+            rates,
+            examples: examples.collect(),
+        };
+        let (places, moments) = (places.as_array(), moments.as_array());
+        let bad = || Error::Mismatch("the saved accounts are damaged: a slot is out of range".into());
+        if places.ncols() != 4 || moments.ncols() != SLOT_TERMS || places.nrows() != moments.nrows() {
+            return Err(bad().into());
+        }
+        for (place, moments) in places.outer_iter().zip(moments.outer_iter()) {
+            let mut values = [0.0; SLOT_TERMS];
+            for (value, moment) in values.iter_mut().zip(moments) {
+                *value = *moment;
+            }
+            let (Ok(example), Ok(rate), Ok(octave), Ok(additions)) = (
+                usize::try_from(place[0]),
+                u16::try_from(place[1]),
+                i16::try_from(place[2]),
+                u32::try_from(place[3]),
+            ) else {
+                return Err(bad().into());
+            };
+            let slot = Slot {
+                rate,
+                octave,
+                additions,
+                moments: values,
+            };
+            accounts.restore(example, slot)?;
+        }
+        accounts.check()?;
+        Ok(Self(RwLock::new(accounts)))
+    }
+}
