@@ -28,12 +28,16 @@ const RATIO: f64 = 1.22;
 /// Relative width of ε that is aimed at.
 const WANTED: f64 = 1e-10;
 /// Lines that are tried, and how far apart.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 3;
 const BACK: usize = 2;
+/// Levels of errors above this are not tried: they are beyond double precision.
+const HIGHEST_LEVEL: f64 = 48.0;
+/// How much higher than a Gaussian loss would need lines are certified.
+const MARGIN: f64 = 1.05;
 /// Heights where a line may end, in units of what a Gaussian loss would need.
 const ENDS: [f64; 5] = [1.0, 1.2, 1.5, 2.0, 3.0];
 /// Heights of a line at most.
-const MOST_HEIGHTS: usize = 4000;
+const MOST_HEIGHTS: usize = 1000;
 const DIRECTIONS: [Direction; 2] = [Direction::Remove, Direction::Add];
 
 type Key = (u16, i16);
@@ -47,6 +51,8 @@ fn line_at(index: usize) -> f64 {
 struct Grid {
     /// A(c) and bounds on the errors, as far as they are certified.
     values: Vec<(f64, f64)>,
+    /// Up to about these Im z the coefficients are certified.
+    reaches: Vec<f64>,
 }
 
 /// What one account needs.
@@ -55,8 +61,8 @@ struct Plan {
     grids: [Grid; 2],
     /// Upper bound on ε.
     chernoff: f64,
-    /// Line.
-    line: usize,
+    /// Line, if any is certified.
+    line: Option<usize>,
 }
 
 /// Coefficients of one direction.
@@ -108,10 +114,11 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
     for _ in 0..ATTEMPTS {
         let mut groups: BTreeMap<(usize, i32), Vec<usize>> = BTreeMap::new();
         for (i, plan) in plans.iter().enumerate() {
-            if let Some(plan) = plan {
-                let spread = plan.grids[0].spread(plan.line);
-                let class = (2.0 * spread.log2()).round().clamp(-200.0, 200.0) as i32;
-                groups.entry((plan.line, class)).or_default().push(i);
+            let Some(plan) = plan else { continue };
+            if let Some(line) = plan.line {
+                let spread = plan.grids[0].spread(line);
+                let class = (1.5 * spread.log2()).round().clamp(-200.0, 200.0) as i32;
+                groups.entry((line, class)).or_default().push(i);
             }
         }
         if groups.is_empty() {
@@ -133,13 +140,10 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
                 let known = &mut found[i];
                 *known = (known.0.max(answer.0), known.1.min(answer.1));
                 let good = known.1 - known.0 <= 4.0 * WANTED * known.1;
-                plans[i] = plans[i]
-                    .take()
-                    .filter(|plan| !good && plan.line >= BACK)
-                    .map(|plan| Plan {
-                        line: plan.line - BACK,
-                        ..plan
-                    });
+                plans[i] = plans[i].take().filter(|_| !good).map(|plan| Plan {
+                    line: plan.line.and_then(|line| plan.usable(line.checked_sub(BACK)?)),
+                    ..plan
+                });
             }
         }
     }
@@ -211,8 +215,10 @@ impl Tables {
             }
             (total, error)
         };
+        let reach = |k: usize| rows.iter().map(|(_, row)| row[k].reach).fold(f64::INFINITY, f64::min);
         Grid {
             values: (0..count).map(value).collect(),
+            reaches: (0..count).map(reach).collect(),
         }
     }
 }
@@ -250,6 +256,21 @@ impl Grid {
         bend.max(1e-300).sqrt()
     }
 
+    /// The level of errors that makes them small in relation to δ, which is e^{A − cε} over about 1 + √(2π)·spread·c(c + 1), and less
+    /// where the line is not the best.
+    fn level(&self, line: usize, epsilon: f64) -> f64 {
+        let c = line_at(line);
+        let share = 1.0 + (2.0 * PI).sqrt() * self.spread(line) * c * (c + 1.0);
+        let off = self.values[line].0 - c * epsilon - self.lowest(epsilon);
+        share.ln() + off.max(0.0) - (WANTED * 0.1).ln()
+    }
+
+    /// True if sums along the line are likely to be certified.
+    fn is_usable(&self, line: usize, epsilon: f64) -> bool {
+        let level = self.level(line, epsilon);
+        level < HIGHEST_LEVEL && self.reaches[line] * self.spread(line) > MARGIN * (2.0 * level).sqrt()
+    }
+
     /// (c', A(c')) on one side of a line with the least e^{A(c') − c'ε − |c' − c|P}.
     fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
         let c = line_at(line);
@@ -284,13 +305,24 @@ impl Plan {
         let grids = [tables[0].grid(account), tables[1].grid(account)];
         let (first, line) = grids[0].chernoff(log_delta)?;
         let (second, _) = grids[1].chernoff(log_delta)?;
+        let chernoff = first.max(second).max(0.0);
+        // One more line is needed above.
         let certified = grids[0].values.len().min(grids[1].values.len());
-        Some(Self {
-            // One more line is needed above.
-            line: line.min(certified.checked_sub(2)?),
+        let start = certified.checked_sub(2).map(|last| line.min(last));
+        let mut plan = Self {
             grids,
-            chernoff: first.max(second).max(0.0),
-        })
+            chernoff,
+            line: None,
+        };
+        plan.line = start.and_then(|start| plan.usable(start));
+        Some(plan)
+    }
+
+    /// The best usable line at or below `start`.
+    fn usable(&self, start: usize) -> Option<usize> {
+        (0..=start)
+            .rev()
+            .find(|&line| self.grids.iter().all(|grid| grid.is_usable(line, self.chernoff)))
     }
 }
 
@@ -311,14 +343,10 @@ impl Group {
         for &i in members {
             let Some(plan) = &plans[i] else { continue };
             let account = &accounts.examples[i];
-            line = plan.line;
-            let c = line_at(line);
-            let spread = plan.grids[0].spread(line);
+            line = plan.line.unwrap_or(0);
             let grid = &plan.grids[0];
-            // δ·e^{−A + cε} is about this on the line, and less where the line is not the best.
-            let share = 1.0 + (2.0 * PI).sqrt() * spread * c * (c + 1.0);
-            let off = grid.values[line].0 - c * plan.chernoff - grid.lowest(plan.chernoff);
-            let own = -(WANTED * 0.1).ln() + share.ln() + off.max(0.0);
+            let spread = grid.spread(line);
+            let own = grid.level(line, plan.chernoff);
             level = level.max(own);
             let periods = plan
                 .grids

@@ -30,6 +30,8 @@ pub(super) struct Octave {
 pub(super) struct RealTerms {
     pub(super) value: Terms,
     pub(super) error: f64,
+    /// Up to about this Im z the interpolation of K(c + iy) is certified.
+    pub(super) reach: f64,
 }
 
 /// K(c + iy) − K(c) at y = h, 2h, …, and bounds on the modulus beyond some of these heights.
@@ -67,15 +69,19 @@ impl Octave {
     pub(super) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
         let ellipses = Ellipse::all();
         let interpolation = |c: f64| {
-            let of = |ellipse: &Ellipse| {
-                ellipse.factor * bound_on_log(ellipse.blow_up(self.octave) * self.excess(c, ellipse))
-            };
-            ellipses.iter().map(of).fold(f64::INFINITY, f64::min)
+            let (mut error, mut least) = (f64::INFINITY, f64::INFINITY);
+            for ellipse in &ellipses {
+                let size = ellipse.blow_up(self.octave) * self.excess(c, ellipse);
+                error = error.min(ellipse.factor * bound_on_log(size));
+                least = least.min(size);
+            }
+            // |z(z + 1)| is about c(c + 1) + y².
+            (error, (c * (c + 1.0) * (LARGEST / least - 1.0)).max(0.0).sqrt())
         };
-        let errors: Vec<f64> = tilts
+        let errors: Vec<(f64, f64)> = tilts
             .iter()
             .map(|&c| interpolation(c))
-            .take_while(|error| error.is_finite())
+            .take_while(|(error, _)| error.is_finite())
             .collect();
         let mut values = vec![[0.0; TERMS]; errors.len()];
         let largest = tilts[errors.len().saturating_sub(1)];
@@ -85,7 +91,8 @@ impl Octave {
                 values[k] = outputs.log_moment(self.exponent(c));
             }
         }
-        let terms = values.iter().zip(errors).map(|(values, error)| RealTerms {
+        let terms = values.iter().zip(errors).map(|(values, (error, reach))| RealTerms {
+            reach,
             value: coefficients(values),
             error: error + LEBESGUE * RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max),
         });

@@ -2,6 +2,7 @@
 
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual import IndividualAccountant
+from hockeystick.accountants.individual_filter import IndividualFilter
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
@@ -11,6 +12,7 @@ __all__ = [
     "Accountant",
     "GroupAccountant",
     "IndividualAccountant",
+    "IndividualFilter",
     "MonteCarloAccountant",
     "RenyiGroupAccountant",
     "ShuffleAccountant",

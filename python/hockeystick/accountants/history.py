@@ -12,7 +12,7 @@ from hockeystick.mechanisms import (
     check_mechanism,
     check_noise_multiplier,
 )
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate, check_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +48,18 @@ def check_draw(value: object, name: str) -> float | Sampling:
     if isinstance(value, SCHEMES):
         return value
     return check_sample_rate(value, name)
+
+
+def check_gaussian_step(
+    noise_multiplier: object, sample_rate: object, sampling: object
+) -> tuple[float, float | Sampling]:
+    """Noise multiplier and draw of a step that is given either a sample rate or a sampling scheme."""
+    if (sample_rate is None) == (sampling is None):
+        raise TypeError("give exactly one of sample_rate and sampling")
+    noise = check_noise_multiplier(noise_multiplier)
+    if sampling is not None:
+        return noise, check_draw(check_sampling(sampling), "sampling")
+    return noise, check_sample_rate(sample_rate)
 
 
 @overload

@@ -10,14 +10,15 @@ from hockeystick import _core
 from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
 from hockeystick._progress import reporting
 from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_draw
+from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
-from hockeystick.accountants.individual_groups import group_curve, same_norm_epsilon
+from hockeystick.accountants.individual_groups import Owners, group_curve, history_epsilon
+from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.norm_history import NormHistory
-from hockeystick.mechanisms import check_noise_multiplier
-from hockeystick.sampling import check_sample_rate, check_sampling
+from hockeystick.accountants.norms import check_norms, rounded_up
+from hockeystick.accountants.renyi import check_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -34,9 +35,6 @@ DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in 
 
 EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""
-
-MOST_NAMED = 5
-"""Bad norms that an error names."""
 
 
 class IndividualAccountant(Accountant):
@@ -70,9 +68,9 @@ class IndividualAccountant(Accountant):
     Notes
     -----
     An example whose clipped gradient has norm Z ≤ C takes part in a step whose pair has shift Z / C
-    (INDIVIDUAL, Algorithm 2). A batch of a fixed size gives it shift 1 + Z / C, as it pushes out another one of any norm.
-    The result is about the trajectory that was released, not about the algorithm, and
-    it is itself private: it may go to the example's owner. ``repr`` and ``str`` never show it;
+    (INDIVIDUAL, Algorithm 2). A batch of a fixed size gives it shift 1 + Z / C, as it pushes out another one
+    of any norm. The result is about the trajectory that was released, not about the algorithm, and it is
+    itself private: it may go to the example's owner. ``repr`` and ``str`` never show it;
     `hockeystick.release` publishes statistics.
 
     Until `update_norms` is called for an example, its norm is C. Norms serve until they are replaced.
@@ -109,11 +107,7 @@ class IndividualAccountant(Accountant):
         self._max_grad_norm = float_scalar(max_grad_norm, "max_grad_norm")
         usual = 1e-150 <= self._max_grad_norm <= 1e150
         require(usual, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
-        self._orders = float_vector(DEFAULT_ORDERS if orders is None else orders, "orders").copy()
-        require(self._orders.size > 0, "orders", "an empty array", "of at least one order")
-        for order in self._orders.tolist():
-            require(1.0 < order <= 1e4, "orders", order, "in (1, 10000]")
-        self._orders.flags.writeable = False
+        self._orders = self._frozen(check_orders(DEFAULT_ORDERS if orders is None else orders))
         self._exact = bool(exact)
         self._rounding = None if rounding is None else float_scalar(rounding, "rounding")
         if self._rounding is not None:
@@ -229,13 +223,10 @@ class IndividualAccountant(Accountant):
         count = self._dataset_size if places is None else len(places)
         if len(values) != count:
             raise ValueError(f"norms must have one entry for each of {count} examples, got {len(values)}")
-        good = (values >= 0.0) & np.isfinite(values)
-        if not np.all(good):
-            bad = np.flatnonzero(~good)
-            named = ", ".join(f"{values[i]} at index {i}" for i in bad[:MOST_NAMED])
-            more = f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
-            raise ValueError(f"norms must be finite and at least 0, got {named}{more}")
-        values = self._rounded(values)
+        check_norms(values)
+        if self._rounding is not None:
+            values = rounded_up(values, self._rounding)
+        values = np.minimum(values, self._max_grad_norm)
         self._flush()
         new = values.copy() if places is None else self._norms.copy()
         if places is not None:
@@ -243,13 +234,6 @@ class IndividualAccountant(Accountant):
         self._norms = self._frozen(new)
         self._fresh[slice(None) if places is None else places] = True
         self._known[slice(None) if places is None else places] = True
-
-    def _rounded(self, values: Floats) -> Floats:
-        if self._rounding is not None:
-            multiples = np.ceil(values / self._rounding) * self._rounding
-            # Divided and multiplied again, a number may come out below itself.
-            values = np.where(multiples < values, multiples + self._rounding, multiples)
-        return np.minimum(values, self._max_grad_norm)
 
     def _check_indices(self, indices: ArrayLike, name: str = "indices") -> NDArray[np.int64]:
         places = count_array(indices, name, 0)
@@ -288,13 +272,7 @@ class IndividualAccountant(Accountant):
             If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
             the accountant stays as it was.
         """
-        if (sample_rate is None) == (sampling is None):
-            raise TypeError("give exactly one of sample_rate and sampling")
-        noise = check_noise_multiplier(noise_multiplier)
-        if sampling is not None:
-            draw = check_draw(check_sampling(sampling), "sampling")
-        else:
-            draw = check_sample_rate(sample_rate)
+        noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
         if isinstance(draw, float):
             self._worst.step(noise_multiplier=noise, sample_rate=draw)
         else:
@@ -330,8 +308,8 @@ class IndividualAccountant(Accountant):
         -------
         ndarray of float64, shape (n,)
             With ``exact=True`` the least epsilon for each example's own norms, to a relative 1e-9 above it,
-            as long as the run has some hundred steps; after fewer steps with changing norms an upper bound
-            that is not the least. With ``exact=False`` that of Rényi divergences. Never more than
+            as long as the run has some hundred steps; after fewer steps with changing norms that of Rényi
+            divergences. With ``exact=False`` that of Rényi divergences. Never more than
             `get_epsilon`, and equal to it for examples whose norm was always C. Bounds for these norms;
             whether they bound the examples' privacy says `is_guarantee`.
 
@@ -354,13 +332,11 @@ class IndividualAccountant(Accountant):
         full = self._full[chosen]
         lower, upper = accounts.epsilons(delta)
         upper = np.where(full, worst, np.minimum(upper, worst))
-        if self._exact and len(self._norm_history) == 1:
-            # One norm for the whole run, which the exact engine knows.
-            ((norms, steps),) = self._norm_history
-            wide = (upper - lower > EXACT_WIDTH * upper) & ~full & (norms[chosen] > 0.0)
-            if np.any(wide):
-                found = same_norm_epsilon(norms[chosen][wide], steps, delta)
-                upper[wide] = np.minimum(upper[wide], found)
+        if self._exact:
+            wide = np.flatnonzero((upper - lower > EXACT_WIDTH * upper) & ~full)
+            if wide.size:
+                those = wide if places is None else places[wide]
+                upper[wide] = np.minimum(upper[wide], history_epsilon(self._norm_history, those, delta))
         return upper
 
     def get_epsilon(self, delta: float) -> float:
@@ -440,9 +416,9 @@ class IndividualAccountant(Accountant):
         float
             Of the exact curve of the members' norms (GROUP, Lemma 14, for a group whose members differ;
             gradients may all point the same way). More than eight members' norms are rounded up to multiples
-            of C / 2**m with at most 2,000 different sums. After very many refreshes (more than 64 MB of norms) the
-            largest norm of each member counts for every step. Batches of a fixed size count every member with
-            the full norm. A private number.
+            of C / 2**m with at most 2,000 different sums. After very many refreshes (more than 64 MB of
+            norms) the largest norm of each member counts for every step. Batches of a fixed size count every
+            member with the full norm. A private number.
 
         Raises
         ------
@@ -457,15 +433,10 @@ class IndividualAccountant(Accountant):
         if len(places) == 1:
             return float(self._epsilons_of(places, level)[0])
         self._flush()
-        return min(
-            float(group_curve(self._norm_history, places).epsilon(level)), self._group_worst(level, places)
-        )
-
-    def _group_worst(self, delta: float, places: NDArray[np.int64]) -> float:
-        """Epsilon of as many examples with the full norm."""
-        worst = GroupAccountant(len(places))
-        worst.history = self.history
-        return worst.get_epsilon(delta)
+        full = GroupAccountant(len(places))
+        full.history = self.history
+        found = float(group_curve(self._norm_history, places).epsilon(level))
+        return min(found, full.get_epsilon(level))
 
     def get_user_epsilons(
         self, user_ids: ArrayLike, delta: float, *, progress: Report | bool | None = None
@@ -508,26 +479,18 @@ class IndividualAccountant(Accountant):
         (['ada', 'bob'], [0.327, 0.622])
         """
         level = float_scalar(delta, "delta")
-        ids = np.asarray(user_ids)
-        if ids.shape != (self._dataset_size,):
-            raise ValueError(
-                f"user_ids must have one id for each of {self._dataset_size} examples, got shape {ids.shape}"
-            )
-        users, owners, counts = np.unique(ids, return_inverse=True, return_counts=True)
-        epsilons = np.zeros(len(users))
-        alone = counts[owners] == 1
-        if np.any(alone):
-            places = np.flatnonzero(alone)
-            epsilons[owners[places]] = self._epsilons_of(places, level)
-        several = np.flatnonzero(counts > 1)
-        order, starts = np.argsort(owners, kind="stable"), np.concatenate(([0], np.cumsum(counts)))
+        owners = Owners(user_ids, self._dataset_size)
+        epsilons = np.zeros(len(owners.users))
+        alone, places = owners.alone()
+        if places.size:
+            epsilons[alone] = self._epsilons_of(places, level)
+        several = owners.several()
         with reporting(progress, "users") as report:
-            for done, user in enumerate(several.tolist()):
-                members = order[starts[user] : starts[user + 1]]
+            for done, (user, members) in enumerate(several, 1):
                 epsilons[user] = self.get_group_epsilon(members, level)
                 if report is not None:
-                    report(done + 1, len(several))
-        return users, epsilons
+                    report(done, len(several))
+        return owners.users, epsilons
 
     def merge(self, other: IndividualAccountant) -> IndividualAccountant:
         """Take in the accounts of another shard of the same run, in place.
@@ -566,49 +529,11 @@ class IndividualAccountant(Accountant):
         """
         if not isinstance(other, IndividualAccountant):
             raise TypeError(f"other must be an IndividualAccountant, got {type(other).__name__}")
-        mine, theirs = self._settings(), other._settings()
-        for name, value in mine.items():
-            if name != "dataset_size" and theirs[name] != value:
-                raise ValueError(f"{name} of both must be the same, got {value!r} and {theirs[name]!r}")
-        if self.history != other.history:
-            raise ValueError(f"history of both must be the same, got {self.history} and {other.history}")
-        own = self._places_after(other)
         self._flush()
         other._flush()
-        if not self._norm_history.has_steps_of(other._norm_history):
-            raise ValueError(
-                "norms of both must have been updated at the same steps, got different refreshes"
-            )
-        norm_history = self._norm_history.joined(other._norm_history, own)
-
-        def mixed(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-            result = first[np.maximum(own, 0)]
-            result[own < 0] = second[-1 - own[own < 0]]
-            return result
-
-        self._accounts = self._accounts.mixed(other._accounts, own)
-        self._norms = self._frozen(mixed(self._norms, other._norms))
-        self._fresh, self._known = mixed(self._fresh, other._fresh), mixed(self._known, other._known)
-        self._full = mixed(self._full, other._full)
-        self._is_guarantee = self._is_guarantee and other._is_guarantee
-        self._norm_history = norm_history
-        self._dataset_size = len(own)
+        for name, value in joined(self, other).items():
+            setattr(self, name, value)
         return self
-
-    def _places_after(self, other: IndividualAccountant) -> NDArray[np.int64]:
-        """Where the examples of both stand: at an index here, or at -1 - index there."""
-        size = self._dataset_size
-        parts = size == other._dataset_size and not (np.all(self._known) and np.all(other._known))
-        if parts and np.any(self._known) and np.any(other._known):
-            twice = np.flatnonzero(self._known & other._known)
-            if twice.size:
-                raise ValueError(
-                    f"each example must have norms in one shard only, got example {twice[0]} in both"
-                )
-            places = np.arange(size, dtype=np.int64)
-            return np.where(other._known, -1 - places, places)
-        there = -1 - np.arange(other._dataset_size, dtype=np.int64)
-        return np.concatenate((np.arange(size, dtype=np.int64), there))
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
         """Save the accountant as plain JSON types, with arrays as compressed text: private data.
@@ -658,6 +583,9 @@ class IndividualAccountant(Accountant):
             "individual_clipping": self._individual_clipping,
         }
 
+    def _whose(self) -> str:
+        return "each example on its own"
+
     def _status(self) -> str:
         kind = "guarantees for" if self._is_guarantee else "estimates of"
         return (
@@ -667,17 +595,6 @@ class IndividualAccountant(Accountant):
     def _sampling(self) -> str:
         return self._worst._sampling()
 
-    def __repr__(self) -> str:
+    def _summary(self) -> str:
         kind = "guarantee" if self._is_guarantee else "estimate"
         return f"<IndividualAccountant of {self._dataset_size} examples after {len(self)} steps, {kind}>"
-
-    def __str__(self) -> str:
-        return "\n".join(
-            (
-                repr(self)[1:-1],
-                f"  sampling: {self._sampling()}",
-                f"  adjacency: {self.adjacency}",
-                f"  adversary: {self._adversary()}",
-                f"  status: {self._status()}",
-            )
-        )

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hockeystick.accountants.individual_accounts import shifts_of
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 from hockeystick.sampling import Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from hockeystick._arguments import Floats
     from hockeystick.accountants.norm_history import Kind, NormHistory
@@ -27,7 +29,45 @@ MOST_SUMS = 2000
 """Different sums of the norms of larger groups."""
 
 MOST_CURVES = 128
-"""Different norms that `same_norm_epsilon` makes curves of."""
+"""Different norms that `history_epsilon` makes curves of."""
+
+ORDERS = 1.0 + np.geomspace(0.05, 500.0, 96)
+"""Rényi orders of what is not exact."""
+
+
+class Owners:
+    """Who owns which examples.
+
+    Parameters
+    ----------
+    user_ids : array_like, shape (count,)
+        One id for each example.
+    count : int
+        Number of examples.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id for each example.
+    """
+
+    def __init__(self, user_ids: ArrayLike, count: int) -> None:
+        ids = np.asarray(user_ids)
+        if ids.shape != (count,):
+            raise ValueError(f"user_ids must have one id for each of {count} examples, got shape {ids.shape}")
+        self.users, owners, self._counts = np.unique(ids, return_inverse=True, return_counts=True)
+        self._order = np.argsort(owners, kind="stable")
+        self._starts = np.concatenate(([0], np.cumsum(self._counts)))
+
+    def alone(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return users with one example, and these examples."""
+        users = np.flatnonzero(self._counts == 1)
+        return users, self._order[self._starts[users]]
+
+    def several(self) -> list[tuple[int, NDArray[np.int64]]]:
+        """Return users with several examples, and these examples."""
+        users = np.flatnonzero(self._counts > 1).tolist()
+        return [(user, self._order[self._starts[user] : self._starts[user + 1]]) for user in users]
 
 
 def group_curve(history: NormHistory, places: NDArray[np.int64]) -> PrivacyCurve:
@@ -48,7 +88,7 @@ def _coarsened(norms: Floats) -> Floats:
     if len(np.unique(seen)) <= 1 or len(seen) <= MOST_DIFFERENT:
         return seen
     steps = 2.0 ** np.floor(np.log2(MOST_SUMS / len(seen)))
-    return np.minimum(np.ceil(seen * steps) / steps, 1.0)
+    return np.asarray(np.minimum(np.ceil(seen * steps) / steps, 1.0))
 
 
 def _group_kind(norms: Floats, kind: Kind) -> StepKind | None:
@@ -65,11 +105,24 @@ def _group_kind(norms: Floats, kind: Kind) -> StepKind | None:
     return step_kind(noise_multiplier=noise, sampling=sampling, group=group)[0]
 
 
-def same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -> Floats:
-    """Epsilon of examples with one positive norm each for the whole run: with that much more noise.
+def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
+    """Epsilon of the examples at `places` from what their norms were.
 
-    Of more than `MOST_CURVES` different norms, some are rounded up to others.
+    The exact engine's for a norm that never changed, else that of Rényi divergences. Of more than
+    `MOST_CURVES` different norms, some are rounded up to others.
     """
+    if len(history) == 1:
+        ((norms, steps),) = history
+        return _same_norm_epsilon(norms[places], steps, delta)
+    rdp = np.zeros((len(places), len(ORDERS)))
+    for norms, steps in history:
+        for (noise, draw), count in steps.items():
+            shifts, _, rate = shifts_of(norms[places], draw)
+            accumulate_rdp(rdp, shifts, ORDERS, noise, rate, steps=count)
+    return np.asarray(rdp_to_epsilon(ORDERS, rdp, delta))
+
+
+def _same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -> Floats:
     levels = np.unique(norms)
     if len(levels) > MOST_CURVES:
         levels = levels[np.linspace(0, len(levels) - 1, MOST_CURVES).round().astype(np.int64)]
@@ -78,6 +131,8 @@ def same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) ->
 
 
 def _of_norm(norm: float, steps: Mapping[Kind, int], delta: float) -> float:
+    if norm == 0.0 and not any(isinstance(draw, WithoutReplacement) for _, draw in steps):
+        return 0.0
     kinds: dict[StepKind, int] = {}
     for (noise, draw), count in steps.items():
         if isinstance(draw, WithoutReplacement):

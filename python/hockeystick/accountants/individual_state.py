@@ -12,8 +12,9 @@ from hockeystick.accountants.history import check_draw, check_history
 from hockeystick.accountants.individual_accounts import ExactAccounts, RenyiAccounts
 from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.packing import packed, unpacked
-from hockeystick.accountants.state import history_from_state, segment_to_json, segments_from_json
+from hockeystick.accountants.state import check_keys, history_from_state, segment_to_json, segments_from_json
 from hockeystick.accountants.state import to_state as history_to_state
+from hockeystick.mechanisms import check_noise_multiplier
 
 if TYPE_CHECKING:
     from hockeystick.accountants.individual import IndividualAccountant
@@ -51,10 +52,12 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
     accounts = state["accounts"]
     worst = GroupAccountant()
     rest = {key: value for key, value in state.items() if key != "accounts"}
-    worst.history = history_from_state(rest, accountant.mechanism(), accountant._settings(), _checked)
+    steps_so_far: list[Any] = history_from_state(
+        rest, accountant.mechanism(), accountant._settings(), _checked
+    )
+    worst.history = steps_so_far
     wanted = sorted((*ARRAYS, "is_guarantee", "norm_history", "accounts"))
-    if not isinstance(accounts, Mapping) or sorted(map(str, accounts)) != wanted:
-        raise ValueError(f"accounts must be a mapping with the keys {wanted}")
+    check_keys(accounts, tuple(wanted), "accounts")
     if not isinstance(accounts["is_guarantee"], bool):
         raise TypeError(f"is_guarantee must be a bool, got {accounts['is_guarantee']!r}")
     size = accountant.dataset_size
@@ -69,8 +72,7 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
         raise ValueError(f"norm_history must have the {len(worst)} steps of the history, got {steps}")
     saved = accounts["accounts"]
     keys = {"rdp"} if not accountant.exact else {"rates", "gaussian", "telling", "places", "moments"}
-    if not isinstance(saved, Mapping) or set(saved) != keys:
-        raise ValueError(f"accounts must be a mapping with the keys {sorted(keys)}")
+    check_keys(saved, tuple(sorted(keys)), "accounts")
     kept = (
         ExactAccounts.from_state(saved, size)
         if accountant.exact
@@ -87,8 +89,9 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
 
 
 def _checked(segments: object) -> list[Any]:
-    return check_history(segments, draw=check_draw)
+    return check_history(segments, noise=check_noise_multiplier, draw=check_draw)
 
 
 def _segments(saved: object, name: str) -> list[Any]:
-    return check_history(segments_from_json(saved, name), name, draw=check_draw)
+    segments = segments_from_json(saved, name)
+    return check_history(segments, name, noise=check_noise_multiplier, draw=check_draw)

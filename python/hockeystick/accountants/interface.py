@@ -208,18 +208,25 @@ class Accountant(ABC):
         return ADVERSARY
 
     def __str__(self) -> str:
-        group = "one record" if self.group_size == 1 else f"{self.group_size} records"
         return "\n".join(
             (
-                Accountant.__repr__(self)[1:-1],
+                self._summary()[1:-1],
                 f"  sampling: {self._sampling()}",
                 f"  adjacency: {self.adjacency}",
-                f"  group: {group}",
+                f"  group: {self._whose()}",
                 f"  adversary: {self._adversary()}",
                 f"  status: {self._status()}",
             )
         )
 
+    def _whose(self) -> str:
+        """Return whose privacy it is."""
+        return "one record" if self.group_size == 1 else f"{self.group_size} records"
+
     def __repr__(self) -> str:
+        return self._summary()
+
+    def _summary(self) -> str:
+        """Return the first line of what is printed."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
         return f"<{type(self).__name__}({settings}) after {len(self)} steps>"

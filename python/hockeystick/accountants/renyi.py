@@ -106,7 +106,7 @@ class RenyiGroupAccountant(Accountant):
     ) -> None:
         super().__init__(group_size, check_add_remove(adjacency))
         self._bound = choice(bound, "bound", BOUNDS)
-        self._orders = None if orders is None else _check_orders(orders)
+        self._orders = None if orders is None else check_orders(orders)
         self._conversion = choice(conversion, "conversion", CONVERSIONS)
 
     @property
@@ -294,7 +294,8 @@ class RenyiGroupAccountant(Accountant):
         return self._orders.size > 1 and order in (self._orders.min(), self._orders.max())
 
 
-def _check_orders(orders: ArrayLike) -> Floats:
+def check_orders(orders: ArrayLike) -> Floats:
+    """Return a copy of `orders`, at least one in (1, 10000]."""
     values = float_vector(orders, "orders").copy()
     require(values.size > 0, "orders", "an empty array", "at least one order")
     for order in values.tolist():

@@ -72,9 +72,8 @@ def history_from_state(
     TypeError
         If `state` or a part of it has the wrong type.
     """
-    if not isinstance(state, Mapping):
-        raise TypeError(f"state must be a mapping, got {type(state).__name__}")
-    _check_keys(state, KEYS, "state")
+    check_keys(state, KEYS, "state")
+    assert isinstance(state, Mapping)
     version = count_scalar(state["version"], "version", 1)
     if version > VERSION:
         raise ValueError(f"state has version {version}, this version of hockeystick reads up to {VERSION}")
@@ -111,14 +110,13 @@ def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: st
         raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {found!r}")
     kind = kinds[found]
     arguments = tuple(field.name for field in fields(kind))
-    _check_keys(value, (key, *arguments), name)
+    check_keys(value, (key, *arguments), name)
     return kind(*(value[argument] for argument in arguments))
 
 
 def _check_settings(found: object, expected: Mapping[str, Any]) -> None:
-    if not isinstance(found, Mapping):
-        raise TypeError(f"settings must be a mapping, got {type(found).__name__}")
-    _check_keys(found, tuple(expected), "settings")
+    check_keys(found, tuple(expected), "settings")
+    assert isinstance(found, Mapping)
     for name, value in expected.items():
         if found[name] != value:
             raise ValueError(
@@ -127,7 +125,10 @@ def _check_settings(found: object, expected: Mapping[str, Any]) -> None:
             )
 
 
-def _check_keys(found: Mapping[Any, Any], expected: tuple[str, ...], name: str) -> None:
+def check_keys(found: object, expected: tuple[str, ...], name: str) -> None:
+    """Raise unless `found` is a mapping with the keys `expected`."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"{name} must be a mapping, got {type(found).__name__}")
     missing = [key for key in expected if key not in found]
     foreign = [key for key in found if key not in expected]
     if missing or foreign:

@@ -66,9 +66,7 @@ def accumulate_rdp(
     >>> rdp.round(6).tolist()
     [[0.00025, 0.001001], [0.006449, 0.025899], [0.028402, 0.115756]]
     """
-    if not isinstance(rdp, np.ndarray) or rdp.dtype != np.float64:
-        kind = rdp.dtype if isinstance(rdp, np.ndarray) else type(rdp).__name__
-        raise TypeError(f"rdp must be an array of float64 to be changed in place, got {kind}")
+    _require_accounts(rdp)
     if not rdp.flags.writeable:
         raise ValueError("rdp must be writeable, got a read-only array")
     points, values = float_array(norms, "norms"), float_vector(orders, "orders")
@@ -87,3 +85,9 @@ def accumulate_rdp(
     # No view of these strides has two axes: `reshape` made a copy.
     _core.accumulate_rdp(flat, points.ravel(), *arguments)
     rdp[...] = flat.reshape(rdp.shape)
+
+
+def _require_accounts(rdp: object) -> None:
+    if not isinstance(rdp, np.ndarray) or rdp.dtype != np.float64:
+        kind = rdp.dtype if isinstance(rdp, np.ndarray) else type(rdp).__name__
+        raise TypeError(f"rdp must be an array of float64 to be changed in place, got {kind}")
