@@ -421,11 +421,13 @@ impl TradeoffCurve {
         let found = match &*self.0 {
             Node::Gaussian { distance: 0.0 } => Bounds::around(-epsilon.min(0.0).exp_m1(), 1e-15),
             Node::Gaussian { distance } => {
-                let found = one_step::delta(&StepLoss::shift(*distance), epsilon);
-                Bounds {
+                // Below 0 the closed form would have to be integrated over all that is left of its threshold.
+                let found = one_step::delta(&StepLoss::shift(*distance), epsilon.abs());
+                let found = Bounds {
                     lower: found.lower(),
                     upper: found.upper(),
-                }
+                };
+                mirrored(epsilon, found)
             }
             Node::Laplace { distance } => Bounds::around(laplace_delta(*distance, epsilon), 1e-15),
             Node::EpsilonDelta { epsilon: bound, delta } => delta_of_pair(*bound, *delta, epsilon),
