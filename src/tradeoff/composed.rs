@@ -29,6 +29,8 @@ const CLOSE: Wanted = Wanted {
 };
 /// The same for fewer than so many steps of Laplace noise, whose losses stay nearly discrete: a hundred times as fast.
 const FEW_STEPS: u64 = 50;
+/// The same for subsampled Gaussian noise.
+const FEW_SAMPLED_STEPS: u64 = 20;
 const LESS_CLOSE: Wanted = Wanted {
     relative: 1e-7,
     absolute: 1e-8,
@@ -454,15 +456,21 @@ fn finite_sums(products: &Products) -> Option<Vec<LaplaceSum>> {
     products.iter().map(sum).collect()
 }
 
-/// True for a few steps of Laplace noise and nothing else.
+/// True for a few steps that are not all of Gaussian noise: their losses are hardly smooth yet.
 fn is_few_steps(product: &[(Law, u64)]) -> bool {
-    let laplace = |law: &Law| match law {
+    let of = |wanted: fn(&Law) -> bool| -> u64 {
+        let counts = product.iter().filter(|(law, _)| wanted(law)).map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
+    };
+    let laplace = of(|law| match law {
         Law::Laplace { .. } | Law::SubsampledLaplace { .. } => true,
         Law::Step { scheme, .. } => matches!(scheme.mechanism, Mechanism::Laplace { .. }),
         _ => false,
-    };
-    let steps: u64 = product.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
-    product.iter().all(|(law, _)| laplace(law)) && (2..FEW_STEPS).contains(&steps)
+    });
+    let sampled = of(|law| matches!(law, Law::SubsampledGaussian { .. }));
+    let whole = of(|law| matches!(law, Law::Gaussian { .. }));
+    let all = of(|_| true);
+    (laplace == all && (2..FEW_STEPS).contains(&all)) || (whole == 0 && sampled > 0 && all < FEW_SAMPLED_STEPS)
 }
 
 fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {

@@ -212,10 +212,9 @@ impl LaplaceSum {
         if epsilon >= self.most + 2.0 * apart {
             return Bounds::exactly(0.0);
         }
-        let certain = (-epsilon.exp_m1()).max(0.0);
         if epsilon < -MOST_LOSS {
             return Bounds {
-                lower: certain * (1.0 - 4.0 * f64::EPSILON),
+                lower: -epsilon.exp_m1() * (1.0 - 4.0 * f64::EPSILON),
                 upper: 1.0,
             };
         }
@@ -247,7 +246,7 @@ impl LaplaceSum {
         relative += f64::EPSILON * (8.0 + additions + 4.0 * (self.log_scale.abs() + epsilon.abs()));
         let error = scale * 1.01 * (relative * size + apart * change + underflow) + 1e-300;
         Bounds {
-            lower: (scale * total - error).max(certain * (1.0 - 4.0 * f64::EPSILON)),
+            lower: (scale * total - error).max(0.0),
             upper: (scale * total + error).min(1.0),
         }
     }
@@ -330,7 +329,9 @@ mod tests {
     /// E δ(ε − S) over the atoms of another loss S.
     #[test]
     fn atoms_move_the_curve() {
-        let atoms: Vec<(f64, f64)> = vec![(0.7, 0.5f64.ln()), (-0.2, 0.3f64.ln()), (-1.5, 0.2f64.ln())];
+        // P = (0.5, 0.3, 0.2) and Q = (0.2, 0.3, 0.5).
+        let far = 2.5f64.ln();
+        let atoms = vec![(far, 0.5f64.ln()), (0.0, 0.3f64.ln()), (-far, 0.2f64.ln())];
         let outcome = StepOutcome::Partly {
             log_kept: (0.9f64).ln(),
             moved: 0.1,
