@@ -348,6 +348,11 @@ impl Composed {
         self.symmetric
     }
 
+    /// True if far points of δ take milliseconds each: a few steps whose losses are not smooth.
+    pub(super) fn is_dear(&self) -> bool {
+        self.sums[0].is_none() && self.products.iter().any(|product| is_few_steps(product))
+    }
+
     /// The composition of the inverses.
     ///
     /// # Errors
@@ -444,6 +449,7 @@ fn finite_sums(products: &Products) -> Option<Vec<LaplaceSum>> {
     let factor = |(law, count): &(Law, u64)| {
         let factor = match law {
             Law::Laplace { distance } => Factor::Laplace(*distance),
+            Law::Gaussian { distance } => Factor::Gaussian(*distance),
             Law::EpsilonDelta { .. } | Law::Polygon(_) => Factor::Outcome(law.outcome(1.0).ok()?),
             _ => return None,
         };

@@ -15,6 +15,7 @@
 //! cancels in the sum is bounded by the same sum of |w|, at most Π (1 + e^{−μ}) for Laplace noise: no more than 2^n for n steps.
 
 use super::convex::Bounds;
+use crate::hockey_stick::one_step;
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
 
@@ -42,6 +43,9 @@ pub(super) struct LaplaceSum {
     rounding: f64,
     /// Largest k.
     degree: usize,
+    /// μ² of Gaussian noise, which goes with atoms alone.
+    square: f64,
+    factors: usize,
 }
 
 /// Σ w_k z^k e^{sb}.
@@ -56,6 +60,8 @@ struct Place {
 pub(super) enum Factor {
     /// μ.
     Laplace(f64),
+    /// μ.
+    Gaussian(f64),
     /// Outcomes that are bounded.
     Outcome(StepOutcome),
 }
@@ -75,14 +81,19 @@ impl LaplaceSum {
             moved: 0.0,
             rounding: 0.0,
             degree: 0,
+            square: 0.0,
+            factors: factors.len(),
         };
         for (factor, count) in factors {
             match factor {
                 Factor::Laplace(distance) => sum.add_laplace(*distance, *count)?,
+                Factor::Gaussian(distance) => sum.square += *count as f64 * distance * distance,
                 Factor::Outcome(outcome) => sum.add_outcome(outcome, *count)?,
             }
         }
-        let within = sum.degree > 0 && sum.size + sum.moved.abs() <= MOST_LOSS && sum.log_kept.is_finite();
+        let within = (sum.degree > 0) != (sum.square > 0.0)
+            && sum.size + sum.moved.abs() <= MOST_LOSS
+            && sum.log_kept.is_finite();
         within.then_some(sum)
     }
 
@@ -209,6 +220,9 @@ impl LaplaceSum {
     fn smooth_delta(&self, epsilon: f64, asked: f64) -> Bounds {
         // Of b − ε: each product at least doubles the places, so that b is the sum of no more than log₂ MOST_PLACES + 1 products.
         let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.moved.abs() + asked.min(2.0 * MOST_LOSS)));
+        if self.square > 0.0 {
+            return self.gaussian_delta(epsilon, apart);
+        }
         if epsilon >= self.most + 2.0 * apart {
             return Bounds::exactly(0.0);
         }
@@ -248,6 +262,27 @@ impl LaplaceSum {
         Bounds {
             lower: (scale * total - error).max(0.0),
             upper: (scale * total + error).min(1.0),
+        }
+    }
+
+    /// Σ p·δ(ε − b) of Gaussian noise.
+    fn gaussian_delta(&self, epsilon: f64, apart: f64) -> Bounds {
+        let distance = self.square.sqrt();
+        // Of the root of a sum of squares.
+        let wrong = f64::EPSILON * (4.0 + self.factors as f64);
+        let mut found = Bounds::exactly(0.0);
+        let mut relative = self.rounding + f64::EPSILON * (8.0 + self.places.len() as f64);
+        for place in &self.places {
+            let mass = place.weights.iter().map(|weight| weight.0).sum::<f64>() * (0.5 * place.b).exp();
+            relative =
+                relative.max(self.rounding + f64::EPSILON * (8.0 + self.places.len() as f64 + place.b.abs()));
+            let at = epsilon - place.b;
+            found.lower += mass * one_step::gaussian_delta(distance * (1.0 - wrong), at + apart).lower();
+            found.upper += mass * one_step::gaussian_delta(distance * (1.0 + wrong), at - apart).upper();
+        }
+        Bounds {
+            lower: found.lower * (1.0 - relative),
+            upper: (found.upper * (1.0 + relative) + 1e-300).min(1.0),
         }
     }
 }
@@ -362,13 +397,32 @@ mod tests {
             for pair in kinks.windows(2) {
                 let width = (pair[1] - pair[0]) / 20_000.0;
                 for i in 0..20_000 {
-                    let loss = pair[0] + (i as f64 + 0.5) * width;
+                    let loss = pair[0] + (f64::from(i) + 0.5) * width;
                     exact += width * 0.25 * (0.5 * (loss - 0.6)).exp() * laplace_delta(1.0, epsilon - loss);
                 }
             }
             let found = sum.delta(epsilon);
             assert!(found.upper - found.lower < 1e-12, "{found:?}");
             assert!((found.upper - exact).abs() < 1e-9, "{epsilon} {found:?} {exact}");
+        }
+    }
+
+    #[test]
+    fn gaussian_noise_goes_with_atoms() {
+        let far = 0.5f64;
+        let odds = 1.0 / (1.0 + (-far).exp());
+        let atoms = vec![(far, odds.ln()), (-far, (1.0 - odds).ln())];
+        let outcome = StepOutcome::Loss(StepLoss::Atoms(AtomLoss::new(atoms)));
+        let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Gaussian(0.3), 4)]).unwrap();
+        for epsilon in [-1.0, 0.0, 0.5, 1.3, 4.0] {
+            let part = |loss: f64| one_step::delta(&StepLoss::shift(0.6), epsilon - loss);
+            let exact = odds * part(far).upper() + (1.0 - odds) * part(-far).upper();
+            let found = sum.delta(epsilon);
+            assert!(
+                found.lower <= exact * (1.0 + 1e-10) && found.upper >= exact * (1.0 - 1e-10),
+                "{epsilon} {found:?} {exact}"
+            );
+            assert!(found.upper - found.lower <= 1e-12, "{epsilon} {found:?}");
         }
     }
 
