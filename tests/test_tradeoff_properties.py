@@ -213,9 +213,7 @@ def check_expressions(generator, count):
     for _ in range(count):
         curve = random_leaf(generator)
         if generator.random() < 0.15:
-            other = random_leaf(generator)
-            cheap = "laplace" not in repr((curve, other)) or "gaussian" in repr((curve, other))
-            curve = curve.compose(other) if cheap else curve
+            curve = curve.compose(random_leaf(generator))
         for _ in range(generator.integers(1, 3)):
             _, operation = random_operation(generator)
             curve = operation(curve)
@@ -265,8 +263,6 @@ def test_composition_keeps_the_order():
             (from_epsilon_delta(second, more), from_epsilon_delta(first, lost)),
         ]
         for below, above in pairs:
-            if "laplace" in repr(third) and below is not pairs[0][0]:
-                continue
             low = below.compose(third).bounds(epsilon=[0.0, 0.3, 1.0])[1]
             high = above.compose(third).bounds(epsilon=[0.0, 0.3, 1.0])[0]
             assert np.all(low >= high - 1e-12)

@@ -16,6 +16,10 @@ const REFINED: f64 = 0.2;
 /// Width of a neighbourhood in standard deviations of the loss.
 const REACH: f64 = 0.7;
 
+/// Where even the middle of a neighbourhood stays wider than wanted, how many times as wide answers beside it may be: more work
+/// would not help.
+const BESIDE: f64 = 4.0;
+
 /// How close δ is wanted: to `relative` of it or, for the sake of trade-off functions, to `absolute`; in any case to `coarse`
 /// of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,6 +33,19 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The same, or what could be had nearby if that is less.
+    fn or_reached(self, reached: Enclosure) -> Self {
+        if self.is_met(reached) {
+            return self;
+        }
+        let (relative, absolute) = (BESIDE * reached.width(), BESIDE * (reached.upper() - reached.lower()));
+        Self {
+            relative: self.relative.max(relative),
+            absolute: self.absolute.max(absolute),
+            coarse: self.coarse.max(relative),
+        }
+    }
+
     fn is_met(self, found: Enclosure) -> bool {
         let width = found.width();
         width <= self.relative || (width <= self.coarse && found.upper() - found.lower() <= self.absolute)
@@ -65,10 +82,10 @@ impl Kept {
     }
 }
 
-/// The neighbourhoods of one ordered pair.
+/// The neighbourhoods of one ordered pair: what was kept, and the middle.
 #[derive(Debug, Default)]
 pub(super) struct Neighbourhoods {
-    kept: HashMap<i64, Vec<Kept>>,
+    kept: HashMap<i64, (Vec<Kept>, Enclosure)>,
 }
 
 impl Neighbourhoods {
@@ -86,12 +103,12 @@ impl Neighbourhoods {
         if !(width > 0.0 && place.abs() < 1e6) {
             return from_scratch(directed);
         }
-        let kept = self.kept.entry(place as i64).or_insert_with(|| {
+        let (kept, middle) = self.kept.entry(place as i64).or_insert_with(|| {
             directed.forget();
-            wanted.of(directed, place * width + directed.moved(), REFINED);
+            let middle = wanted.of(directed, place * width + directed.moved(), REFINED);
             let kept = directed.take_kept();
             directed.forget();
-            kept
+            (kept, middle)
         });
         let inner = epsilon - directed.moved();
         let found = kept
@@ -99,7 +116,7 @@ impl Neighbourhoods {
             .map(|kept| kept.delta(inner))
             .fold(Enclosure::TRIVIAL, Enclosure::meet);
         let found = directed.with_lost(found);
-        if wanted.is_met(found) {
+        if wanted.or_reached(*middle).is_met(found) {
             return found;
         }
         from_scratch(directed).meet(found)

@@ -5,6 +5,7 @@
 
 use super::between::Between;
 use super::convex::Bounds;
+use super::laplace_sum::{Factor, LaplaceSum};
 use super::lattice::LatticeLaw;
 use super::polygon::Polygon;
 use crate::error::Result;
@@ -28,11 +29,16 @@ const CLOSE: Wanted = Wanted {
 };
 /// The same for fewer than so many steps of Laplace noise, whose losses stay nearly discrete: a hundred times as fast.
 const FEW_STEPS: u64 = 50;
+/// The same for subsampled Gaussian noise.
+const FEW_SAMPLED_STEPS: u64 = 20;
 const LESS_CLOSE: Wanted = Wanted {
     relative: 1e-7,
     absolute: 1e-8,
     coarse: 1e-6,
 };
+
+/// What a finite sum is used for as it is: a width of δ that no read-out would show.
+const CLOSE_SUM: f64 = 1e-13;
 
 /// The same for factors that are known from points: what they lack to the curve is more.
 const FROM_POINTS: Wanted = Wanted {
@@ -221,6 +227,8 @@ pub struct Composed {
     symmetric: bool,
     forward: Mutex<Composition>,
     backward: Option<Mutex<Composition>>,
+    /// Finite sums for both where they are at hand, one for each ordered pair.
+    sums: [Option<Vec<LaplaceSum>>; 2],
     /// Bound on the probability of outcomes that were left out.
     left_out: f64,
     /// Bound on the relative rounding error of the probabilities of those that were not.
@@ -299,6 +307,10 @@ impl Composed {
             } else {
                 CLOSE
             },
+            sums: [
+                finite_sums(&products),
+                if symmetric { None } else { finite_sums(&reversed) },
+            ],
             products,
             symmetric,
             left_out,
@@ -336,6 +348,11 @@ impl Composed {
         self.symmetric
     }
 
+    /// True if far points of δ take milliseconds each: a few steps whose losses are not smooth.
+    pub(super) fn is_dear(&self) -> bool {
+        self.sums[0].is_none() && self.products.iter().any(|product| is_few_steps(product))
+    }
+
     /// The composition of the inverses.
     ///
     /// # Errors
@@ -366,10 +383,10 @@ impl Composed {
     /// ε not finite.
     pub fn delta(&self, epsilon: f64) -> Result<Bounds> {
         if epsilon >= 0.0 {
-            return self.ask(&self.forward, epsilon);
+            return self.ask(false, epsilon);
         }
         // δ of the inverse at −ε: δ(ε) = 1 − e^ε + e^ε δ'(−ε).
-        let found = self.ask(self.backward.as_ref().unwrap_or(&self.forward), -epsilon)?;
+        let found = self.ask(true, -epsilon)?;
         let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
         Ok(Bounds {
             lower: (gap + t * found.lower) * (1.0 - 4.0 * f64::EPSILON),
@@ -382,7 +399,7 @@ impl Composed {
     pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
         let slack = self.left_out + delta * self.rounding;
         let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
-        if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 {
+        if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 || self.sums[0].is_some() {
             return None;
         }
         let mut engine = self.forward.lock().unwrap_or_else(PoisonError::into_inner);
@@ -397,24 +414,69 @@ impl Composed {
         Some(found)
     }
 
-    fn ask(&self, engine: &Mutex<Composition>, epsilon: f64) -> Result<Bounds> {
-        let found = ask(engine, epsilon, self.wanted)?;
+    /// δ at ε ≥ 0 of the pairs or, if `inverted`, of their inverses.
+    fn ask(&self, inverted: bool, epsilon: f64) -> Result<Bounds> {
+        let backward = self.backward.as_ref().filter(|_| inverted);
+        let sums = &self.sums[usize::from(backward.is_some())];
+        let mut found = Bounds { lower: 0.0, upper: 1.0 };
+        if let Some(sums) = sums {
+            found = sums
+                .iter()
+                .map(|sum| sum.delta(epsilon))
+                .fold(Bounds::exactly(0.0), Bounds::max);
+        }
+        let width = found.upper - found.lower;
+        let is_close = width <= CLOSE_SUM
+            || width <= LESS_CLOSE.relative * found.lower
+            || (width <= LESS_CLOSE.absolute && width <= LESS_CLOSE.coarse * found.lower);
+        if sums.is_none() || !is_close {
+            let engine = backward.unwrap_or(&self.forward);
+            let asked = ask(engine, epsilon, self.wanted)?;
+            found = Bounds {
+                lower: found.lower.max(asked.lower()),
+                upper: found.upper.min(asked.upper()),
+            };
+        }
         Ok(Bounds {
-            lower: (found.lower() * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
-            upper: (found.upper() * (1.0 + self.rounding) + self.left_out).min(1.0),
+            lower: (found.lower * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
+            upper: (found.upper * (1.0 + self.rounding) + self.left_out).min(1.0),
         })
     }
 }
 
-/// True for a few steps of Laplace noise and nothing else.
+/// The finite sums of all pairs, if all have one.
+fn finite_sums(products: &Products) -> Option<Vec<LaplaceSum>> {
+    let factor = |(law, count): &(Law, u64)| {
+        let factor = match law {
+            Law::Laplace { distance } => Factor::Laplace(*distance),
+            Law::Gaussian { distance } => Factor::Gaussian(*distance),
+            Law::EpsilonDelta { .. } | Law::Polygon(_) => Factor::Outcome(law.outcome(1.0).ok()?),
+            _ => return None,
+        };
+        Some((factor, *count))
+    };
+    let sum = |product: &Vec<(Law, u64)>| {
+        let factors: Option<Vec<(Factor, u64)>> = product.iter().map(factor).collect();
+        LaplaceSum::new(&factors?)
+    };
+    products.iter().map(sum).collect()
+}
+
+/// True for a few steps that are not all of Gaussian noise: their losses are hardly smooth yet.
 fn is_few_steps(product: &[(Law, u64)]) -> bool {
-    let laplace = |law: &Law| match law {
+    let of = |wanted: fn(&Law) -> bool| -> u64 {
+        let counts = product.iter().filter(|(law, _)| wanted(law)).map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
+    };
+    let laplace = of(|law| match law {
         Law::Laplace { .. } | Law::SubsampledLaplace { .. } => true,
         Law::Step { scheme, .. } => matches!(scheme.mechanism, Mechanism::Laplace { .. }),
         _ => false,
-    };
-    let steps: u64 = product.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
-    product.iter().all(|(law, _)| laplace(law)) && (2..FEW_STEPS).contains(&steps)
+    });
+    let sampled = of(|law| matches!(law, Law::SubsampledGaussian { .. }));
+    let whole = of(|law| matches!(law, Law::Gaussian { .. }));
+    let all = of(|_| true);
+    (laplace == all && (2..FEW_STEPS).contains(&all)) || (whole == 0 && sampled > 0 && all < FEW_SAMPLED_STEPS)
 }
 
 fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {

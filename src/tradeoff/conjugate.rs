@@ -12,6 +12,9 @@ const FARTHEST: f64 = 650.0;
 /// Below this α the power is that at it: e^ε would be out of range.
 const LEAST_ALPHA: f64 = 1e-290;
 
+/// What is known from points is used where δ has this width at most, and δ or ε that relative to it.
+const TIGHT: (f64, f64) = (4e-8, 1e-4);
+
 impl TradeoffCurve {
     /// ε at δ in (0, 1) by the engine of a composition; `None` for other curves.
     pub(super) fn composed_epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
@@ -30,6 +33,12 @@ impl TradeoffCurve {
     pub(super) fn epsilon_by_power(&self, delta: f64) -> Result<Option<Bounds>> {
         if !matches!(&*self.0, Node::Group { .. } | Node::Most(..)) {
             return Ok(None);
+        }
+        if let Some(quick) = self.quick_group()?
+            && let Some(found) = quick.epsilon_by_power(delta)?
+            && found.upper - found.lower <= TIGHT.1 * found.upper
+        {
+            return Ok(Some(found));
         }
         let mut failure = None;
         let found = minimum((0.0, LOG_RANGE), (2.0, 0.25), None, |x| {
@@ -105,6 +114,12 @@ impl TradeoffCurve {
                 lower: self.delta_at_infinity()?.lower,
                 upper: self.delta_by_power(FARTHEST)?.upper,
             });
+        }
+        if let Some(quick) = self.quick_group()? {
+            let found = quick.delta_by_power(epsilon)?;
+            if found.upper - found.lower <= TIGHT.0.min(TIGHT.1 * found.upper) {
+                return Ok(found);
+            }
         }
         let t = epsilon.exp();
         let start = (-0.5 * epsilon.abs() - 1.0, 0.25);

@@ -26,7 +26,8 @@ use crate::error::{Error, Result, require, require_sample_rate};
 use crate::hockey_stick::one_step;
 use crate::pair::StepLoss;
 use crate::pair::scheme::{Neighbours, Scheme};
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Largest distance of a Gaussian, and largest loss of a bounded one: e^ε is far from overflow.
 const MOST_DISTANCE: f64 = 1e6;
@@ -65,6 +66,9 @@ pub(super) enum Node {
     Group {
         size: u64,
         of: TradeoffCurve,
+        /// Searches over α so far, and the same of what is known of `of` from points, once there were some.
+        searches: AtomicU32,
+        quick: OnceLock<TradeoffCurve>,
     },
     /// min{f, g}**.
     Least(TradeoffCurve, TradeoffCurve),
@@ -156,6 +160,15 @@ impl TradeoffCurve {
         Polygon::of_points(alpha, beta).map(Self::of_polygon)
     }
 
+    pub(super) fn group_of(size: u64, of: Self) -> Self {
+        Self::new(Node::Group {
+            size,
+            of,
+            searches: AtomicU32::new(0),
+            quick: OnceLock::new(),
+        })
+    }
+
     pub(super) fn of_polygon(polygon: Polygon) -> Self {
         Self::new(Node::Polygon(Arc::new(polygon)))
     }
@@ -231,7 +244,9 @@ impl TradeoffCurve {
             (Node::Least(a, b), Node::Least(c, d)) | (Node::Most(a, b), Node::Most(c, d)) => {
                 a.is_inverse_of(c) && b.is_inverse_of(d)
             }
-            (Node::Group { size: k, of: a }, Node::Group { size: l, of: b }) => k == l && a.is_inverse_of(b),
+            (Node::Group { size: k, of: a, .. }, Node::Group { size: l, of: b, .. }) => {
+                k == l && a.is_inverse_of(b)
+            }
             (Node::Composed(a), Node::Composed(b)) => {
                 a.inverted().is_ok_and(|inverse| inverse.products() == b.products())
             }
@@ -251,10 +266,7 @@ impl TradeoffCurve {
             Node::Polygon(polygon) => Self::of_polygon(polygon.inverted()),
             Node::Composed(composed) => Self::new(Node::Composed(Box::new(composed.inverted()?))),
             // F = 1 − f has the inverse 1 − G(1 − α) with G = 1 − f^{-1}; iterate both.
-            Node::Group { size, of } => Self::new(Node::Group {
-                size: *size,
-                of: of.inverse()?,
-            }),
+            Node::Group { size, of, .. } => Self::group_of(*size, of.inverse()?),
             Node::Least(a, b) => Self::new(Node::Least(a.inverse()?, b.inverse()?)),
             Node::Most(a, b) => Self::new(Node::Most(a.inverse()?, b.inverse()?)),
             Node::Between(between) => Self::new(Node::Between(Arc::new(between.inverted()))),
@@ -346,10 +358,10 @@ impl TradeoffCurve {
             Node::Gaussian { distance } => Self::gaussian(times * distance),
             Node::Laplace { distance } => Self::laplace(times * distance),
             _ if size == 1 => Ok(self.clone()),
-            Node::Group { size: first, of } => of.group(first.saturating_mul(size)),
+            Node::Group { size: first, of, .. } => of.group(first.saturating_mul(size)),
             _ => {
                 require(size <= LARGEST_GROUP, "k", size, "at most 10000 without closed form")?;
-                Ok(Self::new(Node::Group { size, of: self.clone() }))
+                Ok(Self::group_of(size, self.clone()))
             }
         }
     }
@@ -374,7 +386,7 @@ impl TradeoffCurve {
             Node::Polygon(polygon) => polygon.power(alpha),
             Node::Split(bound) => bound.power(alpha),
             Node::Between(between) => between.power(alpha),
-            Node::Group { size, of } => {
+            Node::Group { size, of, .. } => {
                 let (mut lower, mut upper) = (alpha, alpha);
                 for _ in 0..*size {
                     let same = lower == upper;
@@ -421,11 +433,13 @@ impl TradeoffCurve {
         let found = match &*self.0 {
             Node::Gaussian { distance: 0.0 } => Bounds::around(-epsilon.min(0.0).exp_m1(), 1e-15),
             Node::Gaussian { distance } => {
-                let found = one_step::delta(&StepLoss::shift(*distance), epsilon);
-                Bounds {
+                // Below 0 the closed form would have to be integrated over all that is left of its threshold.
+                let found = one_step::delta(&StepLoss::shift(*distance), epsilon.abs());
+                let found = Bounds {
                     lower: found.lower(),
                     upper: found.upper(),
-                }
+                };
+                mirrored(epsilon, found)
             }
             Node::Laplace { distance } => Bounds::around(laplace_delta(*distance, epsilon), 1e-15),
             Node::EpsilonDelta { epsilon: bound, delta } => delta_of_pair(*bound, *delta, epsilon),
@@ -479,7 +493,7 @@ impl TradeoffCurve {
             Node::Composed(composed) => composed.limits().1,
             Node::Between(between) => between.limits().1,
             Node::Subsampled { rate, of } => (rate * of.most_loss().exp_m1()).ln_1p() * (1.0 + 1e-14),
-            Node::Group { size, of } => *size as f64 * of.most_loss(),
+            Node::Group { size, of, .. } => *size as f64 * of.most_loss(),
             Node::Least(a, b) => a.most_loss().max(b.most_loss()),
             Node::Most(a, b) => a.most_loss().min(b.most_loss()),
         }
@@ -493,7 +507,7 @@ impl TradeoffCurve {
             Node::Composed(composed) => composed.limits().0,
             Node::Between(between) => between.limits().0,
             Node::Subsampled { of, .. } => of.widest_distance(),
-            Node::Group { size, of } => *size as f64 * of.widest_distance(),
+            Node::Group { size, of, .. } => *size as f64 * of.widest_distance(),
             Node::Least(a, b) => a.widest_distance().max(b.widest_distance()),
             Node::Most(a, b) => a.widest_distance().min(b.widest_distance()),
             _ => super::composed::distance_of_pure(self.most_loss()),

@@ -14,6 +14,7 @@ pub mod convex;
 mod convolution;
 mod counts;
 pub mod curve;
+mod laplace_sum;
 pub mod lattice;
 pub mod membership;
 pub mod occupancy;

@@ -4,6 +4,10 @@ use super::between::{Between, Branch};
 use super::curve::{Node, TradeoffCurve};
 use crate::error::Result;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Searches over α of a group before points of the curve are looked for.
+const DIRECT_SEARCHES: u32 = 8;
 
 impl TradeoffCurve {
     /// The curve between two with straight edges.
@@ -65,10 +69,7 @@ impl TradeoffCurve {
     /// The same curve with parts that are asked for the side that they have at hand.
     fn quick(&self) -> Result<Self> {
         let node = match &*self.0 {
-            Node::Group { size, of } => Node::Group {
-                size: *size,
-                of: of.with_power()?,
-            },
+            Node::Group { size, of, .. } => return Ok(Self::group_of(*size, of.with_power()?)),
             Node::Most(a, b) => Node::Most(a.with_power()?, b.with_power()?),
             Node::Least(a, b) => Node::Least(a.with_delta()?, b.with_delta()?),
             Node::Subsampled { rate, of } => Node::Subsampled {
@@ -78,6 +79,43 @@ impl TradeoffCurve {
             _ => return Ok(self.clone()),
         };
         Ok(Self::new(node))
+    }
+
+    /// A group of what is known of a composed curve from points, for searches over α, each of which would ask for the power of the
+    /// composed curve a hundred times; `None` for other curves and for the first few searches. Points are looked for once.
+    ///
+    /// # Errors
+    /// As those of the curve.
+    pub(super) fn quick_group(&self) -> Result<Option<&Self>> {
+        let Node::Group {
+            size,
+            of,
+            searches,
+            quick,
+        } = &*self.0
+        else {
+            return Ok(None);
+        };
+        let is_worth_it = of.is_known_by_delta() && of.needs_engine() && !of.is_dear();
+        if !is_worth_it || searches.fetch_add(1, Ordering::Relaxed) < DIRECT_SEARCHES {
+            return Ok(None);
+        }
+        if let Some(known) = quick.get() {
+            searches.store(DIRECT_SEARCHES, Ordering::Relaxed);
+            return Ok(Some(known));
+        }
+        let made = Self::group_of(*size, of.with_power()?);
+        Ok(Some(quick.get_or_init(|| made)))
+    }
+
+    /// True if thousands of points would take long: compositions of a few steps that the engine has no short way for.
+    fn is_dear(&self) -> bool {
+        match &*self.0 {
+            Node::Composed(composed) => composed.is_dear(),
+            Node::Subsampled { of, .. } | Node::Group { of, .. } => of.is_dear(),
+            Node::Least(a, b) | Node::Most(a, b) => a.is_dear() || b.is_dear(),
+            _ => false,
+        }
     }
 
     fn with_power(&self) -> Result<Self> {

@@ -1,0 +1,439 @@
+//! δ of a few steps of Laplace noise, and of losses with a few values, as a finite sum.
+//!
+//! Under P, the loss ℓ of Laplace noise at distance μ is μ or −μ, or has a density between. Divided by e^{ℓ/2}, its law is
+//! symmetric and flat there:
+//!
+//! > e^{−μ/2}·(½·δ_μ + ½·δ_{−μ} + ¼ on [−μ, μ]), of transform ½e^{−μ/2}·((1 + z)e^{sμ} + (1 − z)e^{−sμ}), z = 1/(2s).
+//!
+//! A loss with values ℓ_i of probability p_i has Σ p_i e^{−ℓ_i/2}·e^{sℓ_i}. Laws of sums of losses are the products: sums of terms
+//! w·z^k·e^{sb}, each of which is k times half the integral over what is above, of a point at b. As
+//! δ(ε) = e^{ε/2} ∫ 2 sinh((ℓ − ε)/2) over ℓ > ε under this law,
+//!
+//! > δ(ε) = e^{ε/2} Σ w·H_k((b − ε)/2) over b > ε, H_0(v) = 2 sinh v, H_k(v) = ∫_0^v H_{k−1} = 2 Σ_j v^{2j+1+k}/(2j + 1 + k)!.
+//!
+//! The H_k are positive, and those of one v follow from each other from above by additions: H_k = H_{k+2} + 2v^{k+1}/(k + 1)!. What
+//! cancels in the sum is bounded by the same sum of |w|, at most Π (1 + e^{−μ}) for Laplace noise: no more than 2^n for n steps.
+
+use super::convex::Bounds;
+use crate::hockey_stick::one_step;
+use crate::pair::StepLoss;
+use crate::pair::scheme::StepOutcome;
+
+/// Steps of Laplace noise at most.
+const MOST_STEPS: u64 = 24;
+/// Places of the composed law at most.
+const MOST_PLACES: usize = 512;
+/// Largest sum of losses: its exponential is far from overflow.
+const MOST_LOSS: f64 = 600.0;
+
+/// The composed law.
+#[derive(Debug)]
+pub(super) struct LaplaceSum {
+    places: Vec<Place>,
+    /// −Σ μ/2 of the steps of Laplace noise.
+    log_scale: f64,
+    /// Largest loss.
+    most: f64,
+    /// Bound on the sum of all |ℓ|, which rounding errors of places are relative to.
+    size: f64,
+    /// log of the probability of outcomes that do not tell all, and by how much their losses are moved.
+    log_kept: f64,
+    moved: f64,
+    /// Bound on the relative rounding error of weights.
+    rounding: f64,
+    /// Largest k.
+    degree: usize,
+    /// μ² of Gaussian noise, which goes with atoms alone.
+    square: f64,
+    factors: usize,
+}
+
+/// Σ w_k z^k e^{sb}.
+#[derive(Debug, Clone)]
+struct Place {
+    b: f64,
+    /// w_k and a bound on it that sums no terms of different sign.
+    weights: Vec<(f64, f64)>,
+}
+
+/// One factor of a product, and how often it occurs.
+pub(super) enum Factor {
+    /// μ.
+    Laplace(f64),
+    /// μ.
+    Gaussian(f64),
+    /// Outcomes that are bounded.
+    Outcome(StepOutcome),
+}
+
+impl LaplaceSum {
+    /// The composition of `factors`; `None` if there is another loss among them, or too many.
+    pub(super) fn new(factors: &[(Factor, u64)]) -> Option<Self> {
+        let mut sum = Self {
+            places: vec![Place {
+                b: 0.0,
+                weights: vec![(1.0, 1.0)],
+            }],
+            log_scale: 0.0,
+            most: 0.0,
+            size: 0.0,
+            log_kept: 0.0,
+            moved: 0.0,
+            rounding: 0.0,
+            degree: 0,
+            square: 0.0,
+            factors: factors.len(),
+        };
+        for (factor, count) in factors {
+            match factor {
+                Factor::Laplace(distance) => sum.add_laplace(*distance, *count)?,
+                Factor::Gaussian(distance) => sum.square += *count as f64 * distance * distance,
+                Factor::Outcome(outcome) => sum.add_outcome(outcome, *count)?,
+            }
+        }
+        let within = (sum.degree > 0) != (sum.square > 0.0)
+            && sum.size + sum.moved.abs() <= MOST_LOSS
+            && sum.log_kept.is_finite();
+        within.then_some(sum)
+    }
+
+    fn add_laplace(&mut self, distance: f64, count: u64) -> Option<()> {
+        if count > MOST_STEPS.checked_sub(self.degree as u64)? {
+            return None;
+        }
+        let n = count as usize;
+        // C(n, j)(1 + z)^j(1 − z)^{n−j}/2^n: whole numbers below 2^53 over a power of two.
+        let factor: Vec<Place> = (0..=n)
+            .map(|j| {
+                let mut weights = vec![0.5f64.powi(n as i32)];
+                for i in 0..n {
+                    let sign = if i < j { 1.0 } else { -1.0 };
+                    weights.push(0.0);
+                    for k in (1..weights.len()).rev() {
+                        weights[k] += sign * weights[k - 1];
+                    }
+                }
+                let choices = (0..j).fold(1.0, |product, i| product * (n - i) as f64 / (i + 1) as f64);
+                Place {
+                    b: (2.0 * j as f64 - n as f64) * distance,
+                    weights: weights.iter().map(|w| (choices * w, (choices * w).abs())).collect(),
+                }
+            })
+            .collect();
+        self.multiply(&factor)?;
+        let all = count as f64 * distance;
+        self.log_scale -= 0.5 * all;
+        self.most += all;
+        self.size += all;
+        self.degree += n;
+        Some(())
+    }
+
+    fn add_outcome(&mut self, outcome: &StepOutcome, count: u64) -> Option<()> {
+        let steps = count as f64;
+        let loss = match outcome {
+            StepOutcome::Nothing => return Some(()),
+            StepOutcome::Loss(loss) => Some(loss),
+            StepOutcome::Partly { log_kept, moved, loss } => {
+                self.log_kept += steps * log_kept;
+                self.moved += steps * moved;
+                loss.as_ref()
+            }
+            StepOutcome::Telling { .. } => return None,
+        };
+        let Some(loss) = loss else { return Some(()) };
+        let StepLoss::Atoms(atoms) = loss else { return None };
+        let atoms = atoms.atoms();
+        if count > MOST_STEPS || atoms.len() < 2 {
+            return None;
+        }
+        let (mut most, mut farthest, mut rounding) = (f64::NEG_INFINITY, 0.0f64, 0.0f64);
+        let factor: Vec<Place> = atoms
+            .iter()
+            .map(|&(b, log_mass)| {
+                most = most.max(b);
+                farthest = farthest.max(b.abs());
+                let exponent = log_mass - 0.5 * b;
+                // Of the sum and the exponential, and as much again for the logarithm as it is given.
+                rounding = rounding.max(f64::EPSILON * (2.0 + 2.0 * log_mass.abs() + b.abs()));
+                let weight = exponent.exp();
+                Place {
+                    b,
+                    weights: vec![(weight, weight)],
+                }
+            })
+            .collect();
+        if steps * farthest > MOST_LOSS {
+            return None;
+        }
+        for _ in 0..count {
+            self.multiply(&factor)?;
+        }
+        self.most += steps * most;
+        self.size += steps * farthest;
+        self.rounding += steps * rounding;
+        Some(())
+    }
+
+    fn multiply(&mut self, factor: &[Place]) -> Option<()> {
+        if self.places.len() * factor.len() > MOST_PLACES {
+            return None;
+        }
+        let mut product = Vec::with_capacity(self.places.len() * factor.len());
+        for first in &self.places {
+            for second in factor {
+                let mut weights = vec![(0.0, 0.0); first.weights.len() + second.weights.len() - 1];
+                for (i, a) in first.weights.iter().enumerate() {
+                    for (j, b) in second.weights.iter().enumerate() {
+                        weights[i + j].0 += a.0 * b.0;
+                        weights[i + j].1 += a.1 * b.1;
+                    }
+                }
+                product.push(Place {
+                    b: first.b + second.b,
+                    weights,
+                });
+            }
+        }
+        product.sort_by(|a, b| b.b.total_cmp(&a.b));
+        self.places = product;
+        // Products, and sums of up to so many of them.
+        self.rounding += (MOST_STEPS + 2) as f64 * f64::EPSILON;
+        Some(())
+    }
+
+    /// δ at any real ε.
+    pub(super) fn delta(&self, epsilon: f64) -> Bounds {
+        let rest = self.smooth_delta(epsilon - self.moved, epsilon.abs());
+        if self.log_kept == 0.0 {
+            return rest;
+        }
+        let (lost, kept) = (-self.log_kept.exp_m1(), self.log_kept.exp());
+        let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
+        Bounds {
+            lower: (lost + kept * rest.lower) * (1.0 - slack),
+            upper: ((lost + kept * rest.upper) * (1.0 + slack)).min(1.0),
+        }
+    }
+
+    /// That of outcomes that do not tell all; `asked` is the |ε| that was asked for.
+    fn smooth_delta(&self, epsilon: f64, asked: f64) -> Bounds {
+        // Of b − ε: each product at least doubles the places, so that b is the sum of no more than log₂ MOST_PLACES + 1 products.
+        let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.moved.abs() + asked.min(2.0 * MOST_LOSS)));
+        if self.square > 0.0 {
+            return self.gaussian_delta(epsilon, apart);
+        }
+        if epsilon >= self.most + 2.0 * apart {
+            return Bounds::exactly(0.0);
+        }
+        if epsilon < -MOST_LOSS {
+            return Bounds {
+                lower: -epsilon.exp_m1() * (1.0 - 4.0 * f64::EPSILON),
+                upper: 1.0,
+            };
+        }
+        let mut values = vec![0.0; self.degree + 2];
+        // What is found, the same of |w|, and what a change of b − ε by 1 would do.
+        let (mut total, mut size, mut change) = (0.0f64, 0.0f64, 0.0f64);
+        let mut underflow = 0.0;
+        let mut relative = self.rounding;
+        for place in &self.places {
+            // Not below the true one, and not above it by more than `apart`, as that is half of b − ε.
+            let v = 0.5 * (place.b - epsilon + apart);
+            if v <= 0.0 {
+                break;
+            }
+            let added = kernels(v, place.weights.len(), &mut values);
+            relative = relative.max(self.rounding + added);
+            let mut here = 0.0;
+            for (k, (weight, bound)) in place.weights.iter().enumerate() {
+                here += weight * values[k + 1];
+                size += bound * values[k + 1];
+                change += bound * values[k];
+                underflow += 1e-300 * bound;
+            }
+            total += here;
+        }
+        let log_scale = self.log_scale + 0.5 * epsilon;
+        let scale = log_scale.exp();
+        let additions = (self.places.len() + self.degree) as f64;
+        relative += f64::EPSILON * (8.0 + additions + 4.0 * (self.log_scale.abs() + epsilon.abs()));
+        let error = scale * 1.01 * (relative * size + apart * change + underflow) + 1e-300;
+        Bounds {
+            lower: (scale * total - error).max(0.0),
+            upper: (scale * total + error).min(1.0),
+        }
+    }
+
+    /// Σ p·δ(ε − b) of Gaussian noise.
+    fn gaussian_delta(&self, epsilon: f64, apart: f64) -> Bounds {
+        let distance = self.square.sqrt();
+        // Of the root of a sum of squares.
+        let wrong = f64::EPSILON * (4.0 + self.factors as f64);
+        let mut found = Bounds::exactly(0.0);
+        let mut relative = self.rounding + f64::EPSILON * (8.0 + self.places.len() as f64);
+        for place in &self.places {
+            let mass = place.weights.iter().map(|weight| weight.0).sum::<f64>() * (0.5 * place.b).exp();
+            relative =
+                relative.max(self.rounding + f64::EPSILON * (8.0 + self.places.len() as f64 + place.b.abs()));
+            let at = epsilon - place.b;
+            found.lower += mass * one_step::gaussian_delta(distance * (1.0 - wrong), at + apart).lower();
+            found.upper += mass * one_step::gaussian_delta(distance * (1.0 + wrong), at - apart).upper();
+        }
+        Bounds {
+            lower: found.lower * (1.0 - relative),
+            upper: (found.upper * (1.0 + relative) + 1e-300).min(1.0),
+        }
+    }
+}
+
+/// H_k(v) for −1 ≤ k < `count` to `values[k + 1]`, H_{−1} being 2 cosh v; gives a bound on their relative error.
+fn kernels(v: f64, count: usize, values: &mut [f64]) -> f64 {
+    // v^i/i! for i < count
+    let mut power = 1.0;
+    for (i, value) in values.iter_mut().enumerate().take(count) {
+        *value = power;
+        power *= v / (i + 1) as f64;
+    }
+    // H_{count−1} and H_count by their series: every other term from v^count/count! on, and from the next.
+    let mut sums = [0.0, 0.0];
+    let mut i = count;
+    loop {
+        sums[(i - count) % 2] += 2.0 * power;
+        i += 1;
+        power *= v / i as f64;
+        // From 2v on each term is less than half the one before.
+        if power == 0.0 || (i as f64 > 2.0 * v && power <= 0.125 * f64::EPSILON * sums[0].min(sums[1])) {
+            break;
+        }
+    }
+    let [mut same, mut above] = sums;
+    values[count] = same;
+    for value in values[..count].iter_mut().rev() {
+        // H_{k−1} = H_{k+1} + 2v^k/k!
+        *value = above + 2.0 * *value;
+        (same, above) = (*value, same);
+    }
+    f64::EPSILON * (4.0 + 1.5 * i as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::atom_loss::AtomLoss;
+    use crate::tradeoff::closed_forms::laplace_delta;
+
+    #[test]
+    fn kernels_are_iterated_integrals_of_the_hyperbolic_sine() {
+        for v in [1e-8f64, 0.3, 2.0, 40.0] {
+            let mut values = vec![0.0; 6];
+            let error = kernels(v, 5, &mut values);
+            assert!(error < 1e-13);
+            let expected = [2.0 * v.cosh(), 2.0 * v.sinh()];
+            for (value, expected) in values.iter().zip(expected) {
+                assert!((value / expected - 1.0).abs() < 1e-14, "{v} {value} {expected}");
+            }
+            for k in 2..6 {
+                // H_k = H_{k−2} − 2v^{k−1}/(k − 1)!; values[k] is H_{k−1}
+                let power: f64 = (1..k - 1).map(|i| v / i as f64).product();
+                let difference = values[k - 2] - values[k] - 2.0 * power;
+                assert!(difference.abs() <= 1e-14 * values[k - 2], "{v} {k} {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_step_is_the_closed_form() {
+        for distance in [1e-6, 0.3, 2.0, 100.0] {
+            let sum = LaplaceSum::new(&[(Factor::Laplace(distance), 1)]).unwrap();
+            for share in [-1.5, -0.3, 0.0, 0.2, 0.9, 0.999_999, 1.0, 2.0] {
+                let (epsilon, found) = (share * distance, sum.delta(share * distance));
+                let exact = laplace_delta(distance, epsilon);
+                assert!(
+                    found.lower <= exact * (1.0 + 1e-15) && found.upper >= exact * (1.0 - 1e-15),
+                    "{distance} {epsilon} {found:?} {exact}"
+                );
+                assert!(
+                    found.upper - found.lower <= 3e-13 * (1.0 + distance),
+                    "{distance} {epsilon} {found:?}"
+                );
+            }
+        }
+    }
+
+    /// E δ(ε − S) over the atoms of another loss S.
+    #[test]
+    fn atoms_move_the_curve() {
+        // P = (0.5, 0.3, 0.2) and Q = (0.2, 0.3, 0.5).
+        let far = 2.5f64.ln();
+        let atoms = vec![(far, 0.5f64.ln()), (0.0, 0.3f64.ln()), (-far, 0.2f64.ln())];
+        let outcome = StepOutcome::Partly {
+            log_kept: (0.9f64).ln(),
+            moved: 0.1,
+            loss: Some(StepLoss::Atoms(AtomLoss::new(atoms.clone()))),
+        };
+        let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Laplace(1.3), 1)]).unwrap();
+        for epsilon in [-2.0, 0.0, 0.4, 1.7, 3.0] {
+            let rest = |(loss, log_mass): &(f64, f64)| log_mass.exp() * laplace_delta(1.3, epsilon - 0.1 - loss);
+            let exact = 0.1 + 0.9 * atoms.iter().map(rest).sum::<f64>();
+            let found = sum.delta(epsilon);
+            assert!(
+                found.lower <= exact + 1e-15 && found.upper >= exact - 1e-15 && found.upper - found.lower < 1e-12,
+                "{epsilon} {found:?} {exact}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_steps_are_the_integral_over_one() {
+        let sum = LaplaceSum::new(&[(Factor::Laplace(1.0), 1), (Factor::Laplace(0.6), 1)]).unwrap();
+        for epsilon in [0.0, 0.3, 0.5, 1.1, 1.599] {
+            // Midpoints between the kinks of the integrand.
+            let mut exact = 0.5 * laplace_delta(1.0, epsilon - 0.6)
+                + 0.5 * (-0.6f64).exp() * laplace_delta(1.0, epsilon + 0.6);
+            let mut kinks = vec![-0.6, 0.6, epsilon - 1.0, epsilon + 1.0];
+            kinks.retain(|kink: &f64| kink.abs() <= 0.6);
+            kinks.sort_by(f64::total_cmp);
+            for pair in kinks.windows(2) {
+                let width = (pair[1] - pair[0]) / 20_000.0;
+                for i in 0..20_000 {
+                    let loss = pair[0] + (f64::from(i) + 0.5) * width;
+                    exact += width * 0.25 * (0.5 * (loss - 0.6)).exp() * laplace_delta(1.0, epsilon - loss);
+                }
+            }
+            let found = sum.delta(epsilon);
+            assert!(found.upper - found.lower < 1e-12, "{found:?}");
+            assert!((found.upper - exact).abs() < 1e-9, "{epsilon} {found:?} {exact}");
+        }
+    }
+
+    #[test]
+    fn gaussian_noise_goes_with_atoms() {
+        let far = 0.5f64;
+        let odds = 1.0 / (1.0 + (-far).exp());
+        let atoms = vec![(far, odds.ln()), (-far, (1.0 - odds).ln())];
+        let outcome = StepOutcome::Loss(StepLoss::Atoms(AtomLoss::new(atoms)));
+        let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Gaussian(0.3), 4)]).unwrap();
+        for epsilon in [-1.0, 0.0, 0.5, 1.3, 4.0] {
+            let part = |loss: f64| one_step::delta(&StepLoss::shift(0.6), epsilon - loss);
+            let exact = odds * part(far).upper() + (1.0 - odds) * part(-far).upper();
+            let found = sum.delta(epsilon);
+            assert!(
+                found.lower <= exact * (1.0 + 1e-10) && found.upper >= exact * (1.0 - 1e-10),
+                "{epsilon} {found:?} {exact}"
+            );
+            assert!(found.upper - found.lower <= 1e-12, "{epsilon} {found:?}");
+        }
+    }
+
+    #[test]
+    fn many_small_steps_cancel_and_say_so() {
+        let sum = LaplaceSum::new(&[(Factor::Laplace(0.01), 24)]).unwrap();
+        let found = sum.delta(0.02);
+        assert!(
+            found.lower <= found.upper && found.upper - found.lower < 1e-6,
+            "{found:?}"
+        );
+        assert!(LaplaceSum::new(&[(Factor::Laplace(0.01), 25)]).is_none());
+    }
+}
