@@ -198,7 +198,7 @@ def test_the_update_moves_by_at_most_the_threshold_of_an_example():
     import torch
 
     run, recorder = clipping_run(1)
-    recorder.norms = np.linspace(0.0, NORM, RECORDS)
+    recorder.update_norms(np.linspace(0.0, NORM, RECORDS))
     run.optimizer.attach_batch_hook(lambda: None)
     inputs, labels = run.dataset[:]
 

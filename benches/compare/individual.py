@@ -79,9 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     distinct, rounded, theirs = accumulate(False), accumulate(True), peer()
     kept, read = exact()
-    print(
-        f"{EXAMPLES:,} examples, {REFRESHES} refreshes, {len(ORDERS)} orders; σ {NOISE_MULTIPLIER}, q {SAMPLE_RATE}"
-    )
+    print(f"{EXAMPLES:,} examples, {REFRESHES} refreshes, {len(ORDERS)} orders")
     print()
     print("| task | seconds | ratio to Opacus's formula |")
     print("| --- | --- | --- |")
