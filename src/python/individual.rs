@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
 use crate::individual::epsilons::epsilons;
 use crate::individual::rdp::StepRdp;
+use numpy::ndarray::ArrayBase;
 use numpy::{
     PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, ToPyArray,
 };
@@ -35,7 +36,7 @@ pub(super) fn accumulate_rdp<'py>(
     let step = py.detach(|| guarded(|| StepRdp::kept(sample_rate, &orders)))?;
     let columns_are_adjacent = accounts.strides()[1] == 1;
     if columns_are_adjacent {
-        let rows: Vec<&mut [f64]> = accounts.outer_iter_mut().filter_map(|row| row.into_slice()).collect();
+        let rows: Vec<&mut [f64]> = accounts.outer_iter_mut().filter_map(ArrayBase::into_slice).collect();
         if rows.len() == norms.len() {
             py.detach(|| guarded(|| step.accumulate_rows(rows, &norms, noise_multiplier, steps)))?;
             return Ok(());
