@@ -93,8 +93,15 @@ def test_after_a_few_steps_with_one_norm_it_still_has(noise, draw, count):
         assert_exact(accountant.get_epsilons(delta), curves, delta, 2e-6)
 
 
+@pytest.mark.xfail(strict=True, reason="-2.8e-7: the upper bound is not kept at least zero")
+def test_an_epsilon_is_never_negative():
+    noise, rate, norm = 3.6673640615261762, 0.0026962748606548055, 3.612823330117118e-4
+    accountant = run(IndividualAccountant(4), (noise, rate, 1), norms=[norm, 0.222, 0.495, 0.042])
+    assert np.all(accountant.get_epsilons(1e-6) >= 0.0)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(1, 13))
 def test_random_runs_have_the_epsilons_of_the_exact_engine(seed):
     rng = np.random.default_rng(seed)
     noise, rate = float(10 ** rng.uniform(-0.2, 1.0)), float(10 ** rng.uniform(-3.5, -0.05))
