@@ -8,7 +8,7 @@ import pytest
 
 import hockeystick as hs
 from hockeystick import kernels
-from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant
+from hockeystick.accountants import GroupAccountant, IndividualAccountant, RenyiGroupAccountant
 
 NAN, INF = float("nan"), float("inf")
 
@@ -29,6 +29,22 @@ COMMON = {"group_size": 2, "adjacency": "add", "tolerance": 1e-6}
 
 def group_rdp(**arguments):
     return hs.renyi.group_rdp(hs.Gaussian(2.0), **arguments)
+
+
+def accumulate_rdp(**arguments):
+    kernels.accumulate_rdp(np.zeros((2, 2)), [0.5, 1.0], [2.0, 3.0], **arguments)
+
+
+def individual(**arguments):
+    return IndividualAccountant(50, **arguments)
+
+
+def individual_step(**arguments):
+    individual().step(**arguments)
+
+
+def individual_norms(norms):
+    IndividualAccountant(2).update_norms(norms)
 
 
 def group_rdp_of_table(**arguments):
@@ -104,6 +120,13 @@ GOOD = {
         "adjacency": "add",
         "conversion": "optimal",
     },
+    accumulate_rdp: RUN,
+    individual: {"orders": [2.0, 3.0], "max_grad_norm": 2.0, "rounding": 0.01},
+    individual_step: {"noise_multiplier": 1.0, "sample_rate": 0.1},
+    individual_norms: {"norms": [0.5, 1.0]},
+    individual().get_epsilon: {"delta": 1e-5},
+    individual().get_epsilons: {"delta": 1e-5},
+    individual().get_delta: {"epsilon": 1.0},
     RenyiGroupAccountant().get_renyi: {"orders": [2.0, 3.0]},
     RenyiGroupAccountant().get_epsilon: {"delta": 1e-5},
     RenyiGroupAccountant().get_delta: {"epsilon": 1.0},
@@ -115,6 +138,8 @@ MAY_BE_NONE = {
     (group_rdp_of_table, "component"),
     (hs.renyi.calibrate_dp, "orders"),
     (RenyiGroupAccountant, "orders"),
+    (individual, "orders"),
+    (individual, "rounding"),
     (kernels.monte_carlo_delta, "tilt"),
     (hs.Group, "size"),
     (hs.Group, "rates"),
@@ -126,6 +151,7 @@ BELOW_ZERO_ALLOWED = {
 }
 
 TAKES_SAMPLING = {
+    individual_step,
     hs.get_epsilon,
     hs.get_delta,
     hs.explain,
@@ -190,6 +216,8 @@ BAD_VALUES = {
     "size": [0, -1, 2.5, 3, 10_001, NAN, INF, 2**70],
     "norms": [[1.0, -0.1], [1.1, 1.0], [NAN, 1.0], [INF, 1.0], [], 1.0, [[1.0, 0.5]], [1.0]],
     "gradients": ["random", ""],
+    "max_grad_norm": [0.0, -1.0, 1e-160, 1e160, NAN, INF, -INF],
+    "rounding": [0.0, -0.01, 2.1, NAN, INF, -INF],
 }
 
 RANGES = {
@@ -246,6 +274,8 @@ def bad_values():
                     continue
                 if (name, value) == ("adjacency", "replace") and function in TAKES_REPLACED_GROUPS:
                     continue
+                if (name, value) == ("norms", [1.1, 1.0]) and function is individual_norms:
+                    continue  # clipped
                 yield pytest.param(function, name, value, id=f"{label(function)} {name}={value!r:.40}")
 
 
