@@ -113,7 +113,6 @@ def test_batches_of_a_fixed_size_count_every_member_with_the_full_norm(norms):
         assert lower <= accountant.get_group_epsilon(range(size), 1e-5) <= upper * (1 + 2e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="members with norm zero are left out, though they push others out")
 def test_members_with_zero_norm_count_in_batches_of_a_fixed_size():
     accountant = run(IndividualAccountant(40), 4.0, FIXED, 100, np.zeros(40))
     # Each of them in the batch pushes another example out: a mean moves by 1 for each, of 2 in the bound.

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 /// Examples that one task handles.
 const BLOCK: usize = 1024;
-/// Shifts below 2⁻¹² of the largest are rounded up to that, in terms of their squares.
-const LEAST: f64 = 1.0 / 16_777_216.0;
+/// Shifts below 2⁻²⁰ of the largest are rounded up to that, in terms of their squares.
+const LEAST: f64 = 1.0 / (1u64 << 40) as f64;
 /// Largest and smallest v that can be told.
 const LIMITS: (f64, f64) = (1e-60, 1e12);
 
@@ -89,7 +89,7 @@ impl Accounts {
     }
 
     /// Adds `steps` steps at a sample rate and noise σ to all accounts; example i moves the mean of the output by at most
-    /// `shifts[i]` ≤ `largest`. Shifts below 2⁻¹² of the largest count as that.
+    /// `shifts[i]` ≤ `largest`. Shifts below 2⁻²⁰ of the largest count as that.
     ///
     /// # Errors
     /// Values out of range, or a wrong number of shifts; the accounts are then as they were.
@@ -135,7 +135,7 @@ impl Accounts {
                     match rate {
                         _ if is_telling => account.telling = true,
                         Some(rate) => account.add(rate, v, steps),
-                        None => account.gaussian += steps * v * (1.0 + 4.0 * f64::EPSILON),
+                        None => account.gaussian = (account.gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON),
                     }
                 }
             });

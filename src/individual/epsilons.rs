@@ -28,16 +28,16 @@ const RATIO: f64 = 1.22;
 /// Relative width of ε that is aimed at.
 const WANTED: f64 = 1e-10;
 /// Lines that are tried, and how far apart.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 const BACK: usize = 2;
 /// Levels of errors above this are not tried: they are beyond double precision.
-const HIGHEST_LEVEL: f64 = 48.0;
-/// How much higher than a Gaussian loss would need lines are certified.
-const MARGIN: f64 = 1.05;
+const HIGHEST_LEVEL: f64 = 60.0;
+/// Part of the height that a Gaussian loss would need up to which lines must be certified to be tried.
+const MARGIN: f64 = 0.45;
 /// Heights where a line may end, in units of what a Gaussian loss would need.
 const ENDS: [f64; 5] = [1.0, 1.2, 1.5, 2.0, 3.0];
 /// Heights of a line at most.
-const MOST_HEIGHTS: usize = 1000;
+const MOST_HEIGHTS: usize = 4000;
 const DIRECTIONS: [Direction; 2] = [Direction::Remove, Direction::Add];
 
 type Key = (u16, i16);
@@ -138,7 +138,7 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
                 .collect();
             for (&i, answer) in members.iter().zip(answers) {
                 let known = &mut found[i];
-                *known = (known.0.max(answer.0), known.1.min(answer.1));
+                *known = (known.0.max(answer.0), known.1.min(answer.1).max(0.0));
                 let good = known.1 - known.0 <= 4.0 * WANTED * known.1;
                 plans[i] = plans[i].take().filter(|_| !good).map(|plan| Plan {
                     line: plan.line.and_then(|line| plan.usable(line.checked_sub(BACK)?)),

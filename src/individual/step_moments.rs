@@ -27,6 +27,8 @@ pub(super) const RELATIVE_ERROR: f64 = 2e-13;
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 /// e^y is not computed above this.
 const FAR: f64 = 600.0;
+/// log(1 + u) and its product with p above which powers are not computed: the rest is lost in them.
+const FAR_RATIO: f64 = 200.0;
 /// Terms of the binomial series at most.
 const TERMS: i32 = 60;
 
@@ -115,7 +117,12 @@ impl Outputs {
         }
         let mut excess = 0.0;
         for ((change, ratio), weight) in self.changes.iter().zip(&self.log_ratios).zip(&self.log_weights) {
-            excess += weight.exp() * power_excess(*change, *ratio, exponent);
+            excess += if exponent * ratio < FAR_RATIO && *ratio < FAR_RATIO {
+                weight.exp() * power_excess(*change, *ratio, exponent)
+            } else {
+                // All but (1 + u)^p is lost in it, and what is subtracted would only lower the sum.
+                (exponent * ratio + weight).exp()
+            };
         }
         excess.ln_1p()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from hockeystick.accountants.norms import check_norms, rounded_up
 from hockeystick.accountants.renyi import check_orders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -121,6 +122,8 @@ class IndividualAccountant(Accountant):
         self._fresh = np.ones(self._dataset_size, dtype=np.bool_)
         self._known = np.zeros(self._dataset_size, dtype=np.bool_)
         self._full = np.ones(self._dataset_size, dtype=np.bool_)
+        self._by_indices = False
+        self._refreshed = True
         self._is_guarantee = True
         self._pending: dict[Kind, int] = {}
         self._norm_history = NormHistory()
@@ -232,6 +235,8 @@ class IndividualAccountant(Accountant):
         if places is not None:
             new[places] = values
         self._norms = self._frozen(new)
+        self._refreshed = True
+        self._by_indices = places is not None and (self._by_indices or not np.any(self._known))
         self._fresh[slice(None) if places is None else places] = True
         self._known[slice(None) if places is None else places] = True
 
@@ -293,8 +298,22 @@ class IndividualAccountant(Accountant):
         relative = self._frozen(self._norms / self._max_grad_norm)
         for (noise, draw), count in self._pending.items():
             self._accounts.add(relative, noise, draw, count)
-            self._norm_history.add(relative, (noise, draw), count)
-        self._pending = {}
+        self._norm_history.add(relative, self._pending, refreshed=self._refreshed)
+        self._pending, self._refreshed = {}, False
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Count the steps since the last refresh for a question, which leaves no trace."""
+        kept = self._accounts, self._norm_history, self._pending, self._refreshed
+        if self._pending:
+            everyone = np.arange(self._dataset_size, dtype=np.int64)
+            self._accounts = self._accounts.mixed(self._accounts, everyone)
+            self._norm_history = self._norm_history.copied()
+            self._flush()
+        try:
+            yield
+        finally:
+            self._accounts, self._norm_history, self._pending, self._refreshed = kept
 
     def get_epsilons(self, delta: float) -> Floats:
         """Epsilon of each example at delta: private numbers.
@@ -307,9 +326,10 @@ class IndividualAccountant(Accountant):
         Returns
         -------
         ndarray of float64, shape (n,)
-            With ``exact=True`` the least epsilon for each example's own norms, to a relative 1e-9 above it,
-            as long as the run has some hundred steps; after fewer steps with changing norms that of Rényi
-            divergences. With ``exact=False`` that of Rényi divergences. Never more than
+            With ``exact=True`` the least epsilon for each example's own norms: relative 1e-9 above it for
+            delta from 1e-5 on, 1e-6 for 1e-12, as long as the run has some hundred steps. After fewer steps
+            norms that changed give that of Rényi divergences. Norms below C / 2**20 count as that. With
+            ``exact=False`` that of Rényi divergences. Never more than
             `get_epsilon`, and equal to it for examples whose norm was always C. Bounds for these norms;
             whether they bound the examples' privacy says `is_guarantee`.
 
@@ -320,12 +340,12 @@ class IndividualAccountant(Accountant):
         TypeError
             If `delta` is not a real number.
         """
-        return self._epsilons_of(None, float_scalar(delta, "delta"))
+        with self._settled():
+            return self._epsilons_of(None, float_scalar(delta, "delta"))
 
     def _epsilons_of(self, places: NDArray[np.int64] | None, delta: float) -> Floats:
         """Epsilon of the examples at `places`, of all for None."""
         worst = self.get_epsilon(delta)
-        self._flush()
         accounts, chosen = self._accounts, slice(None) if places is None else places
         if places is not None:
             accounts = accounts.mixed(accounts, places)
@@ -396,10 +416,10 @@ class IndividualAccountant(Accountant):
         ValueError
             If the accountant was made with ``exact=True``, which does not keep them.
         """
-        self._flush()
-        if not isinstance(self._accounts, RenyiAccounts):
-            raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
-        return self._accounts.rdp.copy()
+        with self._settled():
+            if not isinstance(self._accounts, RenyiAccounts):
+                raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
+            return self._accounts.rdp.copy()
 
     def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
         """Upper bound on epsilon of several examples together, such as all those of one person.
@@ -430,13 +450,16 @@ class IndividualAccountant(Accountant):
         level = float_scalar(delta, "delta")
         places = self._check_indices(members, "members")
         require(places.size > 0, "members", "an empty array", "at least one example")
+        with self._settled():
+            return self._group_epsilon(places, level)
+
+    def _group_epsilon(self, places: NDArray[np.int64], delta: float) -> float:
         if len(places) == 1:
-            return float(self._epsilons_of(places, level)[0])
-        self._flush()
+            return float(self._epsilons_of(places, delta)[0])
         full = GroupAccountant(len(places))
         full.history = self.history
-        found = float(group_curve(self._norm_history, places).epsilon(level))
-        return min(found, full.get_epsilon(level))
+        found = float(group_curve(self._norm_history, places).epsilon(delta))
+        return min(found, full.get_epsilon(delta))
 
     def get_user_epsilons(
         self, user_ids: ArrayLike, delta: float, *, progress: Report | bool | None = None
@@ -482,12 +505,12 @@ class IndividualAccountant(Accountant):
         owners = Owners(user_ids, self._dataset_size)
         epsilons = np.zeros(len(owners.users))
         alone, places = owners.alone()
-        if places.size:
-            epsilons[alone] = self._epsilons_of(places, level)
         several = owners.several()
-        with reporting(progress, "users") as report:
+        with self._settled(), reporting(progress, "users") as report:
+            if places.size:
+                epsilons[alone] = self._epsilons_of(places, level)
             for done, (user, members) in enumerate(several, 1):
-                epsilons[user] = self.get_group_epsilon(members, level)
+                epsilons[user] = self._group_epsilon(members, level)
                 if report is not None:
                     report(done, len(several))
         return owners.users, epsilons
@@ -496,8 +519,8 @@ class IndividualAccountant(Accountant):
         """Take in the accounts of another shard of the same run, in place.
 
         Shards either hold different examples, which are then those of `other` after those of this
-        accountant; or both stand for the whole data set, and each was given norms of its own examples only
-        (``update_norms(norms, indices)``).
+        accountant; or both stand for the whole data set, and each was given norms of its own examples only,
+        by ``update_norms(norms, indices)`` and never without indices.
 
         Parameters
         ----------
@@ -548,10 +571,10 @@ class IndividualAccountant(Accountant):
         mutable mapping
             `destination`, with the keys "version", "mechanism", "settings", "history" and "accounts".
         """
-        self._flush()
         if destination is None:
             destination = {}
-        destination.update(to_state(self))
+        with self._settled():
+            destination.update(to_state(self))
         return destination
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -85,7 +85,7 @@ class RenyiAccounts(Accounts):
 
     def mixed(self, other: RenyiAccounts, own: Counts) -> RenyiAccounts:
         """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
-        rows = np.where(own[:, np.newaxis] >= 0, self._rdp[own], 0.0)
+        rows = self._rdp[np.where(own >= 0, own, 0)]
         theirs = own < 0
         rows[theirs] = other._rdp[-1 - own[theirs]]
         return RenyiAccounts(self._orders, rows)
@@ -127,6 +127,9 @@ class ExactAccounts(Accounts):
         rates, gaussian, telling, places, moments = self._core.state()
         arrays = {"gaussian": gaussian, "telling": telling, "places": places, "moments": moments}
         return {"rates": rates, **{name: packed(array) for name, array in arrays.items()}}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExactAccounts.from_state, (self.state(), len(self._core))
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], examples: int) -> ExactAccounts:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hockeystick.accountants.individual_accounts import shifts_of
 from hockeystick.curve import PrivacyCurve, step_kind
+from hockeystick.errors import WideIntervalWarning
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from hockeystick.accountants.norm_history import Kind, NormHistory
     from hockeystick.curve import StepKind
 
+SMALLEST_TOLERANCE = 1e-9
+"""Relative width of intervals for single examples."""
+
 MOST_DIFFERENT = 8
 """Members whose norms are taken as they are: 256 different sums."""
 
@@ -30,6 +35,9 @@ MOST_SUMS = 2000
 
 MOST_CURVES = 128
 """Different norms that `history_epsilon` makes curves of."""
+
+MOST_ALONE = 32
+"""Examples with changing norms that the exact engine is asked for one by one."""
 
 ORDERS = 1.0 + np.geomspace(0.05, 500.0, 96)
 """Rényi orders of what is not exact."""
@@ -71,15 +79,19 @@ class Owners:
 
 
 def group_curve(history: NormHistory, places: NDArray[np.int64]) -> PrivacyCurve:
-    """Curve of the members at `places`, at least two, over the whole run."""
+    """Curve of the members at `places` over the whole run."""
+    return PrivacyCurve(_group_kinds(history, places), "add_remove", DEFAULT_TOLERANCE)
+
+
+def _group_kinds(history: NormHistory, places: NDArray[np.int64]) -> dict[StepKind, int]:
     kinds: dict[StepKind, int] = {}
     for norms, steps in history:
         members = _coarsened(np.sort(norms[places]))
         for kind, count in steps.items():
-            found = _group_kind(members, kind)
+            found = _group_kind(members, kind, len(places))
             if found is not None:
                 kinds[found] = kinds.get(found, 0) + count
-    return PrivacyCurve(kinds, "add_remove", DEFAULT_TOLERANCE)
+    return kinds
 
 
 def _coarsened(norms: Floats) -> Floats:
@@ -91,13 +103,12 @@ def _coarsened(norms: Floats) -> Floats:
     return np.asarray(np.minimum(np.ceil(seen * steps) / steps, 1.0))
 
 
-def _group_kind(norms: Floats, kind: Kind) -> StepKind | None:
+def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
     """One step of the group, None if its gradients are all zero in it and batches have no fixed size."""
     noise, draw = kind
     sampling = Poisson(draw) if isinstance(draw, float) else draw
     if isinstance(sampling, WithoutReplacement):
         # Every member in the batch pushes another example out. No tighter pair is known.
-        size = max(len(norms), 1)
         return step_kind(noise_multiplier=noise, sampling=sampling, group_size=size)[0]
     if not len(norms):
         return None
@@ -108,12 +119,14 @@ def _group_kind(norms: Floats, kind: Kind) -> StepKind | None:
 def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
     """Epsilon of the examples at `places` from what their norms were.
 
-    The exact engine's for a norm that never changed, else that of Rényi divergences. Of more than
-    `MOST_CURVES` different norms, some are rounded up to others.
+    The exact engine's for norms that never changed and for a few examples, else that of Rényi divergences. Of
+    more than `MOST_CURVES` different norms, some are rounded up to others.
     """
     if len(history) == 1:
         ((norms, steps),) = history
         return _same_norm_epsilon(norms[places], steps, delta)
+    if len(places) <= MOST_ALONE:
+        return np.array([_closely(_group_kinds(history, place), delta) for place in places[:, np.newaxis]])
     rdp = np.zeros((len(places), len(ORDERS)))
     for norms, steps in history:
         for (noise, draw), count in steps.items():
@@ -131,8 +144,8 @@ def _same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -
 
 
 def _of_norm(norm: float, steps: Mapping[Kind, int], delta: float) -> float:
-    if norm == 0.0 and not any(isinstance(draw, WithoutReplacement) for _, draw in steps):
-        return 0.0
+    # Noise a thousand billion billion times as large hides everything, and is a number.
+    norm = max(norm, 1e-21)
     kinds: dict[StepKind, int] = {}
     for (noise, draw), count in steps.items():
         if isinstance(draw, WithoutReplacement):
@@ -142,4 +155,11 @@ def _of_norm(norm: float, steps: Mapping[Kind, int], delta: float) -> float:
             sampling = Poisson(draw) if isinstance(draw, float) else draw
             kind, _ = step_kind(noise_multiplier=noise / norm, sampling=sampling)
         kinds[kind] = kinds.get(kind, 0) + count
-    return float(PrivacyCurve(kinds, "add_remove", DEFAULT_TOLERANCE).epsilon(delta))
+    return _closely(kinds, delta)
+
+
+def _closely(kinds: dict[StepKind, int], delta: float) -> float:
+    """Epsilon as closely as can be: what is not close is an upper bound nevertheless."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WideIntervalWarning)
+        return float(PrivacyCurve(kinds, "add_remove", SMALLEST_TOLERANCE).epsilon(delta))

@@ -28,8 +28,6 @@ def joined(first: IndividualAccountant, second: IndividualAccountant) -> dict[st
     if first.history != second.history:
         raise ValueError(f"history of both must be the same, got {first.history} and {second.history}")
     own = _places(first, second)
-    if not first._norm_history.has_steps_of(second._norm_history):
-        raise ValueError("norms of both must have been updated at the same steps, got different refreshes")
 
     def mixed(name: str) -> NDArray[Any]:
         here, there = getattr(first, name), getattr(second, name)
@@ -43,6 +41,8 @@ def joined(first: IndividualAccountant, second: IndividualAccountant) -> dict[st
         "_accounts": first._accounts.mixed(second._accounts, own),
         "_norms": norms,
         **{name: mixed(name) for name in ("_fresh", "_known", "_full")},
+        "_by_indices": first._by_indices and second._by_indices,
+        "_refreshed": first._refreshed,
         "_is_guarantee": first._is_guarantee and second._is_guarantee,
         "_norm_history": first._norm_history.joined(second._norm_history, own),
         "_dataset_size": len(own),
@@ -53,8 +53,7 @@ def _places(first: IndividualAccountant, second: IndividualAccountant) -> Counts
     """Where the examples of both stand: at an index in the first, or at -1 - index in the second."""
     size = first.dataset_size
     have = (first._known, second._known)
-    parts = size == second.dataset_size and not (np.all(have[0]) and np.all(have[1]))
-    if parts and np.any(have[0]) and np.any(have[1]):
+    if size == second.dataset_size and first._by_indices and second._by_indices:
         twice = np.flatnonzero(have[0] & have[1])
         if twice.size:
             raise ValueError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_draw, check_history
+from hockeystick.accountants.history import check_draw, check_history, merged
 from hockeystick.accountants.individual_accounts import ExactAccounts, RenyiAccounts
 from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.packing import packed, unpacked
@@ -19,6 +21,9 @@ from hockeystick.mechanisms import check_noise_multiplier
 if TYPE_CHECKING:
     from hockeystick.accountants.individual import IndividualAccountant
 
+FLAGS = ("is_guarantee", "by_indices", "refreshed")
+"""True or false for all."""
+
 ARRAYS = {"fresh": "|b1", "known": "|b1", "full": "|b1", "norms": "<f8"}
 """One entry for each example."""
 
@@ -27,12 +32,27 @@ def to_state(accountant: IndividualAccountant) -> dict[str, Any]:
     """State of an accountant whose steps have all been added to the accounts."""
     state = history_to_state(accountant.mechanism(), accountant._settings(), accountant.history)
     state["accounts"] = {
-        "is_guarantee": accountant._is_guarantee,
+        **{name: getattr(accountant, f"_{name}") for name in FLAGS},
         **{name: packed(getattr(accountant, f"_{name}")) for name in ARRAYS},
         "norm_history": accountant._norm_history.state(segment_to_json),
         "accounts": accountant._accounts.state(),
     }
+    state["accounts"]["checksum"] = _checksum(state)
     return state
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    """Checksum of all parts but itself."""
+    parts = {key: value for key, value in state.items() if key != "accounts"}
+    parts["accounts"] = {key: value for key, value in state["accounts"].items() if key != "checksum"}
+    text = json.dumps(parts, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"state is damaged: it holds a {type(value).__name__}")
 
 
 def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any]:
@@ -56,10 +76,11 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
         rest, accountant.mechanism(), accountant._settings(), _checked
     )
     worst.history = steps_so_far
-    wanted = sorted((*ARRAYS, "is_guarantee", "norm_history", "accounts"))
+    wanted = sorted((*ARRAYS, *FLAGS, "norm_history", "accounts", "checksum"))
     check_keys(accounts, tuple(wanted), "accounts")
-    if not isinstance(accounts["is_guarantee"], bool):
-        raise TypeError(f"is_guarantee must be a bool, got {accounts['is_guarantee']!r}")
+    for name in FLAGS:
+        if not isinstance(accounts[name], bool):
+            raise TypeError(f"{name} must be a bool, got {accounts[name]!r}")
     size = accountant.dataset_size
     arrays = {name: unpacked(accounts[name], name, kind, (size,)) for name, kind in ARRAYS.items()}
     norms = arrays["norms"]
@@ -67,9 +88,8 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
         raise ValueError(f"norms must be in [0, {accountant.max_grad_norm}]: the saved ones are damaged")
     norms.flags.writeable = False
     history = NormHistory.from_state(accounts["norm_history"], size, _segments)
-    steps = sum(count for _, kinds in history for count in kinds.values())
-    if steps != len(worst):
-        raise ValueError(f"norm_history must have the {len(worst)} steps of the history, got {steps}")
+    if history.counts() != {(noise, draw): count for noise, draw, count in merged(steps_so_far)}:
+        raise ValueError("norm_history must have the steps of the history, got others")
     saved = accounts["accounts"]
     keys = {"rdp"} if not accountant.exact else {"rates", "gaussian", "telling", "places", "moments"}
     check_keys(saved, tuple(sorted(keys)), "accounts")
@@ -78,9 +98,11 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
         if accountant.exact
         else RenyiAccounts.from_state(saved, size, accountant.orders)
     )
+    if accounts["checksum"] != _checksum(state):
+        raise ValueError("state is damaged: its parts do not have the checksum that they were saved with")
     return {
         **{f"_{name}": array for name, array in arrays.items()},
-        "_is_guarantee": accounts["is_guarantee"],
+        **{f"_{name}": accounts[name] for name in FLAGS},
         "_norm_history": history,
         "_accounts": kept,
         "_worst": worst,

@@ -9,7 +9,7 @@ import numpy as np
 from hockeystick.accountants.packing import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from hockeystick._arguments import Counts, Floats
     from hockeystick.sampling import Sampling
@@ -39,37 +39,66 @@ class NormHistory:
     def __len__(self) -> int:
         return len(self._spans)
 
-    def add(self, norms: Floats, kind: Kind, steps: int) -> None:
-        """Add steps with these norms, an array that nobody changes any more."""
-        if self._spans and self._spans[-1][0] is norms:
+    def add(self, norms: Floats, steps: Mapping[Kind, int], *, refreshed: bool) -> None:
+        """Add steps with these norms, which nobody changes any more and which are new if `refreshed`."""
+        if not refreshed and self.is_whole and self._spans:
             known = self._spans[-1][1]
-            known[kind] = known.get(kind, 0) + steps
+            for kind, count in steps.items():
+                known[kind] = known.get(kind, 0) + count
             return
-        self._spans.append((norms, {kind: steps}))
+        self._spans.append((norms, dict(steps)))
         if len(self._spans) * norms.nbytes > MOST_BYTES and len(self._spans) > len(self._kinds()):
             self._shorten()
 
     def _kinds(self) -> set[Kind]:
         return {kind for _, steps in self._spans for kind in steps}
 
+    def counts(self) -> dict[Kind, int]:
+        """Return how many steps there are of each kind."""
+        total: dict[Kind, int] = {}
+        for _, steps in self._spans:
+            for kind, count in steps.items():
+                total[kind] = total.get(kind, 0) + count
+        return total
+
+    def shortened(self) -> NormHistory:
+        """Return the same with one span for each kind of step."""
+        history = NormHistory()
+        history._spans = list(self._spans)
+        history._shorten()
+        return history
+
     def _shorten(self) -> None:
-        """Keep one span for each kind of step."""
         largest: dict[Kind, tuple[Floats, int]] = {}
         for norms, steps in self._spans:
             for kind, count in steps.items():
                 before, total = largest.get(kind, (norms, 0))
                 largest[kind] = (np.maximum(before, norms), total + count)
-        self._spans = [(norms, {kind: count}) for kind, (norms, count) in largest.items()]
+        # In an order that does not depend on which kind came first.
+        order = sorted(largest, key=repr)
+        self._spans = [(largest[kind][0], {kind: largest[kind][1]}) for kind in order]
         self.is_whole = False
 
     def joined(self, other: NormHistory, own: Counts) -> NormHistory:
-        """Return the norms at `own` of these, or of `other` where negative: -1 is the first there."""
+        """Return the norms at `own` of these, or of `other` where negative: -1 is the first there.
+
+        Where both were not refreshed, or not shortened, at the same steps, largest norms are joined.
+        """
+        if not self.has_steps_of(other):
+            return self.shortened().joined(other.shortened(), own)
         history = NormHistory()
         history.is_whole = self.is_whole and other.is_whole
         for (first, steps), (second, _) in zip(self, other, strict=True):
             norms = first[np.maximum(own, 0)]
             norms[own < 0] = second[-1 - own[own < 0]]
             history._spans.append((norms, dict(steps)))
+        return history
+
+    def copied(self) -> NormHistory:
+        """Return a copy that can grow on its own."""
+        history = NormHistory()
+        history.is_whole = self.is_whole
+        history._spans = [(norms, dict(steps)) for norms, steps in self._spans]
         return history
 
     def has_steps_of(self, other: NormHistory) -> bool:

@@ -59,9 +59,13 @@ def unpacked(saved: object, name: str, kind: str, shape: tuple[int | None, ...])
     try:
         # One byte more than there should be shows data that are too long, and bounds the memory they take.
         reader = zlib.decompressobj()
-        data = reader.decompress(base64.b64decode(saved["data"], validate=True), size + 1)
+        compressed = base64.b64decode(saved["data"], validate=True)
+        # Nothing is compressed more than this.
+        if size > 1100 * len(compressed):
+            raise ValueError(f"{len(compressed)} bytes cannot hold {size}")
+        data = reader.decompress(compressed, size + 1)
     except (zlib.error, binascii.Error, ValueError, TypeError) as error:
         raise ValueError(f"{name} is damaged: {error}") from None
-    if len(data) != size or not (reader.eof or size == 0):
+    if len(data) != size or not reader.eof or reader.unused_data:
         raise ValueError(f"{name} is damaged: it holds fewer or more than {size} bytes")
     return np.frombuffer(data, dtype=kind).reshape(dimensions).astype(np.dtype(kind).newbyteorder("="))

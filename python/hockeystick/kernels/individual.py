@@ -78,13 +78,15 @@ def accumulate_rdp(
         float_scalar(sample_rate, "sample_rate"),
         float(count_scalar(steps, "steps", 0)),
     )
-    flat = rdp.view(np.ndarray).reshape(-1, len(values))
-    if np.shares_memory(flat, rdp) or rdp.size == 0:
-        _core.accumulate_rdp(flat, points.ravel(), *arguments)
-        return
-    # No view of these strides has two axes: `reshape` made a copy.
-    _core.accumulate_rdp(flat, points.ravel(), *arguments)
-    rdp[...] = flat.reshape(rdp.shape)
+    given = points.ravel()
+    if np.may_share_memory(given, rdp):
+        given = given.copy()
+    regular = rdp.flags.aligned and all(stride % rdp.itemsize == 0 for stride in rdp.strides)
+    flat = (rdp.view(np.ndarray) if regular else rdp.copy()).reshape(-1, len(values))
+    _core.accumulate_rdp(flat, given, *arguments)
+    if not np.may_share_memory(flat, rdp):
+        # Strides of parts of numbers, or none that a view of two axes could have.
+        rdp[...] = flat.reshape(rdp.shape)
 
 
 def _require_accounts(rdp: object) -> None:
