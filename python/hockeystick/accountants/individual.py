@@ -9,13 +9,13 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
-from hockeystick._progress import reporting
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
-from hockeystick.accountants.individual_groups import Owners, group_curve, history_epsilon
+from hockeystick.accountants.individual_groups import history_epsilon
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
+from hockeystick.accountants.individual_users import GroupQuestions
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.norms import check_norms, rounded_up
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
     from hockeystick.accountants.norm_history import Kind
     from hockeystick.sampling import Sampling
 
@@ -38,7 +37,7 @@ EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""
 
 
-class IndividualAccountant(Accountant):
+class IndividualAccountant(GroupQuestions, Accountant):
     """Privacy of each example of a data set, from the norms that its gradients had.
 
     Parameters
@@ -326,12 +325,12 @@ class IndividualAccountant(Accountant):
         Returns
         -------
         ndarray of float64, shape (n,)
-            With ``exact=True`` the least epsilon for each example's own norms: relative 1e-9 above it for
-            delta from 1e-5 on, 1e-6 for 1e-12, as long as the run has some hundred steps. After fewer steps
-            norms that changed give that of Rényi divergences. Norms below C / 2**20 count as that. With
-            ``exact=False`` that of Rényi divergences. Never more than
-            `get_epsilon`, and equal to it for examples whose norm was always C. Bounds for these norms;
-            whether they bound the examples' privacy says `is_guarantee`.
+            Upper bounds for these norms; whether they bound the examples' privacy says `is_guarantee`. With
+            ``exact=True`` the least epsilon wherever its computation can be certified: relative 1e-9 above it
+            for delta from 1e-5 on, 1e-6 for 1e-12. Elsewhere, for a part of the examples of runs of some
+            hundred steps whose norms changed much, that of Rényi divergences (up to 32 such examples are
+            computed one by one). Norms below C / 2**20 count as that. With ``exact=False`` that of Rényi
+            divergences. Never more than `get_epsilon`, and equal to it for examples whose norm was always C.
 
         Raises
         ------
@@ -420,100 +419,6 @@ class IndividualAccountant(Accountant):
             if not isinstance(self._accounts, RenyiAccounts):
                 raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
             return self._accounts.rdp.copy()
-
-    def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
-        """Upper bound on epsilon of several examples together, such as all those of one person.
-
-        Parameters
-        ----------
-        members : array_like of int, shape (k,)
-            The examples, each once.
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Of the exact curve of the members' norms (GROUP, Lemma 14, for a group whose members differ;
-            gradients may all point the same way). More than eight members' norms are rounded up to multiples
-            of C / 2**m with at most 2,000 different sums. After very many refreshes (more than 64 MB of
-            norms) the largest norm of each member counts for every step. Batches of a fixed size count every
-            member with the full norm. A private number.
-
-        Raises
-        ------
-        ValueError
-            If `members` is empty, names an unknown example or one twice, or `delta` is not in (0, 1).
-        TypeError
-            If an argument is not real.
-        """
-        level = float_scalar(delta, "delta")
-        places = self._check_indices(members, "members")
-        require(places.size > 0, "members", "an empty array", "at least one example")
-        with self._settled():
-            return self._group_epsilon(places, level)
-
-    def _group_epsilon(self, places: NDArray[np.int64], delta: float) -> float:
-        if len(places) == 1:
-            return float(self._epsilons_of(places, delta)[0])
-        full = GroupAccountant(len(places))
-        full.history = self.history
-        found = float(group_curve(self._norm_history, places).epsilon(delta))
-        return min(found, full.get_epsilon(delta))
-
-    def get_user_epsilons(
-        self, user_ids: ArrayLike, delta: float, *, progress: Report | bool | None = None
-    ) -> tuple[NDArray[Any], Floats]:
-        """Epsilon of each user of a data set, all of whose examples are added or removed together.
-
-        Parameters
-        ----------
-        user_ids : array_like, shape (n,)
-            Who owns each example: numbers or strings.
-        delta : float
-            In (0, 1).
-        progress : callable or bool, optional
-            Called with (done, total) after each user with several examples; True for a progress bar.
-
-        Returns
-        -------
-        users : ndarray, shape (n_users,)
-            The different ids, sorted.
-        epsilons : ndarray of float64, shape (n_users,)
-            Those of `get_epsilons` for users with one example, of `get_group_epsilon` for others. Private
-            numbers.
-
-        Raises
-        ------
-        ValueError
-            If there is not one id for each example, or `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-
-        Examples
-        --------
-        >>> from hockeystick.accountants import IndividualAccountant
-        >>> accountant = IndividualAccountant(3)
-        >>> accountant.update_norms([0.1, 0.5, 0.2])
-        >>> for _ in range(1000):
-        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
-        >>> users, epsilons = accountant.get_user_epsilons(["ada", "bob", "ada"], 1e-5)
-        >>> users.tolist(), epsilons.round(3).tolist()
-        (['ada', 'bob'], [0.327, 0.622])
-        """
-        level = float_scalar(delta, "delta")
-        owners = Owners(user_ids, self._dataset_size)
-        epsilons = np.zeros(len(owners.users))
-        alone, places = owners.alone()
-        several = owners.several()
-        with self._settled(), reporting(progress, "users") as report:
-            if places.size:
-                epsilons[alone] = self._epsilons_of(places, level)
-            for done, (user, members) in enumerate(several, 1):
-                epsilons[user] = self._group_epsilon(members, level)
-                if report is not None:
-                    report(done, len(several))
-        return owners.users, epsilons
 
     def merge(self, other: IndividualAccountant) -> IndividualAccountant:
         """Take in the accounts of another shard of the same run, in place.
