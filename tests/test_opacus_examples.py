@@ -1,0 +1,87 @@
+"""The examples of docstrings that need torch, with the objects that they take for granted."""
+
+import doctest
+import importlib
+
+import pytest
+
+import hockeystick as hs
+
+pytestmark = [
+    pytest.mark.opacus,
+    # What torch and Opacus warn about on import and in hooks is theirs.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+RECORDS = 256
+RATE = 0.25
+
+
+@pytest.fixture
+def run():
+    """A private training run as its user has it: the names that the examples use."""
+    import torch
+    from opacus import PrivacyEngine
+
+    torch.manual_seed(0)
+    dataset = torch.utils.data.TensorDataset(torch.randn(RECORDS, 4), torch.randint(0, 2, (RECORDS,)))
+    bare = torch.nn.Linear(4, 2)
+    model, optimizer, loader = PrivacyEngine(accountant="rdp").make_private(
+        module=bare,
+        optimizer=torch.optim.SGD(bare.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(
+            hs.opacus.IndexedDataset(dataset), batch_size=int(RATE * RECORDS)
+        ),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+    )
+    return {
+        "model": model,
+        "dataset": dataset,
+        "loss_fn": torch.nn.CrossEntropyLoss(),
+        "optimizer": optimizer,
+        "loader": loader,
+        "accountant": hs.accountants.IndividualAccountant(RECORDS, max_grad_norm=1.0),
+    }
+
+
+def run_examples(module, name, names):
+    """Run the examples of a docstring, also those that are left out where torch is missing."""
+    found = importlib.import_module(f"hockeystick.opacus.{module}")
+    text = getattr(found, name).__doc__.replace("# doctest: +SKIP", "")
+    test = doctest.DocTestParser().get_doctest(text, dict(names), name, found.__file__, None)
+    assert test.examples
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+    runner, report = doctest.DocTestRunner(optionflags=flags), []
+    results = runner.run(test, out=report.append, clear_globs=False)
+    assert results.failed == 0, "".join(report)
+    return test.globs
+
+
+def test_norms_of_a_data_set(run):
+    assert run_examples("per_example", "per_example_norms", run)["norms"].shape == (RECORDS,)
+
+
+def test_a_loader_that_shuffles_is_refused(run):
+    run_examples("loaders", "check_loader", run)
+
+
+def test_a_tracker_that_is_attached(run):
+    run_examples("tracker", "IndividualTracker", run)
+    run["loss_fn"](run["model"](run["dataset"].tensors[0]), run["dataset"].tensors[1]).backward()
+    run["optimizer"].step()
+    [(noise, rate, steps, *_)] = [tuple(entry) for entry in run["accountant"].history]
+    assert (noise, rate, steps) == (1.0, RATE, 1)
+
+
+def test_clipping_to_norms_of_their_own(run):
+    accountant = hs.accountants.IndividualAccountant(RECORDS, individual_clipping=True)
+    accountant.update_norms([0.5] * RECORDS)
+    before = [each.detach().clone() for each in run["model"].parameters()]
+    # The loop of the example takes model and gradients to be there.
+    names = run_examples(
+        "individual_optimizer", "IndividualClippingOptimizer", run | {"accountant": accountant}
+    )
+    assert isinstance(names["optimizer"], hs.opacus.IndividualClippingOptimizer)
+    after = run["model"].parameters()
+    assert all(not one.equal(other) for one, other in zip(before, after, strict=True))
