@@ -180,8 +180,9 @@ impl Octave {
         let outputs = Outputs::for_line(self.rate, v, exponent, y);
         let found = outputs.tilted(c, exponent);
         let usual = y * v * outputs.mean_part(&found);
+        let highest = LARGEST_LIFT.min(Outputs::height(f64::powi(2.0, self.octave)));
         let of = |factor: f64| {
-            let lift = (factor * usual).min(LARGEST_LIFT);
+            let lift = (factor * usual).min(highest);
             (lift, outputs.log_decay(&found, exponent, y, lift))
         };
         let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3]

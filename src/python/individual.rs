@@ -102,8 +102,9 @@ impl IndividualAccounts {
 
     /// Lower and upper bounds on ε of each account.
     fn epsilons<'py>(&self, py: Python<'py>, delta: f64) -> PyResult<(Vector<'py>, Vector<'py>)> {
-        let accounts = self.read(Clone::clone);
-        let found = watched(py, None, |monitor| epsilons(&accounts, delta, monitor))?;
+        let found = watched(py, None, |monitor| {
+            self.read(|accounts| epsilons(accounts, delta, monitor))
+        })?;
         let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
         Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
     }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 const FIRST: usize = 64;
 /// Points that are looked at altogether, about.
 const MOST_POINTS: usize = 1 << 16;
-/// How far a chord may be off at the largest δ; at a smaller one by the root of that part of it.
+/// How far a chord may be off, over √δ.
 const GOAL: f64 = 5e-11;
 /// δ that is cut off: the curve stays where it is.
 const NEGLIGIBLE: f64 = 1e-19;
@@ -67,7 +67,6 @@ impl Branch {
         at_infinity: Bounds,
         parallel: bool,
     ) -> Result<Self> {
-        let largest = delta(0.0)?;
         let mut farthest = 1.0f64 / 4096.0;
         let floor = at_infinity.upper + NEGLIGIBLE;
         while farthest < FARTHEST && delta(farthest)?.upper > floor {
@@ -79,7 +78,7 @@ impl Branch {
             let (wide, near) = ((right.0 - left.0).exp_m1(), (middle.0 - left.0).exp_m1());
             let chord = left.1.upper + (right.1.upper - left.1.upper) * (near / wide);
             let noise = 2.0 * (middle.1.upper - middle.1.lower) + 4.0 * f64::EPSILON * middle.1.upper;
-            let allowed = GOAL * (middle.1.upper * largest.upper).sqrt() / largest.upper.max(1e-300).sqrt();
+            let allowed = GOAL * middle.1.upper.sqrt();
             ratio(
                 chord - middle.1.upper - noise,
                 allowed,
