@@ -328,4 +328,4 @@ def test_indexed_data_sets_add_the_index():
     with pytest.raises(TypeError, match="must yield tuples, got int"):
         hs.opacus.IndexedDataset([1, 2])[0]
     with pytest.raises(AttributeError, match="has no attribute 'Optimizer'"):
-        hs.opacus.Optimizer  # noqa: B018
+        hs.opacus.Optimizer  # noqa: B018 (reading the attribute is what fails)

@@ -113,8 +113,9 @@ def states(model):
     def copy(value):
         return [each.clone() for each in value] if isinstance(value, list) else value.clone()
 
+    legacy = np.random.get_state()  # noqa: NPY002 (the state that must not move)
     return {
-        "numbers": (random.getstate(), [*map(str, np.random.get_state())]),  # noqa: NPY002
+        "numbers": (random.getstate(), [*map(str, legacy)]),
         "torch": torch.get_rng_state().tolist(),
         "modes": [each.training for each in model.modules()],
         "attributes": [sorted(vars(each)) for each in (*model.parameters(), *model.modules())],

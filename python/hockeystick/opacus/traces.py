@@ -95,7 +95,8 @@ def _state(owner: Any, names: Iterable[str]) -> dict[str, Any]:
 
 def _random_states(torch: Any, device: Any) -> tuple[Any, Any, Any, Any]:
     on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-    return random.getstate(), np.random.get_state(legacy=True), torch.get_rng_state(), on_device  # noqa: NPY002
+    numbers = np.random.get_state(legacy=True)  # noqa: NPY002 (the state that users' transforms draw from)
+    return random.getstate(), numbers, torch.get_rng_state(), on_device
 
 
 def _same(torch: Any, one: tuple[Any, Any, Any, Any], other: tuple[Any, Any, Any, Any]) -> bool:
@@ -106,7 +107,7 @@ def _same(torch: Any, one: tuple[Any, Any, Any, Any], other: tuple[Any, Any, Any
 
 def _restore(torch: Any, states: tuple[Any, Any, Any, Any], device: Any) -> None:
     random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
+    np.random.set_state(states[1])  # noqa: NPY002 (as above)
     torch.set_rng_state(states[2])
     if states[3] is not None:
         torch.cuda.set_rng_state(states[3], device)
