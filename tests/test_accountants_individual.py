@@ -125,6 +125,23 @@ def test_norms_and_steps_that_change_compose(delta):
     assert_exact(accountant.get_epsilons(delta), curves, delta, max(1e-8, WIDTHS[delta]))
 
 
+@pytest.mark.parametrize(("noise", "draw"), [(1.0, 0.1), (0.8, 0.03), (2.0, 0.4), (4.0, FIXED)])
+def test_a_hundred_steps_with_norms_that_shrink_are_exact(noise, draw):
+    # More examples than are ever asked of the exact engine one by one.
+    examples, refreshes, count = 60, 6, 18
+    shrinking = np.random.default_rng(7).uniform(0.0, 1.5, size=examples)
+    accountant = IndividualAccountant(examples)
+    for t in range(refreshes):
+        run(accountant, (noise, draw, count), norms=np.exp(-shrinking * t))
+    epsilons = accountant.get_epsilons(1e-5)
+    chosen = np.argsort(shrinking)[:: examples // 4]
+    curves = []
+    for i in chosen:
+        parts = [curve(math.exp(-shrinking[i] * t), (noise, draw, count)) for t in range(refreshes)]
+        curves.append(sum(parts[1:], start=parts[0]))
+    assert_exact(epsilons[chosen], curves, 1e-5, 1e-9)
+
+
 @pytest.mark.parametrize("count", [5, 30])
 def test_after_few_steps_with_changing_norms_the_answer_is_an_upper_bound(count):
     accountant = run(IndividualAccountant(6), (1.0, 0.02, count), norms=NORMS)

@@ -64,6 +64,12 @@ def test_shards_together_are_the_run(exact, whole, cuts):
     assert answers(total) == answers(whole_run)
 
 
+def test_the_epsilon_of_an_example_does_not_depend_on_the_others():
+    whole = trained().get_epsilons(1e-5)
+    for part in (slice(0, 1), slice(2, 9), slice(8, 30)):
+        assert trained(part=part, whole=False).get_epsilons(1e-5).tobytes() == whole[part].tobytes()
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_shards_of_the_whole_data_set_merge_in_any_order(exact):
     parts = [slice(None, None, 3), slice(1, None, 3), slice(2, None, 3)]

@@ -1,6 +1,7 @@
 //! Accounts that keep the whole privacy loss of each example's steps: Chebyshev moments of their norms.
 
 use super::basis::{TERMS, Terms, place, polynomials};
+use super::epsilons::Content;
 use super::rdp::require_norms;
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
 use rayon::prelude::*;
@@ -48,7 +49,74 @@ pub struct Accounts {
     pub examples: Vec<Account>,
 }
 
+/// One kind of step: what it adds to accounts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// v of the largest shift.
+    full: f64,
+    largest: f64,
+    /// Noise this small tells the norm.
+    pub(super) is_telling: bool,
+}
+
+impl Kind {
+    pub(super) fn new(largest: f64, noise_multiplier: f64) -> Self {
+        let full = (largest / noise_multiplier).powi(2);
+        Self {
+            is_telling: full > LIMITS.1,
+            // Noise larger than that is taken to be smaller.
+            full: full.max(LIMITS.0),
+            largest,
+        }
+    }
+
+    /// v of a shift.
+    pub(super) fn v(&self, shift: f64) -> f64 {
+        self.full * (shift / self.largest).powi(2).max(LEAST)
+    }
+}
+
+/// `gaussian` after Gaussian steps, rounded up.
+pub(super) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
+    (gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON)
+}
+
+/// Checks what is added to accounts.
+pub(super) fn require_step(count: usize, shifts: &[f64], noise_multiplier: f64, sample_rate: f64) -> Result<()> {
+    require_norms(shifts)?;
+    require_noise_multiplier(noise_multiplier)?;
+    require_sample_rate(sample_rate)?;
+    if shifts.len() != count {
+        return Err(Error::Mismatch(format!(
+            "there are {count} accounts, got {} norms",
+            shifts.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Index of a sample rate, which is put on the list if it is not there.
+pub(super) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> Result<u16> {
+    const MOST: usize = 10_000;
+    if let Some(known) = rates.iter().position(|&rate| rate == sample_rate) {
+        return Ok(known as u16);
+    }
+    require(
+        rates.len() < MOST,
+        "sample_rate",
+        sample_rate,
+        "one of at most 10,000 different rates of a run",
+    )?;
+    rates.push(sample_rate);
+    Ok((rates.len() - 1) as u16)
+}
+
 impl Account {
+    /// What is known beforehand.
+    pub(super) fn content(&self) -> Content {
+        Content::of(self.telling, self.gaussian, self.slots.is_empty())
+    }
+
     /// Adds `steps` steps at rate `rate` and v.
     fn add(&mut self, rate: u16, v: f64, steps: f64) {
         let (octave, tau) = place(v);
@@ -101,25 +169,13 @@ impl Accounts {
         sample_rate: f64,
         steps: f64,
     ) -> Result<()> {
-        require_norms(shifts)?;
-        require_noise_multiplier(noise_multiplier)?;
-        require_sample_rate(sample_rate)?;
-        if shifts.len() != self.examples.len() {
-            return Err(Error::Mismatch(format!(
-                "there are {} accounts, got {} norms",
-                self.examples.len(),
-                shifts.len()
-            )));
-        }
+        require_step(self.examples.len(), shifts, noise_multiplier, sample_rate)?;
         if sample_rate == 0.0 || steps == 0.0 {
             return Ok(());
         }
-        let full = (largest / noise_multiplier).powi(2);
-        // Noise this small tells the norm; noise this large is taken to be smaller.
-        let is_telling = full > LIMITS.1;
-        let full = full.max(LIMITS.0);
+        let kind = Kind::new(largest, noise_multiplier);
         let rate = if sample_rate < 1.0 {
-            Some(self.rate_index(sample_rate)?)
+            Some(rate_index(&mut self.rates, sample_rate)?)
         } else {
             None
         };
@@ -131,11 +187,11 @@ impl Accounts {
                     if shift == 0.0 {
                         continue;
                     }
-                    let v = full * (shift / largest).powi(2).max(LEAST);
+                    let v = kind.v(shift);
                     match rate {
-                        _ if is_telling => account.telling = true,
+                        _ if kind.is_telling => account.telling = true,
                         Some(rate) => account.add(rate, v, steps),
-                        None => account.gaussian = (account.gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON),
+                        None => account.gaussian = with_gaussian_steps(account.gaussian, steps, v),
                     }
                 }
             });
@@ -175,21 +231,6 @@ impl Accounts {
         let rates = self.rates.iter().all(|&rate| rate > 0.0 && rate < 1.0);
         let sums = self.examples.iter().all(|account| account.gaussian >= 0.0);
         if rates && sums { Ok(()) } else { Err(damaged()) }
-    }
-
-    fn rate_index(&mut self, sample_rate: f64) -> Result<u16> {
-        const MOST: usize = 10_000;
-        if let Some(known) = self.rates.iter().position(|&rate| rate == sample_rate) {
-            return Ok(known as u16);
-        }
-        require(
-            self.rates.len() < MOST,
-            "sample_rate",
-            sample_rate,
-            "one of at most 10,000 different rates of a run",
-        )?;
-        self.rates.push(sample_rate);
-        Ok((self.rates.len() - 1) as u16)
     }
 }
 

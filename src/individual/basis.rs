@@ -4,6 +4,7 @@
 //! error. The moments Σ_t T_n(τ_t) of an example's steps then give Σ_t K(z; v_t) for every z at once.
 
 use std::f64::consts::{LN_2, PI};
+use std::sync::LazyLock;
 
 /// Number of polynomials on an octave.
 pub(super) const TERMS: usize = 20;
@@ -13,11 +14,19 @@ pub(super) const LEBESGUE: f64 = 4.0;
 /// Coefficients or moments of one octave.
 pub(super) type Terms = [f64; TERMS];
 
+/// The octave j of v > 0 and log₂(v/2^j) in [0, 1).
+pub(super) fn octave_of(v: f64) -> (i32, f64) {
+    // The logarithm of a power of two and more may round to the next one.
+    let octave = v.log2().floor() as i32;
+    let octave = if v < f64::powi(2.0, octave) { octave - 1 } else { octave };
+    let part = (v / f64::powi(2.0, octave)).log2();
+    (octave, part.clamp(0.0, 1.0 - f64::EPSILON))
+}
+
 /// The octave j of v > 0 and τ in [−1, 1).
 pub(super) fn place(v: f64) -> (i32, f64) {
-    let octave = v.log2().floor() as i32;
-    let tau = 2.0 * (v.log2() - f64::from(octave)) - 1.0;
-    (octave, tau.clamp(-1.0, 1.0))
+    let (octave, part) = octave_of(v);
+    (octave, 2.0 * part - 1.0)
 }
 
 /// T_n(τ).
@@ -32,43 +41,51 @@ pub(super) fn polynomials(tau: f64) -> Terms {
 
 /// v at the interpolation nodes of an octave.
 pub(super) fn nodes(octave: i32) -> Terms {
-    std::array::from_fn(|k| (LN_2 * (f64::from(octave) + 0.5 * (1.0 + angle(k).cos()))).exp())
+    nodes_of(f64::powi(2.0, octave), 1.0)
+}
+
+/// v at the interpolation nodes of a part of an octave, from `start` on and of this length in octaves.
+pub(super) fn nodes_of(start: f64, length: f64) -> Terms {
+    std::array::from_fn(|k| start * (LN_2 * length * 0.5 * (1.0 + angle(k).cos())).exp())
 }
 
 fn angle(k: usize) -> f64 {
     PI * (k as f64 + 0.5) / TERMS as f64
 }
 
-/// Coefficients of the polynomial with these values at the nodes.
-pub(super) fn coefficients(values: &Terms) -> Terms {
+/// T_n at the nodes, times what makes coefficients of values.
+static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
     std::array::from_fn(|n| {
         let weight = if n == 0 { 1.0 } else { 2.0 } / TERMS as f64;
-        let terms = values
-            .iter()
-            .enumerate()
-            .map(|(k, value)| value * (n as f64 * angle(k)).cos());
-        weight * terms.sum::<f64>()
+        std::array::from_fn(|k| weight * (n as f64 * angle(k)).cos())
     })
+});
+
+/// Coefficients of the polynomial with these values at the nodes.
+pub(super) fn coefficients(values: &Terms) -> Terms {
+    WEIGHTS
+        .each_ref()
+        .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
 }
 
-/// A region of complex v around an octave to which functions are analytic: a Bernstein ellipse of log v.
+/// A region of complex v around an octave, or a part of one, to which functions are analytic: a Bernstein ellipse of log v.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ellipse {
     /// Interpolation errs by this times the largest modulus in the ellipse (Trefethen 2013, Theorem 8.2).
     pub(super) factor: f64,
-    /// Largest |v|²/Re v in the ellipse, over 2^j.
+    /// Largest |v|²/Re v in the ellipse, over the octave's start.
     pub(super) farthest: f64,
-    /// Smallest |v|, over 2^j.
+    /// Smallest |v|, over that.
     pub(super) nearest: f64,
     /// Smallest Re v/|v|.
     pub(super) cosine: f64,
 }
 
 impl Ellipse {
-    /// The ellipse with semiaxes (ρ ± 1/ρ)/2 times half the octave's length.
-    pub(super) fn new(rho: f64) -> Self {
+    /// The ellipse with semiaxes (ρ ± 1/ρ)/2 times half the length, which is in octaves.
+    pub(super) fn new(rho: f64, length: f64) -> Self {
         const ARCS: usize = 64;
-        let half = 0.5 * LN_2;
+        let half = 0.5 * LN_2 * length;
         let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
         // On an arc from φ to φ' the real part is at most that at φ, the imaginary one that at φ'.
         let farthest = (0..ARCS).map(|arc| {
@@ -86,14 +103,14 @@ impl Ellipse {
         }
     }
 
-    /// The ellipses that are tried, the widest first.
-    pub(super) fn all() -> [Self; 5] {
-        [8.0, 6.0, 4.5, 3.4, 2.6].map(Self::new)
+    /// The ellipses that are tried for a length in octaves, the widest first.
+    pub(super) fn all(length: f64) -> [Self; 5] {
+        [8.0, 6.0, 4.5, 3.4, 2.6].map(|rho| Self::new(rho, length))
     }
 
     /// √(v'/|v|)·e^{(v' − Re v)/8} at most, for v' = |v|²/Re v: by how much complex v may exceed v' (see `rdp_table`).
-    pub(super) fn blow_up(&self, octave: i32) -> f64 {
-        let largest = self.farthest * f64::powi(2.0, octave);
+    pub(super) fn blow_up(&self, start: f64) -> f64 {
+        let largest = self.farthest * start;
         self.cosine.powf(-0.5) * (largest * (1.0 - self.cosine * self.cosine) / 8.0).exp()
     }
 }
@@ -117,7 +134,7 @@ mod tests {
 
     #[test]
     fn ellipses_hold_the_octave() {
-        for ellipse in Ellipse::all() {
+        for ellipse in Ellipse::all(1.0) {
             assert!(ellipse.farthest > 2.0 && ellipse.nearest < 1.0 && ellipse.cosine > 0.0);
         }
     }

@@ -12,12 +12,20 @@
 //! | `basis` | Chebyshev polynomials on octaves of v, and where they are certified |
 //! | [`accounts`] | keeps the Chebyshev moments of each example's steps: all that its privacy loss depends on |
 //! | `octaves` | K(z; v) of complex order as coefficients of those polynomials |
-//! | [`epsilons`] | ε of each account by complex-order inversion |
+//! | `plans` | on which line, and how finely, a loss is inverted |
+//! | `moment_losses` | the losses of accounts from those coefficients |
+//! | `cells` | E[e^{zℓ}] of complex order as polynomials on parts of octaves |
+//! | [`histories`] | keeps all norms of examples, and their losses from cells |
+//! | [`epsilons`] | ε of many losses by complex-order inversion |
 
 pub mod accounts;
 mod basis;
+mod cells;
 pub mod epsilons;
+pub mod histories;
+mod moment_losses;
 mod octaves;
+mod plans;
 pub mod rdp;
 mod rdp_table;
 mod step_moments;

@@ -7,7 +7,7 @@
 //! interpolation errs as [`Ellipse`] says.
 
 use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes};
-use super::step_moments::{Outputs, RELATIVE_ERROR};
+use super::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::hockey_stick::turns::smooth_changes;
 use crate::pair::Direction;
 use crate::special::log_space::log_modulus_1p;
@@ -53,10 +53,15 @@ impl Octave {
         }
     }
 
+    /// 2^j.
+    fn start(&self) -> f64 {
+        f64::powi(2.0, self.octave)
+    }
+
     /// e^K − 1 of real order at the largest v' of an ellipse.
     fn excess(&self, c: f64, ellipse: &Ellipse) -> f64 {
         let exponent = self.exponent(c);
-        let farthest = ellipse.farthest * f64::powi(2.0, self.octave);
+        let farthest = ellipse.farthest * self.start();
         // No need to know numbers that are too large.
         if farthest * exponent.abs().max(1.0) > 1e4 {
             return f64::INFINITY;
@@ -67,11 +72,11 @@ impl Octave {
 
     /// K at each of the ascending c > 0, up to the first where its interpolation is not certified.
     pub(super) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
-        let ellipses = Ellipse::all();
+        let ellipses = Ellipse::all(1.0);
         let interpolation = |c: f64| {
             let (mut error, mut least) = (f64::INFINITY, f64::INFINITY);
             for ellipse in &ellipses {
-                let size = ellipse.blow_up(self.octave) * self.excess(c, ellipse);
+                let size = ellipse.blow_up(self.start()) * self.excess(c, ellipse);
                 error = error.min(ellipse.factor * bound_on_log(size));
                 least = least.min(size);
             }
@@ -99,21 +104,17 @@ impl Octave {
         terms.collect()
     }
 
-    /// p' with E[(1 + u)^{p'}] = E[e^{cℓ}].
     fn exponent(&self, c: f64) -> f64 {
-        match self.direction {
-            Direction::Remove => c + 1.0,
-            Direction::Add => -c,
-        }
+        exponent(self.direction, c)
     }
 
     /// K(c + iy) − K(c) at `last` heights h apart, fewer if the interpolation of the others is not certified; and decays from the
     /// heights number `ends` on.
     pub(super) fn line(&self, c: f64, spacing: f64, last: usize, ends: &[usize]) -> LineTerms {
-        let ellipses = Ellipse::all();
+        let ellipses = Ellipse::all(1.0);
         let excesses: Vec<f64> = ellipses
             .iter()
-            .map(|ellipse| ellipse.blow_up(self.octave) * self.excess(c, ellipse))
+            .map(|ellipse| ellipse.blow_up(self.start()) * self.excess(c, ellipse))
             .collect();
         // |z(z + 1)| is that of either direction.
         let interpolation = |y: f64| {
@@ -176,20 +177,8 @@ impl Octave {
 
     /// A shift of y that shows the decay at height Y in the middle of the octave.
     fn lift(&self, c: f64, y: f64) -> f64 {
-        let (v, exponent) = (nodes(self.octave)[TERMS / 2], self.exponent(c));
-        let outputs = Outputs::for_line(self.rate, v, exponent, y);
-        let found = outputs.tilted(c, exponent);
-        let usual = y * v * outputs.mean_part(&found);
-        let highest = LARGEST_LIFT.min(Outputs::height(f64::powi(2.0, self.octave)));
-        let of = |factor: f64| {
-            let lift = (factor * usual).min(highest);
-            (lift, outputs.log_decay(&found, exponent, y, lift))
-        };
-        let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3]
-            .map(of)
-            .into_iter()
-            .min_by(|a, b| a.1.total_cmp(&b.1));
-        best.map_or(0.0, |(lift, _)| lift)
+        let v = nodes(self.octave)[TERMS / 2];
+        best_lift(self.rate, v, (c, self.exponent(c)), y, Outputs::height(self.start()))
     }
 
     /// Bound on the error of interpolating log of H(v) = E[|(1 + u)^p|e^{−Yθ}] at y + ia, e^{a²/2v} times which bounds the modulus.
@@ -200,10 +189,10 @@ impl Octave {
     fn error_of_decay(&self, c: f64, y: f64, lift: f64, ellipses: &[Ellipse], excesses: &[f64]) -> f64 {
         let shrinks = match self.direction {
             Direction::Remove => (c + 2.0) * lift * lift,
-            Direction::Add => (-0.5 * c * (-lift * lift).ln_1p()).exp_m1(),
+            Direction::Add => growth(c, lift),
         };
         let size = y * lift.tan() + shrinks;
-        let scale = f64::powi(2.0, self.octave);
+        let scale = self.start();
         // For "remove" p' − 1 = c, for "add" −c − 1, whose moment is at least 1.
         let lost = match self.direction {
             Direction::Remove => (1.0 - self.rate) * lost_power(self.rate, c),
@@ -211,11 +200,32 @@ impl Octave {
         };
         let of = |(ellipse, excess): (&Ellipse, &f64)| {
             let seen = self.rate + self.excess(c, ellipse) + lost;
-            let rest = excess + ellipse.blow_up(self.octave) * size * seen;
+            let rest = excess + ellipse.blow_up(self.start()) * size * seen;
             ellipse.factor * (bound_on_log(rest) + lift * lift / (2.0 * scale * ellipse.nearest))
         };
         ellipses.iter().zip(excesses).map(of).fold(f64::INFINITY, f64::min)
     }
+}
+
+/// The shift of y, not above `highest`, that shows most of the decay at height Y; c comes with its exponent.
+pub(super) fn best_lift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, highest: f64) -> f64 {
+    let outputs = Outputs::for_line(rate, v, exponent, y);
+    let found = outputs.tilted(c, exponent);
+    let usual = y * v * outputs.mean_part(&found);
+    let of = |factor: f64| {
+        let lift = (factor * usual).min(LARGEST_LIFT).min(highest);
+        (lift, outputs.log_decay(&found, exponent, y, lift))
+    };
+    let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3]
+        .map(of)
+        .into_iter()
+        .min_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(0.0, |(lift, _)| lift)
+}
+
+/// By how much more than 1 a shift by ia may raise the modulus of (1 + u)^{−c} (see [`Octave::error_of_decay`]).
+pub(super) fn growth(c: f64, lift: f64) -> f64 {
+    (-0.5 * c * (-lift * lift).ln_1p()).exp_m1()
 }
 
 /// 1 − E[(1 + u)^c] at most.

@@ -10,6 +10,7 @@
 //! a ≤ π/2, so that the rule errs by that multiple of 2e^{a²/2v − 2πa/h}. h makes the exponential e^-54 with the best such a,
 //! which leaves room for a multiple of 10⁹ below the relative error that is claimed.
 
+use crate::pair::Direction;
 use crate::pair::nodes::Nodes;
 use std::f64::consts::PI;
 
@@ -176,7 +177,9 @@ impl Outputs {
             let log_modulus = 0.5 * (-2.0 * part * (1.0 - part) * (1.0 - cosine)).ln_1p();
             sum += weight * (exponent * log_modulus - y * imaginary.atan2(real)).exp_m1();
         }
-        let error = LINE_ERROR * (0.9 * shift * (-exponent).max(0.0)).exp();
+        let error = LINE_ERROR * (0.9 * shift * (-exponent).max(0.0)).exp()
+            + tilted.weight_rounding.0
+            + 16.0 * f64::EPSILON;
         (sum + error).ln_1p() + shift * shift / (2.0 * self.variance) + 1e-14
     }
 
@@ -191,6 +194,14 @@ impl Outputs {
             }
         };
         parts.map(of).sum()
+    }
+}
+
+/// p with E[(1 + u)^p] = E[e^{cℓ}].
+pub(super) fn exponent(direction: Direction, c: f64) -> f64 {
+    match direction {
+        Direction::Remove => c + 1.0,
+        Direction::Add => -c,
     }
 }
 

@@ -4,7 +4,8 @@ use super::convert::{guarded, vector};
 use super::monitor::watched;
 use crate::error::Error;
 use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
-use crate::individual::epsilons::epsilons;
+use crate::individual::epsilons::{epsilons, epsilons_of_histories};
+use crate::individual::histories::Histories;
 use crate::individual::rdp::StepRdp;
 use numpy::ndarray::ArrayBase;
 use numpy::{
@@ -48,6 +49,28 @@ pub(super) fn accumulate_rdp<'py>(
         *account += added;
     }
     Ok(())
+}
+
+/// Shifts, the largest possible, noise multiplier, sample rate and number of some steps.
+type Steps<'py> = (PyReadonlyArray1<'py, f64>, f64, f64, f64, f64);
+
+/// Lower and upper bounds on ε of each of `examples` examples, from all shifts that they had.
+#[pyfunction]
+#[pyo3(name = "epsilons_of_histories")]
+pub(super) fn histories_epsilons<'py>(
+    py: Python<'py>,
+    examples: usize,
+    steps: Vec<Steps<'py>>,
+    delta: f64,
+) -> PyResult<(Vector<'py>, Vector<'py>)> {
+    let mut histories = Histories::new(examples);
+    for (shifts, largest, noise_multiplier, sample_rate, count) in steps {
+        let shifts = vector(&shifts);
+        py.detach(|| guarded(|| histories.add(&shifts, largest, noise_multiplier, sample_rate, count)))?;
+    }
+    let found = watched(py, None, |monitor| epsilons_of_histories(&histories, delta, monitor))?;
+    let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
+    Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
 }
 
 /// Accounts of the whole privacy loss of each example.

@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use super::exact::{Composition, black_box_epsilon, solve};
     #[pymodule_export]
-    use super::individual::{IndividualAccounts, accumulate_rdp};
+    use super::individual::{IndividualAccounts, accumulate_rdp, histories_epsilons};
     #[pymodule_export]
     use super::kernels::{
         binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,

@@ -12,7 +12,7 @@ from hockeystick._arguments import count_array, count_scalar, float_scalar, floa
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
-from hockeystick.accountants.individual_groups import history_epsilon
+from hockeystick.accountants.individual_groups import EXACT_WIDTH, history_epsilon
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
 from hockeystick.accountants.individual_users import GroupQuestions
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
 """Rényi orders of Opacus."""
-
-EXACT_WIDTH = 1e-9
-"""Relative width of an interval below which its upper end counts as exact."""
 
 
 class IndividualAccountant(GroupQuestions, Accountant):
@@ -327,10 +324,11 @@ class IndividualAccountant(GroupQuestions, Accountant):
         ndarray of float64, shape (n,)
             Upper bounds for these norms; whether they bound the examples' privacy says `is_guarantee`. With
             ``exact=True`` the least epsilon wherever its computation can be certified: relative 1e-9 above it
-            for delta from 1e-5 on, 1e-6 for 1e-12. Elsewhere, for a part of the examples of runs of some
-            hundred steps whose norms changed much, that of Rényi divergences (up to 32 such examples are
-            computed one by one). Norms below C / 2**20 count as that. With ``exact=False`` that of Rényi
-            divergences. Never more than `get_epsilon`, and equal to it for examples whose norm was always C.
+            for delta from 1e-5 on, 1e-6 for 1e-12. Elsewhere, for some examples where fewer than about a
+            hundred steps with small sample rates count, and after more than 64 MB of norms, that of Rényi
+            divergences (up to 32 such examples are computed one by one). Norms below C / 2**20 count as that.
+            With ``exact=False`` that of Rényi divergences. Never more than `get_epsilon`, and equal to it for
+            examples whose norm was always C.
 
         Raises
         ------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hockeystick import _core
 from hockeystick.accountants.individual_accounts import shifts_of
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.errors import WideIntervalWarning
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from hockeystick._arguments import Floats
     from hockeystick.accountants.norm_history import Kind, NormHistory
     from hockeystick.curve import StepKind
+
+EXACT_WIDTH = 1e-9
+"""Relative width of an interval below which its upper end counts as exact."""
 
 SMALLEST_TOLERANCE = 1e-9
 """Relative width of intervals for single examples."""
@@ -119,9 +123,23 @@ def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
 def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
     """Epsilon of the examples at `places` from what their norms were.
 
-    The exact engine's for norms that never changed and for a few examples, else that of Rényi divergences. Of
-    more than `MOST_CURVES` different norms, some are rounded up to others.
+    Exact wherever that can be certified. The rest, as after few steps, is the exact engine's for norms that
+    never changed and for a few examples, else that of Rényi divergences. Of more than `MOST_CURVES` different
+    norms, some are rounded up to others.
     """
+    steps = []
+    for norms, counts in history:
+        for (noise, draw), count in counts.items():
+            shifts, largest, rate = shifts_of(norms[places], draw)
+            steps.append((shifts, largest, noise, rate, float(count)))
+    lower, upper = _core.epsilons_of_histories(len(places), steps, delta)
+    wide = np.flatnonzero(upper - lower > EXACT_WIDTH * upper)
+    if wide.size:
+        upper[wide] = np.minimum(upper[wide], _uncertified_epsilon(history, places[wide], delta))
+    return upper
+
+
+def _uncertified_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
     if len(history) == 1:
         ((norms, steps),) = history
         return _same_norm_epsilon(norms[places], steps, delta)

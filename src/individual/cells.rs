@@ -1,0 +1,358 @@
+//! F(z; v) = E[e^{zℓ}] of one record's step as polynomials on cells, parts of octaves of v.
+//!
+//! With p = z + 1 for "remove" and p = −z for "add", F = E[(1 + u)^p] is analytic for Re v > 0 and has a modulus of at most
+//! `blow_up` times E[(1 + u)^{p'}] at v' = |v|²/Re v and p' = Re p (see `octaves`), F − 1 one of at most κ·`blow_up` times that less 1.
+//! So the error of interpolation is bounded by one moment of real order, whether or not F has zeros. It has to be small in relation
+//! to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v) in the cell.
+
+use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of};
+use super::epsilons::DIRECTIONS;
+use super::octaves::{best_lift, growth};
+use super::plans::{LINES, line_at};
+use super::step_moments::{Outputs, RELATIVE_ERROR, exponent};
+use crate::hockey_stick::turns::smooth_changes;
+use crate::pair::Direction;
+use std::f64::consts::LN_2;
+
+/// Halvings of an octave that are tried.
+const HALVINGS: [u32; 3] = [0, 2, 4];
+/// Relative error of interpolation at most.
+const TOLERANCE: f64 = 1e-13;
+/// Moments whose order times v is larger are not computed.
+const LARGEST: f64 = 1e4;
+/// Below this, log F(c; v) is small enough for K₀ = 0.
+const SMALL: f64 = 0.5;
+/// Sums of coefficients below this are left out.
+const NEGLIGIBLE: f64 = 1e-18;
+/// Rounding of a step's place in its octave, that of v included.
+const PLACE_ROUNDING: f64 = 8.0 * f64::EPSILON;
+
+/// One direction of the steps at one sample rate in one octave of v.
+#[derive(Debug)]
+pub(super) struct CellOctave {
+    rate: f64,
+    start: f64,
+    direction: Direction,
+    /// For each line, as far as there are cells with a small error, their number of halvings.
+    halvings: Vec<u32>,
+}
+
+/// Part of an octave: halvings, and which of the parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Cell {
+    halvings: u32,
+    index: u32,
+}
+
+/// F(c; v)/e^{K₀} − 1 in a cell.
+#[derive(Debug)]
+pub(super) struct RealCell {
+    reference: f64,
+    terms: Terms,
+    error: f64,
+}
+
+/// F(c + iy; v)/e^{K₀} − 1 in a cell for all heights y.
+#[derive(Debug)]
+pub(super) struct LineCell {
+    /// The same at y = 0.
+    pub(super) base: RealCell,
+    /// Coefficients of each polynomial: for all heights, real parts first.
+    pub(super) columns: Vec<[Vec<f64>; 2]>,
+    /// Of each height.
+    pub(super) errors: Vec<f64>,
+    /// Bounds on |F(c + iy; v)|/e^{K₀ + a²/2v} beyond the ends, with a, and their errors.
+    decays: Vec<(f64, Terms, f64)>,
+}
+
+impl Cell {
+    /// The cell that holds log₂(v/2^j) = `part` in [0, 1), and τ in [−1, 1].
+    pub(super) fn of(part: f64, halvings: u32) -> (Self, f64) {
+        let place = part * f64::from(1u32 << halvings);
+        let index = place.floor();
+        let cell = Self {
+            halvings,
+            index: index as u32,
+        };
+        (cell, 2.0 * (place - index) - 1.0)
+    }
+
+    /// In octaves.
+    fn length(&self) -> f64 {
+        1.0 / f64::from(1u32 << self.halvings)
+    }
+
+    /// Bound on Σ |a_n| times the rounding of T_n(τ), and that of the sum.
+    fn rounding(&self, terms: &Terms) -> f64 {
+        // |T_n'| ≤ n².
+        let steep: f64 = terms.iter().enumerate().map(|(n, a)| (n * n) as f64 * a.abs()).sum();
+        let size: f64 = terms.iter().map(|a| a.abs()).sum();
+        steep * 2.0 / self.length() * PLACE_ROUNDING + f64::EPSILON * (32.0 * size + 8.0)
+    }
+}
+
+impl CellOctave {
+    /// Both directions of an octave; for each as many lines as the other has, and one more.
+    pub(super) fn both(rate: f64, octave: i32) -> [Self; 2] {
+        let mut both = DIRECTIONS.map(|direction| Self {
+            rate,
+            start: f64::powi(2.0, octave),
+            direction,
+            halvings: Vec::new(),
+        });
+        for line in 0..LINES {
+            for cells in &mut both {
+                cells.try_line(line);
+            }
+            if both.iter().any(|cells| cells.halvings.len() < line) {
+                break;
+            }
+        }
+        both
+    }
+
+    /// Finds the cells of the next line, which are no larger than those of the last.
+    fn try_line(&mut self, line: usize) {
+        if self.halvings.len() == line {
+            let last = self.halvings.last().copied().unwrap_or(0);
+            let mut smaller = HALVINGS.into_iter().filter(|&halvings| halvings >= last);
+            self.halvings
+                .extend(smaller.find(|&halvings| self.is_fine(line_at(line), halvings)));
+        }
+    }
+
+    /// Lines that have cells.
+    pub(super) fn lines(&self) -> usize {
+        self.halvings.len()
+    }
+
+    /// Halvings of the octave on a line.
+    pub(super) fn halvings(&self, line: usize) -> u32 {
+        self.halvings[line]
+    }
+
+    fn start_of(&self, cell: Cell) -> f64 {
+        self.start * (LN_2 * f64::from(cell.index) * cell.length()).exp()
+    }
+
+    /// log F(c; v).
+    fn log_moment(&self, c: f64, v: f64) -> f64 {
+        let exponent = exponent(self.direction, c);
+        // No need to know numbers that are too large.
+        if v * exponent.abs().max(1.0) > LARGEST {
+            return f64::INFINITY;
+        }
+        Outputs::new(self.rate, v, exponent).log_moment(exponent)
+    }
+
+    /// Whether interpolation between real moments is accurate in the steepest cell.
+    fn is_fine(&self, c: f64, halvings: u32) -> bool {
+        let cell = Cell {
+            halvings,
+            index: (1 << halvings) - 1,
+        };
+        let start = self.log_moment(c, self.start_of(cell));
+        let most = TOLERANCE * start.exp_m1().min(1.0);
+        let ellipses = Ellipse::all(cell.length());
+        ellipses
+            .iter()
+            .any(|ellipse| self.interpolation_in(ellipse, c, cell, start)(1.0) <= most)
+    }
+
+    /// Bounds on the errors of interpolating F/e^{K₀}, for each κ.
+    fn interpolation(&self, c: f64, cell: Cell, reference: f64, kappas: &[f64]) -> Vec<f64> {
+        let bounds =
+            Ellipse::all(cell.length()).map(|ellipse| self.interpolation_in(&ellipse, c, cell, reference));
+        let least = |kappa: &f64| bounds.iter().map(|bound| bound(*kappa)).fold(f64::INFINITY, f64::min);
+        kappas.iter().map(least).collect()
+    }
+
+    /// The same by what is known of one ellipse.
+    fn interpolation_in(
+        &self,
+        ellipse: &Ellipse,
+        c: f64,
+        cell: Cell,
+        reference: f64,
+    ) -> impl Fn(f64) -> f64 + use<> {
+        let start = self.start_of(cell);
+        // Also for v' that is one rounding off.
+        let log_moment = self.log_moment(c, ellipse.farthest * start) * (1.0 + 4.0 * RELATIVE_ERROR);
+        let scale = ellipse.factor * ellipse.blow_up(start) * 1.001;
+        move |kappa| {
+            let whole = (log_moment - reference).exp();
+            let excess = if log_moment.is_finite() {
+                -(-log_moment).exp_m1() * whole
+            } else {
+                f64::INFINITY
+            };
+            let size = scale * whole.min(kappa * excess);
+            if size.is_nan() { f64::INFINITY } else { size }
+        }
+    }
+
+    /// F(c; v) in a cell for the lines of a range.
+    pub(super) fn real(&self, cell: Cell, lines: std::ops::Range<usize>) -> Vec<RealCell> {
+        let largest = exponent(self.direction, line_at(lines.end - 1));
+        let nodes = nodes_of(self.start_of(cell), cell.length());
+        let outputs = nodes.map(|v| Outputs::new(self.rate, v, largest));
+        lines
+            .map(|line| {
+                let c = line_at(line);
+                let exponent = exponent(self.direction, c);
+                let moments = std::array::from_fn(|k| outputs[k].log_moment(exponent));
+                self.real_cell(c, cell, &moments)
+            })
+            .collect()
+    }
+
+    fn real_cell(&self, c: f64, cell: Cell, moments: &Terms) -> RealCell {
+        let middle = moments[TERMS / 2];
+        let reference = if middle < SMALL { 0.0 } else { middle };
+        let terms = coefficients(&moments.map(|moment| (moment - reference).exp_m1()));
+        let at_nodes = LEBESGUE * error_of_moments(moments, reference);
+        let between = self.interpolation(c, cell, reference, &[1.0])[0];
+        RealCell {
+            reference,
+            error: between + at_nodes + cell.rounding(&terms),
+            terms,
+        }
+    }
+
+    /// F(c + iy; v) in a cell at `last` heights h apart, and bounds from the heights number `ends` on.
+    pub(super) fn line(&self, c: f64, cell: Cell, spacing: f64, ends: &[usize]) -> LineCell {
+        let last = ends.iter().copied().max().unwrap_or(2);
+        let (start, exponent) = (self.start_of(cell), exponent(self.direction, c));
+        let nodes = nodes_of(start, cell.length());
+        let lifts: Vec<f64> = ends
+            .iter()
+            .map(|&end| {
+                let highest = Outputs::height(start);
+                best_lift(
+                    self.rate,
+                    nodes[TERMS / 2],
+                    (c, exponent),
+                    end as f64 * spacing,
+                    highest,
+                )
+            })
+            .collect();
+        let moments = nodes.map(|v| Outputs::new(self.rate, v, exponent).log_moment(exponent));
+        let base = self.real_cell(c, cell, &moments);
+        let mut values = vec![[[0.0; TERMS]; 2]; last];
+        let mut node_errors = vec![0.0f64; last];
+        let mut bounds = vec![[0.0; TERMS]; ends.len()];
+        for (k, &v) in nodes.iter().enumerate() {
+            let outputs = Outputs::for_line(self.rate, v, exponent, last as f64 * spacing);
+            let found = outputs.tilted(c, exponent);
+            let scale = (moments[k] - base.reference).exp();
+            let offset = (moments[k] - base.reference).exp_m1();
+            let changes = smooth_changes(&found, spacing, last);
+            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
+                values[j][0][k] = offset + scale * real;
+                values[j][1][k] = scale * imaginary;
+                node_errors[j] = node_errors[j].max(scale * error);
+            }
+            for ((&end, &lift), bound) in ends.iter().zip(&lifts).zip(&mut bounds) {
+                let log_decay = outputs.log_decay(&found, exponent, end as f64 * spacing, lift);
+                bound[k] = scale * (log_decay - lift * lift / (2.0 * v)).exp();
+            }
+        }
+        let kappas: Vec<f64> = (1..=last)
+            .map(|j| {
+                let y = j as f64 * spacing;
+                (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0))
+            })
+            .collect();
+        let at_nodes = error_of_moments(&moments, base.reference);
+        let mut errors = self.interpolation(c, cell, base.reference, &kappas);
+        let mut columns = vec![[vec![0.0; last], vec![0.0; last]]; TERMS];
+        let mut used = 1;
+        for (j, values) in values.iter().enumerate() {
+            errors[j] += LEBESGUE * (at_nodes + node_errors[j]) + NEGLIGIBLE;
+            let mut kept = 0;
+            for (part, values) in values.iter().enumerate() {
+                let terms = coefficients(values);
+                errors[j] += cell.rounding(&terms);
+                for (column, term) in columns.iter_mut().zip(terms) {
+                    column[part][j] = term;
+                }
+                let mut rest = 0.0;
+                let needed = terms.iter().rposition(|term| {
+                    rest += term.abs();
+                    rest > 0.5 * NEGLIGIBLE
+                });
+                kept = kept.max(needed.map_or(0, |last| last + 1));
+            }
+            used = used.max(kept);
+        }
+        columns.truncate(used);
+        let decays = bounds.iter().zip(lifts).map(|(bound, lift)| {
+            let terms = coefficients(bound);
+            let largest = bound.iter().copied().fold(0.0, f64::max);
+            // |(1 + u)^p| rises by no more for complex y (see `octaves`), and e^{−Yθ} ≤ 1.
+            let rise = match self.direction {
+                Direction::Remove => 1.0,
+                Direction::Add => 1.0 + growth(c, lift),
+            };
+            let between = rise * self.interpolation(c, cell, base.reference, &[f64::INFINITY])[0];
+            let at_nodes = LEBESGUE * (1e-13 * largest + at_nodes);
+            (lift, terms, between + at_nodes + cell.rounding(&terms))
+        });
+        LineCell {
+            columns,
+            errors,
+            decays: decays.collect(),
+            base,
+        }
+    }
+}
+
+/// Bound on the errors of e^{K − K₀} at the nodes, from those of K.
+fn error_of_moments(moments: &Terms, reference: f64) -> f64 {
+    let of = |moment: &f64| (moment - reference).exp() * (1.5 * RELATIVE_ERROR * moment).exp_m1();
+    moments.iter().map(of).fold(0.0, f64::max)
+}
+
+impl RealCell {
+    /// F(c; v)/e^{K₀}, less 1 and with its error, from T_n(τ).
+    fn value(&self, polynomials: &Terms) -> (f64, f64) {
+        (product(&self.terms, polynomials), self.error)
+    }
+
+    /// Least F(c; v)/e^{K₀} that is possible.
+    pub(super) fn least(&self, polynomials: &Terms) -> f64 {
+        let (value, error) = self.value(polynomials);
+        1.0 + value - error
+    }
+
+    /// F(c; v)/e^{K₀}.
+    pub(super) fn middle(&self, polynomials: &Terms) -> f64 {
+        1.0 + self.value(polynomials).0
+    }
+
+    /// log F(c; v) and a bound on its error.
+    pub(super) fn log(&self, polynomials: &Terms) -> (f64, f64) {
+        let (value, error) = self.value(polynomials);
+        let log = self.reference + value.ln_1p();
+        (
+            log,
+            error / (1.0 + value - error).max(0.0) + 4.0 * f64::EPSILON * log.abs(),
+        )
+    }
+}
+
+impl LineCell {
+    /// log of a bound on |F(c + iy; v)|/F(c; v) from the `place`-th end on.
+    pub(super) fn log_decay(&self, polynomials: &Terms, v: f64, place: usize) -> Option<f64> {
+        let (lift, terms, error) = self.decays.get(place)?;
+        let largest = (product(terms, polynomials) + error).max(*error);
+        let ratio = largest / self.base.least(polynomials).max(0.0);
+        // No bound is below that of a modulus.
+        Some((ratio.ln() + lift * lift / (2.0 * v)).min(0.0))
+    }
+}
+
+fn product(a: &Terms, b: &Terms) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -1,0 +1,174 @@
+//! The losses of accounts that keep moments of their norms.
+//!
+//! A(z) = Σ_t K(z; v_t) of an account is a scalar product of its moments with the coefficients of K (`basis`, `octaves`), so that
+//! one set of coefficients serves all accounts on the same line.
+
+use super::accounts::{Account, Accounts, Slot};
+use super::basis::{TERMS, Terms};
+use super::epsilons::{Content, DIRECTIONS, Heights, Losses};
+use super::octaves::{LineTerms, Octave, RealTerms};
+use super::plans::{Grid, LINES, line_at};
+use crate::pair::Direction;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+type Key = (u16, i16);
+
+/// Accounts and the coefficients of their octaves.
+pub(super) struct MomentLosses<'a> {
+    accounts: &'a Accounts,
+    tables: [Tables; 2],
+}
+
+/// Coefficients of one direction.
+struct Tables {
+    octaves: FxHashMap<Key, Octave>,
+    real: FxHashMap<Key, Vec<RealTerms>>,
+}
+
+impl<'a> MomentLosses<'a> {
+    pub(super) fn new(accounts: &'a Accounts) -> Self {
+        let all: Vec<usize> = (0..accounts.examples.len()).collect();
+        let keys = keys(accounts, &all);
+        Self {
+            accounts,
+            tables: DIRECTIONS.map(|direction| Tables::new(accounts, &keys, direction)),
+        }
+    }
+}
+
+/// Rates and octaves of some accounts.
+fn keys(accounts: &Accounts, members: &[usize]) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    for &i in members {
+        for slot in &accounts.examples[i].slots {
+            let key = (slot.rate, slot.octave);
+            if let Err(place) = keys.binary_search(&key) {
+                keys.insert(place, key);
+            }
+        }
+    }
+    keys
+}
+
+fn product(a: &Terms, b: &[f64; TERMS]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Bound on the rounding of a product with the moments of a slot.
+fn rounding(slot: &Slot, coefficients: &Terms) -> f64 {
+    let size: f64 = coefficients.iter().map(|a| a.abs()).sum();
+    f64::EPSILON * (32.0 + f64::from(slot.additions)) * slot.moments[0] * size
+}
+
+impl Tables {
+    fn new(accounts: &Accounts, keys: &[Key], direction: Direction) -> Self {
+        let made: Vec<(Key, Octave, Vec<RealTerms>)> = keys
+            .par_iter()
+            .map(|&key| {
+                let octave = Octave::new(accounts.rates[usize::from(key.0)], i32::from(key.1), direction);
+                let real = octave.real(&(0..LINES).map(line_at).collect::<Vec<f64>>());
+                (key, octave, real)
+            })
+            .collect();
+        let mut tables = Self {
+            octaves: FxHashMap::default(),
+            real: FxHashMap::default(),
+        };
+        for (key, octave, real) in made {
+            tables.octaves.insert(key, octave);
+            tables.real.insert(key, real);
+        }
+        tables
+    }
+
+    /// A(c) of an account on the grid.
+    fn grid(&self, account: &Account) -> Grid {
+        let rows: Vec<(&Slot, &Vec<RealTerms>)> = account
+            .slots
+            .iter()
+            .filter_map(|slot| Some((slot, self.real.get(&(slot.rate, slot.octave))?)))
+            .collect();
+        let count = rows.iter().map(|(_, row)| row.len()).fold(LINES, usize::min);
+        let value = |k: usize| {
+            let c = line_at(k);
+            let mut total = 0.5 * c * (c + 1.0) * account.gaussian;
+            let mut error = 8.0 * f64::EPSILON * total;
+            for (slot, row) in &rows {
+                let terms = &row[k];
+                total += product(&terms.value, &slot.moments);
+                error += terms.error * slot.moments[0] + rounding(slot, &terms.value);
+            }
+            (total, error)
+        };
+        let reach = |k: usize| rows.iter().map(|(_, row)| row[k].reach).fold(f64::INFINITY, f64::min);
+        Grid {
+            values: (0..count).map(value).collect(),
+            reaches: (0..count).map(reach).collect(),
+        }
+    }
+}
+
+impl Losses for MomentLosses<'_> {
+    type Table = FxHashMap<Key, LineTerms>;
+
+    // Further left, coefficients are certified up to larger heights.
+    const ATTEMPTS: &'static [(usize, f64)] = &[(0, 1.0), (2, 1.0), (4, 1.0), (6, 1.0)];
+
+    fn content(&self, account: usize) -> Content {
+        self.accounts.examples[account].content()
+    }
+
+    fn gaussian(&self, account: usize) -> f64 {
+        self.accounts.examples[account].gaussian
+    }
+
+    fn grid(&self, account: usize, side: usize) -> Grid {
+        self.tables[side].grid(&self.accounts.examples[account])
+    }
+
+    fn table(&self, accounts: &[usize], side: usize, heights: &Heights) -> Self::Table {
+        let last = heights.ends.iter().copied().max().unwrap_or(2);
+        let found: Vec<(Key, LineTerms)> = keys(self.accounts, accounts)
+            .par_iter()
+            .filter_map(|key| {
+                let octave = self.tables[side].octaves.get(key)?;
+                Some((*key, octave.line(heights.c, heights.spacing, last, &heights.ends)))
+            })
+            .collect();
+        found.into_iter().collect()
+    }
+
+    fn log_decay(&self, account: usize, table: &Self::Table, place: usize) -> Option<f64> {
+        let mut total = 0.0;
+        for slot in &self.accounts.examples[account].slots {
+            let (terms, error) = table.get(&(slot.rate, slot.octave))?.decays.get(place)?;
+            total += product(terms, &slot.moments) + error * slot.moments[0] + rounding(slot, terms);
+        }
+        Some(total)
+    }
+
+    fn points(&self, account: usize, table: &Self::Table, last: usize) -> Vec<[f64; 3]> {
+        let mut sums = vec![[0.0; 3]; last];
+        for slot in &self.accounts.examples[account].slots {
+            if let Some(columns) = table.get(&(slot.rate, slot.octave)) {
+                columns.add(&mut sums, slot);
+            }
+        }
+        // Errors of log and phase together are at most as large as that of a complex logarithm.
+        sums.iter()
+            .map(|&[real, imaginary, error]| [real, real + error, imaginary])
+            .collect()
+    }
+}
+
+impl LineTerms {
+    /// Adds a slot's part of log φ and of its error at each height.
+    fn add(&self, sums: &mut [[f64; 3]], slot: &Slot) {
+        for (sum, (real, imaginary, error)) in sums.iter_mut().zip(&self.heights) {
+            sum[0] += product(real, &slot.moments);
+            sum[1] += product(imaginary, &slot.moments);
+            sum[2] += error * slot.moments[0] + rounding(slot, real) + rounding(slot, imaginary);
+        }
+    }
+}

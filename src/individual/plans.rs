@@ -1,0 +1,194 @@
+//! On which line Re z = c the loss of an account is inverted, and how finely.
+
+use std::f64::consts::PI;
+
+/// The grid of c.
+pub(super) const LINES: usize = 60;
+const FIRST: f64 = 0.2;
+const RATIO: f64 = 1.22;
+/// Relative width of ε that is aimed at.
+pub(super) const WANTED: f64 = 1e-10;
+/// Levels of errors above this are not tried: they are beyond double precision.
+const HIGHEST_LEVEL: f64 = 60.0;
+/// Part of the height that a Gaussian loss would need up to which lines must be certified to be tried.
+const MARGIN: f64 = 0.45;
+/// Classes of shapes: reach and period are rounded up to these parts of octaves.
+const REACHES: f64 = 1.0;
+const PERIODS: f64 = 2.0;
+
+/// The c of a line.
+pub(super) fn line_at(index: usize) -> f64 {
+    FIRST * RATIO.powi(index as i32)
+}
+
+/// A(c) on the grid, one direction.
+#[derive(Debug, Clone)]
+pub(super) struct Grid {
+    /// A(c) and bounds on the errors, as far as they are certified.
+    pub(super) values: Vec<(f64, f64)>,
+    /// Up to about these Im z the loss is known on the lines.
+    pub(super) reaches: Vec<f64>,
+}
+
+/// What one account needs.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) grids: [Grid; 2],
+    /// Upper bound on ε.
+    pub(super) chernoff: f64,
+    /// Line, if any is certified.
+    pub(super) line: Option<usize>,
+}
+
+/// Line and spacing, rounded to the safe side, so that what is computed for an account does not depend on which others
+/// share the line with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Shape {
+    /// Index of c.
+    pub(super) line: usize,
+    reach: i32,
+    period: i32,
+}
+
+impl Shape {
+    /// c.
+    pub(super) fn c(&self) -> f64 {
+        line_at(self.line)
+    }
+
+    /// Distance of the heights y.
+    pub(super) fn spacing(&self) -> f64 {
+        2.0 * PI / (1.05 * (f64::from(self.period) / PERIODS).exp2())
+    }
+
+    /// The height where Gaussian losses of this spread have decayed.
+    pub(super) fn reach(&self) -> f64 {
+        (f64::from(self.reach) / REACHES).exp2()
+    }
+}
+
+impl Grid {
+    /// The least Chernoff bound on ε, δ ≤ e^{A − cε} c^c/(c + 1)^{c+1}, and its line.
+    fn chernoff(&self, log_delta: f64) -> Option<(f64, usize)> {
+        let bound = |(k, (value, error)): (usize, &(f64, f64))| {
+            let c = line_at(k);
+            let gain = c * (c / (c + 1.0)).ln() - c.ln_1p();
+            ((value + error - log_delta + gain) / c * (1.0 + 8.0 * f64::EPSILON), k)
+        };
+        let bounds = self.values.iter().enumerate().map(bound);
+        bounds.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// A(c') − c'ε, the least on the grid.
+    fn lowest(&self, epsilon: f64) -> f64 {
+        let terms = self
+            .values
+            .iter()
+            .enumerate()
+            .map(|(k, (value, _))| value - line_at(k) * epsilon);
+        terms.fold(f64::INFINITY, f64::min)
+    }
+
+    /// √A''(c) on a line, by differences: it only steers.
+    fn spread(&self, line: usize) -> f64 {
+        let first = line.clamp(1, self.values.len().saturating_sub(2).max(1)) - 1;
+        let Some(&[(a, _), (b, _), (c, _)]) = self.values.get(first..first + 3) else {
+            return 1e-150;
+        };
+        let (x, y, z) = (line_at(first), line_at(first + 1), line_at(first + 2));
+        let bend = 2.0 * ((c - b) / (z - y) - (b - a) / (y - x)) / (z - x);
+        bend.max(1e-300).sqrt()
+    }
+
+    /// (c', A(c')) on one side of a line with the least e^{A(c') − c'ε − |c' − c|P}.
+    pub(super) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
+        let c = line_at(line);
+        let range = if above { line + 1..self.values.len() } else { 0..line };
+        let points = range.map(|k| (line_at(k), self.values[k].0 + self.values[k].1));
+        let zero = (!above).then_some((0.0, 0.0));
+        let cost = |&(other, value): &(f64, f64)| value - other * epsilon - (other - c).abs() * period;
+        points.chain(zero).min_by(|a, b| cost(a).total_cmp(&cost(b)))
+    }
+
+    /// The shortest period whose aliases are e^−`level` of e^{A(c) − cε}.
+    fn period(&self, line: usize, epsilon: f64, level: f64) -> Option<f64> {
+        let c = line_at(line);
+        let at = self.values[line].0;
+        let need = |(other, value): (f64, f64)| (value - at - (other - c) * epsilon + level) / (other - c).abs();
+        let of = |range: std::ops::Range<usize>| {
+            let needs = range.map(|k| need((line_at(k), self.values[k].0)));
+            needs.fold(f64::INFINITY, f64::min)
+        };
+        let below = of(0..line).min(need((0.0, 0.0)));
+        let above = of(line + 1..self.values.len());
+        let period = below.max(above);
+        (period.is_finite() && period > 0.0).then_some(period)
+    }
+}
+
+impl Plan {
+    /// The plan for a loss whose A(c) stand on these grids; `None` if nothing is known of it.
+    pub(super) fn new(grids: [Grid; 2], log_delta: f64) -> Option<Self> {
+        let (first, line) = grids[0].chernoff(log_delta)?;
+        let (second, _) = grids[1].chernoff(log_delta)?;
+        let chernoff = first.max(second).max(0.0);
+        // One more line is needed above.
+        let certified = grids[0].values.len().min(grids[1].values.len());
+        let start = certified.checked_sub(2).map(|last| line.min(last));
+        let mut plan = Self {
+            grids,
+            chernoff,
+            line: None,
+        };
+        plan.line = start.and_then(|start| plan.usable(start));
+        Some(plan)
+    }
+
+    /// The same on a usable line so many lines further left, if there is one.
+    pub(super) fn further_left(self, lines: usize) -> Self {
+        Self {
+            line: self.line.and_then(|line| self.usable(line.checked_sub(lines)?)),
+            ..self
+        }
+    }
+
+    /// The best usable line at or below `start`.
+    fn usable(&self, start: usize) -> Option<usize> {
+        (0..=start)
+            .rev()
+            .find(|&line| (0..self.grids.len()).all(|side| self.is_usable(line, side)))
+    }
+
+    /// Errors of e^−level in relation to e^{A(c) − cε} are small in relation to δ, which is about the larger of e^{A(c) − cε} on the two
+    /// best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be known where the other has much the larger δ.
+    pub(super) fn level(&self, line: usize, side: usize) -> f64 {
+        let c = line_at(line);
+        let grid = &self.grids[side];
+        let share = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
+        let lowest = self.grids.iter().map(|grid| grid.lowest(self.chernoff));
+        let off = grid.values[line].0 - c * self.chernoff - lowest.fold(f64::NEG_INFINITY, f64::max);
+        (share.ln() + off - (WANTED * 0.1).ln()).max(1.0)
+    }
+
+    /// True if sums along the line are likely to be certified.
+    fn is_usable(&self, line: usize, side: usize) -> bool {
+        let (grid, level) = (&self.grids[side], self.level(line, side));
+        level < HIGHEST_LEVEL && grid.reaches[line] * grid.spread(line) > MARGIN * (2.0 * level).sqrt()
+    }
+
+    /// How the loss is inverted on the plan's line.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        let line = self.line?;
+        let (mut period, mut reach) = (0.0f64, 0.0f64);
+        for (side, grid) in self.grids.iter().enumerate() {
+            let level = self.level(line, side);
+            period = period.max(grid.period(line, self.chernoff, level)?);
+            reach = reach.max((2.0 * level).sqrt() / grid.spread(line));
+        }
+        Some(Shape {
+            line,
+            reach: (REACHES * reach.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
+            period: (PERIODS * period.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
+        })
+    }
+}
