@@ -68,6 +68,22 @@ pub(super) fn coefficients(values: &Terms) -> Terms {
         .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
 }
 
+/// Σ a_n b_n, four sums at a time.
+pub(super) fn product(a: &Terms, b: &Terms) -> f64 {
+    let mut sums = [0.0; 4];
+    for (a, b) in a.chunks_exact(4).zip(b.chunks_exact(4)) {
+        for lane in 0..4 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
+
+/// Σ |a_n|.
+pub(super) fn size(a: &Terms) -> f64 {
+    a.iter().map(|a| a.abs()).sum()
+}
+
 /// A region of complex v around an octave, or a part of one, to which functions are analytic: a Bernstein ellipse of log v.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ellipse {

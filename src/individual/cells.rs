@@ -5,7 +5,7 @@
 //! So the error of interpolation is bounded by one moment of real order, whether or not F has zeros. It has to be small in relation
 //! to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v) in the cell.
 
-use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of};
+use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
 use super::epsilons::DIRECTIONS;
 use super::octaves::{best_lift, growth};
 use super::plans::{LINES, line_at};
@@ -86,8 +86,7 @@ impl Cell {
     fn rounding(&self, terms: &Terms) -> f64 {
         // |T_n'| ≤ n².
         let steep: f64 = terms.iter().enumerate().map(|(n, a)| (n * n) as f64 * a.abs()).sum();
-        let size: f64 = terms.iter().map(|a| a.abs()).sum();
-        steep * 2.0 / self.length() * PLACE_ROUNDING + f64::EPSILON * (32.0 * size + 8.0)
+        steep * 2.0 / self.length() * PLACE_ROUNDING + f64::EPSILON * (32.0 * size(terms) + 8.0)
     }
 }
 
@@ -351,8 +350,4 @@ impl LineCell {
         // No bound is below that of a modulus.
         Some((ratio.ln() + lift * lift / (2.0 * v)).min(0.0))
     }
-}
-
-fn product(a: &Terms, b: &Terms) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

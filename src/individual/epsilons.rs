@@ -142,53 +142,53 @@ pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Mo
 
 fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {
     let log_delta = delta.ln();
-    let (mut plans, mut found): (Vec<Option<Plan>>, Vec<(f64, f64)>) = (0..count)
+    // Plans are large, and are made anew when they are needed.
+    let plan = |i: usize| Plan::new([losses.grid(i, 0), losses.grid(i, 1)], log_delta);
+    let shape = |(plan, line): (Plan, Option<usize>)| plan.shape(line?);
+    let (mut shapes, mut found): (Vec<Option<Shape>>, Vec<(f64, f64)>) = (0..count)
         .into_par_iter()
         .map(|i| match losses.content(i) {
             Content::Empty => (None, (0.0, 0.0)),
             Content::Telling => (None, (0.0, f64::INFINITY)),
             Content::Steps => {
-                let plan = Plan::new([losses.grid(i, 0), losses.grid(i, 1)], log_delta);
-                let chernoff = plan.as_ref().map_or(f64::INFINITY, |plan| plan.chernoff);
-                (plan, (0.0, chernoff))
+                let plan = plan(i);
+                let chernoff = plan.as_ref().map_or(f64::INFINITY, |(plan, _)| plan.chernoff);
+                (plan.and_then(shape), (0.0, chernoff))
             }
         })
         .unzip();
-    for (attempt, &(_, factor)) in L::ATTEMPTS.iter().enumerate() {
+    for (attempt, &(back, factor)) in L::ATTEMPTS.iter().enumerate() {
+        let next = L::ATTEMPTS.get(attempt + 1).map(|(further, _)| further - back);
         let mut groups: BTreeMap<Shape, Vec<usize>> = BTreeMap::new();
-        for (i, plan) in plans.iter().enumerate() {
-            let shape = plan.as_ref().and_then(Plan::shape);
-            if let Some(shape) =
-                shape.filter(|shape| factor * shape.reach() <= MOST_HEIGHTS as f64 * shape.spacing())
-            {
+        for (i, shape) in shapes.iter().enumerate() {
+            let few = |shape: &&Shape| factor * shape.reach() <= MOST_HEIGHTS as f64 * shape.spacing();
+            if let Some(&shape) = shape.as_ref().filter(few) {
                 groups.entry(shape).or_default().push(i);
             }
-        }
-        if groups.is_empty() {
-            break;
         }
         for (shape, members) in groups {
             if monitor.cancelled() {
                 return Err(Error::Interrupted);
             }
             let group = Group::new(losses, shape, factor, &members);
-            let answers: Vec<(f64, f64)> = members
+            let answers: Vec<((f64, f64), Option<Shape>)> = members
                 .par_iter()
-                .map(|&i| match &plans[i] {
-                    Some(plan) => group.epsilon(plan, i, log_delta),
-                    None => (0.0, f64::INFINITY),
+                .map(|&i| {
+                    let Some((plan, _)) = plan(i) else {
+                        return ((0.0, f64::INFINITY), None);
+                    };
+                    let answer = group.epsilon(&plan, i, log_delta);
+                    if answer.1 - answer.0 <= 4.0 * WANTED * answer.1 {
+                        return (answer, None);
+                    }
+                    let next = next.and_then(|lines| plan.usable(shape.line.checked_sub(lines)?));
+                    (answer, next.and_then(|line| plan.shape(line)))
                 })
                 .collect();
-            for (&i, answer) in members.iter().zip(answers) {
+            for (&i, (answer, next)) in members.iter().zip(answers) {
                 let known = &mut found[i];
                 *known = (known.0.max(answer.0), known.1.min(answer.1).max(0.0));
-                let good = known.1 - known.0 <= 4.0 * WANTED * known.1;
-                let Some(&(back, _)) = L::ATTEMPTS.get(attempt + 1).filter(|_| !good) else {
-                    plans[i] = None;
-                    continue;
-                };
-                let further = back - L::ATTEMPTS[attempt].0;
-                plans[i] = plans[i].take().map(|plan| plan.further_left(further));
+                shapes[i] = next;
             }
         }
     }

@@ -4,7 +4,7 @@
 //! one set of coefficients serves all accounts on the same line.
 
 use super::accounts::{Account, Accounts, Slot};
-use super::basis::{TERMS, Terms};
+use super::basis::{product, size};
 use super::epsilons::{Content, DIRECTIONS, Heights, Losses};
 use super::octaves::{LineTerms, Octave, RealTerms};
 use super::plans::{Grid, LINES, line_at};
@@ -51,13 +51,8 @@ fn keys(accounts: &Accounts, members: &[usize]) -> Vec<Key> {
     keys
 }
 
-fn product(a: &Terms, b: &[f64; TERMS]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// Bound on the rounding of a product with the moments of a slot.
-fn rounding(slot: &Slot, coefficients: &Terms) -> f64 {
-    let size: f64 = coefficients.iter().map(|a| a.abs()).sum();
+/// Bound on the rounding of a product of a slot's moments with coefficients of this Σ of moduli.
+fn rounding(slot: &Slot, size: f64) -> f64 {
     f64::EPSILON * (32.0 + f64::from(slot.additions)) * slot.moments[0] * size
 }
 
@@ -97,7 +92,7 @@ impl Tables {
             for (slot, row) in &rows {
                 let terms = &row[k];
                 total += product(&terms.value, &slot.moments);
-                error += terms.error * slot.moments[0] + rounding(slot, &terms.value);
+                error += terms.error * slot.moments[0] + rounding(slot, terms.size);
             }
             (total, error)
         };
@@ -143,7 +138,7 @@ impl Losses for MomentLosses<'_> {
         let mut total = 0.0;
         for slot in &self.accounts.examples[account].slots {
             let (terms, error) = table.get(&(slot.rate, slot.octave))?.decays.get(place)?;
-            total += product(terms, &slot.moments) + error * slot.moments[0] + rounding(slot, terms);
+            total += product(terms, &slot.moments) + error * slot.moments[0] + rounding(slot, size(terms));
         }
         Some(total)
     }
@@ -165,10 +160,10 @@ impl Losses for MomentLosses<'_> {
 impl LineTerms {
     /// Adds a slot's part of log φ and of its error at each height.
     fn add(&self, sums: &mut [[f64; 3]], slot: &Slot) {
-        for (sum, (real, imaginary, error)) in sums.iter_mut().zip(&self.heights) {
-            sum[0] += product(real, &slot.moments);
-            sum[1] += product(imaginary, &slot.moments);
-            sum[2] += error * slot.moments[0] + rounding(slot, real) + rounding(slot, imaginary);
+        for (sum, height) in sums.iter_mut().zip(&self.heights) {
+            sum[0] += product(&height.real, &slot.moments);
+            sum[1] += product(&height.imaginary, &slot.moments);
+            sum[2] += height.error * slot.moments[0] + rounding(slot, height.size);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! with v'. So |e^K − 1| ≤ b in the whole ellipse by one moment of real order; if b < 1 then |K| ≤ −log(1 − b) there, and
 //! interpolation errs as [`Ellipse`] says.
 
-use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes};
+use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
 use super::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::hockey_stick::turns::smooth_changes;
 use crate::pair::Direction;
@@ -29,6 +29,8 @@ pub(super) struct Octave {
 #[derive(Debug, Clone)]
 pub(super) struct RealTerms {
     pub(super) value: Terms,
+    /// Σ of the moduli of the coefficients.
+    pub(super) size: f64,
     pub(super) error: f64,
     /// Up to about this Im z the interpolation of K(c + iy) is certified.
     pub(super) reach: f64,
@@ -37,10 +39,20 @@ pub(super) struct RealTerms {
 /// K(c + iy) − K(c) at y = h, 2h, …, and bounds on the modulus beyond some of these heights.
 #[derive(Debug, Clone)]
 pub(super) struct LineTerms {
-    /// Real parts, imaginary parts and bounds on the error, for each height from the first on.
-    pub(super) heights: Vec<(Terms, Terms, f64)>,
+    /// For each height from the first on.
+    pub(super) heights: Vec<HeightTerms>,
     /// log |E[e^{zℓ}]| − K(c) at most, for all heights beyond the wanted ones, and the error of that.
     pub(super) decays: Vec<(Terms, f64)>,
+}
+
+/// K(c + iy) − K(c).
+#[derive(Debug, Clone)]
+pub(super) struct HeightTerms {
+    pub(super) real: Terms,
+    pub(super) imaginary: Terms,
+    pub(super) error: f64,
+    /// Σ of the moduli of the coefficients of both.
+    pub(super) size: f64,
 }
 
 impl Octave {
@@ -99,6 +111,7 @@ impl Octave {
         let terms = values.iter().zip(errors).map(|(values, (error, reach))| RealTerms {
             reach,
             value: coefficients(values),
+            size: size(&coefficients(values)),
             error: error + LEBESGUE * RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max),
         });
         terms.collect()
@@ -159,11 +172,13 @@ impl Octave {
             .enumerate()
             .map(|(j, ([real, imaginary], error))| {
                 let by_interpolation = base + interpolation((j + 1) as f64 * spacing);
-                (
-                    coefficients(&real),
-                    coefficients(&imaginary),
-                    by_interpolation + LEBESGUE * error,
-                )
+                let (real, imaginary) = (coefficients(&real), coefficients(&imaginary));
+                HeightTerms {
+                    size: size(&real) + size(&imaginary),
+                    real,
+                    imaginary,
+                    error: by_interpolation + LEBESGUE * error,
+                }
             });
         let decays = decays.iter().zip(&ends).zip(&lifts).map(|((decay, &end), &lift)| {
             let error = base + self.error_of_decay(c, end as f64 * spacing, lift, &ellipses, &excesses);

@@ -36,8 +36,6 @@ pub(super) struct Plan {
     pub(super) grids: [Grid; 2],
     /// Upper bound on ε.
     pub(super) chernoff: f64,
-    /// Line, if any is certified.
-    pub(super) line: Option<usize>,
 }
 
 /// Line and spacing, rounded to the safe side, so that what is computed for an account does not depend on which others
@@ -127,33 +125,22 @@ impl Grid {
 }
 
 impl Plan {
-    /// The plan for a loss whose A(c) stand on these grids; `None` if nothing is known of it.
-    pub(super) fn new(grids: [Grid; 2], log_delta: f64) -> Option<Self> {
+    /// The plan for a loss whose A(c) stand on these grids, and its best usable line; `None` if nothing is known of it.
+    pub(super) fn new(grids: [Grid; 2], log_delta: f64) -> Option<(Self, Option<usize>)> {
         let (first, line) = grids[0].chernoff(log_delta)?;
         let (second, _) = grids[1].chernoff(log_delta)?;
-        let chernoff = first.max(second).max(0.0);
-        // One more line is needed above.
-        let certified = grids[0].values.len().min(grids[1].values.len());
-        let start = certified.checked_sub(2).map(|last| line.min(last));
-        let mut plan = Self {
+        let plan = Self {
+            chernoff: first.max(second).max(0.0),
             grids,
-            chernoff,
-            line: None,
         };
-        plan.line = start.and_then(|start| plan.usable(start));
-        Some(plan)
-    }
-
-    /// The same on a usable line so many lines further left, if there is one.
-    pub(super) fn further_left(self, lines: usize) -> Self {
-        Self {
-            line: self.line.and_then(|line| self.usable(line.checked_sub(lines)?)),
-            ..self
-        }
+        // One more line is needed above.
+        let certified = plan.grids[0].values.len().min(plan.grids[1].values.len());
+        let usable = certified.checked_sub(2).and_then(|last| plan.usable(line.min(last)));
+        Some((plan, usable))
     }
 
     /// The best usable line at or below `start`.
-    fn usable(&self, start: usize) -> Option<usize> {
+    pub(super) fn usable(&self, start: usize) -> Option<usize> {
         (0..=start)
             .rev()
             .find(|&line| (0..self.grids.len()).all(|side| self.is_usable(line, side)))
@@ -176,9 +163,8 @@ impl Plan {
         level < HIGHEST_LEVEL && grid.reaches[line] * grid.spread(line) > MARGIN * (2.0 * level).sqrt()
     }
 
-    /// How the loss is inverted on the plan's line.
-    pub(super) fn shape(&self) -> Option<Shape> {
-        let line = self.line?;
+    /// How the loss is inverted on a line.
+    pub(super) fn shape(&self, line: usize) -> Option<Shape> {
         let (mut period, mut reach) = (0.0f64, 0.0f64);
         for (side, grid) in self.grids.iter().enumerate() {
             let level = self.level(line, side);

@@ -132,6 +132,20 @@ impl IndividualAccounts {
         Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
     }
 
+    /// A copy of the accounts at `places`.
+    fn taken<'py>(&self, places: PyReadonlyArray1<'py, i64>) -> PyResult<Self> {
+        let places = vector(&places);
+        let taken = self.read(|accounts| {
+            let of = |&place: &i64| accounts.examples.get(usize::try_from(place).ok()?).cloned();
+            let examples: Option<Vec<Account>> = places.iter().map(of).collect();
+            Some(Accounts {
+                rates: accounts.rates.clone(),
+                examples: examples?,
+            })
+        });
+        Ok(Self(RwLock::new(taken.ok_or(Error::Internal)?)))
+    }
+
     /// The accounts that stand at `own` of these, or of `other` where negative: −1 is the first there.
     fn mixed<'py>(&self, other: &Self, own: PyReadonlyArray1<'py, i64>) -> PyResult<Self> {
         let (mut first, second) = (self.read(Clone::clone), other.read(Clone::clone));

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from hockeystick.accountants.norms import check_norms, rounded_up
 from hockeystick.accountants.renyi import check_orders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
 DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
 """Rényi orders of Opacus."""
+
+
+BLOCK = 2**16
+"""Examples whose accounts are copied at once."""
 
 
 class IndividualAccountant(GroupQuestions, Accountant):
@@ -287,29 +290,38 @@ class IndividualAccountant(GroupQuestions, Accountant):
         self._fresh[:] = False
         self._pending[noise, draw] = self._pending.get((noise, draw), 0) + 1
 
+    def _relative(self) -> Floats:
+        return self._frozen(self._norms / self._max_grad_norm)
+
     def _flush(self) -> None:
         """Add the steps since the last refresh to the accounts."""
         if not self._pending:
             return
-        relative = self._frozen(self._norms / self._max_grad_norm)
+        relative = self._relative()
         for (noise, draw), count in self._pending.items():
             self._accounts.add(relative, noise, draw, count)
         self._norm_history.add(relative, self._pending, refreshed=self._refreshed)
         self._pending, self._refreshed = {}, False
 
-    @contextmanager
-    def _settled(self) -> Iterator[None]:
-        """Count the steps since the last refresh for a question, which leaves no trace."""
-        kept = self._accounts, self._norm_history, self._pending, self._refreshed
+    def _whole_history(self) -> NormHistory:
+        """Return the norms of all steps, those since the last refresh included."""
+        if not self._pending:
+            return self._norm_history
+        history = self._norm_history.copied()
+        history.add(self._relative(), self._pending, refreshed=self._refreshed)
+        return history
+
+    def _settled(self, places: NDArray[np.int64]) -> Accounts:
+        """Return a copy of the accounts at `places`, with the steps since the last refresh."""
+        accounts = self._accounts.taken(places)
         if self._pending:
-            everyone = np.arange(self._dataset_size, dtype=np.int64)
-            self._accounts = self._accounts.mixed(self._accounts, everyone)
-            self._norm_history = self._norm_history.copied()
-            self._flush()
-        try:
-            yield
-        finally:
-            self._accounts, self._norm_history, self._pending, self._refreshed = kept
+            relative = self._relative()[places]
+            for (noise, draw), count in self._pending.items():
+                accounts.add(relative, noise, draw, count)
+        return accounts
+
+    def _everyone(self) -> NDArray[np.int64]:
+        return np.arange(self._dataset_size, dtype=np.int64)
 
     def get_epsilons(self, delta: float) -> Floats:
         """Epsilon of each example at delta: private numbers.
@@ -337,23 +349,25 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If `delta` is not a real number.
         """
-        with self._settled():
-            return self._epsilons_of(None, float_scalar(delta, "delta"))
+        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"))
 
-    def _epsilons_of(self, places: NDArray[np.int64] | None, delta: float) -> Floats:
-        """Epsilon of the examples at `places`, of all for None."""
+    def _epsilons_of(self, places: NDArray[np.int64], delta: float) -> Floats:
+        """Epsilon of the examples at `places`."""
         worst = self.get_epsilon(delta)
-        accounts, chosen = self._accounts, slice(None) if places is None else places
-        if places is not None:
-            accounts = accounts.mixed(accounts, places)
-        full = self._full[chosen]
-        lower, upper = accounts.epsilons(delta)
+        if len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
+            lower, upper = self._accounts.epsilons(delta)
+        else:
+            # In blocks, because their accounts are copied.
+            blocks = [places[start : start + BLOCK] for start in range(0, len(places), BLOCK)]
+            bounds = [self._settled(block).epsilons(delta) for block in blocks]
+            lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
+        full = self._full[places]
         upper = np.where(full, worst, np.minimum(upper, worst))
         if self._exact:
             wide = np.flatnonzero((upper - lower > EXACT_WIDTH * upper) & ~full)
             if wide.size:
-                those = wide if places is None else places[wide]
-                upper[wide] = np.minimum(upper[wide], history_epsilon(self._norm_history, those, delta))
+                found = history_epsilon(self._whole_history(), places[wide], delta)
+                upper[wide] = np.minimum(upper[wide], found)
         return upper
 
     def get_epsilon(self, delta: float) -> float:
@@ -413,10 +427,10 @@ class IndividualAccountant(GroupQuestions, Accountant):
         ValueError
             If the accountant was made with ``exact=True``, which does not keep them.
         """
-        with self._settled():
-            if not isinstance(self._accounts, RenyiAccounts):
-                raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
-            return self._accounts.rdp.copy()
+        accounts = self._settled(self._everyone())
+        if not isinstance(accounts, RenyiAccounts):
+            raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
+        return accounts.rdp
 
     def merge(self, other: IndividualAccountant) -> IndividualAccountant:
         """Take in the accounts of another shard of the same run, in place.
@@ -476,8 +490,8 @@ class IndividualAccountant(GroupQuestions, Accountant):
         """
         if destination is None:
             destination = {}
-        with self._settled():
-            destination.update(to_state(self))
+        accounts = self._settled(self._everyone()) if self._pending else self._accounts
+        destination.update(to_state(self, accounts, self._whole_history()))
         return destination
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

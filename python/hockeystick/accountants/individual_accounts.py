@@ -55,6 +55,10 @@ class Accounts(ABC):
         """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
 
     @abstractmethod
+    def taken(self, places: Counts) -> Accounts:
+        """Return a copy of the accounts at `places`."""
+
+    @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return plain JSON types."""
 
@@ -90,6 +94,10 @@ class RenyiAccounts(Accounts):
         rows[theirs] = other._rdp[-1 - own[theirs]]
         return RenyiAccounts(self._orders, rows)
 
+    def taken(self, places: Counts) -> RenyiAccounts:
+        """Return a copy of the accounts at `places`."""
+        return RenyiAccounts(self._orders, self._rdp[places])
+
     def state(self) -> dict[str, Any]:
         """Return plain JSON types."""
         return {"rdp": packed(self._rdp)}
@@ -121,6 +129,10 @@ class ExactAccounts(Accounts):
     def mixed(self, other: ExactAccounts, own: Counts) -> ExactAccounts:
         """Return the accounts at `own` of these, or of `other` where negative: -1 is the first there."""
         return ExactAccounts(self._core.mixed(other._core, own))
+
+    def taken(self, places: Counts) -> ExactAccounts:
+        """Return a copy of the accounts at `places`."""
+        return ExactAccounts(self._core.taken(places))
 
     def state(self) -> dict[str, Any]:
         """Return plain JSON types."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_draw, check_history, merged
-from hockeystick.accountants.individual_accounts import ExactAccounts, RenyiAccounts
+from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
 from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys, history_from_state, segment_to_json, segments_from_json
@@ -28,14 +28,17 @@ ARRAYS = {"fresh": "|b1", "known": "|b1", "full": "|b1", "norms": "<f8"}
 """One entry for each example."""
 
 
-def to_state(accountant: IndividualAccountant) -> dict[str, Any]:
-    """State of an accountant whose steps have all been added to the accounts."""
+def to_state(accountant: IndividualAccountant, accounts: Accounts, norms: NormHistory) -> dict[str, Any]:
+    """State of an accountant, with accounts and norms of all steps."""
     state = history_to_state(accountant.mechanism(), accountant._settings(), accountant.history)
+    flags = {name: getattr(accountant, f"_{name}") for name in FLAGS}
+    # Steps since the last refresh are in the norms now.
+    flags["refreshed"] = accountant._refreshed and not accountant._pending
     state["accounts"] = {
-        **{name: getattr(accountant, f"_{name}") for name in FLAGS},
+        **flags,
         **{name: packed(getattr(accountant, f"_{name}")) for name in ARRAYS},
-        "norm_history": accountant._norm_history.state(segment_to_json),
-        "accounts": accountant._accounts.state(),
+        "norm_history": norms.state(segment_to_json),
+        "accounts": accounts.state(),
     }
     state["accounts"]["checksum"] = _checksum(state)
     return state

@@ -12,8 +12,6 @@ from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual_groups import Owners, group_curve
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from numpy.typing import ArrayLike, NDArray
 
     from hockeystick._arguments import Floats
@@ -26,15 +24,14 @@ class GroupQuestions:
 
     if TYPE_CHECKING:
         _dataset_size: int
-        _norm_history: NormHistory
 
         @property
         def history(self) -> list[Any]:
             """Of the accountant."""
 
-        def _settled(self) -> AbstractContextManager[None]: ...
+        def _whole_history(self) -> NormHistory: ...
         def _check_indices(self, indices: ArrayLike, name: str = ...) -> NDArray[np.int64]: ...
-        def _epsilons_of(self, places: NDArray[np.int64] | None, delta: float) -> Floats: ...
+        def _epsilons_of(self, places: NDArray[np.int64], delta: float) -> Floats: ...
 
     def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
         """Upper bound on epsilon of several examples together, such as all those of one person.
@@ -65,15 +62,14 @@ class GroupQuestions:
         level = float_scalar(delta, "delta")
         places = self._check_indices(members, "members")
         require(places.size > 0, "members", "an empty array", "at least one example")
-        with self._settled():
-            return self._group_epsilon(places, level)
+        return self._group_epsilon(self._whole_history(), places, level)
 
-    def _group_epsilon(self, places: NDArray[np.int64], delta: float) -> float:
+    def _group_epsilon(self, history: NormHistory, places: NDArray[np.int64], delta: float) -> float:
         if len(places) == 1:
             return float(self._epsilons_of(places, delta)[0])
         full = GroupAccountant(len(places))
         full.history = self.history
-        found = float(group_curve(self._norm_history, places).epsilon(delta))
+        found = float(group_curve(history, places).epsilon(delta))
         return min(found, full.get_epsilon(delta))
 
     def get_user_epsilons(
@@ -121,11 +117,12 @@ class GroupQuestions:
         epsilons = np.zeros(len(owners.users))
         alone, places = owners.alone()
         several = owners.several()
-        with self._settled(), reporting(progress, "users") as report:
+        history = self._whole_history()
+        with reporting(progress, "users") as report:
             if places.size:
                 epsilons[alone] = self._epsilons_of(places, level)
             for done, (user, members) in enumerate(several, 1):
-                epsilons[user] = self._group_epsilon(members, level)
+                epsilons[user] = self._group_epsilon(history, members, level)
                 if report is not None:
                     report(done, len(several))
         return owners.users, epsilons
