@@ -75,7 +75,7 @@ test-slow: $(VENV)/for-dev ## the tests that take long
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
 	$(PY) -m pytest -m opacus
 
-lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors
+lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnings as errors
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
@@ -90,8 +90,8 @@ bench: $(VENV)/for-dev ## speed of the kernels, alone and beside plain NumPy
 	cargo bench --locked --bench '*' -- --quick
 	$(PY) -m benches.compare
 
-docs: $(VENV)/for-docs ## the documentation, as HTML, into site/
-	$(PY) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -b html -d target/doctrees docs site
+docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 	$(PY) scripts/run_notebooks.py
