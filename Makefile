@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus bench lint docs notebooks wheel pictures clean
+.PHONY: help tools demo test test-slow test-opacus bench lint docs notebooks wheel crate pictures clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -96,10 +96,13 @@ docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is dow
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 	$(PY) scripts/run_notebooks.py
 
-wheel: $(VENV)/made | tools ## the wheel, into dist/, and a check that it stands alone
+wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	$(PY) -m maturin build --release --locked --out dist
+	$(PY) -m maturin build --release --locked --sdist --out dist
 	sh scripts/check_wheel.sh $(PY)
+
+crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing
+	cargo publish --dry-run --locked --allow-dirty
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis
