@@ -1,9 +1,11 @@
 """The code in README and docs/ runs and prints what it says; nothing public is left out."""
 
+import contextlib
 import doctest
+import io
 import re
 import runpy
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +16,20 @@ import hockeystick as hs
 TOP = Path(__file__).parents[1]
 DOCS = TOP / "docs"
 PAGES = (TOP / "README.md", *sorted(DOCS.rglob("*.md")))
-PYTHON_BLOCK = re.compile(r"^```(?:python|py)\b[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LARGE = r"(?:torch|opacus|(?:hockeystick\.)?dp_accounting|jax|jax_privacy)"
+FENCE = re.compile(r"^```(.*)\n((?s:.*?))^```$", re.MULTILINE)
+LANGUAGES = {"console", "json", "python", "sh", "text", "toml"}
+LARGE = r"(?:torch|opacus|(?:hockeystick\.)?dp_accounting|jax_privacy)"
 HEAVY = re.compile(rf"^(?:>>> |\.\.\. )?\s*(?:from|import) {LARGE}\b", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block of Python, and how many lines of the page are above it."""
+    """A fenced block of Python."""
 
     code: str
     line: int
+    """Number of lines of the page above it."""
+    prints: str | None
+    """The `text` block that follows at once, if there is one."""
 
     @property
     def is_session(self) -> bool:
@@ -36,15 +42,19 @@ class Block(NamedTuple):
 
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text("utf-8")
-    return [Block(found[1], text.count("\n", 0, found.start(1))) for found in PYTHON_BLOCK.finditer(text)]
+    fences = list(FENCE.finditer(text))
+    blocks = []
+    for fence, following in zip_longest(fences, fences[1:]):
+        if fence[1] == "python":
+            prints = None
+            if following and following[1] == "text" and not text[fence.end() : following.start()].strip():
+                prints = following[2]
+            blocks.append(Block(fence[2], text.count("\n", 0, fence.start(2)), prints))
+    return blocks
 
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(TOP))
-
-
-WITH_CODE = [page for page in PAGES if blocks_of(page)]
-HEAVY_PAGES = [page for page in WITH_CODE if any(block.is_heavy for block in blocks_of(page))]
 
 
 def without_large_libraries(blocks: list[Block]) -> list[Block]:
@@ -52,6 +62,10 @@ def without_large_libraries(blocks: list[Block]) -> list[Block]:
     sessions = takewhile(lambda block: not (block.is_heavy and block.is_session), blocks)
     leading = len(list(takewhile(lambda block: not block.is_heavy, blocks)))
     return [block for i, block in enumerate(sessions) if i < leading or block.is_session]
+
+
+HEAVY_PAGES = [page for page in PAGES if any(block.is_heavy for block in blocks_of(page))]
+LIGHT_PAGES = [page for page in PAGES if without_large_libraries(blocks_of(page))]
 
 
 def run(blocks: list[Block], page: Path) -> None:
@@ -66,8 +80,10 @@ def run(blocks: list[Block], page: Path) -> None:
             result = runner.run(test, out=report.append, clear_globs=False)
             assert result.attempted > 0
         else:
-            # Empty lines above it: an error then names its line of the page.
-            exec(compile("\n" * block.line + block.code, str(page), "exec"), names)
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                # Empty lines above it: an error then names its line of the page.
+                exec(compile("\n" * block.line + block.code, str(page), "exec"), names)
+            assert block.prints in (None, output.getvalue())
     assert not report, "".join(report)
 
 
@@ -77,7 +93,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize("page", LIGHT_PAGES, ids=name_of)
 def test_code_of_a_page_runs_and_prints_what_it_says(page: Path) -> None:
     run(without_large_libraries(blocks_of(page)), page)
 
@@ -85,16 +101,31 @@ def test_code_of_a_page_runs_and_prints_what_it_says(page: Path) -> None:
 @pytest.mark.opacus
 @pytest.mark.filterwarnings("ignore")  # what torch and Opacus warn about on import and in hooks is theirs
 @pytest.mark.parametrize("page", HEAVY_PAGES, ids=name_of)
-def test_code_of_a_page_that_needs_large_libraries_runs(page: Path) -> None:
+def test_code_of_a_page_that_needs_large_libraries_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opacus.accountants import registry
+
+    # Pages register accountants under names.
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
     run(blocks_of(page), page)
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block(">>> 1 + 1\n3\n", 0, None),
+        Block("print(2)\n", 0, "3\n"),
+        Block("assert False\n", 0, None),
+    ],
+)
+def test_an_example_that_is_wrong_is_noticed(block: Block) -> None:
+    with pytest.raises(AssertionError):
+        run([block], TOP / "README.md")
+
+
 def test_every_block_of_code_says_what_language_it_is_in() -> None:
-    for page in PAGES:
-        for fence in re.findall(
-            r"^```(.*)$(?:\n(?:(?!```).*)?)*\n```$", page.read_text("utf-8"), re.MULTILINE
-        ):
-            assert fence in {"python", "sh", "text", "json", "toml", "yaml"}, f"{page.name}: {fence!r}"
+    languages = {fence[1] for page in PAGES for fence in FENCE.finditer(page.read_text("utf-8"))}
+    assert "python" in languages
+    assert languages <= LANGUAGES
 
 
 def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
