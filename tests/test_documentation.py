@@ -135,6 +135,10 @@ def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFix
     assert table in (TOP / "README.md").read_text("utf-8")
 
 
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {hs.__version__}\n" in (TOP / "CITATION.cff").read_text("utf-8")
+
+
 def test_relative_links_lead_somewhere() -> None:
     for page in (*PAGES, TOP / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
