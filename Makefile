@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus bench lint docs notebooks wheel pictures clean
+.PHONY: help tools demo test test-slow test-opacus bench lint docs notebooks wheel crate pictures clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -75,7 +75,7 @@ test-slow: $(VENV)/for-dev ## the tests that take long
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
 	$(PY) -m pytest -m opacus
 
-lint: $(VENV)/for-dev ## formatting, lints and types, warnings as errors
+lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnings as errors
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
@@ -90,16 +90,19 @@ bench: $(VENV)/for-dev ## speed of the kernels, alone and beside plain NumPy
 	cargo bench --locked --bench '*' -- --quick
 	$(PY) -m benches.compare
 
-docs: $(VENV)/for-docs ## the documentation, as HTML, into site/
-	$(PY) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -b html -d target/doctrees docs site
+docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 	$(PY) scripts/run_notebooks.py
 
-wheel: $(VENV)/made | tools ## the wheel, into dist/, and a check that it stands alone
+wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	$(PY) -m maturin build --release --locked --out dist
+	$(PY) -m maturin build --release --locked --sdist --out dist
 	sh scripts/check_wheel.sh $(PY)
+
+crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing
+	cargo publish --dry-run --locked --allow-dirty
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,20 +1,44 @@
 #!/bin/sh
-# Installs the wheel in dist/ where nothing else is, and checks that it works with NumPy alone, imports quickly and is small.
+# Installs what is in dist/ where nothing else is. The wheel: it works with NumPy alone, names the extras it
+# misses, imports quickly, is small, and passes the quick tests. The source distribution: it builds and works.
 # usage: check_wheel.sh PYTHON
 set -eu
 
 python=$1
-bare=target/wheel-venv
 wheel=$(ls dist/hockeystick-*-abi3-*.whl)
+source=$(ls dist/hockeystick-*.tar.gz)
 
-"$python" -m venv --clear "$bare"
-"$bare/bin/python" -m pip install --quiet "$wheel"
-installed=$("$bare/bin/python" -m pip list --format freeze --exclude pip --exclude setuptools | cut -d = -f 1 | sort | xargs)
+# ENVIRONMENT, REQUIREMENT...: an environment with nothing but that
+environment() {
+    name=$1
+    shift
+    "$python" -m venv --clear "target/$name"
+    "target/$name/bin/python" -m pip install --quiet "$@"
+}
+
+# ENVIRONMENT: one number, from the package that is installed there
+one_number() {
+    "target/$1/bin/python" -c '
+import pathlib, sys
+import hockeystick as hs
+assert pathlib.Path(sys.prefix) in pathlib.Path(hs.__file__).parents, hs.__file__
+print("epsilon:", hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000))'
+}
+
+environment wheel-venv "$wheel"
+bare=target/wheel-venv/bin/python
+installed=$("$bare" -m pip list --format freeze --exclude pip --exclude setuptools | cut -d = -f 1 | sort | xargs)
 [ "$installed" = "hockeystick numpy" ] || {
     echo "the wheel should bring NumPy and nothing else, but brought: $installed" >&2
     exit 1
 }
-"$bare/bin/python" -c '
-import hockeystick as hs
-print("epsilon from the wheel:", hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000))'
-"$bare/bin/python" benches/compare/import_cost.py --wheel "$wheel" --limit-ms 60 --limit-mb 5
+one_number wheel-venv
+"$bare" scripts/check_extras.py
+"$bare" benches/compare/import_cost.py --wheel "$wheel" --limit-ms 60 --limit-mb 5
+
+"$bare" -m pip install --quiet "$wheel[dev]"
+"$bare" -m pytest --quiet -p no:cacheprovider -m 'not slow and not opacus' @scripts/quick_tests.txt
+
+# With the crates compiled already, where this checkout has them; the crate itself is compiled anew.
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} environment source-venv "$source"
+one_number source-venv

@@ -1,31 +1,131 @@
-"""The examples in README and docs/ print what they say."""
+"""The code in README and docs/ runs and prints what it says; nothing public is left out."""
 
+import contextlib
 import doctest
+import io
 import re
 import runpy
+from itertools import takewhile, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+import hockeystick as hs
+
 TOP = Path(__file__).parents[1]
-PAGES = [
-    page
-    for page in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md")))
-    if ">>>" in page.read_text("utf-8")
-]
-PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCS = TOP / "docs"
+PAGES = (TOP / "README.md", *sorted(DOCS.rglob("*.md")))
+FENCE = re.compile(r"^```(.*)\n((?s:.*?))^```$", re.MULTILINE)
+LANGUAGES = {"console", "json", "python", "sh", "text", "toml"}
+LARGE = r"(?:torch|opacus|(?:hockeystick\.)?dp_accounting|jax_privacy)"
+HEAVY = re.compile(rf"^(?:>>> |\.\.\. )?\s*(?:from|import) {LARGE}\b", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_print_what_the_page_says(page: Path) -> None:
-    blocks = PYTHON_BLOCK.findall(page.read_text("utf-8"))
-    assert blocks
-    # One name space a page, so that later blocks build on earlier ones.
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+class Block(NamedTuple):
+    """A fenced block of Python."""
+
+    code: str
+    line: int
+    """Number of lines of the page above it."""
+    prints: str | None
+    """The `text` block that follows at once, if there is one."""
+
+    @property
+    def is_session(self) -> bool:
+        return ">>> " in self.code
+
+    @property
+    def is_heavy(self) -> bool:
+        return HEAVY.search(self.code) is not None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    fences = list(FENCE.finditer(text))
+    blocks = []
+    for fence, following in zip_longest(fences, fences[1:]):
+        if fence[1] == "python":
+            prints = None
+            if following and following[1] == "text" and not text[fence.end() : following.start()].strip():
+                prints = following[2]
+            blocks.append(Block(fence[2], text.count("\n", 0, fence.start(2)), prints))
+    return blocks
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(TOP))
+
+
+def without_large_libraries(blocks: list[Block]) -> list[Block]:
+    """Sessions up to the first that imports such a library, other blocks up to the first that does."""
+    sessions = takewhile(lambda block: not (block.is_heavy and block.is_session), blocks)
+    leading = len(list(takewhile(lambda block: not block.is_heavy, blocks)))
+    return [block for i, block in enumerate(sessions) if i < leading or block.is_session]
+
+
+HEAVY_PAGES = [page for page in PAGES if any(block.is_heavy for block in blocks_of(page))]
+LIGHT_PAGES = [page for page in PAGES if without_large_libraries(blocks_of(page))]
+
+
+def run(blocks: list[Block], page: Path) -> None:
+    """Run blocks of a page in one name space, so that later ones build on earlier ones."""
+    names: dict[str, object] = {"__name__": "__main__"}
     report: list[str] = []
-    result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
-    assert result.attempted > 0
-    assert result.failed == 0, "".join(report)
+    for block in blocks:
+        if block.is_session:
+            test = doctest.DocTestParser().get_doctest(block.code, {}, page.name, str(page), block.line)
+            test.globs = names
+            runner = doctest.DocTestRunner(verbose=False)
+            result = runner.run(test, out=report.append, clear_globs=False)
+            assert result.attempted > 0
+        else:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                # Empty lines above it: an error then names its line of the page.
+                exec(compile("\n" * block.line + block.code, str(page), "exec"), names)
+            assert block.prints in (None, output.getvalue())
+    assert not report, "".join(report)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples may write files."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", LIGHT_PAGES, ids=name_of)
+def test_code_of_a_page_runs_and_prints_what_it_says(page: Path) -> None:
+    run(without_large_libraries(blocks_of(page)), page)
+
+
+@pytest.mark.opacus
+@pytest.mark.filterwarnings("ignore")  # what torch and Opacus warn about on import and in hooks is theirs
+@pytest.mark.parametrize("page", HEAVY_PAGES, ids=name_of)
+def test_code_of_a_page_that_needs_large_libraries_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opacus.accountants import registry
+
+    # Pages register accountants under names.
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+    run(blocks_of(page), page)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block(">>> 1 + 1\n3\n", 0, None),
+        Block("print(2)\n", 0, "3\n"),
+        Block("assert False\n", 0, None),
+    ],
+)
+def test_an_example_that_is_wrong_is_noticed(block: Block) -> None:
+    with pytest.raises(AssertionError):
+        run([block], TOP / "README.md")
+
+
+def test_every_block_of_code_says_what_language_it_is_in() -> None:
+    languages = {fence[1] for page in PAGES for fence in FENCE.finditer(page.read_text("utf-8"))}
+    assert "python" in languages
+    assert languages <= LANGUAGES
 
 
 def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +135,22 @@ def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFix
     assert table in (TOP / "README.md").read_text("utf-8")
 
 
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {hs.__version__}\n" in (TOP / "CITATION.cff").read_text("utf-8")
+
+
 def test_relative_links_lead_somewhere() -> None:
-    for page in (TOP / "README.md", *(TOP / "docs").glob("*.md")):
+    for page in (*PAGES, TOP / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_public_name_has_a_place_in_the_api_pages() -> None:
+    documented = {
+        name
+        for page in DOCS.glob("api/*.md")
+        for name in re.findall(r"^::: (\S+)", page.read_text("utf-8"), re.M)
+    }
+    # A module is on a page as a whole; the names of the package itself one by one.
+    public = {f"hockeystick.{name}" for name in hs.__all__ if name != "__version__"}
+    assert public <= documented

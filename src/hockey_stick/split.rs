@@ -38,6 +38,8 @@ const FLATTER: [f64; 4] = [1.0, 0.7, 0.5, 0.35];
 const CHEAP: f64 = 1e6;
 /// Tilts at which the part that is left out is bounded, over the least that could do.
 const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
+/// Largest of them: squares are still finite. Only an ε next to zero would need more, and another route serves it.
+const STEEPEST: f64 = 1e150;
 
 /// One segment's loss, tilted and split.
 struct Split<'a> {
@@ -397,6 +399,9 @@ impl Near {
         let mut least = f64::INFINITY;
         for factor in STEEPER {
             let c = -factor * allowed / epsilon;
+            if c > STEEPEST {
+                break;
+            }
             let of = |(part, steps): &mut (NearPart, f64)| *steps * part.log_moment(c);
             let log_moment: f64 = near.iter_mut().map(of).sum();
             let bound = log_moment - c * epsilon;

@@ -109,9 +109,9 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
 
     Notes
     -----
-    tau_m(alpha) = log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) tau*_k(alpha))) / (alpha - 1)
-    (RGP, Theorem 3.1: "Calibrating Noise for Group Privacy in Subsampled Mechanisms"). For the
-    Gaussian mechanism tau*_k = alpha k^2 / (2 sigma^2); `renyi_mixture` is tighter there.
+    tau_m(alpha) = log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) t_k(alpha))) / (alpha - 1)
+    with t_k in row k (RGP, Theorem 3.1: "Calibrating Noise for Group Privacy in Subsampled
+    Mechanisms"). For the Gaussian mechanism t_k = alpha k^2 / (2 sigma^2); `renyi_mixture` is tighter there.
 
     Examples
     --------

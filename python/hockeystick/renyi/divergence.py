@@ -82,21 +82,18 @@ def group_rdp(
 
     Notes
     -----
-    exact
-        D_alpha of the dominating pair, the larger of both directions, from above. Attained, so that
-        no bound is smaller: for `Gaussian` on queries of any dimension (GROUP, Theorem 18), for
-        `Laplace` and `Skellam` on queries of one dimension, for `RandomizedResponse` on its bit.
-    jensen
-        RGP, Theorem 3.1: log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) tau*_k)) / (alpha - 1),
-        where tau*_k bounds the divergence for k records without sampling (Lemma 4.2, Theorems 4.3 and
-        4.4, equation 20). Queries of any dimension.
-    black_box
-        RGP, Lemma 2.3: 3^c times the bound for one record at the order 2^c alpha, for the smallest
-        2^c >= m; the bound for one record is the tight one of Zhu and Wang 2019. Below order 2 that of
-        order 2 is given. For `RandomizedResponse` at most its divergence without sampling.
-    lower
-        RGP, equation 12: the sum of Theorem 3.1 with every binomial weight to the power alpha. Nothing
-        below it holds for all data sets.
+    - "exact": D_alpha of the dominating pair, the larger of both directions, from above. Attained, so
+      that no bound is smaller: for `Gaussian` on queries of any dimension (GROUP, Theorem 18), for
+      `Laplace` and `Skellam` on queries of one dimension, for `RandomizedResponse` on its bit.
+    - "jensen": RGP, Theorem 3.1,
+      log(sum_k C(m, k) (1 - q)^(m - k) q^k e^((alpha - 1) tau_k)) / (alpha - 1), where tau_k bounds
+      the divergence for k records without sampling (Lemma 4.2, Theorems 4.3 and 4.4, equation 20).
+      Queries of any dimension.
+    - "black_box": RGP, Lemma 2.3, 3^c times the bound for one record at the order 2^c alpha, for the
+      smallest 2^c >= m; the bound for one record is the tight one of Zhu and Wang 2019. Below order 2
+      that of order 2 is given. For `RandomizedResponse` at most its divergence without sampling.
+    - "lower": RGP, equation 12, the sum of Theorem 3.1 with every binomial weight to the power alpha.
+      Nothing below it holds for all data sets.
 
     Upper bounds are rounded up and the lower one down, by less than 1e-12 of their size in ordinary runs.
 
