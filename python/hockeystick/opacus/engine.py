@@ -8,7 +8,7 @@ from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.interface import Accountant
-from hockeystick.opacus.hooks import check_for, rate_of, step_hook
+from hockeystick.opacus.hooks import check_before, check_for, rate_of, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH
 from hockeystick.opacus.noise import noise_for
 
@@ -110,8 +110,8 @@ class PrivacyEngine(OpacusEngine):
             If the loader does not draw as is accounted for and `on_mismatch` is "raise"; nothing has
             changed then.
         """
-        if not poisson_sampling and self._on_mismatch == "raise":
-            check_for(self.accountant, data_loader, "raise")
+        if self._on_mismatch == "raise":
+            check_before(self.accountant, data_loader, poisson_sampling)
         made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **arguments)
         optimizer, loader = made[1], made[-1]
         optimizer.attach_step_hook(step_hook(self.accountant, loader, 1 / len(loader), self._on_mismatch))

@@ -29,6 +29,17 @@ def check_for(accountant: Any, loader: Any, on_mismatch: str) -> LoaderScheme:
     return scheme
 
 
+def check_before(accountant: Any, loader: Any, poisson_sampling: bool) -> None:
+    """Raise if what ``make_private`` will make of a loader is not what the accountant is about."""
+    if not poisson_sampling:
+        check_for(accountant, loader, "raise")
+    elif isinstance(accountant, ShuffleAccountant):
+        complain(
+            f"{accountant.sampling!r} is accounted for, but poisson_sampling=True draws Poisson samples",
+            "raise",
+        )
+
+
 def rate_of(scheme: LoaderScheme, told: float) -> float:
     """Sample rate to account for: the one that the loader draws with, or else what Opacus tells."""
     return scheme.sample_rate if scheme.is_poisson and scheme.sample_rate is not None else told

@@ -15,7 +15,7 @@ from hockeystick.opacus.hooks import step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from hockeystick.accountants.interface import Optimizer
     from hockeystick.groups import Group
@@ -185,6 +185,24 @@ class Registered:
             hook: Callable[[Optimizer], None] = _accounting(self).get_optimizer_hook_fn(sample_rate)
             return hook
         return step_hook(self, loader, sample_rate, self._on_mismatch)
+
+    def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
+        """Save the accountant as plain JSON types.
+
+        Parameters
+        ----------
+        destination : mutable mapping, optional
+            Mapping to fill; a new dict if not given.
+
+        Returns
+        -------
+        mutable mapping
+            `destination`, with the keys "version", "mechanism", "settings" and "history"; the entries of
+            the history are tuples, as in Opacus.
+        """
+        state: MutableMapping[str, Any] = _accounting(self).state_dict(destination)
+        state["history"] = [tuple(entry) for entry in state["history"]]
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Replace the history by a saved one.
