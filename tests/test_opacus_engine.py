@@ -26,14 +26,11 @@ DELTA = 1e-5
 
 
 @pytest.fixture
-def _as_it_was():
+def _as_it_was(monkeypatch):
     """Forget what a test registers."""
     from opacus.accountants import registry
 
-    before = dict(registry._ACCOUNTANTS)
-    yield
-    registry._ACCOUNTANTS.clear()
-    registry._ACCOUNTANTS.update(before)
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
 
 
 def engine(name="hockeystick"):
@@ -85,6 +82,23 @@ def test_two_names_stand_for_two_accountants_and_a_name_can_be_registered_again(
     members = hs.Group(norms=[1.0, 0.5])
     hs.opacus.register(group=members, name="two")
     assert engine("two").accountant.group == members
+
+
+def test_a_registered_accountant_is_one_of_opacus_and_can_be_copied_and_pickled():
+    import copy
+    import pickle
+
+    from opacus.accountants import IAccountant
+
+    hs.opacus.register(group_size=8)
+    accountant = engine().accountant
+    assert isinstance(accountant, IAccountant)
+    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    for other in (copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant))):
+        assert isinstance(other, GroupAccountant)
+        assert other.state_dict() == accountant.state_dict()
+        other.step(noise_multiplier=1.0, sample_rate=0.1)
+    assert len(accountant) == 1
 
 
 def test_names_of_others_are_theirs_unless_forced():

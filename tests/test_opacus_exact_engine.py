@@ -147,19 +147,20 @@ def test_accumulated_poisson_batches_are_charged_one_by_one():
     assert 0.0 < 2.0 / math.sqrt(5.0) - noise < 1e-14
 
 
-def test_a_registered_name_is_taken_too():
+def test_a_registered_name_is_taken_too(monkeypatch):
     from opacus.accountants import registry
 
-    before = dict(registry._ACCOUNTANTS)
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
     hs.opacus.register(group_size=3, name="three", on_mismatch="raise")
-    try:
-        run = engine("three", on_mismatch="ignore")
-        assert run.accountant.group_size == 3
-        # The engine's word counts: it looks at the loader.
-        run.make_private(**parts(shuffle=True), noise_multiplier=1.0, poisson_sampling=False)
-    finally:
-        registry._ACCOUNTANTS.clear()
-        registry._ACCOUNTANTS.update(before)
+    run = engine("three", on_mismatch="ignore")
+    assert run.accountant.group_size == 3
+    # The engine's word counts: it looks at the loader.
+    given = parts(shuffle=True)
+    train(*run.make_private(**given, noise_multiplier=2.0, poisson_sampling=False))
+    made = run.make_private_with_epsilon(**parts(), target_epsilon=9.0, target_delta=DELTA, epochs=1)
+    train(*made)
+    assert run.accountant.history[0] == (2.0, RATE, BATCHES)
+    assert 9.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 9.0
 
 
 def test_checkpoints_keep_the_account(tmp_path):

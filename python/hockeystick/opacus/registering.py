@@ -95,6 +95,7 @@ def register(
     template = _template(group_size, adjacency, group, accountant)
     made = registered_class(template, name, choice(on_mismatch, "on_mismatch", ON_MISMATCH))
     registry.register_accountant(name, made, force=force or _is_ours(registry, name))
+    registry.IAccountant.register(made)
 
 
 def _template(group_size: int, adjacency: str, group: Group | None, accountant: Any) -> Accountant:
@@ -126,6 +127,10 @@ def registered_class(template: Accountant, name: str, on_mismatch: str) -> type[
     return type(kind.__name__, (Registered, kind), parts | {"__doc__": kind.__doc__})
 
 
+def _restored(template: Accountant, name: str, on_mismatch: str) -> Any:
+    return registered_class(template, name, on_mismatch)()
+
+
 class Registered:
     """What a registered accountant does in another way than the accountant that it is."""
 
@@ -135,6 +140,10 @@ class Registered:
 
     def __init__(self) -> None:
         vars(self).update(vars(deepcopy(self._template)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The class is made at run time, and is made again where it is read.
+        return _restored, (self._template, self._name, self._on_mismatch), vars(self)
 
     @classmethod
     def mechanism(cls) -> str:
