@@ -1,6 +1,7 @@
 """`hockeystick.opacus.PrivacyEngine`: noise without slack, and a look at the loader before anything else."""
 
 import math
+import warnings
 
 import pytest
 from opacus_runs import BATCHES, RATE, parts, train, weights_of
@@ -95,19 +96,22 @@ def test_a_mismatch_is_found_before_anything_changes(search):
     assert len(run.accountant) == BATCHES
 
 
-def test_a_mismatch_can_be_told_or_left_alone():
-    import warnings
+@pytest.mark.parametrize("search", [False, True])
+def test_a_mismatch_can_be_told_or_left_alone(search):
+    def made_private(on_mismatch):
+        run = engine(on_mismatch=on_mismatch)
+        make = run.make_private_with_epsilon if search else run.make_private
+        how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
+        return run, make(**parts(shuffle=True), **how, poisson_sampling=False)
 
-    run = engine(on_mismatch="warn")
     with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles") as told:
-        run.make_private(**parts(shuffle=True), noise_multiplier=1.0, poisson_sampling=False)
+        made_private("warn")
     assert sum(issubclass(each.category, hs.SamplingMismatchWarning) for each in told) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error", hs.SamplingMismatchWarning)
-        run = engine(on_mismatch="ignore")
-        made = run.make_private(**parts(shuffle=True), noise_multiplier=1.0, poisson_sampling=False)
+        run, made = made_private("ignore")
     train(*made)
-    assert run.accountant.history == [(1.0, RATE, BATCHES)]
+    assert run.accountant.history == [(made[1].noise_multiplier, RATE, BATCHES)]
 
 
 def test_a_loader_that_draws_by_itself_is_planned_for_at_its_rate():

@@ -41,7 +41,7 @@ def test_the_example_trains_and_prints_epsilon_for_groups_and_digits():
     command = [sys.executable, "-W", "error::UserWarning:__main__", "examples/opacus_mnist.py"]
     options = ["--epochs", "1", "--train-size", "500", "--batch-size", "100"]
     done = subprocess.run(
-        command + options, cwd=TOP, capture_output=True, text=True, encoding="utf-8", timeout=120
+        command + options, cwd=TOP, capture_output=True, text=True, encoding="utf-8", timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "for ε = 16 of 4 records" in done.stdout

@@ -8,8 +8,8 @@ from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.interface import Accountant
-from hockeystick.opacus.hooks import check_before, check_for, rate_of, step_hook
-from hockeystick.opacus.loaders import ON_MISMATCH
+from hockeystick.opacus.hooks import check_before, rate_of, step_hook
+from hockeystick.opacus.loaders import ON_MISMATCH, check_loader
 from hockeystick.opacus.noise import noise_for
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
@@ -110,8 +110,7 @@ class PrivacyEngine(OpacusEngine):
             If the loader does not draw as is accounted for and `on_mismatch` is "raise"; nothing has
             changed then.
         """
-        if self._on_mismatch == "raise":
-            check_before(self.accountant, data_loader, poisson_sampling)
+        self._refuse_mismatch(data_loader, poisson_sampling)
         made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **arguments)
         optimizer, loader = made[1], made[-1]
         optimizer.attach_step_hook(step_hook(self.accountant, loader, 1 / len(loader), self._on_mismatch))
@@ -157,10 +156,11 @@ class PrivacyEngine(OpacusEngine):
         SamplingMismatchError
             As `make_private`.
         """
+        self._refuse_mismatch(data_loader, poisson_sampling)
         batches = len(data_loader)
         rate = 1 / batches
         if not poisson_sampling:
-            rate = rate_of(check_for(self.accountant, data_loader, self._on_mismatch), rate)
+            rate = rate_of(check_loader(data_loader, on_mismatch="ignore"), rate)
         noise_multiplier = noise_for(
             self.accountant,
             epsilon=target_epsilon,
@@ -174,3 +174,8 @@ class PrivacyEngine(OpacusEngine):
             noise_multiplier=noise_multiplier,
             **arguments,
         )
+
+    def _refuse_mismatch(self, loader: Any, poisson_sampling: bool) -> None:
+        """Raise, if asked to, while nothing has changed yet."""
+        if self._on_mismatch == "raise":
+            check_before(self.accountant, loader, poisson_sampling)

@@ -63,7 +63,7 @@ def from_opacus(
     >>> for k in (1, 8):
     ...     print(k, round(hs.opacus.from_opacus(state, group_size=k).get_epsilon(1e-5), 2))
     1 1.83
-    8 28.18
+    8 20.9
     """
     taken = GroupAccountant(group_size, adjacency, group, tolerance)
     if isinstance(accountant, Mapping):
