@@ -48,7 +48,7 @@ $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
 	@touch $(VENV)/for-demo
 
 $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
-	$(call install,"demo$(COMMA)dev$(COMMA)release$(COMMA)opacus$(COMMA)bench",$@)
+	$(call install,"demo$(COMMA)dev$(COMMA)release$(COMMA)opacus$(COMMA)bench$(COMMA)examples",$@)
 	@touch $(VENV)/for-demo $(VENV)/for-dev
 
 $(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools

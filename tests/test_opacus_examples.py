@@ -85,3 +85,27 @@ def test_clipping_to_norms_of_their_own(run):
     assert isinstance(names["optimizer"], hs.opacus.IndividualClippingOptimizer)
     after = run["model"].parameters()
     assert all(not one.equal(other) for one, other in zip(before, after, strict=True))
+
+
+@pytest.fixture
+def _registry(monkeypatch):
+    from opacus.accountants import registry
+
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+
+
+@pytest.mark.usefixtures("_registry")
+def test_an_accountant_under_a_name():
+    engine = run_examples("registering", "register", {})["engine"]
+    assert type(engine.accountant).__name__ == "GroupAccountant"
+
+
+def test_an_engine_that_finds_the_noise(run):
+    import torch
+
+    bare = torch.nn.Linear(4, 2)
+    run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
+    names = run_examples("engine", "PrivacyEngine", run)
+    steps = 10 * len(run["loader"])
+    needed = {"epsilon": 8.0, "delta": 1e-5, "sample_rate": RATE, "steps": steps, "group_size": 8}
+    assert names["optimizer"].noise_multiplier == hs.get_noise_multiplier(**needed)

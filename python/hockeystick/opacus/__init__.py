@@ -1,5 +1,8 @@
 """At home in Opacus and PyTorch training loops. Importing this imports neither.
 
+- `register`: the accountants of this library by name, for ``PrivacyEngine(accountant="hockeystick")``.
+- `PrivacyEngine`: Opacus's engine with exact noise for a target, and a look at the loader.
+- `from_opacus`: what one of Opacus's accountants, or a checkpoint, has recorded, for any group.
 - `check_loader`: whether a data loader draws its batches as the accountant assumes.
 - `IndividualTracker`: keeps the account of every example beside the training.
 - `per_example_norms`: the gradient norms of a whole data set.
@@ -9,9 +12,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hockeystick.opacus.histories import from_opacus
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
+from hockeystick.opacus.registering import register
 
 if TYPE_CHECKING:
+    from hockeystick.opacus.engine import PrivacyEngine
     from hockeystick.opacus.indexed import IndexedDataset
     from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
     from hockeystick.opacus.per_example import per_example_norms
@@ -22,15 +28,19 @@ __all__ = [
     "IndividualClippingOptimizer",
     "IndividualTracker",
     "LoaderScheme",
+    "PrivacyEngine",
     "check_loader",
+    "from_opacus",
     "per_example_norms",
+    "register",
 ]
 
-# The optimizer is a subclass of one of Opacus's, which must be there; the others keep the import short.
+# Engine and optimizer are subclasses of Opacus's, which must be there; the others keep the import short.
 _WHEN_ASKED_FOR = {
     "IndexedDataset": "indexed",
     "IndividualClippingOptimizer": "individual_optimizer",
     "IndividualTracker": "tracker",
+    "PrivacyEngine": "engine",
     "per_example_norms": "per_example",
 }
 

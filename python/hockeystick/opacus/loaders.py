@@ -121,11 +121,16 @@ def check_loader(
     scheme = _scheme_of(loader)
     problem = _mismatch(scheme, wanted)
     if problem is not None:
-        if action == "raise":
-            raise SamplingMismatchError(problem)
-        if action == "warn":
-            warnings.warn(problem, SamplingMismatchWarning, stacklevel=2)
+        complain(problem, action)
     return scheme
+
+
+def complain(problem: str, action: str) -> None:
+    """Raise or warn on behalf of the caller, or let it be."""
+    if action == "raise":
+        raise SamplingMismatchError(problem)
+    if action == "warn":
+        warnings.warn(problem, SamplingMismatchWarning, stacklevel=3)
 
 
 def _mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:

@@ -1,0 +1,210 @@
+"""`hockeystick.opacus.PrivacyEngine`: noise without slack, and a look at the loader before anything else."""
+
+import math
+import warnings
+
+import pytest
+from opacus_runs import BATCHES, RATE, parts, train, weights_of
+
+import hockeystick as hs
+from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant, ShuffleAccountant
+from hockeystick.opacus.recognising import is_hooked
+
+pytestmark = [
+    pytest.mark.opacus,
+    # What torch and Opacus warn about on import and in hooks is theirs.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+DELTA = 1e-5
+TARGET = {"target_epsilon": 6.0, "target_delta": DELTA}
+
+
+def engine(accountant=None, **options):
+    return hs.opacus.PrivacyEngine(accountant=accountant, **options)
+
+
+@pytest.mark.parametrize(
+    "whose", [{}, {"group_size": 8}, {"group": hs.Group(norms=[1.0, 0.5, 0.25])}, {"adjacency": "remove"}]
+)
+def test_noise_is_the_smallest_for_the_target(whose):
+    run = engine(GroupAccountant(**whose))
+    made = run.make_private_with_epsilon(**parts(), **TARGET, epochs=4)
+    least = hs.get_noise_multiplier(
+        epsilon=6.0, delta=DELTA, sample_rate=RATE, steps=4 * BATCHES, bounds=True, **whose
+    )
+    assert least[0] <= made[1].noise_multiplier <= least[1]
+    train(*made, epochs=4)
+    assert 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+
+
+@pytest.mark.parametrize(
+    "accountant",
+    [RenyiGroupAccountant(group_size=4), RenyiGroupAccountant(group_size=4, bound="jensen"), "prv"],
+    ids=["renyi", "jensen", "prv"],
+)
+def test_other_accountants_search_for_their_own_epsilon(accountant):
+    run = engine(accountant)
+    made = run.make_private_with_epsilon(**parts(), **TARGET, epochs=2)
+    train(*made, epochs=2)
+    assert run.accountant.history == [(made[1].noise_multiplier, RATE, 2 * BATCHES)]
+    assert 6.0 * (1.0 - 1e-4) < run.get_epsilon(DELTA) <= 6.0
+
+
+def test_steps_so_far_are_part_of_the_target():
+    run = engine(GroupAccountant(group_size=2))
+    train(*run.make_private(**parts(), noise_multiplier=2.0))
+    spent = run.get_epsilon(DELTA)
+    made = run.make_private_with_epsilon(**parts(), **TARGET, epochs=2)
+    train(*made, epochs=2)
+    assert 0.0 < spent < 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+
+
+def test_a_target_that_is_spent_already_is_refused_and_nothing_changes():
+    run = engine()
+    train(*run.make_private(**parts(), noise_multiplier=0.5))
+    given, history = parts(), list(run.accountant.history)
+    with pytest.raises(ValueError, match=r"target_epsilon 0\.1 is out of reach"):
+        run.make_private_with_epsilon(**given, target_epsilon=0.1, target_delta=DELTA, epochs=1)
+    assert run.accountant.history == history
+    assert not is_hooked(given["module"])
+
+
+def test_every_step_of_every_epoch_is_planned_for():
+    # int(3 / (1 / 75)) is 224.
+    given = parts(records=750, batch_size=10)
+    run = engine()
+    made = run.make_private_with_epsilon(**given, **TARGET, epochs=3)
+    assert train(*made, epochs=3) == 225
+    assert 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_a_mismatch_is_found_before_anything_changes(search):
+    given = parts(shuffle=True)
+    run = engine()
+    before = weights_of(given["module"])
+    make = run.make_private_with_epsilon if search else run.make_private
+    how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
+    with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+        make(**given, **how, poisson_sampling=False)
+    assert weights_of(given["module"]).equal(before)
+    assert not is_hooked(given["module"])
+    # The same model, the right loader.
+    train(*make(**given, **how))
+    assert is_hooked(given["module"])
+    assert len(run.accountant) == BATCHES
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_a_mismatch_can_be_told_or_left_alone(search):
+    def made_private(on_mismatch):
+        run = engine(on_mismatch=on_mismatch)
+        make = run.make_private_with_epsilon if search else run.make_private
+        how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
+        return run, make(**parts(shuffle=True), **how, poisson_sampling=False)
+
+    with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles") as told:
+        made_private("warn")
+    assert sum(issubclass(each.category, hs.SamplingMismatchWarning) for each in told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hs.SamplingMismatchWarning)
+        run, made = made_private("ignore")
+    train(*made)
+    assert run.accountant.history == [(made[1].noise_multiplier, RATE, BATCHES)]
+
+
+def test_a_loader_that_draws_by_itself_is_planned_for_at_its_rate():
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+    from torch.utils.data import DataLoader
+
+    given = parts()
+    data = given["data_loader"].dataset
+    sampler = UniformWithReplacementSampler(num_samples=len(data), sample_rate=0.25, steps=20)
+    given["data_loader"] = DataLoader(data, batch_sampler=sampler)
+    run = engine()
+    made = run.make_private_with_epsilon(**given, **TARGET, epochs=2, poisson_sampling=False)
+    train(*made, epochs=2)
+    assert run.accountant.history == [(made[1].noise_multiplier, 0.25, 40)]
+    assert 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+
+
+def test_a_shuffle_accountant_searches_for_the_loader_that_it_is_about():
+    run = engine(ShuffleAccountant(24, 240))
+    given = parts(shuffle=True)
+    made = run.make_private_with_epsilon(**given, **TARGET, epochs=1, poisson_sampling=False)
+    train(*made)
+    assert 6.0 * (1.0 - 1e-4) < run.get_epsilon(DELTA) <= 6.0
+    given = parts(shuffle=True)
+    with pytest.raises(hs.SamplingMismatchError, match="poisson_sampling=True draws Poisson samples"):
+        engine(ShuffleAccountant(24, 240)).make_private(**given, noise_multiplier=1.0)
+    assert not is_hooked(given["module"])
+
+
+def test_accumulated_poisson_batches_are_charged_one_by_one():
+    run = engine()
+    model, optimizer, loader = run.make_private(**parts(), noise_multiplier=2.0)
+    model.allow_grad_accumulation()
+    train(model, optimizer, loader, accumulate=5)
+    [(noise, rate, steps)] = run.accountant.history
+    assert (rate, steps) == (RATE, BATCHES)
+    assert 0.0 < 2.0 / math.sqrt(5.0) - noise < 1e-14
+
+
+def test_a_registered_name_is_taken_too(monkeypatch):
+    from opacus.accountants import registry
+
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+    hs.opacus.register(group_size=3, name="three", on_mismatch="raise")
+    run = engine("three", on_mismatch="ignore")
+    assert run.accountant.group_size == 3
+    # The engine's word counts: it looks at the loader.
+    given = parts(shuffle=True)
+    train(*run.make_private(**given, noise_multiplier=2.0, poisson_sampling=False))
+    made = run.make_private_with_epsilon(**parts(), target_epsilon=9.0, target_delta=DELTA, epochs=1)
+    train(*made)
+    assert run.accountant.history[0] == (2.0, RATE, BATCHES)
+    assert 9.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 9.0
+
+
+def test_checkpoints_keep_the_account(tmp_path):
+    run = engine(GroupAccountant(group_size=4))
+    made = run.make_private(**parts(), noise_multiplier=1.0)
+    train(*made)
+    run.save_checkpoint(path=tmp_path / "run.pt", module=made[0], optimizer=made[1])
+    resumed = engine(GroupAccountant(group_size=4))
+    again = resumed.make_private(**parts(), noise_multiplier=1.0)
+    resumed.load_checkpoint(path=tmp_path / "run.pt", module=again[0], optimizer=again[1])
+    train(*again)
+    assert resumed.accountant.history == [(1.0, RATE, 2 * BATCHES)]
+    other = engine(GroupAccountant(group_size=2))
+    with pytest.raises(ValueError, match="group_size of the saved accountant is 4, of this one 2"):
+        other.load_checkpoint(path=tmp_path / "run.pt", module=made[0], optimizer=made[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"target_epsilon": 0.0}, ValueError, "target_epsilon must be positive and finite, got 0"),
+        ({"target_epsilon": math.nan}, ValueError, "target_epsilon must be positive and finite, got nan"),
+        ({"target_delta": 0.0}, ValueError, r"target_delta must be in \(0, 1\), got 0"),
+        ({"target_delta": 1.0}, ValueError, r"target_delta must be in \(0, 1\), got 1"),
+        ({"epochs": 0}, ValueError, "epochs must be a whole number >= 1, got 0"),
+        ({"epochs": 1.5}, ValueError, "epochs must be a whole number >= 1, got 1.5"),
+        ({"target_epsilon": "6"}, TypeError, "target_epsilon"),
+    ],
+)
+def test_targets_out_of_range_are_refused_by_name(arguments, error, words):
+    given = parts()
+    with pytest.raises(error, match=words):
+        engine().make_private_with_epsilon(**given, **(TARGET | {"epochs": 1} | arguments))
+    assert not is_hooked(given["module"])
+
+
+def test_what_is_no_accountant_is_refused():
+    with pytest.raises(TypeError, match="accountant must be an accountant or the name of one, got float"):
+        engine(1.5)
+    with pytest.raises(ValueError, match="Unexpected accounting mechanism"):
+        engine("nobody's")
+    with pytest.raises(ValueError, match="on_mismatch must be one of"):
+        engine(on_mismatch="shout")

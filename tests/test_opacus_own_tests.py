@@ -1,0 +1,119 @@
+"""The tests that Opacus ships for its accountants, with ours in place of theirs."""
+
+import unittest
+
+import pytest
+
+import hockeystick as hs
+
+pytestmark = [
+    pytest.mark.opacus,
+    # What torch and Opacus warn about on import and in hooks is theirs.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+PRV_ERROR = 0.01
+"""Error in epsilon that Opacus's PRV accountant works to, on either side of what it estimates."""
+
+
+@pytest.fixture
+def accounting(monkeypatch):
+    """The test class of Opacus for accountants, with ours under the names of RDP and PRV."""
+    from opacus.accountants import registry
+    from opacus.tests import accountants_test
+
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+    for name in ("rdp", "prv"):
+        hs.opacus.register(name=name, force=True)
+        monkeypatch.setattr(accountants_test, f"{name.upper()}Accountant", registry._ACCOUNTANTS[name])
+    return accountants_test.AccountingTest
+
+
+def passes(case):
+    result = unittest.TestResult()
+    case.run(result)
+    assert result.testsRun == 1
+    assert result.wasSuccessful(), "".join(text for _, text in result.errors + result.failures)
+
+
+def within_the_error_of_prv(case):
+    """Let a test's numbers be upper bounds, as those of PRV are, by no more than its error allows.
+
+    The tests compare with what PRV printed to four decimals or more. An exact accountant is below that: by
+    twice the error of 0.01 in epsilon, and by what this is worth in noise.
+    """
+
+    def compare(found, printed, places=7):
+        assert printed - 2.0 * PRV_ERROR <= found <= printed
+
+    case.assertAlmostEqual = compare
+    return case
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_prv_accountant",
+        "test_get_noise_multiplier_prv_epochs",
+        "test_get_noise_multiplier_prv_steps",
+    ],
+)
+def test_numbers_of_prv_are_met_within_its_error_and_never_exceeded(accounting, name):
+    passes(within_the_error_of_prv(accounting(name)))
+
+
+def test_the_noise_of_opacus_meets_its_target(accounting):
+    passes(accounting("test_get_noise_multiplier_overshoot"))
+
+
+def test_states_are_those_that_opacus_asks_for(accounting):
+    passes(accounting("test_accountant_state_dict"))
+
+
+def test_states_are_loaded_and_refused_as_opacus_asks_for(accounting):
+    case = accounting("test_accountant_load_state_dict")
+    last = []
+    # Its last line compares with the epsilon of RDP.
+    case.assertAlmostEqual = lambda found, printed: last.append((found, printed))
+    passes(case)
+    [(found, of_rdp)] = last
+    steps = int(90 / 0.04)
+    assert found == hs.get_epsilon(delta=1e-5, noise_multiplier=1.5, sample_rate=0.04, steps=steps) < of_rdp
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_register_accountant",
+        "test_register_existing_accountant",
+        "test_force_register_existing_accountant",
+        "test_create_accountant_not_registered",
+    ],
+)
+def test_the_registry_is_as_it_was(accounting, name):
+    from opacus.tests.accountants_test import AccountantRegistryTest
+
+    passes(AccountantRegistryTest(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_accountant_uses_original_noise_multiplier",
+        "test_privacy_accounting_with_adaclip_e2e",
+    ],
+)
+def test_noise_of_adaptive_clipping_is_accounted_for(accounting, name, monkeypatch):
+    from opacus.accountants import registry
+    from opacus.tests import accounting_noise_multiplier_test as tests
+
+    monkeypatch.setattr(tests, "RDPAccountant", registry._ACCOUNTANTS["rdp"])
+    passes(tests.AdaClipNoiseMultiplierTest(name))
+
+
+def test_a_memory_manager_gives_the_weights_of_one_batch(accounting):
+    from opacus.tests.batch_memory_manager_test import BatchMemoryManagerTest
+
+    # Their run walks through the data in order, which is told by default.
+    hs.opacus.register(name="prv", force=True, on_mismatch="ignore")
+    passes(BatchMemoryManagerTest("test_equivalent_to_one_batch"))
