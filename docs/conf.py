@@ -11,7 +11,8 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"hockeystick {release}"
 
-autodoc_mock_imports = ["opacus"]  # the class that inherits from one of Opacus's is documented without it
+# The classes that inherit from one of theirs are documented without them.
+autodoc_mock_imports = ["dp_accounting", "opacus"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings state the types
 autodoc_inherit_docstrings = True
