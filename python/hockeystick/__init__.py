@@ -36,6 +36,7 @@ from hockeystick.errors import (
     OptimalOrderWarning,
     SamplingMismatchError,
     SamplingMismatchWarning,
+    UnreachableError,
     UnsupportedError,
     WideIntervalWarning,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "Shuffle",
     "Skellam",
     "TradeoffCurve",
+    "UnreachableError",
     "UnsupportedError",
     "WideIntervalWarning",
     "WithoutReplacement",
