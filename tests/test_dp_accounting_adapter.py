@@ -174,6 +174,14 @@ def test_a_replaced_record_of_a_fixed_batch_is_below_their_renyi_bound():
     assert 0.4 * theirs < ours < theirs
 
 
+def test_their_renyi_accountant_reads_noise_over_the_sensitivity():
+    theirs = peer("REPLACE_ONE", "rdp").compose(gaussian(3.0), 10).get_epsilon(DELTA)
+    same, doubled = (
+        exact("REPLACE_ONE").compose(gaussian(noise), 10).get_epsilon(DELTA) for noise in (3.0, 6.0)
+    )
+    assert doubled < theirs < 1.1 * doubled < same
+
+
 @pytest.mark.parametrize("group_size", [1, 3])
 @pytest.mark.parametrize(
     ("relation", "adjacency"), [("ADD_OR_REMOVE_ONE", "add_remove"), ("REPLACE_ONE", "replace")]

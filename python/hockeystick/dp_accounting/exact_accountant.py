@@ -51,8 +51,11 @@ class ExactAccountant(PrivacyAccountant):
     Noise multipliers are in units of the largest norm of one record, as the events say: under
     REPLACE_ONE a sum moves by up to twice that. ``source_dataset_size`` of a
     ``SampledWithoutReplacementDpEvent`` counts the records at hand; the same number serves where
-    records join them, as they only make every batch a smaller part of the data. A mixture of
-    Gaussians and randomised response are about one record.
+    records join them, as they only make every batch a smaller part of the data.
+
+    Groups take an event as what happens to all records alike, which is for the caller to know: an event
+    that sums up what one record comes to see, as that of cyclic sampling, says nothing about groups. A
+    mixture of Gaussians and randomised response are about one record.
 
     Pairs: GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and
     Theorem 14 ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms under Composition").
