@@ -8,6 +8,7 @@
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
+- `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
 - `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
@@ -16,7 +17,18 @@
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import accountants, black_box, kernels, opacus, plot, release, renyi, shuffle, training
+from hockeystick import (
+    accountants,
+    black_box,
+    dp_accounting,
+    kernels,
+    opacus,
+    plot,
+    release,
+    renyi,
+    shuffle,
+    training,
+)
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
@@ -24,6 +36,7 @@ from hockeystick.errors import (
     OptimalOrderWarning,
     SamplingMismatchError,
     SamplingMismatchWarning,
+    UnreachableError,
     UnsupportedError,
     WideIntervalWarning,
 )
@@ -49,12 +62,14 @@ __all__ = [
     "Shuffle",
     "Skellam",
     "TradeoffCurve",
+    "UnreachableError",
     "UnsupportedError",
     "WideIntervalWarning",
     "WithoutReplacement",
     "__version__",
     "accountants",
     "black_box",
+    "dp_accounting",
     "explain",
     "get_delta",
     "get_epsilon",

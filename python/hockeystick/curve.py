@@ -41,7 +41,11 @@ PRINTED_SEGMENTS = 8
 
 
 class StepKind(NamedTuple):
-    """What happens in one step, as the core takes it; fields as in `configuration.Step`."""
+    """What happens in one step, as the core takes it; fields as in `configuration.Step`.
+
+    With the sampling "mixture" the pair itself is given: the sum moves by one of `norms`, drawn with
+    the probabilities `rates`.
+    """
 
     mechanism: str
     noise: float
@@ -480,8 +484,9 @@ def _for_core(kind: StepKind, count: int) -> tuple[Any, ...]:
 
 def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
     """One line of the printed table."""
+    is_mixture = kind.sampling == "mixture"  # the law of the shifts itself
     if kind.rates is not None:
-        sampling = "Poisson, own rates"
+        sampling = f"mixture of {len(kind.rates)}" if is_mixture else "Poisson, own rates"
     elif kind.sampling == "poisson" and kind.sample_rate < 1.0:
         sampling = f"Poisson({kind.sample_rate:g})"
     elif kind.sampling == "poisson" or (adjacency == "replace" and kind.batch_size == kind.dataset_size):
@@ -492,8 +497,8 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
     qualities = [
         word
         for word, present in (
-            ("rates", kind.rates is not None),
-            ("norms", kind.norms is not None and set(kind.norms) != {1.0}),
+            ("rates", kind.rates is not None and not is_mixture),
+            ("norms", kind.norms is not None and set(kind.norms) != {1.0} and not is_mixture),
             ("orthogonal", kind.orthogonal),
         )
         if present

@@ -10,6 +10,10 @@ class UnsupportedError(ValueError):
     """
 
 
+class UnreachableError(ValueError):
+    """A target that no value in the supported range meets; the message says how near one comes."""
+
+
 class SamplingMismatchError(ValueError):
     """Batches are drawn in another way than is accounted for; the message says how, and what to do."""
 

@@ -305,6 +305,7 @@ pub fn group_size(scheme: &Scheme, steps: u64, neighbours: Neighbours, target: T
     let single = neighbours == Neighbours::Replace && matches!(scheme.sampling, Sampling::Poisson { .. });
     let most = match scheme.sampling {
         _ if single => 1,
+        Sampling::Mixture => 1,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
         Sampling::Poisson { .. } => MAX_GROUP_SIZE,
     };

@@ -49,6 +49,9 @@ pub enum Sampling {
         /// Records in the (larger) data set.
         dataset_size: u64,
     },
+    /// The law itself: the sum moves by one of the group's `norms`, of any size, which are drawn with the probabilities
+    /// `rates`. For pairs that come from elsewhere; Gaussian noise, added or removed.
+    Mixture,
 }
 
 /// The records whose owner is protected.
@@ -165,6 +168,7 @@ impl Scheme {
                         )?;
                         StepLoss::replace_poisson(sample_rate, sigma)?
                     }
+                    (None, Sampling::Mixture) => return Err(unsupported("Mixture", "replacement")),
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
@@ -203,6 +207,7 @@ impl Scheme {
             }
             (Sampling::FixedBatch { .. }, _) => Err(unsupported("Laplace", "several records of a fixed batch")),
             (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
+            (Sampling::Mixture, _) => Err(unsupported("Laplace", "an explicit mixture")),
         }
     }
 
@@ -224,6 +229,7 @@ impl Scheme {
                 Err(unsupported("RandomizedResponse", "several records of a fixed batch"))
             }
             (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
+            (Sampling::Mixture, _) => Err(unsupported("RandomizedResponse", "an explicit mixture")),
         }
     }
 
@@ -258,6 +264,15 @@ impl Scheme {
                 }
                 GroupLaw::hypergeometric(group.size, batch_size, dataset_size)
             }
+            Sampling::Mixture => match (&group.rates, &group.norms) {
+                (Some(weights), Some(shifts)) => {
+                    for &shift in shifts {
+                        require(shift >= 0.0, "shifts", shift, "at least 0")?;
+                    }
+                    GroupLaw::explicit(weights, shifts)
+                }
+                _ => Err(Error::Mismatch("a mixture needs rates and norms".into())),
+            },
         }
     }
 }
@@ -356,6 +371,32 @@ mod tests {
             let both = 0.5f64.ln() + 0.9f64.ln() + 0.64f64.ln();
             assert!((law.log_weights()[0] - both).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn a_mixture_is_the_law_that_it_names() {
+        let mut scheme = Scheme {
+            mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
+            sampling: Sampling::Mixture,
+            group: Group {
+                rates: Some(vec![0.81, 0.18, 0.01]),
+                norms: Some(vec![0.0, 1.0, 2.0]),
+                ..Group::of(1)
+            },
+        };
+        let binomial = GroupLaw::binomial(2, 0.1).unwrap();
+        let law = scheme.law().unwrap();
+        assert_eq!(law.shifts(), binomial.shifts());
+        for (found, exact) in law.log_weights().iter().zip(binomial.log_weights()) {
+            assert!((found - exact).abs() < 1e-14);
+        }
+        assert!(scheme.outcome(None).is_err());
+        scheme.mechanism = Mechanism::Laplace { scale: 1.0 };
+        assert!(scheme.outcome(Some(Direction::Add)).is_err());
+        scheme.group.norms = Some(vec![0.0, -1.0, 2.0]);
+        assert!(scheme.law().is_err());
+        scheme.group.norms = None;
+        assert!(scheme.law().is_err());
     }
 
     #[test]

@@ -11,11 +11,14 @@ use numpy::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+pyo3::import_exception!(hockeystick.errors, UnreachableError);
+
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
             Error::Interrupted => PyKeyboardInterrupt::new_err(error.to_string()),
             Error::Internal => PyRuntimeError::new_err(error.to_string()),
+            Error::Unreachable(_) => UnreachableError::new_err(error.to_string()),
             _ => PyValueError::new_err(error.to_string()),
         }
     }

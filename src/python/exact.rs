@@ -51,7 +51,12 @@ fn sampling(word: &str, sample_rate: f64, batch_size: i64, dataset_size: i64) ->
             batch_size: count("batch_size", batch_size)?,
             dataset_size: count("dataset_size", dataset_size)?,
         }),
-        _ => Err(Error::out_of_range("sampling", word, "\"poisson\" or \"fixed_batch\"")),
+        "mixture" => Ok(Sampling::Mixture),
+        _ => Err(Error::out_of_range(
+            "sampling",
+            word,
+            "\"poisson\", \"fixed_batch\" or \"mixture\"",
+        )),
     }
 }
 

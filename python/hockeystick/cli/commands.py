@@ -1,0 +1,190 @@
+"""The commands: each asks one of the Python functions and prints its answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hockeystick._core import __version__
+from hockeystick._extras import needed
+from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick.accounting import get_delta, get_epsilon
+from hockeystick.cli.options import ALWAYS, DRAWING, MEMBERS, NOISE, arguments_of, options
+from hockeystick.errors import UnreachableError, UnsupportedError
+from hockeystick.explaining import explain
+from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick.solving import SAFE_SIDE, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+click: Any = needed("click", "cli")
+
+
+class Question(NamedTuple):
+    """A command that asks for one unknown."""
+
+    unknown: str
+    find: Callable[..., Any]
+    options: tuple[str, ...]
+    help: str
+
+
+QUESTIONS = {
+    "epsilon": Question(
+        "epsilon", get_epsilon, ("delta", *NOISE, *DRAWING, "steps", *MEMBERS), "Epsilon of a run."
+    ),
+    "delta": Question(
+        "delta", get_delta, ("epsilon", *NOISE, *DRAWING, "steps", *MEMBERS), "Delta of a run."
+    ),
+    "noise": Question(
+        "noise_multiplier",
+        get_noise_multiplier,
+        ("epsilon", "delta", *DRAWING, "steps", *MEMBERS),
+        "Smallest noise multiplier that meets a target.",
+    ),
+    "sample-rate": Question(
+        "sample_rate",
+        get_sample_rate,
+        ("epsilon", "delta", *NOISE, "steps", "group_size", "norms", "gradients"),
+        "Largest Poisson sample rate that meets a target.",
+    ),
+    "steps": Question(
+        "steps",
+        get_steps,
+        ("epsilon", "delta", *NOISE, *DRAWING, *MEMBERS),
+        "Largest number of steps that meets a target.",
+    ),
+    "group-size": Question(
+        "group_size",
+        get_group_size,
+        ("epsilon", "delta", *NOISE, *DRAWING, "steps"),
+        "Largest group for which a run meets a target.",
+    ),
+}
+
+
+def _answer(question: Question, given: dict[str, Any]) -> None:
+    """Print the answer to `question`."""
+    arguments = arguments_of(given)
+    if "dataset_size" in arguments:
+        raise click.UsageError("--dataset-size needs --batch-size")
+    lower, upper = (np.atleast_1d(end) for end in question.find(bounds=True, **arguments))
+    safe = (lower, upper)[("lower", "upper").index(SAFE_SIDE[question.unknown])]
+    sizes = _group_sizes(arguments)
+    if not given["as_json"]:
+        _print_table(question.unknown, sizes, [_shown(question.unknown, value) for value in safe.tolist()])
+        return
+    results = []
+    for i, ends in enumerate(zip(safe.tolist(), lower.tolist(), upper.tolist(), strict=True)):
+        answer, low, high = ends
+        group = {} if question.unknown == "group_size" else {"group_size": sizes[i]}
+        results.append({**group, question.unknown: answer, "bounds": [low, high]})
+    _print_json({"version": __version__, "arguments": _plain(arguments), "results": results})
+
+
+def _explain(given: dict[str, Any]) -> None:
+    """Print what a guarantee assumes."""
+    arguments = arguments_of(given)
+    if isinstance(arguments.get("group_size"), list):
+        raise click.UsageError("explain is about one --group-size")
+    explanation = explain(**arguments)
+    if given["as_json"]:
+        _print_json(explanation)
+    else:
+        click.echo(str(explanation))
+
+
+def _command(name: str, action: Callable[[dict[str, Any]], None], names: tuple[str, ...], text: str) -> Any:
+    """Return a command that turns warnings into lines on stderr, and errors into exit statuses."""
+
+    def run(**given: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = _show_warning
+            try:
+                action(given)
+            except (UnsupportedError, UnreachableError) as error:
+                raise click.ClickException(str(error)) from error
+            except (ValueError, TypeError) as error:
+                raise click.UsageError(str(error)) from error
+
+    return click.Command(name, callback=run, params=options((*names, *ALWAYS)), help=text)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"Warning: {message}", err=True)
+
+
+def _group_sizes(arguments: dict[str, Any]) -> list[int]:
+    if "group" in arguments:
+        return [arguments["group"].size]
+    sizes = arguments.get("group_size", 1)
+    return sizes if isinstance(sizes, list) else [sizes]
+
+
+def _shown(unknown: str, value: float) -> str:
+    """`value` in a few digits, rounded to the safe side."""
+    if unknown in WHOLE:
+        return f"{value}"
+    return rounded_up(value) if SAFE_SIDE[unknown] == "upper" else rounded_down(value)
+
+
+def _print_table(unknown: str, sizes: list[int], answers: list[str]) -> None:
+    if len(answers) == 1:
+        click.echo(f"{unknown} {answers[0]}")
+        return
+    width = len("group_size")
+    click.echo(f"group_size  {unknown}")
+    for size, answer in zip(sizes, answers, strict=True):
+        click.echo(f"{size:>{width}}  {answer}")
+
+
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    """`arguments` as JSON can hold them: schemes, mechanisms and groups as they are written in Python."""
+    known = (bool, int, float, str, list)
+    return {name: value if isinstance(value, known) else repr(value) for name, value in arguments.items()}
+
+
+def _print_json(document: object) -> None:
+    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for what is infinite: JSON has no number for it."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _asking(question: Question) -> Callable[[dict[str, Any]], None]:
+    return lambda given: _answer(question, given)
+
+
+hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
+    click.Group(
+        "hockeystick",
+        help="Privacy of DP-SGD: one record, one person's records, any group. Options have the names of the "
+        "arguments of the Python functions. Exit status: 0 an answer, 1 no answer (an unreachable target or "
+        "an unsupported combination), 2 bad arguments.",
+        commands=[
+            *(
+                _command(name, _asking(question), question.options, question.help)
+                for name, question in QUESTIONS.items()
+            ),
+            _command(
+                "explain",
+                _explain,
+                ("delta", *NOISE, *DRAWING, "steps", *MEMBERS),
+                "What a guarantee assumes, and what it would be under other assumptions.",
+            ),
+        ],
+    )
+)
+"""The command line."""

@@ -1,0 +1,163 @@
+"""Options of the command line, and the arguments of the Python functions that they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hockeystick._extras import needed
+from hockeystick.adjacency import ADJACENCIES
+from hockeystick.groups import GRADIENTS, Group
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.mechanisms import Laplace, RandomizedResponse
+from hockeystick.sampling import FullBatch, WithoutReplacement
+
+if TYPE_CHECKING:
+    from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
+
+click: Any = needed("click", "cli")
+
+PARAMETERS = {"laplace": "scale", "randomized_response": "p"}
+"""The option that each mechanism other than Gaussian noise takes."""
+
+
+def _numbers(kind: type[int] | type[float]) -> Any:
+    """Return a callback that reads numbers separated by commas, of an option that may be repeated."""
+
+    def read(context: Any, option: Any, texts: tuple[str, ...]) -> list[Any]:
+        try:
+            return [kind(part) for text in texts for part in text.split(",")]
+        except ValueError:
+            wanted = "whole numbers" if kind is int else "numbers"
+            given = " ".join(texts)
+            raise click.BadParameter(f"expected {wanted} separated by commas, got {given!r}") from None
+
+    return read
+
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "epsilon": {"type": float, "required": True, "help": "Target epsilon, at least 0."},
+    "delta": {"type": float, "required": True, "help": "Delta, in (0, 1)."},
+    "noise_multiplier": {
+        "type": float,
+        "help": "Standard deviation of Gaussian noise over the clipping norm.",
+    },
+    "mechanism": {
+        "type": click.Choice(sorted(PARAMETERS)),
+        "help": "Other noise, in place of --noise-multiplier.",
+    },
+    "scale": {"type": float, "help": "Scale of --mechanism laplace, over the clipping norm."},
+    "p": {"type": float, "help": "Probability of a true answer of --mechanism randomized_response."},
+    "sample_rate": {"type": float, "help": "Poisson sampling: probability that a record is in a batch."},
+    "batch_size": {"type": int, "help": "Fixed batches drawn afresh, with --dataset-size."},
+    "dataset_size": {"type": int, "help": "Number of records (the larger data set)."},
+    "full_batch": {"is_flag": True, "help": "Every record is in every batch."},
+    "steps": {"type": int, "required": True, "help": "Number of steps."},
+    "group_size": {
+        "multiple": True,
+        "callback": _numbers(int),
+        "metavar": "INTEGERS",
+        "help": "Records that change together, by default 1. Several: repeat it, or separate by commas.",
+    },
+    "rates": {
+        "multiple": True,
+        "callback": _numbers(float),
+        "metavar": "FLOATS",
+        "help": "Sample rates of the group's members, in place of --sample-rate.",
+    },
+    "norms": {
+        "multiple": True,
+        "callback": _numbers(float),
+        "metavar": "FLOATS",
+        "help": "Bounds on the norms of the members' contributions, over the clipping norm.",
+    },
+    "gradients": {"type": click.Choice(GRADIENTS), "help": "Whether the members' gradients are orthogonal."},
+    "adjacency": {
+        "type": click.Choice(ADJACENCIES),
+        "default": "add_remove",
+        "show_default": True,
+        "help": "What happens to the group's records.",
+    },
+    "tolerance": {
+        "type": float,
+        "default": DEFAULT_TOLERANCE,
+        "show_default": True,
+        "help": "Relative width of the certified interval to aim at.",
+    },
+    "as_json": {"is_flag": True, "help": "Print JSON, with all digits and both ends of the interval."},
+}
+
+NOISE = ("noise_multiplier", "mechanism", "scale", "p")
+DRAWING = ("sample_rate", "batch_size", "dataset_size", "full_batch")
+MEMBERS = ("group_size", "rates", "norms", "gradients")
+ALWAYS = ("adjacency", "tolerance", "as_json")
+
+
+def options(names: tuple[str, ...]) -> list[Any]:
+    """Return options by the names of the arguments they set."""
+    return [click.Option([_flag(name), name], **_SETTINGS[name]) for name in names]
+
+
+def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a Python function that the given options stand for; what was left out is left out.
+
+    Raises
+    ------
+    click.UsageError
+        If options exclude each other or belong together.
+    ValueError
+        If a number is out of range.
+    """
+    found = {name: value for name, value in given.items() if name in _PLAIN and value is not None}
+    found |= _mechanism(given)
+    found |= _sampling(given)
+    found |= _members(given)
+    return found
+
+
+_PLAIN = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "adjacency", "tolerance")
+
+
+def _flag(name: str) -> str:
+    return "--json" if name == "as_json" else "--" + name.replace("_", "-")
+
+
+def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:
+    chosen = given.get("mechanism")
+    for mechanism, parameter in PARAMETERS.items():
+        if given.get(parameter) is not None and chosen != mechanism:
+            raise click.UsageError(f"{_flag(parameter)} belongs to --mechanism {mechanism}")
+    if chosen is None:
+        return {}
+    parameter = PARAMETERS[chosen]
+    if given[parameter] is None:
+        raise click.UsageError(f"--mechanism {chosen} needs {_flag(parameter)}")
+    return {
+        "mechanism": Laplace(given["scale"]) if chosen == "laplace" else RandomizedResponse(given["p"]),
+    }
+
+
+def _sampling(given: dict[str, Any]) -> dict[str, Sampling | int]:
+    batch_size, dataset_size = given.get("batch_size"), given.get("dataset_size")
+    full_batch = bool(given.get("full_batch"))
+    if sum((given.get("sample_rate") is not None, batch_size is not None, full_batch)) > 1:
+        raise click.UsageError(
+            "give one of --sample-rate, --batch-size with --dataset-size, and --full-batch"
+        )
+    if batch_size is not None:
+        if dataset_size is None:
+            raise click.UsageError("--batch-size needs --dataset-size")
+        return {"sampling": WithoutReplacement(batch_size, dataset_size)}
+    # On its own it is for `explain`, which compares with fixed batches.
+    others: dict[str, Sampling | int] = {} if dataset_size is None else {"dataset_size": dataset_size}
+    return others | ({"sampling": FullBatch()} if full_batch else {})
+
+
+def _members(given: dict[str, Any]) -> dict[str, Any]:
+    sizes = given.get("group_size") or []
+    members = {name: given[name] for name in ("rates", "norms", "gradients") if given.get(name)}
+    if not members:
+        return {"group_size": sizes[0] if len(sizes) == 1 else sizes} if sizes else {}
+    if len(sizes) > 1:
+        raise click.UsageError("--rates, --norms and --gradients are about one --group-size")
+    return {"group": Group(size=sizes[0] if sizes else None, **members)}

@@ -1,0 +1,267 @@
+"""From the events of dp-accounting to steps with a proven dominating pair.
+
+Events may be adaptive and of any dimension. Two facts carry the pairs over; both rest on trade-off functions
+(the least false negative rate of a test by its false positive rate).
+
+Gaussian noise several times on one sample: where j members of the group are in the sample, an adaptive
+composition of Gaussian mechanisms is no easier to test than one with noise multiplier
+(Σ 1/σ_i²)^(-1/2) and distance j (Dong, Roth, Su 2022, "Gaussian Differential Privacy", Corollary 2). All of
+these bounds are attained by the same tests in one dimension, so the mixture over j is dominated by the
+mixture in one dimension. The pairs of fixed batches and of a replaced record follow in the same way.
+
+Laplace noise on all coordinates, l1 sensitivity 1: moving one coordinate after the other is a chain, and a
+chain of trade-off functions in one dimension is the function of the whole move, as thresholds are the best
+tests everywhere on it. So no move of l1 length j is easier to test than a move by j in one dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
+from hockeystick._extras import needed
+from hockeystick.curve import StepKind, step_kind
+from hockeystick.errors import UnsupportedError
+from hockeystick.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate
+from hockeystick.support import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hockeystick.sampling import Sampling
+
+SUM_TOLERANCE = 1e-9
+"""How far the probabilities of a mixture may sum from 1."""
+
+MOST_NOISE = 1e30
+"""More noise than this is taken as this much."""
+
+_ROUNDING = 1.0 - 1e-15
+"""Makes up for the rounding of a few operations."""
+
+
+class Setting(NamedTuple):
+    """Who is protected, in the words of this library."""
+
+    adjacency: str
+    """"add_remove" or "replace"."""
+    special: bool
+    """Whether a record is replaced by one of value zero: what adding and removing is to sums."""
+    group_size: int
+
+
+class Translation(NamedTuple):
+    """What an event does."""
+
+    steps: dict[StepKind, int]
+    non_private: bool
+    """Whether a part of it tells everything."""
+
+
+class NoPairError(Exception):
+    """An event without a proven pair; its arguments are the event and the reason."""
+
+
+def translate(event: Any, setting: Setting) -> Translation:
+    """Return the steps that an event stands for.
+
+    Raises
+    ------
+    NoPairError
+        If there is no proven dominating pair for the event.
+    ValueError
+        If a parameter of the event is out of range.
+    TypeError
+        If a parameter has the wrong type.
+    """
+    known = getattr(needed("dp_accounting", "dp-accounting").dp_event, type(event).__name__, None)
+    # A subclass may mean something else by the same fields.
+    if known is not type(event) or known.__name__ not in _TRANSLATIONS:
+        raise NoPairError(event, "Unsupported event.")
+    try:
+        return _TRANSLATIONS[known.__name__](event, setting)
+    except UnsupportedError as refusal:
+        raise NoPairError(event, str(refusal)) from None
+
+
+_NOTHING = Translation({}, False)
+_EVERYTHING = Translation({}, True)
+
+
+def _one(kind: StepKind) -> Translation:
+    return Translation({kind: 1}, False)
+
+
+def _no_op(event: Any, setting: Setting) -> Translation:
+    return _NOTHING
+
+
+def _non_private(event: Any, setting: Setting) -> Translation:
+    return _EVERYTHING
+
+
+def _self_composed(event: Any, setting: Setting) -> Translation:
+    count = count_scalar(event.count, "count", 0)
+    steps, non_private = translate(event.event, setting)
+    if count == 0:
+        return _NOTHING
+    return Translation({kind: number * count for kind, number in steps.items()}, non_private)
+
+
+def _composed(event: Any, setting: Setting) -> Translation:
+    steps: dict[StepKind, int] = {}
+    non_private = False
+    for part in event.events:
+        found = translate(part, setting)
+        for kind, number in found.steps.items():
+            steps[kind] = steps.get(kind, 0) + number
+        non_private |= found.non_private
+    return Translation(steps, non_private)
+
+
+def _full_batch(event: Any, setting: Setting) -> Translation:
+    return _release(event, event, FullBatch(), setting)
+
+
+def _poisson_sampled(event: Any, setting: Setting) -> Translation:
+    rate = check_sample_rate(event.sampling_probability, "sampling_probability")
+    return _release(event, event.event, Poisson(rate), setting)
+
+
+def _without_replacement(event: Any, setting: Setting) -> Translation:
+    if setting.special:
+        raise NoPairError(
+            event,
+            "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_ONE, which covers replacement by a "
+            "record of value zero, for SampledWithoutReplacementDpEvent. Found REPLACE_SPECIAL.",
+        )
+    sampling = WithoutReplacement(event.sample_size, event.source_dataset_size)
+    largest = sampling.dataset_size
+    require(setting.group_size <= largest, "group_size", setting.group_size, f"at most {largest} records")
+    return _release(event, event.event, sampling, setting)
+
+
+def _release(event: Any, released: Any, sampling: Sampling, setting: Setting) -> Translation:
+    """Return the step of sums with noise, all of one batch that is drawn by `sampling`."""
+    group: dict[str, Any] = {"adjacency": setting.adjacency, "group_size": setting.group_size}
+    sums = _flat(released, event)
+    names = {type(part).__name__ for part, _ in sums}
+    if not sums:
+        return _NOTHING
+    if "NonPrivateDpEvent" in names:
+        return _EVERYTHING
+    if names == {"GaussianDpEvent"}:
+        noise = _combined([(check_noise_multiplier(part.noise_multiplier), n) for part, n in sums])
+        return _one(step_kind(noise_multiplier=noise, sampling=sampling, **group)[0])
+    if names != {"LaplaceDpEvent"} or sum(count for _, count in sums) > 1:
+        raise NoPairError(
+            event, "The event of a sample must be a composition of GaussianDpEvents, or one LaplaceDpEvent."
+        )
+    ((part, _),) = sums
+    scale = check_noise_multiplier(part.noise_multiplier)
+    kind, _ = step_kind(mechanism=Laplace(scale or 1.0), sampling=sampling, **group)
+    return _one(kind) if scale > 0.0 else _EVERYTHING
+
+
+def _flat(event: Any, sampled: Any) -> list[tuple[Any, int]]:
+    """Noisy sums in `event`, each with how often it is released; what tells everything, too."""
+    events = needed("dp_accounting", "dp-accounting").dp_event
+    if type(event) is events.NoOpDpEvent:
+        return []
+    if type(event) is events.SelfComposedDpEvent:
+        count = count_scalar(event.count, "count", 0)
+        parts = _flat(event.event, sampled)
+        return [(part, number * count) for part, number in parts] if count else []
+    if type(event) is events.ComposedDpEvent:
+        return [part for inner in event.events for part in _flat(inner, sampled)]
+    if type(event) in (events.GaussianDpEvent, events.LaplaceDpEvent, events.NonPrivateDpEvent):
+        return [(event, 1)]
+    raise NoPairError(sampled, f"The event of a sample must be noisy sums. Found {event}.")
+
+
+def _combined(noises: list[tuple[float, int]]) -> float:
+    """Noise multiplier of all sums of one batch together: (Σ n/σ²)^(-1/2), rounded down."""
+    least = min(noise for noise, _ in noises)
+    if least == 0.0 or noises == [(least, 1)]:
+        return least
+    total = math.fsum(count * (least / noise) ** 2 for noise, count in noises)
+    return least / math.sqrt(total) * _ROUNDING
+
+
+def _mixture(event: Any, setting: Setting) -> Translation:
+    noise = float_scalar(event.standard_deviation, "standard_deviation")
+    require(math.isfinite(noise) and noise >= 0.0, "standard_deviation", noise, "in [0, inf)")
+    shifts = float_vector(list(event.sensitivities), "sensitivities").tolist()
+    weights = float_vector(list(event.sampling_probs), "sampling_probs").tolist()
+    require(len(weights) == len(shifts), "sampling_probs", f"{len(weights)} values", f"{len(shifts)} values")
+    most = f"1 to {LARGEST_GROUP} values"
+    require(1 <= len(shifts) <= LARGEST_GROUP, "sensitivities", f"{len(shifts)} values", most)
+    for shift in shifts:
+        require(math.isfinite(shift) and shift >= 0.0, "sensitivities", shift, "in [0, inf)")
+    for weight in weights:
+        require(0.0 <= weight <= 1.0, "sampling_probs", weight, "in [0, 1]")
+    total = math.fsum(weights)
+    require(abs(total - 1.0) <= SUM_TOLERANCE, "sampling_probs", f"a sum of {total}", "of sum 1")
+    if setting.adjacency == "replace" or setting.group_size > 1:
+        raise NoPairError(
+            event,
+            "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_SPECIAL and group_size must be 1 for "
+            "MixtureOfGaussiansDpEvent, which gives the pair itself.",
+        )
+    atoms = sorted((shift, weight) for shift, weight in zip(shifts, weights, strict=True) if weight > 0.0)
+    widest = atoms[-1][0]
+    if widest == 0.0:
+        return _NOTHING
+    # In units of the largest shift; a shift that was rounded up and noise that was rounded down leak no less.
+    scaled = [shift if shift in (0.0, widest) else shift / _ROUNDING for shift, _ in atoms]
+    kind = StepKind(
+        mechanism="gaussian",
+        noise=noise if widest == 1.0 else min(noise / widest * _ROUNDING, MOST_NOISE),
+        sampling="mixture",
+        sample_rate=1.0,
+        batch_size=1,
+        dataset_size=1,
+        group_size=1,
+        rates=tuple(weight for _, weight in atoms),
+        norms=tuple(min(shift / widest, 1.0) for shift in scaled),
+        orthogonal=False,
+        pair=Pair(True, "mixture of Gaussians, as given"),
+    )
+    return _one(kind)
+
+
+def _randomized_response(event: Any, setting: Setting) -> Translation:
+    noise = float_scalar(event.noise_parameter, "noise_parameter")
+    require(0.0 <= noise <= 1.0, "noise_parameter", noise, "in [0, 1]")
+    buckets = count_scalar(event.num_buckets, "num_buckets", 1)
+    if setting.adjacency != "replace" or buckets > 2 or setting.group_size > 1:
+        raise NoPairError(
+            event,
+            "neighboring_relation must be REPLACE_ONE, num_buckets at most 2 and group_size 1 for "
+            "RandomizedResponseDpEvent.",
+        )
+    if buckets == 1 or noise == 1.0:
+        return _NOTHING
+    # The true answer with probability 1 - noise + noise/2, rounded up.
+    p = 1.0 - 0.5 * noise
+    if 2.0 * (1.0 - p) != noise:
+        p = math.nextafter(p, 1.0)
+    if p == 1.0:
+        return _EVERYTHING
+    return _one(step_kind(mechanism=RandomizedResponse(p), sampling=FullBatch(), adjacency="replace")[0])
+
+
+_TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
+    "NoOpDpEvent": _no_op,
+    "NonPrivateDpEvent": _non_private,
+    "SelfComposedDpEvent": _self_composed,
+    "ComposedDpEvent": _composed,
+    "GaussianDpEvent": _full_batch,
+    "LaplaceDpEvent": _full_batch,
+    "PoissonSampledDpEvent": _poisson_sampled,
+    "SampledWithoutReplacementDpEvent": _without_replacement,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "RandomizedResponseDpEvent": _randomized_response,
+}
