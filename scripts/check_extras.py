@@ -7,8 +7,11 @@ import sys
 from collections.abc import Callable
 
 import hockeystick as hs
+import hockeystick.cli
 
 ASKING: dict[str, Callable[[], object]] = {
+    "cli": hockeystick.cli.main,
+    "dp-accounting": lambda: hs.dp_accounting.ExactAccountant,
     "opacus": lambda: hs.opacus.IndividualClippingOptimizer,
     "plot": lambda: hs.plot.individual_histogram([0.1, 0.2], delta=1e-5),
     "release": lambda: hs.release.mean([0.1, 0.2], epsilon=1.0, upper=1.0),
@@ -22,7 +25,7 @@ def main() -> int:
         wanted = f'pip install "hockeystick[{extra}]"'
         try:
             ask()
-        except ImportError as error:
+        except (ImportError, SystemExit) as error:
             if wanted in str(error):
                 continue
             said = str(error)

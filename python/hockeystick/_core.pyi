@@ -156,13 +156,13 @@ def accumulate_rdp(
     sample_rate: float,
     steps: float,
 ) -> None: ...
-@final
 
 # Steps: shifts of all examples, the largest possible, noise multiplier, sample rate and number.
 def epsilons_of_histories(
     examples: int, steps: list[tuple[_Array, float, float, float, float]], delta: float
 ) -> tuple[_Array, _Array]: ...
 
+@final
 class IndividualAccounts:
     def __new__(cls, examples: int) -> IndividualAccounts: ...
     def __len__(self) -> int: ...

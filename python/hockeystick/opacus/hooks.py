@@ -62,15 +62,22 @@ def step_hook(accountant: Any, loader: Any, told: float, on_mismatch: str) -> Ca
     Returns
     -------
     callable
-        Function of the optimizer. Poisson batches that are accumulated for one step are independent:
-        a record may be in several of them, so that a rate m times as high would understate. The noise
-        of m batches is m independent parts of variance 1/m: m steps with noise multiplier σ/√m, whose
-        outputs tell more than their sum. Other batches get the rate m times as high, as in Opacus.
+        Function of the optimizer: that of `poisson_hook` for Poisson batches. Other batches get the rate m
+        times as high for m accumulated ones, as in Opacus.
     """
     scheme = check_for(accountant, loader, on_mismatch)
     if not scheme.is_poisson:
         return accounting_hook(accountant, told)
-    rate = rate_of(scheme, told)
+    return poisson_hook(accountant, rate_of(scheme, told))
+
+
+def poisson_hook(accountant: Any, rate: float) -> Callable[[Any], None]:
+    """Return a function that records one step of an optimizer that draws Poisson batches at a rate.
+
+    Those that are accumulated for one step are independent: a record may be in several of them, so that a
+    rate m times as high would understate. The noise of m batches is m independent parts of variance 1/m:
+    m steps with noise multiplier σ/√m, whose outputs tell more than their sum.
+    """
 
     def hook(optimizer: Any) -> None:
         batches, noise = optimizer.accumulated_iterations, optimizer.noise_multiplier

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import require
 from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick.opacus.hooks import poisson_hook
 from hockeystick.opacus.per_example import CHUNK_SIZE, check_dataset, per_example_norms
 from hockeystick.opacus.recognising import is_plain_optimizer
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hockeystick.opacus.per_example import Loss
-
-    class HookedAccountant(NormAccountant, Protocol):
-        """An accountant of individual examples with a hook for Opacus."""
-
-        def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-            """Return a function that records one step of an Opacus optimizer."""
 
 
 class IndividualTracker:
@@ -70,7 +63,7 @@ class IndividualTracker:
         model: Any,
         dataset: Any,
         loss_fn: Loss,
-        accountant: HookedAccountant,
+        accountant: NormAccountant,
         refresh_every: int = 1,
         *,
         chunk_size: int = CHUNK_SIZE,
@@ -89,7 +82,7 @@ class IndividualTracker:
         self._attached = False
 
     @property
-    def accountant(self) -> HookedAccountant:
+    def accountant(self) -> NormAccountant:
         """Whose account is kept."""
         return self._accountant
 
@@ -103,8 +96,8 @@ class IndividualTracker:
             logical one is not a step.
         sample_rate : float
             Probability in [0, 1] that an example is in one physical batch without a
-            ``BatchMemoryManager``; it is multiplied by the number of backward passes that are
-            accumulated for a step.
+            ``BatchMemoryManager``. Batches that are accumulated for a step are drawn one by one and may
+            share examples: m of them are charged as m steps with 1/√m of the noise.
 
         Raises
         ------
@@ -115,7 +108,7 @@ class IndividualTracker:
             accountant, or one of them is for individual clipping and the other is not; or if the
             tracker is attached already.
         """
-        account = self._accountant.get_optimizer_hook_fn(check_sample_rate(sample_rate))
+        account = poisson_hook(self._accountant, check_sample_rate(sample_rate))
         before_batch = getattr(optimizer, "attach_batch_hook", None)
         if not is_plain_optimizer(optimizer) and before_batch is None:
             raise TypeError(

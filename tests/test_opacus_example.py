@@ -1,7 +1,5 @@
-"""The page about Opacus and the example print what they say."""
+"""The example prints what its page says."""
 
-import contextlib
-import io
 import re
 import subprocess
 import sys
@@ -16,25 +14,6 @@ pytestmark = [
 ]
 
 TOP = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_the_blocks_of_the_page_print_what_stands_below_them(monkeypatch):
-    from opacus.accountants import registry
-
-    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
-    names, printed = {}, ""
-    blocks = BLOCK.findall((TOP / "docs" / "opacus.md").read_text("utf-8"))
-    assert [kind for kind, _ in blocks].count("text") >= 8
-    for kind, content in blocks:
-        if kind == "text":
-            assert printed == content
-            printed = ""
-            continue
-        assert not printed, "what a block prints stands below it"
-        with contextlib.redirect_stdout(io.StringIO()) as output:
-            exec(compile(content, "docs/opacus.md", "exec"), names)
-        printed = output.getvalue()
 
 
 def test_the_example_trains_and_prints_epsilon_for_groups_and_digits():
