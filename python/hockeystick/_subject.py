@@ -58,6 +58,10 @@ class Subject(ABC):
     def until(self, steps: int) -> Subject:
         """Return the first steps of the run."""
 
+    def quick(self) -> Subject:
+        """Return the subject that answers many questions: itself, unless that takes long."""
+        return self
+
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon."""
         return float(self.epsilons(np.array([delta]))[1][0])
@@ -77,21 +81,21 @@ class Exact(Subject):
 
     def __init__(self, run: Run, curve: PrivacyCurve | None = None, *, in_order: bool = True) -> None:
         self.run, self.group_size, self.in_order = run, run.group_size, in_order
-        self._curve = run.curve() if curve is None else curve
+        self.curve = run.curve() if curve is None else curve
 
     def epsilons(self, deltas: Floats) -> Bounds:
         """Bounds on epsilon."""
-        lower, upper = self._curve.bounds(delta=deltas)
+        lower, upper = self.curve.bounds(delta=deltas)
         return np.asarray(lower), np.asarray(upper)
 
     def deltas(self, epsilons: Floats) -> Bounds:
         """Bounds on delta."""
-        lower, upper = self._curve.bounds(epsilon=epsilons)
+        lower, upper = self.curve.bounds(epsilon=epsilons)
         return np.asarray(lower), np.asarray(upper)
 
     def tradeoff(self) -> TradeoffCurve:
         """Return the trade-off function."""
-        return TradeoffCurve.from_curve(self._curve)
+        return TradeoffCurve.from_curve(self.curve)
 
     def for_group(self, size: int) -> Subject:
         """Return the same run for a group of another size."""
@@ -136,6 +140,7 @@ class Accounted(Subject):
 
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
+        self.described = accountant._described()
         self.group_size = accountant.group_size
         self.run = Run(tuple(accountant.history), accountant.group_size, None, accountant.adjacency)
 
@@ -147,6 +152,12 @@ class Accounted(Subject):
         """Bounds on delta."""
         return None, np.array([self._accountant.get_delta(epsilon) for epsilon in epsilons.tolist()])
 
+    def quick(self) -> Subject:
+        """Return the exact curve of the same steps in place of simulation."""
+        if isinstance(self._accountant, MonteCarloAccountant):
+            return Exact(self.known_run("this"))
+        return self
+
     def tradeoff(self) -> TradeoffCurve:
         """Return the trade-off function: the exact one of the steps, or of shuffled batches."""
         if isinstance(self._accountant, ShuffleAccountant):
@@ -157,16 +168,15 @@ class Accounted(Subject):
         """Return the same run for a group of another size; by the exact curve in place of simulation."""
         if size == self.group_size:
             return self
-        if isinstance(self._accountant, MonteCarloAccountant):
-            return Exact(self.known_run("this").for_group(size))
+        if (exact := self.quick()) is not self:
+            return exact.for_group(size)
         return self._like(self._accountant.history, group_size=size)
 
     def until(self, steps: int) -> Subject:
         """Return the first steps of the run; by the exact curve in place of simulation."""
-        run = self.known_run("this").until(steps)
-        if isinstance(self._accountant, MonteCarloAccountant):
-            return Exact(run)
-        return self._like(list(run.segments))
+        if (exact := self.quick()) is not self:
+            return exact.until(steps)
+        return self._like(list(self.known_run("this").until(steps).segments))
 
     def _like(self, history: list[Any], **settings: Any) -> Subject:
         accountant = type(self._accountant)(**{**self._accountant._settings(), **settings})
@@ -188,6 +198,8 @@ def subject_of(curve_or_accountant: object, arguments: dict[str, Any] | None = N
         return Exact(Run.of_curve(curve := privacy_curve(**arguments)), curve)
     if arguments:
         raise TypeError(f"give either a curve or an accountant, or {', '.join(arguments)}")
+    if isinstance(curve_or_accountant, Subject):
+        return curve_or_accountant
     if isinstance(curve_or_accountant, PrivacyCurve):
         run = Run.of_curve(curve_or_accountant)
         return Exact(run, curve_or_accountant, in_order=len(run.segments) <= 1)

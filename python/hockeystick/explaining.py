@@ -15,11 +15,13 @@ from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.sampling import LARGEST_DATASET, Poisson
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
-_RELATIONS = {
+RELATIONS = {
     "add_remove": "the group's records are added or removed",
     "add": "the group's records are added",
     "remove": "the group's records are removed",
@@ -156,12 +158,12 @@ def explain(
     drawn = "each member at its own rate" if kind.rates is not None else repr(scheme)
     found["statement"] = (
         f"({rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
-        f"{'is' if size == 1 else 'are'} {_CHANGED[adjacency]}"
+        f"{'is' if size == 1 else 'are'} {CHANGED[adjacency]}"
     )
     found["epsilon"], found["lower"], found["delta"] = upper, lower, level
     found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
     found["sampling"] = drawn
-    found["adjacency"] = f"{adjacency}: {_RELATIONS[adjacency]}"
+    found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
     found["group"] = unit if group is None else f"{unit}: {group!r}"
     found["steps"] = curve.steps
     found["adversary"] = ADVERSARY
@@ -177,11 +179,11 @@ def explain(
         tolerance,
     )
     found["other_schemes"] = _others(run, level, records)
-    found["disclosure"] = _disclosure(found, unit)
+    found["disclosure"] = disclosure(found, unit)
     return found
 
 
-_CHANGED = {
+CHANGED = {
     "add_remove": "added or removed",
     "add": "added",
     "remove": "removed",
@@ -217,17 +219,22 @@ def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, 
     return found
 
 
-def _disclosure(found: Explanation, unit: str) -> dict[str, str]:
+EXACT_ACCOUNTING = (
+    f"exact privacy curve of the dominating pair, certified interval (hockeystick {__version__})"
+)
+
+
+def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     """Return the list of Ponomareva et al. 2023, section 5.3.3."""
     return {
         "setting": "central differential privacy: a trusted trainer adds the noise",
         "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
         "the data are not counted (please state them)",
-        "what is released": f"anything computed from the noisy sums, all checkpoints included: {ADVERSARY}",
+        "what is released": "anything computed from the noisy sums, all checkpoints included: "
+        f"{found['adversary']}",
         "unit of privacy": unit,
         "neighbouring relation": found["adjacency"],
-        "type of accounting": "exact privacy curve of the dominating pair, certified interval "
-        f"(hockeystick {__version__})",
+        "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
         "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
         "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
         "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
