@@ -117,7 +117,9 @@ def test_tradeoff_curve_shows_what_attacks_reach():
     curve = hs.TradeoffCurve.from_curve(hs.privacy_curve(**RUN))
     axes = hs.plot.tradeoff_curve(curve, false_alarms=[0.01])
     alphas, betas = line(axes, "best attack")
-    np.testing.assert_array_equal(betas, curve(alphas))
+    exact = curve(alphas)
+    assert np.all(betas <= exact + 1e-12)
+    np.testing.assert_allclose(betas, exact, atol=2e-3)
     assert (axes.get_xlim(), axes.get_ylim()) == ((0.0, 1.0), (0.0, 1.0))
     (advantage,) = [text for text in labels(axes) if text.startswith("advantage")]
     shown = float(advantage.split()[2]) / 100

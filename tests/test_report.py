@@ -172,7 +172,7 @@ SOURCES = {
     "full batch": hs.privacy_curve(
         noise_multiplier=9.0, sampling=hs.FullBatch(), steps=3, adjacency="replace"
     ),
-    "laplace": hs.privacy_curve(mechanism=hs.Laplace(1.3), sample_rate=0.5, steps=3),
+    "laplace": hs.privacy_curve(mechanism=hs.Laplace(1.3), sample_rate=0.05, steps=100),
     "response": hs.privacy_curve(mechanism=hs.RandomizedResponse(0.7), sample_rate=0.5, steps=3),
     "rates": hs.privacy_curve(group=hs.Group(rates=[0.1, 0.3]), noise_multiplier=2.0, steps=3),
     "norms": hs.privacy_curve(
@@ -184,7 +184,9 @@ SOURCES = {
     "orthogonal": hs.privacy_curve(
         group=hs.Group(2, gradients="orthogonal"), noise_multiplier=2.0, steps=3, sample_rate=0.1
     ),
-    "tradeoff": (hs.TradeoffCurve.gaussian(1 / 3).subsample(0.1) * 3).compose(hs.TradeoffCurve.laplace(0.2)),
+    "tradeoff": (hs.TradeoffCurve.gaussian(1 / 3).subsample(0.1) * 100).compose(
+        hs.TradeoffCurve.gaussian(0.2)
+    ),
     "points": hs.TradeoffCurve.from_points([0.0, 0.1, 1.0], [0.9, 0.6, 0.0]).inverse().group(2),
     "of curve": hs.TradeoffCurve.from_curve(CURVE).minimum(hs.TradeoffCurve.from_epsilon_delta(0.5, 1e-6)),
     "of shuffle": hs.shuffle.tradeoff(hs.Shuffle(10, 1000), noise_multiplier=7.0),

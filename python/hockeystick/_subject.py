@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hockeystick._expression import answers_at_once
 from hockeystick._run import Run
 from hockeystick.accountants import (
     Accountant,
@@ -22,11 +24,50 @@ from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideInterv
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hockeystick._arguments import Floats
 
     Bounds = tuple[Floats | None, Floats]
+
+
+ATTACK_TOLERANCE = 1e-4
+"""Relative width of the intervals behind error rates of attacks, which are shown in three digits."""
+
+SMALL_DELTA = 1e-9
+LARGEST_SLOPE = 12.0
+"""Slopes of exp(12) and more matter for false positive rates below 1e-5 alone."""
+
+TANGENTS = 100
+
+
+class Attacks(NamedTuple):
+    """Error rates that attacks can have."""
+
+    misses: Callable[[Floats], Floats]
+    """Lower bound on the false negative rate at false positive rates."""
+    advantage: float
+    """Upper bound on the largest difference of hit and false alarm rate."""
+
+
+def tangents(deltas: Callable[[Floats], Floats], largest: float) -> Attacks:
+    """Error rates from points of a privacy curve that holds in both directions.
+
+    Each (epsilon, delta) bounds the trade-off function by two lines (Wasserman and Zhou 2010), so that the
+    largest of them is a lower bound, whatever the points. Far faster than the function itself, and apart by
+    less than a line's width. `largest` is an epsilon with a small delta.
+    """
+    top = min(LARGEST_SLOPE, largest) if largest > 0.0 else 1.0
+    epsilons = top * np.linspace(0.0, 1.0, TANGENTS) ** 1.5
+    lost = deltas(epsilons)[:, np.newaxis]
+    slopes = np.exp(epsilons)[:, np.newaxis]
+
+    def misses(rates: Floats) -> Floats:
+        steep, flat = 1.0 - lost - slopes * rates, (1.0 - lost - rates) / slopes
+        found: Floats = np.maximum(steep, flat).max(axis=0)
+        return np.clip(found, 0.0, 1.0 - rates)
+
+    return Attacks(misses, float(lost[0, 0]))
 
 
 class Subject(ABC):
@@ -47,8 +88,8 @@ class Subject(ABC):
         """Bounds on delta."""
 
     @abstractmethod
-    def tradeoff(self) -> TradeoffCurve:
-        """Return the trade-off function."""
+    def attacks(self) -> Attacks:
+        """Return what attacks can do."""
 
     @abstractmethod
     def for_group(self, size: int) -> Subject:
@@ -61,6 +102,10 @@ class Subject(ABC):
     def quick(self) -> Subject:
         """Return the subject that answers many questions: itself, unless that takes long."""
         return self
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of attacks, which is the same in both directions."""
+        return float(self.deltas(np.array([0.0]))[1][0])
 
     def epsilon(self, delta: float) -> float:
         """Upper bound on epsilon."""
@@ -82,6 +127,7 @@ class Exact(Subject):
     def __init__(self, run: Run, curve: PrivacyCurve | None = None, *, in_order: bool = True) -> None:
         self.run, self.group_size, self.in_order = run, run.group_size, in_order
         self.curve = run.curve() if curve is None else curve
+        self._attacks: Attacks | None = None
 
     def epsilons(self, deltas: Floats) -> Bounds:
         """Bounds on epsilon."""
@@ -93,9 +139,15 @@ class Exact(Subject):
         lower, upper = self.curve.bounds(epsilon=epsilons)
         return np.asarray(lower), np.asarray(upper)
 
-    def tradeoff(self) -> TradeoffCurve:
-        """Return the trade-off function."""
-        return TradeoffCurve.from_curve(self.curve)
+    def attacks(self) -> Attacks:
+        """Return what attacks can do, in both orders of the dominating pair."""
+        if self._attacks is None:
+            run = self.known_run("this")
+            both = "replace" if run.adjacency == "replace" else "add_remove"
+            rough = replace(run, adjacency=both, tolerance=max(run.tolerance, ATTACK_TOLERANCE)).curve()
+            largest = float(rough.epsilon(SMALL_DELTA))
+            self._attacks = tangents(lambda epsilons: np.asarray(rough.delta(epsilons)), largest)
+        return self._attacks
 
     def for_group(self, size: int) -> Subject:
         """Return the same run for a group of another size."""
@@ -122,9 +174,12 @@ class Tradeoff(Subject):
         lower, upper = self._curve.bounds(epsilon=epsilons)
         return np.asarray(lower), np.asarray(upper)
 
-    def tradeoff(self) -> TradeoffCurve:
-        """Return the trade-off function."""
-        return self._curve
+    def attacks(self) -> Attacks:
+        """Return what attacks can do."""
+        if not self._curve.is_symmetric or not answers_at_once(self._curve._recipe):
+            return Attacks(lambda rates: np.asarray(self._curve(rates)), self._curve.advantage())
+        largest = float(self._curve.epsilon(SMALL_DELTA))
+        return tangents(lambda epsilons: np.asarray(self._curve.delta(epsilons)), largest)
 
     def for_group(self, size: int) -> Subject:
         """Return what the curve implies for `size` times as many records."""
@@ -158,11 +213,17 @@ class Accounted(Subject):
             return Exact(self.known_run("this"))
         return self
 
-    def tradeoff(self) -> TradeoffCurve:
-        """Return the trade-off function: the exact one of the steps, or of shuffled batches."""
+    def attacks(self) -> Attacks:
+        """Return what attacks can do, by the exact curve of the steps or of shuffled batches."""
         if isinstance(self._accountant, ShuffleAccountant):
-            return self._accountant.tradeoff_curve()
-        return TradeoffCurve.from_curve(self.known_run("this").curve())
+            return Tradeoff(self._accountant.tradeoff_curve()).attacks()
+        return Exact(self.known_run("this")).attacks()
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of attacks, by the same curve."""
+        if isinstance(self._accountant, ShuffleAccountant):
+            return super().advantage()
+        return Exact(self.known_run("this")).advantage()
 
     def for_group(self, size: int) -> Subject:
         """Return the same run for a group of another size; by the exact curve in place of simulation."""

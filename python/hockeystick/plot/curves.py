@@ -149,7 +149,8 @@ def tradeoff_curve(
     Notes
     -----
     An attack decides whether the group took part. α is how often it says so of data without the group, β
-    how often it misses the group; guessing has α + β = 1. The advantage is the largest 1 - α - β.
+    how often it misses the group; guessing has α + β = 1. The advantage is the largest 1 - α - β. The curve
+    of a run is drawn by a hundred of its tangents: a lower bound, closer to it than the width of the line.
 
     Examples
     --------
@@ -165,9 +166,8 @@ def tradeoff_curve(
     subject = subject_of(curve_or_accountant, run)
     grid = _rates()
     with bounds_as_they_are():
-        curve = subject.tradeoff()
-        misses, marked = np.asarray(curve(grid)), np.asarray(curve(rates))
-        advantage = curve.advantage()
+        attacks = subject.attacks()
+        misses, marked = attacks.misses(grid), attacks.misses(rates)
     with canvas(ax, SQUARE) as axes:
         style = next_line(axes)
         if not any(line.get_label() == "guessing" for line in axes.lines):
@@ -179,7 +179,7 @@ def tradeoff_curve(
             axes.plot(
                 [grid[best]] * 2,
                 [misses[best], 1.0 - grid[best]],
-                label=f"advantage ≤ {percent_up(advantage)}",
+                label=f"advantage ≤ {percent_up(attacks.advantage)}",
                 color=ORANGE,
                 linewidth=1.2,
                 marker="_",

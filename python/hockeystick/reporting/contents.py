@@ -31,7 +31,7 @@ from hockeystick.reporting.reproducing import code_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hockeystick._subject import Subject
+    from hockeystick._subject import Attacks, Subject
     from hockeystick.reporting.document import Block
     from hockeystick.tradeoff import TradeoffCurve
 
@@ -45,7 +45,10 @@ DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 """Deltas of the table of epsilons, beside the one of the guarantee."""
 
 
-_NO_EPSILON = "No finite epsilon is known to hold: with a probability above delta an outcome may give away who took part."
+_NO_EPSILON = (
+    "No finite epsilon is known to hold: with a probability above delta an outcome may give away who "
+    "took part."
+)
 
 _OTHERS = (
     "An epsilon means what its assumptions say. These are the numbers for other ways of drawing batches and "
@@ -116,7 +119,7 @@ def _facts(question: Question) -> _Facts:
 def _assumptions(question: Question, unit: str, lower: float | None, upper: float) -> dict[str, str]:
     subject, run = question.subject, question.subject.run
     if run is None:
-        curve = subject.tradeoff()
+        curve: TradeoffCurve = question.source
         return {"trade-off function": repr(curve)[1:-1], "adversary": curve.adversary}
     words = {
         "mechanism": "; ".join(dict.fromkeys(_noise(noise) for noise, _, _ in run.segments)),
@@ -147,10 +150,10 @@ def _plain_words(question: Question, facts: _Facts) -> list[Block]:
         return [Paragraph(_NO_EPSILON)]
     who = facts.unit
     items = [_likelihoods(question, facts)]
-    curve = _tradeoff(question.subject)
-    if curve is not None:
-        right = percent_up(float(curve.attack_success(0.5)))
-        found = percent_up(1.0 - float(curve(0.01)))
+    attacks = _attacks(question.subject)
+    if attacks is not None:
+        right = _right_at_even_odds(question.subject)
+        found = _found(attacks, 0.01)
         items += [
             f"Somebody who must tell whether {who}{_instead(question)} took part, with nothing else to go by "
             f"than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
@@ -224,9 +227,7 @@ def _groups(question: Question) -> list[Block]:
             rows.append((str(size), "not covered", str(refusal).partition(":")[0]))
             continue
         drawn.append((size, epsilon))
-        curve = _tradeoff(one)
-        right = "not covered" if curve is None else percent_up(float(curve.attack_success(0.5)))
-        rows.append((str(size), rounded_up(epsilon), right))
+        rows.append((str(size), rounded_up(epsilon), _right_at_even_odds(one)))
     header = ("records", f"epsilon at delta = {delta:g}", "attack right at even odds, at most")
     if isinstance(subject, Tradeoff):
         header = ("times as many records", *header[1:])
@@ -275,11 +276,11 @@ def _curves(question: Question, facts: _Facts) -> list[Block]:
     both = zip(deltas.tolist(), uppers.tolist(), strict=True)
     rows = tuple((f"{level:g}", rounded_up(upper)) for level, upper in both)
     blocks: list[Block] = [Table(("delta", "epsilon"), rows)]
-    curve = _tradeoff(question.subject)
-    if curve is not None:
-        found = ((f"{100 * rate:g} %", percent_up(1.0 - float(curve(rate)))) for rate in FALSE_ALARMS)
+    attacks = _attacks(question.subject)
+    if attacks is not None:
+        found = ((f"{100 * rate:g} %", _found(attacks, rate)) for rate in FALSE_ALARMS)
         blocks.append(Table(("false alarms of an attack", "members that it finds, at most"), tuple(found)))
-        most = percent_up(curve.advantage())
+        most = percent_up(attacks.advantage)
         rates = f"Error rates of attacks: none is below the line, and no advantage is above {most}"
         blocks.append(Picture(lambda ax: plot.tradeoff_curve(subject, ax=ax), rates, SQUARE))
     if not np.all(np.isfinite(uppers)):
@@ -350,12 +351,25 @@ def _reproduce(question: Question) -> list[Block]:
     return [Code(code), _table(versions, ("made with", "version"))]
 
 
-def _tradeoff(subject: Subject) -> TradeoffCurve | None:
-    """Trade-off function, or None where no exact curve is known."""
+def _attacks(subject: Subject) -> Attacks | None:
+    """Return what attacks can do, or None where no exact curve is known."""
     try:
-        return subject.tradeoff()
+        return subject.attacks()
     except ValueError:  # Rényi bounds for noise without an exact curve
         return None
+
+
+def _right_at_even_odds(subject: Subject) -> str:
+    """Probability to be right about a fair coin, at most; in words where it is not known."""
+    try:
+        return percent_up(0.5 + 0.5 * subject.advantage())
+    except ValueError:  # Rényi bounds for noise without an exact curve
+        return "not covered"
+
+
+def _found(attacks: Attacks, rate: float) -> str:
+    """Share of members that an attack with a false positive rate finds at most."""
+    return percent_up(1.0 - float(attacks.misses(np.array([rate]))[0]))
 
 
 def _table(words: Mapping[str, str], header: tuple[str, ...] = ()) -> Table:
