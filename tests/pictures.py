@@ -1,5 +1,6 @@
 """The pictures that are compared with stored ones: `python tests/pictures.py` draws them anew."""
 
+import shutil
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,6 +10,9 @@ import hockeystick as hs
 from hockeystick.accountants import GroupAccountant
 
 GOLDEN = Path(__file__).parent / "data" / "pictures"
+SHOWN = Path(__file__).parents[1] / "docs" / "images" / "pictures"
+"""Copies of some of them, for the documentation."""
+
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
 
@@ -57,3 +61,5 @@ if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
     for name in PICTURES:
         draw(name, GOLDEN / f"{name}.png")
+        if (SHOWN / f"{name}.png").exists():
+            shutil.copyfile(GOLDEN / f"{name}.png", SHOWN / f"{name}.png")

@@ -31,6 +31,13 @@ def test_every_stored_picture_is_drawn():
     assert {path.stem for path in pictures.GOLDEN.glob("*.png")} == set(pictures.PICTURES)
 
 
+def test_the_documentation_shows_the_stored_pictures():
+    shown = list(pictures.SHOWN.glob("*.png"))
+    assert len(shown) >= 5
+    for path in shown:
+        assert path.read_bytes() == (pictures.GOLDEN / path.name).read_bytes(), path.name
+
+
 def test_a_moved_line_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setitem(pictures.RUN, "noise_multiplier", 1.1)
     pictures.draw("privacy_curve", tmp_path / "changed.png")
