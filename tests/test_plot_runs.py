@@ -132,6 +132,21 @@ def test_tradeoff_curve_shows_what_attacks_reach():
     assert gap_x[0] == gap_x[1]
 
 
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+def test_error_rates_hold_in_both_orders_whatever_is_asked(adjacency):
+    run = {**RUN, "group_size": 4}
+    one_way = line(hs.plot.tradeoff_curve(adjacency=adjacency, **run), "best attack")[1]
+    both_ways = line(hs.plot.tradeoff_curve(**run), "best attack")[1]
+    np.testing.assert_array_equal(one_way, both_ways)
+
+
+def test_an_unsymmetric_tradeoff_curve_is_drawn_as_it_is():
+    curve = hs.TradeoffCurve.from_points([0.0, 0.1, 1.0], [0.9, 0.2, 0.0])
+    assert not curve.is_symmetric
+    alphas, betas = line(hs.plot.tradeoff_curve(curve), "best attack")
+    np.testing.assert_array_equal(betas, curve(alphas))
+
+
 def test_groups_have_their_own_epsilons():
     axes = hs.plot.epsilon_by_group_size(delta=1e-6, group_sizes=[1, 2, 4], black_box=True, **RUN)
     sizes, epsilons = line(axes, "upper bound")

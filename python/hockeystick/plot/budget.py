@@ -85,6 +85,7 @@ def budget(
     with bounds_as_they_are():
         epsilons = np.array([0.0] + [subject.until(count).epsilon(level) for count in grid[1:].tolist()])
         last = None if limit is None else last_within(subject, level, limit, made.steps)
+        spent = subject.until(last).epsilon(level) if last else 0.0
     require(bool(np.all(np.isfinite(epsilons))), "epsilon", "inf", "finite after every step")
     with canvas(ax) as axes:
         axes.plot(grid, epsilons, label=label or "upper bound", **next_line(axes))
@@ -93,7 +94,6 @@ def budget(
         if limit is not None and last is not None:
             axes.axhline(limit, color=ORANGE, linewidth=1.0, linestyle=(0, (5, 2)), label=f"target {limit:g}")
             if last < made.steps:
-                spent = subject.until(last).epsilon(level) if last else 0.0
                 axes.plot([last], [spent], color=BLACK, label=f"within it for {last} steps", **POINT)
         axes.set_xlim(0, made.steps)
         axes.set_ylim(bottom=0)
