@@ -99,7 +99,7 @@ def budget(
         axes.set_ylim(bottom=0)
         axes.set_xlabel("steps")
         axes.set_ylabel(epsilon_label(level))
-        axes.legend(loc="lower right")
+        axes.legend(loc="lower right", frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
         return axes
 
 
