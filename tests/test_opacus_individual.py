@@ -123,15 +123,18 @@ def test_physical_batches_of_a_logical_one_are_not_steps():
         np.testing.assert_allclose(norms, np.minimum(run.norms_at(run.weights[start]), NORM), rtol=2e-5)
 
 
-def test_accumulated_batches_are_one_step_at_their_rate_together():
+def test_accumulated_batches_are_steps_with_a_part_of_the_noise_each():
     run, recorder = Run(poisson=False), NormRecorder(RECORDS, NORM)
     alone = Run(poisson=False)
     run.track(recorder)
     run.loader = alone.loader = list(run.loader)[:4]  # two steps an epoch
     np.testing.assert_array_equal(run.train(accumulate=2), alone.train(accumulate=2))
-    assert [step[:2] for step in recorder.steps] == [(NOISE, 2 * RATE)] * 4
+    noises, rates = zip(*(step[:2] for step in recorder.steps), strict=True)
+    assert rates == (RATE,) * 8
+    np.testing.assert_allclose(noises, NOISE / np.sqrt(2.0), rtol=1e-14)
+    assert max(noises) <= NOISE / np.sqrt(2.0)
     np.testing.assert_allclose(
-        recorder.steps[1][2], np.minimum(run.norms_at(run.weights[2]), NORM), rtol=2e-5
+        recorder.steps[2][2], np.minimum(run.norms_at(run.weights[2]), NORM), rtol=2e-5
     )
 
 

@@ -5,6 +5,7 @@
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
+- `report`: the same and more, with pictures, in one HTML page or in Markdown.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
@@ -44,6 +45,7 @@ from hockeystick.explaining import Explanation, explain
 from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick.reporting import report
 from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
@@ -83,6 +85,7 @@ __all__ = [
     "privacy_curve",
     "release",
     "renyi",
+    "report",
     "shuffle",
     "training",
 ]

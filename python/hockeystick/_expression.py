@@ -17,6 +17,9 @@ Recipe = tuple[Any, ...]
 Step = tuple[str, int, tuple[Any, ...]]
 """An operation, how many curves it takes, and its other arguments."""
 
+MOST_SHOWN = 8
+"""Most operations of a curve of which a notebook shows numbers."""
+
 _LEAVES = {"gaussian", "laplace", "from_epsilon_delta", "from_points", "from_curve", "shuffle"}
 _OF_TWO = {"compose", "minimum", "maximum"}
 
@@ -60,6 +63,12 @@ def made(steps: tuple[Step, ...]) -> TradeoffCurve:
 def is_shuffled(recipe: Recipe) -> bool:
     """Whether a part of the curve is about the adversary who knows batch membership."""
     return any(operation == "shuffle" for operation, _, _ in steps_of(recipe))
+
+
+def answers_at_once(recipe: Recipe) -> bool:
+    """Whether questions about the curve take no time to speak of: few operations, none for groups."""
+    steps = steps_of(recipe)
+    return len(steps) <= MOST_SHOWN and all(operation != "group" for operation, _, _ in steps)
 
 
 def words(recipe: Recipe) -> str:

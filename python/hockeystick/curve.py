@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hockeystick import _core
+from hockeystick import _core, _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
     LARGEST_GROUP,
@@ -38,6 +38,8 @@ LARGEST_SEGMENTS = 10_000
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
+
+_HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
 class StepKind(NamedTuple):
@@ -323,12 +325,29 @@ class PrivacyCurve:
     def __repr__(self) -> str:
         return f"<PrivacyCurve of {self._summary()}>"
 
+    def _repr_html_(self) -> str:
+        caption = f"PrivacyCurve of {self._summary()}, against {ADVERSARY}"
+        if not self._steps:
+            return _html.table([], caption=caption)
+        header, *kinds = self.printed_rows()
+        found = [_html.table(kinds, header, caption)]
+        if len(self._steps) > PRINTED_SEGMENTS:
+            found.append(f"<p>and {len(self._steps) - PRINTED_SEGMENTS} further kinds</p>")
+        else:
+            rows = _html.epsilons(lambda deltas: np.asarray(self.epsilon(deltas)))
+            found.append(_html.table(rows, named=True))
+        return "\n".join(found)
+
+    def printed_rows(self, most: int = PRINTED_SEGMENTS) -> list[tuple[str, ...]]:
+        """Table of the first `most` segments in words, with its header."""
+        segments = self.segments[:most]
+        return [_HEADER, *(_row(kind, count, self._adjacency) for kind, count in segments)]
+
     def __str__(self) -> str:
         segments = self.segments
         if not segments:
             return self._summary()
-        rows = [("steps", "noise", "sampling", "group", "pair")]
-        rows += [_row(kind, count, self._adjacency) for kind, count in segments[:PRINTED_SEGMENTS]]
+        rows = self.printed_rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [self._summary()]
         for steps, *texts in rows:

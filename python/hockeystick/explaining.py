@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._comparison import compared, status
 from hockeystick._core import __version__
+from hockeystick._rounding import rounded_up
+from hockeystick._run import Run
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import privacy_curve
-from hockeystick.errors import UnsupportedError, WideIntervalWarning
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.sampling import LARGEST_DATASET, FullBatch, Poisson, WithoutReplacement
+from hockeystick.sampling import LARGEST_DATASET, Poisson
 
 if TYPE_CHECKING:
-    from hockeystick.curve import PrivacyCurve
+    from collections.abc import Mapping
+
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
-LARGE_DATASET = 10**9
-"""Stands for the size of the data set where a fixed batch is compared with a sample rate alone."""
-
-_RELATIONS = {
+RELATIONS = {
     "add_remove": "the group's records are added or removed",
     "add": "the group's records are added",
     "remove": "the group's records are removed",
@@ -50,9 +48,7 @@ class Explanation(dict[str, Any]):
         ]
         width = max(len(other["scheme"]) for other in self["other_schemes"])
         for other in self["other_schemes"]:
-            epsilon = (
-                "not covered" if other["epsilon"] is None else f"epsilon {_rounded_up(other['epsilon'])}"
-            )
+            epsilon = "not covered" if other["epsilon"] is None else f"epsilon {rounded_up(other['epsilon'])}"
             note = f" ({other['note']})" if other["note"] else ""
             lines.append(f"  {other['scheme']:<{width}}  {epsilon}{note}")
         lines += ["", "To be disclosed with the guarantee (Ponomareva et al. 2023, section 5.3.3)"]
@@ -161,47 +157,33 @@ def explain(
     scheme = sampling if sampling is not None else (Poisson(1.0 if sample_rate is None else sample_rate))
     drawn = "each member at its own rate" if kind.rates is not None else repr(scheme)
     found["statement"] = (
-        f"({_rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
-        f"{'is' if size == 1 else 'are'} {_CHANGED[adjacency]}"
+        f"({rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
+        f"{'is' if size == 1 else 'are'} {CHANGED[adjacency]}"
     )
     found["epsilon"], found["lower"], found["delta"] = upper, lower, level
     found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
     found["sampling"] = drawn
-    found["adjacency"] = f"{adjacency}: {_RELATIONS[adjacency]}"
+    found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
     found["group"] = unit if group is None else f"{unit}: {group!r}"
     found["steps"] = curve.steps
     found["adversary"] = ADVERSARY
-    found["status"] = _status(curve)
+    found["status"] = status(curve)
     found["theorem"] = kind.pair.source
     found["certified"] = f"epsilon of the dominating pair lies in [{lower:.9g}, {upper:.9g}]"
-    found["other_schemes"] = _others(
-        level,
-        {"steps": steps, "tolerance": max(tolerance, 1e-4), **noise},
-        members,
-        scheme,
-        records,
-        rates=kind.rates is not None,
+    own = mechanism if mechanism is not None else kind.noise
+    run = Run(
+        ((own, scheme.sample_rate if isinstance(scheme, Poisson) else scheme, curve.steps),),
+        size,
+        group,
+        adjacency,
+        tolerance,
     )
-    found["disclosure"] = _disclosure(found, unit)
+    found["other_schemes"] = _others(run, level, records)
+    found["disclosure"] = disclosure(found, unit)
     return found
 
 
-def _status(curve: PrivacyCurve) -> str:
-    if curve.tight:
-        return "tight: some data sets attain it"
-    return "upper bound: the true epsilon may be smaller"
-
-
-def _rounded_up(epsilon: float) -> str:
-    """Five significant digits that are no smaller than `epsilon`."""
-    if epsilon == 0.0 or not math.isfinite(epsilon):
-        return f"{epsilon:g}"
-    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
-    shown = f"{epsilon:.5g}"
-    return shown if float(shown) >= epsilon else f"{float(shown) + unit:.5g}"
-
-
-_CHANGED = {
+CHANGED = {
     "add_remove": "added or removed",
     "add": "added",
     "remove": "removed",
@@ -209,57 +191,20 @@ _CHANGED = {
 }
 
 
-def _others(
-    delta: float,
-    run: dict[str, Any],
-    members: dict[str, Any],
-    scheme: Sampling,
-    dataset_size: int | None,
-    *,
-    rates: bool,
-) -> list[dict[str, Any]]:
-    """Epsilon under every scheme and relation at the rate of `scheme`, with the same noise."""
-    if isinstance(scheme, WithoutReplacement):
-        rate, size, batch = scheme.batch_size / scheme.dataset_size, scheme.dataset_size, scheme.batch_size
-    else:
-        rate = 1.0 if isinstance(scheme, FullBatch) else scheme.sample_rate
-        size = LARGE_DATASET if dataset_size is None else dataset_size
-        batch = min(size, max(1, round(rate * size)))
-    fixed_note = (
-        f"batches of {batch} of {size}" if dataset_size or size != LARGE_DATASET else "a large data set"
-    )
-    schemes: list[tuple[str, Sampling | None, str]] = [
-        (
-            "Poisson sampling",
-            None if rates else Poisson(rate),
-            "members' own rates" if rates else f"rate {rate:g}",
-        ),
-        ("fixed batches", WithoutReplacement(batch, size), fixed_note),
-        ("no sampling", FullBatch(), "every record in every step"),
+def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, Any]]:
+    """Epsilon under every scheme and relation, with the same noise."""
+    found = [
+        {
+            "scheme": entry.scheme,
+            "sampling": entry.sampling,
+            "adjacency": entry.relation,
+            "epsilon": entry.epsilon,
+            "status": entry.status,
+            "theorem": entry.theorem,
+            "note": entry.note,
+        }
+        for entry in compared(run, delta, dataset_size)
     ]
-    found = []
-    for name, sampling, note in schemes:
-        for relation, word in (("add_remove", "add or remove"), ("replace", "replace")):
-            entry: dict[str, Any] = {
-                "scheme": f"{name}, {word}",
-                "sampling": None if sampling is None else repr(sampling),
-                "adjacency": relation,
-                "epsilon": None,
-                "status": None,
-                "theorem": None,
-                "note": note,
-            }
-            try:
-                curve = privacy_curve(sampling=sampling, adjacency=relation, **members, **run)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", WideIntervalWarning)
-                    entry["epsilon"] = float(curve.epsilon(delta))
-                entry["status"], entry["theorem"] = _status(curve), curve.segments[0][0].pair.source
-            except UnsupportedError as refusal:
-                entry["note"] = str(refusal).partition(":")[0]
-            except ValueError as refusal:
-                entry["note"] = str(refusal)
-            found.append(entry)
     found.append(
         {
             "scheme": "shuffling (each record once an epoch)",
@@ -274,17 +219,22 @@ def _others(
     return found
 
 
-def _disclosure(found: Explanation, unit: str) -> dict[str, str]:
+EXACT_ACCOUNTING = (
+    f"exact privacy curve of the dominating pair, certified interval (hockeystick {__version__})"
+)
+
+
+def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     """Return the list of Ponomareva et al. 2023, section 5.3.3."""
     return {
         "setting": "central differential privacy: a trusted trainer adds the noise",
         "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
         "the data are not counted (please state them)",
-        "what is released": f"anything computed from the noisy sums, all checkpoints included: {ADVERSARY}",
+        "what is released": "anything computed from the noisy sums, all checkpoints included: "
+        f"{found['adversary']}",
         "unit of privacy": unit,
         "neighbouring relation": found["adjacency"],
-        "type of accounting": "exact privacy curve of the dominating pair, certified interval "
-        f"(hockeystick {__version__})",
+        "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
         "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
         "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
         "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",

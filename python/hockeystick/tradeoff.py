@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick import _core
+from hockeystick import _core, _html
 from hockeystick._arguments import count_scalar, float_scalar, float_vector
-from hockeystick._expression import is_shuffled, made, steps_of, words
+from hockeystick._expression import answers_at_once, is_shuffled, made, steps_of, words
 from hockeystick._readouts import ReadOuts
+from hockeystick._rounding import percent_up
 from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick.curve import PrivacyCurve
 
@@ -447,6 +448,15 @@ class TradeoffCurve(ReadOuts):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return made, (steps_of(self._recipe),)
+
+    def _repr_html_(self) -> str:
+        rows = [("expression", words(self._recipe)), ("adversary", self.adversary)]
+        if answers_at_once(self._recipe):
+            rows += _html.epsilons(lambda deltas: np.asarray(self.epsilon(deltas)))
+            rows.append(("advantage of an attack", f"at most {percent_up(self.advantage())}"))
+            found = percent_up(1.0 - float(self.beta(0.01)))
+            rows.append(("found at 1 % false alarms", f"at most {found}"))
+        return _html.table(rows, caption="TradeoffCurve", named=True)
 
     def __repr__(self) -> str:
         strong = f"; {STRONG_ADVERSARY}" if is_shuffled(self._recipe) else ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+
+from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
 from hockeystick.accountants.history import check_history, with_step
 from hockeystick.accountants.state import history_from_state, to_state
@@ -39,6 +42,8 @@ class Accountant(ABC):
     """
 
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
+    _ANSWERS_AT_ONCE: ClassVar[bool] = True
+    """Whether a notebook may ask for epsilon to show it."""
 
     def __init__(self, group_size: int, adjacency: str) -> None:
         self._group_size = count_scalar(group_size, "group_size", 1, self._LARGEST_GROUP)
@@ -207,17 +212,25 @@ class Accountant(ABC):
         """Return whom the answers are about."""
         return ADVERSARY
 
+    def _described(self) -> dict[str, str]:
+        """Return what the answers are about, as it is printed."""
+        return {
+            "sampling": self._sampling(),
+            "adjacency": self.adjacency,
+            "group": self._whose(),
+            "adversary": self._adversary(),
+            "status": self._status(),
+        }
+
     def __str__(self) -> str:
-        return "\n".join(
-            (
-                self._summary()[1:-1],
-                f"  sampling: {self._sampling()}",
-                f"  adjacency: {self.adjacency}",
-                f"  group: {self._whose()}",
-                f"  adversary: {self._adversary()}",
-                f"  status: {self._status()}",
-            )
-        )
+        lines = [f"  {name}: {words}" for name, words in self._described().items()]
+        return "\n".join([self._summary()[1:-1], *lines])
+
+    def _repr_html_(self) -> str:
+        rows = list(self._described().items())
+        if self._ANSWERS_AT_ONCE and len(self):
+            rows += _html.epsilons(lambda deltas: np.array([self.get_epsilon(d) for d in deltas.tolist()]))
+        return _html.table(rows, caption=self._summary()[1:-1], named=True)
 
     def _whose(self) -> str:
         """Return whose privacy it is."""

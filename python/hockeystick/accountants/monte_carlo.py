@@ -84,6 +84,8 @@ class MonteCarloAccountant(Accountant):
     True
     """
 
+    _ANSWERS_AT_ONCE = False
+
     def __init__(
         self,
         group_size: int = 1,

@@ -1,8 +1,25 @@
 """Pictures, with Matplotlib. Importing this does not import it.
 
+- `privacy_curve`: delta against epsilon, with the lower bound.
+- `epsilon_by_group_size`: what a run guarantees to groups.
+- `tradeoff_curve`: the error rates of attacks.
+- `schemes`: the same run with batches drawn in other ways.
+- `budget`: epsilon as the steps go on.
 - `individual_histogram`: how the epsilons of examples are distributed.
+
+Every function draws into `ax`, or into a new figure that fits one column of a paper, and returns the axes.
 """
 
+from hockeystick.plot.budget import budget
+from hockeystick.plot.comparisons import epsilon_by_group_size, schemes
+from hockeystick.plot.curves import privacy_curve, tradeoff_curve
 from hockeystick.plot.individual import individual_histogram
 
-__all__ = ["individual_histogram"]
+__all__ = [
+    "budget",
+    "epsilon_by_group_size",
+    "individual_histogram",
+    "privacy_curve",
+    "schemes",
+    "tradeoff_curve",
+]

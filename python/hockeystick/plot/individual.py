@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, float_vector, require
-from hockeystick.plot.axes import BLACK, BLUE, ORANGE, check_axes
+from hockeystick._rounding import rounded_up
+from hockeystick.plot.axes import BLACK, BLUE, ORANGE, canvas, epsilon_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,26 +85,29 @@ def individual_histogram(
     if bad.size:
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
     number = count_scalar(bins, "bins", 1)
-    axes = check_axes(ax)
-    axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
-    for share, place in zip(shares, np.percentile(epsilons, shares), strict=True):
-        axes.axvline(place, color=ORANGE, linestyle="--")
-        # At the top of the line, beside it.
-        axes.annotate(
-            f"{share:g} %",
-            (place, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, -2),
-            textcoords="offset points",
-            rotation=90,
-            va="top",
-            color=ORANGE,
+    with canvas(ax) as axes:
+        axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
+        for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):
+            axes.axvline(place, color=ORANGE, linestyle="--", linewidth=1.0)
+            # Beside the top of the line, each a row further down than the one before.
+            axes.annotate(
+                f"{share:g} %",
+                (place, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(2, -1 - 9 * row),
+                textcoords="offset points",
+                va="top",
+                color=ORANGE,
+                fontsize=7,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3},
+            )
+        axes.axvline(
+            largest, color=BLACK, linestyle="-", linewidth=1.0, label=f"{label}: {rounded_up(largest, 3)}"
         )
-    axes.axvline(largest, color=BLACK, linestyle="-", label=f"{label}: {largest:.3g}")
-    axes.set_xlabel("epsilon (nats)" if delta is None else f"epsilon (nats) at delta = {delta:g}")
-    axes.set_ylabel("examples")
-    axes.legend(loc="best")
-    return axes
+        axes.set_xlabel(epsilon_label(delta))
+        axes.set_ylabel("examples")
+        axes.legend(loc="best")
+        return axes
 
 
 def _epsilons(source: Any, delta: float | None) -> tuple[Floats, float, str]:

@@ -1,0 +1,157 @@
+"""The same noise and steps under every sampling scheme and neighbouring relation."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick.errors import UnsupportedError, WideIntervalWarning
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hockeystick._run import Run
+    from hockeystick.curve import PrivacyCurve
+    from hockeystick.sampling import Sampling
+
+    Draw = float | Sampling
+
+LARGE_DATASET = 10**9
+"""Stands for the size of the data set where a fixed batch is compared with a sample rate alone."""
+
+RELATIONS = {"add_remove": "add or remove", "replace": "replace"}
+
+POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
+
+
+class Entry(NamedTuple):
+    """Epsilon under one scheme and relation."""
+
+    name: str
+    relation: str
+    sampling: str | None
+    """As in Python; None where segments differ or members have rates of their own."""
+    epsilon: float | None
+    """None where nothing is proven."""
+    status: str | None
+    theorem: str | None
+    note: str
+
+    @property
+    def scheme(self) -> str:
+        """Scheme and relation in words."""
+        return f"{self.name}, {RELATIONS[self.relation]}"
+
+
+def compared(run: Run, delta: float, dataset_size: int | None = None) -> list[Entry]:
+    """Epsilon at `delta` under every scheme and relation, at the rates and with the noise of `run`.
+
+    `dataset_size` is the number of records of which fixed batches are drawn, by default that of the run's
+    own fixed batches, or a large one.
+    """
+    size = LARGE_DATASET if dataset_size is None else dataset_size
+
+    def fixed(draw: Draw) -> Sampling:
+        if isinstance(draw, WithoutReplacement):
+            return draw
+        return WithoutReplacement(min(size, max(1, round(_rate(draw) * size))), size)
+
+    def full(_: Draw) -> Sampling:
+        return FullBatch()
+
+    draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
+    rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(map(_rate, draws)))
+    batches = dict.fromkeys(fixed(draw) for draw in draws)
+    sized = dataset_size is not None or any(isinstance(draw, WithoutReplacement) for draw in draws)
+    schemes: list[tuple[str, Callable[[Draw], Draw], str]] = [
+        (POISSON, _rate, "members' own rates" if run.has_own_rates else f"rate {rates}"),
+        (
+            FIXED,
+            fixed,
+            "batches of " + ", ".join(_size_words(batch) for batch in batches)
+            if sized
+            else "a large data set",
+        ),
+        (FULL, full, "every record in every step"),
+    ]
+    return [
+        _entry(name, run.drawn(scheme, relation), delta, note)
+        for name, scheme, note in schemes
+        for relation in RELATIONS
+    ]
+
+
+def shuffled(run: Run, delta: float, dataset_size: int | None = None) -> Entry | None:
+    """Epsilon of shuffled batches, against an adversary who knows them all; None where it is not known."""
+    draws = {draw for _, draw, _ in run.segments}
+    if len(draws) != 1 or run.group is not None:
+        return None
+    (draw,) = draws
+    if isinstance(draw, WithoutReplacement):
+        batch, size = draw.batch_size, draw.dataset_size
+    elif dataset_size is not None:
+        batch, size = min(dataset_size, max(1, round(_rate(draw) * dataset_size))), dataset_size
+    else:
+        return None
+    try:
+        accountant = ShuffleAccountant(batch, size, run.group_size)
+        history: list[Any] = [(noise, batch / size, count) for noise, _, count in run.segments]
+        accountant.history = history
+        epsilon = accountant.get_epsilon(delta)
+    except (TypeError, ValueError):  # other noise than Gaussian, or a law of too many terms
+        return None
+    return Entry(
+        SHUFFLED,
+        "replace",
+        repr(accountant.sampling),
+        epsilon,
+        accountant._status(),
+        "SHUFFLE, Theorem 5.6",
+        f"against a {accountant._adversary()}",
+    )
+
+
+def status(curve: PrivacyCurve) -> str:
+    """Whether some data sets attain the curve."""
+    if curve.tight:
+        return "tight: some data sets attain it"
+    return "upper bound: the true epsilon may be smaller"
+
+
+def sources(curve: PrivacyCurve) -> str:
+    """Return the theorems behind a curve."""
+    return "; ".join(dict.fromkeys(kind.pair.source for kind, _ in curve.segments))
+
+
+def _entry(name: str, run: Run, delta: float, note: str) -> Entry:
+    draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
+    words = None
+    if len(draws) == 1 and not (name == POISSON and run.has_own_rates):
+        words = repr(Poisson(draws[0]) if isinstance(draws[0], float) else draws[0])
+    entry = Entry(name, run.adjacency, words, None, None, None, note)
+    try:
+        curve = replace(run, tolerance=max(run.tolerance, 1e-4)).curve()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WideIntervalWarning)
+            epsilon = float(curve.epsilon(delta))
+        return entry._replace(epsilon=epsilon, status=status(curve), theorem=sources(curve))
+    except UnsupportedError as refusal:
+        return entry._replace(note=str(refusal).partition(":")[0])
+    except ValueError as refusal:
+        return entry._replace(note=str(refusal))
+
+
+def _rate(draw: Draw) -> float:
+    if isinstance(draw, WithoutReplacement):
+        return draw.batch_size / draw.dataset_size
+    if isinstance(draw, float):
+        return draw
+    return 1.0
+
+
+def _size_words(batch: Sampling) -> str:
+    assert isinstance(batch, WithoutReplacement)
+    return f"{batch.batch_size} of {batch.dataset_size}"

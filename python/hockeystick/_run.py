@@ -1,0 +1,131 @@
+"""A run as the list of its steps: what can be asked about it for other groups, schemes and lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hockeystick._arguments import count_scalar
+from hockeystick.accountants.history import merged
+from hockeystick.curve import PrivacyCurve, privacy_curve
+from hockeystick.errors import UnsupportedError
+from hockeystick.groups import Group
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.mechanisms import FAMILIES
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hockeystick.accountants.history import AnySegment
+    from hockeystick.curve import StepKind
+    from hockeystick.mechanisms import Mechanism
+    from hockeystick.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class Run:
+    """Segments of equal steps in their order, and whose privacy it is.
+
+    Segments are those of an accountant's history: (noise multiplier or mechanism, sample rate or scheme,
+    number of steps).
+    """
+
+    segments: tuple[AnySegment, ...]
+    group_size: int = 1
+    group: Group | None = None
+    adjacency: str = "add_remove"
+    tolerance: float = DEFAULT_TOLERANCE
+
+    @classmethod
+    def of_curve(cls, curve: PrivacyCurve) -> Run:
+        """Return the run of a curve; the order of its segments is not that of the run."""
+        segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
+        kinds = [kind for kind, _ in curve.segments]
+        group = _group(kinds[0]) if kinds else None
+        size = kinds[0].group_size if kinds else 1
+        if any(_group(kind) != group or kind.group_size != size for kind in kinds):
+            raise UnsupportedError(
+                "the steps of this curve are about different groups: ask about each of its parts"
+            )
+        return cls(segments, size, group, curve.adjacency, curve.tolerance)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return sum(count for _, _, count in self.segments)
+
+    @property
+    def has_own_rates(self) -> bool:
+        """Whether members' rates take the place of the sample rate."""
+        return self.group is not None and self.group.rates is not None
+
+    def curve(self) -> PrivacyCurve:
+        """Return the exact privacy curve of the run."""
+        found = PrivacyCurve({}, self.adjacency, self.tolerance)
+        counts = dict(found.segments)
+        for noise, draw, steps in merged(self.segments):
+            part = privacy_curve(
+                steps=steps,
+                noise_multiplier=noise if isinstance(noise, float) else None,
+                mechanism=None if isinstance(noise, float) else noise,
+                sampling=Poisson(draw) if isinstance(draw, float) else draw,
+                group_size=self.group_size,
+                group=self.group,
+                adjacency=self.adjacency,
+                tolerance=self.tolerance,
+            )
+            for kind, count in part.segments:
+                counts[kind] = counts.get(kind, 0) + count
+        return PrivacyCurve(counts, self.adjacency, self.tolerance)
+
+    def for_group(self, size: int) -> Run:
+        """Return the same run for a group of `size` records."""
+        if size == self.group_size:
+            return self
+        if self.group is not None:
+            raise UnsupportedError(
+                "the members of this group differ, so that nothing is known of groups of other sizes"
+            )
+        return replace(self, group_size=size)
+
+    def until(self, steps: int) -> Run:
+        """Return the first `steps` steps."""
+        count_scalar(steps, "steps", 0, self.steps)
+        kept: list[AnySegment] = []
+        for noise, draw, count in self.segments:
+            if steps <= 0:
+                break
+            kept.append((noise, draw, min(count, steps)))
+            steps -= count
+        return replace(self, segments=tuple(kept))
+
+    def drawn(self, scheme: Callable[[float | Sampling], float | Sampling], adjacency: str) -> Run:
+        """Return the run with other sampling, segment by segment, and another relation."""
+        segments = tuple((noise, scheme(draw), count) for noise, draw, count in self.segments)
+        return replace(self, segments=segments, adjacency=adjacency)
+
+
+def _segment(kind: StepKind, count: int, adjacency: str) -> AnySegment:
+    noise: float | Mechanism = kind.noise
+    if kind.mechanism != "gaussian":
+        noise = FAMILIES[kind.mechanism](kind.noise)
+    draw: float | Sampling = kind.sample_rate
+    if kind.sampling != "poisson":
+        draw = WithoutReplacement(kind.batch_size, kind.dataset_size)
+        if adjacency == "replace" and kind.batch_size == kind.dataset_size:
+            draw = FullBatch()  # the same pairs
+    return noise, draw, count
+
+
+def _group(kind: StepKind) -> Group | None:
+    """Return the group of a step, None if its members are alike."""
+    plain_norms = kind.norms is None or (set(kind.norms) == {1.0} and not kind.orthogonal)
+    if kind.rates is None and plain_norms:
+        return None
+    return Group(
+        kind.group_size,
+        rates=kind.rates,
+        norms=None if plain_norms else kind.norms,
+        gradients="orthogonal" if kind.orthogonal else "aligned",
+    )

@@ -1,0 +1,117 @@
+"""Epsilon as the steps of a run go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._subject import bounds_as_they_are, subject_of
+from hockeystick.errors import UnsupportedError
+from hockeystick.plot.axes import BLACK, GREY, ORANGE, POINT, canvas, epsilon_label, next_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hockeystick._subject import Subject
+
+
+def budget(
+    curve_or_accountant: Any = None,
+    delta: float = 1e-5,
+    *,
+    target: float | None = None,
+    points: int = 50,
+    label: str | None = None,
+    ax: Axes | None = None,
+    **run: Any,
+) -> Axes:
+    """Draw epsilon at delta against the number of steps made, from an accountant's history.
+
+    Parameters
+    ----------
+    curve_or_accountant : Accountant or PrivacyCurve, optional
+        A run of at least one step. A curve does not know the order of its steps: one of equal steps only.
+    delta : float, optional
+        In (0, 1).
+    target : float, optional
+        Epsilon above 0 that the run must not exceed: a line, and the last step that is within it.
+    points : int, optional
+        Numbers of steps at which epsilon is computed, in [2, 10000]; those where the steps change are added.
+    label : str, optional
+        Name of the line, to tell several in one picture apart.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure of the width of one column.
+    **run
+        In place of `curve_or_accountant`: the arguments of `hockeystick.privacy_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, there are no steps, or epsilon is not finite.
+    TypeError
+        If an argument has the wrong type, or not exactly one of a curve and a run is given.
+    UnsupportedError
+        For a curve of several kinds of steps, or a `TradeoffCurve`.
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    >>> axes = hs.plot.budget(delta=1e-5, target=1.5, **run)  # doctest: +SKIP
+    """
+    level = float_scalar(delta, "delta")
+    require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
+    limit = None if target is None else float_scalar(target, "target")
+    require(limit is None or 0.0 < limit < np.inf, "target", target, "in (0, inf)")
+    number = count_scalar(points, "points", 2, 10_000)
+    subject = subject_of(curve_or_accountant, run)
+    made = subject.known_run("a budget over steps")
+    if not subject.in_order:
+        raise UnsupportedError(
+            "a PrivacyCurve of several kinds of steps does not know their order: use an accountant"
+        )
+    require(made.steps >= 1, "steps", made.steps, "at least 1")
+    changes = np.cumsum([count for _, _, count in made.segments])
+    grid = np.unique(np.concatenate((np.round(np.linspace(0, made.steps, number)), [1], changes))).astype(int)
+    with bounds_as_they_are():
+        epsilons = np.array([0.0] + [subject.until(count).epsilon(level) for count in grid[1:].tolist()])
+        last = None if limit is None else last_within(subject, level, limit, made.steps)
+        spent = subject.until(last).epsilon(level) if last else 0.0
+    require(bool(np.all(np.isfinite(epsilons))), "epsilon", "inf", "finite after every step")
+    with canvas(ax) as axes:
+        axes.plot(grid, epsilons, label=label or "upper bound", **next_line(axes))
+        for change in changes[:-1].tolist():
+            axes.axvline(change, color=GREY, linewidth=0.6, linestyle=":")
+        if limit is not None and last is not None:
+            axes.axhline(limit, color=ORANGE, linewidth=1.0, linestyle=(0, (5, 2)), label=f"target {limit:g}")
+            if last < made.steps:
+                axes.plot([last], [spent], color=BLACK, label=f"within it for {last} steps", **POINT)
+        axes.set_xlim(0, made.steps)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("steps")
+        axes.set_ylabel(epsilon_label(level))
+        axes.legend(loc="lower right", frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
+        return axes
+
+
+def last_within(subject: Subject, delta: float, target: float, steps: int) -> int:
+    """Return the largest number of steps, up to `steps`, whose certified epsilon is at most `target`."""
+    if subject.until(steps).epsilon(delta) <= target:
+        return steps
+    within, beyond = 0, steps
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        if subject.until(middle).epsilon(delta) <= target:
+            within = middle
+        else:
+            beyond = middle
+    return within

@@ -1,0 +1,270 @@
+"""One run, with other groups and other ways of drawing batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._arguments import LARGEST_RENYI_GROUP, count_array, count_scalar, float_scalar, require
+from hockeystick._comparison import RELATIONS, SHUFFLED, compared, shuffled
+from hockeystick._rounding import rounded_up
+from hockeystick._subject import bounds_as_they_are, subject_of
+from hockeystick.black_box import get_epsilon as get_black_box_epsilon
+from hockeystick.errors import UnsupportedError
+from hockeystick.plot.axes import (
+    BLUE,
+    GREY,
+    LOWER_BOUND,
+    ORANGE,
+    PURPLE,
+    canvas,
+    epsilon_label,
+    next_line,
+    plain,
+    plain_logarithms,
+)
+from hockeystick.sampling import LARGEST_DATASET, Poisson
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import Counts, Floats
+    from hockeystick._run import Run
+
+GROUP_SIZES = (1, 2, 4, 8, 16, 32)
+
+BLACK_BOX: dict[str, Any] = {"color": ORANGE, "marker": "^", "linestyle": (0, (4, 2)), "linewidth": 1.0}
+
+MARKS = {"add_remove": (BLUE, "o"), "replace": (ORANGE, "s"), SHUFFLED: (PURPLE, "D")}
+"""Colour and marker of a relation, and of the guarantee against another adversary."""
+
+
+def epsilon_by_group_size(
+    curve_or_accountant: Any = None,
+    delta: float = 1e-5,
+    *,
+    group_sizes: ArrayLike = GROUP_SIZES,
+    black_box: bool = False,
+    label: str | None = None,
+    ax: Axes | None = None,
+    **run: Any,
+) -> Axes:
+    """Draw epsilon at delta against the number of records that change together.
+
+    Parameters
+    ----------
+    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant, optional
+        A run, whose own group size does not matter. A `TradeoffCurve` knows no steps: drawn is what it
+        implies for as many times more records.
+    delta : float, optional
+        In (0, 1).
+    group_sizes : array_like of int, shape (n,), optional
+        Ascending, at least two.
+    black_box : bool, optional
+        Whether to draw also what the curve of one record implies by GROUP, Theorem 4, as if nothing else
+        were known of the run, which must be of equal steps. Takes seconds.
+    label : str, optional
+        Name of the line, to tell several in one picture apart.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure of the width of one column.
+    **run
+        In place of `curve_or_accountant`: the arguments of `hockeystick.privacy_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or an epsilon is not finite.
+    TypeError
+        If an argument has the wrong type, or not exactly one of a curve and a run is given.
+    UnsupportedError
+        If the members of the run's group differ, or the run has no proven pair for larger groups.
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000}
+    >>> axes = hs.plot.epsilon_by_group_size(delta=1e-5, black_box=True, **run)  # doctest: +SKIP
+    """
+    level = _delta(delta)
+    sizes = count_array(group_sizes, "group_sizes", 1)
+    require(sizes.ndim == 1 and sizes.size >= 2, "group_sizes", sizes.tolist(), "at least two sizes")
+    require(bool(np.all(np.diff(sizes) > 0)), "group_sizes", sizes.tolist(), "ascending")
+    largest = int(sizes[-1])
+    require(largest <= LARGEST_RENYI_GROUP, "group_sizes", largest, f"at most {LARGEST_RENYI_GROUP}")
+    subject = subject_of(curve_or_accountant, run)
+    with bounds_as_they_are():
+        ends = [subject.for_group(size).epsilons(np.array([level])) for size in sizes.tolist()]
+        upper = np.array([end[0] for _, end in ends])
+        lower = None if ends[0][0] is None else np.array([end[0] for end, _ in ends if end is not None])
+        boxed = None
+        if black_box:
+            boxed = _black_box(subject.known_run("the black box"), level, sizes)
+    require(bool(np.all(np.isfinite(upper))), "epsilon", "inf", "finite for all group sizes")
+    with canvas(ax) as axes:
+        style = next_line(axes)
+        if boxed is not None:
+            boxed = np.where(np.isfinite(boxed), boxed, np.nan)
+            axes.plot(sizes, boxed, label="from one record alone", **BLACK_BOX)
+        axes.plot(sizes, upper, marker="o", label=label or "upper bound", **style)
+        if lower is not None and lower.shape == upper.shape:
+            axes.fill_between(sizes, lower, upper, color=style["color"], alpha=0.25, lw=0)
+            if label is None:
+                axes.plot(sizes, lower, label="lower bound", **LOWER_BOUND)
+        axes.set_xscale("log", base=2)
+        if np.all(upper > 0.0):
+            axes.set_yscale("log")
+            plain_logarithms(axes.yaxis)
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.minorticks_off()
+        axes.set_xlabel("group size (records)")
+        axes.set_ylabel(epsilon_label(level))
+        axes.legend(loc="best")
+        return axes
+
+
+def schemes(
+    curve_or_accountant: Any = None,
+    delta: float = 1e-5,
+    *,
+    dataset_size: int | None = None,
+    ax: Axes | None = None,
+    **run: Any,
+) -> Axes:
+    """Draw epsilon at delta of the same noise and steps under every sampling scheme and relation.
+
+    Parameters
+    ----------
+    curve_or_accountant : PrivacyCurve or Accountant, optional
+        A run.
+    delta : float, optional
+        In (0, 1).
+    dataset_size : int, optional
+        Number of records, of which fixed and shuffled batches are drawn. By default that of the run's own
+        fixed batches, or a large one; shuffled batches are left out then.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure of the width of one column.
+    **run
+        In place of `curve_or_accountant`: the arguments of `hockeystick.privacy_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type, or not exactly one of a curve and a run is given.
+    UnsupportedError
+        For a `TradeoffCurve`, which knows no steps.
+    ImportError
+        If Matplotlib is not installed.
+
+    Notes
+    -----
+    Schemes without a proven bound for this run say so. Shuffled batches have one only against an adversary
+    who knows every batch (SHUFFLE): theirs is another guarantee, and has a mark of its own.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    >>> axes = hs.plot.schemes(delta=1e-5, dataset_size=60_000, **run)  # doctest: +SKIP
+    """
+    level = _delta(delta)
+    records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
+    steps = subject_of(curve_or_accountant, run).known_run("a comparison of schemes")
+    require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps tells nothing")
+    with bounds_as_they_are():
+        entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
+        other = shuffled(steps, level, records)
+    if other is not None:
+        entries.append((SHUFFLED, other))
+    rows = list(dict.fromkeys(entry.name for _, entry in entries))
+    words = {**RELATIONS, SHUFFLED: "replace, batches known"}
+    with canvas(ax) as axes:
+        for kind, (colour, marker) in MARKS.items():
+            found = [entry for key, entry in entries if key == kind and _has_place(entry.epsilon)]
+            if not found:
+                continue
+            values = [float(entry.epsilon or 0.0) for entry in found]
+            places = [rows.index(entry.name) + _offset(kind) for entry in found]
+            axes.plot(values, places, marker=marker, color=colour, linestyle="none", label=words[kind])
+        for kind, entry in entries:
+            place = rows.index(entry.name) + _offset(kind)
+            if entry.epsilon is not None and _has_place(entry.epsilon):
+                _beside(axes, entry.epsilon, place, plain(float(rounded_up(entry.epsilon, 3))))
+            else:
+                _at_edge(axes, place, f"{RELATIONS[entry.relation]}: {_missing(entry.epsilon)}")
+        axes.set_xscale("log")
+        axes.margins(x=0.25)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(rows)), [row.replace(" ", "\n") for row in rows])
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        plain_logarithms(axes.xaxis)
+        axes.set_xlabel(epsilon_label(level))
+        axes.set_ylabel("sampling")
+        if axes.get_legend_handles_labels()[0]:
+            key: dict[str, Any] = {"bbox_to_anchor": (0.4, 1.0), "ncols": 3}
+            axes.legend(loc="lower center", columnspacing=1.0, handletextpad=0.2, **key)
+        return axes
+
+
+def _black_box(run: Run, delta: float, sizes: Counts) -> Floats:
+    if len(run.segments) != 1:
+        raise UnsupportedError("the black box is known for steps of one kind: leave out black_box")
+    ((noise, draw, steps),) = run.segments
+    found = get_black_box_epsilon(
+        delta=delta,
+        noise_multiplier=noise if isinstance(noise, float) else None,
+        mechanism=None if isinstance(noise, float) else noise,
+        sampling=Poisson(draw) if isinstance(draw, float) else draw,
+        steps=steps,
+        group_size=sizes,
+        adjacency=run.adjacency,
+        tolerance=1e-2,
+    )
+    return np.asarray(found)
+
+
+def _offset(kind: str) -> float:
+    return {"add_remove": -0.17, "replace": 0.17}.get(kind, 0.0)
+
+
+def _beside(axes: Axes, epsilon: float, place: float, text: str) -> None:
+    offset: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points"}
+    axes.annotate(text, (epsilon, place), color=GREY, va="center", fontsize=7, **offset)
+
+
+def _at_edge(axes: Axes, place: float, text: str) -> None:
+    transform = axes.get_yaxis_transform()
+    axes.text(0.02, place, text, transform=transform, va="center", fontsize=7, color=GREY, style="italic")
+
+
+def _missing(epsilon: float | None) -> str:
+    if epsilon is None:
+        return "not covered"
+    return "no privacy" if epsilon else "0"
+
+
+def _has_place(epsilon: float | None) -> bool:
+    """Whether a logarithmic axis has it."""
+    return epsilon is not None and 0.0 < epsilon < np.inf
+
+
+def _delta(value: float) -> float:
+    level = float_scalar(value, "delta")
+    require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
+    return level

@@ -1,0 +1,251 @@
+"""Privacy curves and trade-off functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._arguments import float_scalar, float_vector, require
+from hockeystick._rounding import percent_up, rounded_up
+from hockeystick._subject import bounds_as_they_are, subject_of
+from hockeystick.plot.axes import BLUE, GREY, LOWER_BOUND, ORANGE, POINT, SKY, canvas, next_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from hockeystick._arguments import Floats
+    from hockeystick._subject import Subject
+
+POINTS = 121
+"""Points of a curve."""
+
+SMALLEST_DELTA = 1e-10
+"""Where a privacy curve ends by default."""
+
+FALSE_ALARMS = (0.001, 0.01, 0.1)
+"""False positive rates at which attacks are usually reported."""
+
+MARKERS = "osD^vP"
+
+SQUARE = (3.3, 3.4)
+"""Width and height in inches of a picture of error rates, with room for its key."""
+
+
+def privacy_curve(
+    curve_or_accountant: Any = None,
+    *,
+    epsilons: ArrayLike | None = None,
+    delta: float | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+    **run: Any,
+) -> Axes:
+    """Draw delta against epsilon: the upper bound, and the lower bound where one is certified.
+
+    Parameters
+    ----------
+    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant, optional
+        Whose curve. Of an `IndividualAccountant` it is what holds for every example, whatever its norms.
+    epsilons : array_like, shape (n,), optional
+        Where to compute delta, ascending, at least two; by default from 0 to the epsilon at delta 1e-10.
+    delta : float, optional
+        In (0, 1). Marks the point of the curve that is quoted.
+    label : str, optional
+        Name of the line, to tell several in one picture apart.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure of the width of one column.
+    **run
+        In place of `curve_or_accountant`: the arguments of `hockeystick.privacy_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no finite epsilon has a delta of 1e-10 and `epsilons` is not given.
+    TypeError
+        If an argument has the wrong type, or not exactly one of a curve and a run is given.
+    ImportError
+        If Matplotlib is not installed.
+
+    Notes
+    -----
+    The interval between the lines is known to contain the curve of the dominating pair. Unless asked for
+    less, it is narrower than the lines.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> axes = hs.plot.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)  # doctest: +SKIP
+    >>> axes.figure.savefig("curve.pdf")  # doctest: +SKIP
+    """
+    subject = subject_of(curve_or_accountant, run)
+    level = None if delta is None else _share(delta, "delta")
+    with bounds_as_they_are():
+        grid = _grid(subject) if epsilons is None else _ascending(epsilons)
+        lower, upper = subject.deltas(grid)
+        quoted = None if level is None else subject.epsilon(level)
+    with canvas(ax) as axes:
+        style = next_line(axes)
+        axes.plot(grid, _visible(upper), label=label or "upper bound", **style)
+        if lower is not None:
+            axes.fill_between(grid, _visible(lower), _visible(upper), color=style["color"], alpha=0.25, lw=0)
+            if label is None:
+                axes.plot(grid, _visible(lower), label="lower bound", **LOWER_BOUND)
+        if level is not None and quoted is not None and np.isfinite(quoted):
+            words = f"({rounded_up(quoted, 4)}, {level:g})"
+            axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
+        axes.set_yscale("log")
+        axes.set_xlabel("epsilon (nats)")
+        axes.set_ylabel("delta (probability)")
+        axes.legend(loc="best")
+        return axes
+
+
+def tradeoff_curve(
+    curve_or_accountant: Any = None,
+    *,
+    false_alarms: ArrayLike = FALSE_ALARMS,
+    label: str | None = None,
+    ax: Axes | None = None,
+    **run: Any,
+) -> Axes:
+    """Draw the error rates that attacks can have: the trade-off function, and below it what none reaches.
+
+    Parameters
+    ----------
+    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant, optional
+        Whose curve. Of an accountant by Rényi divergences or simulation, the exact one of the same steps.
+    false_alarms : array_like, shape (n,), optional
+        False positive rates in [0, 1] at which to mark how many members an attack finds at most; at most six.
+    label : str, optional
+        Name of the line, to tell several in one picture apart; only the line is drawn then.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure of the width of one column.
+    **run
+        In place of `curve_or_accountant`: the arguments of `hockeystick.privacy_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, to change and to save from.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type, or not exactly one of a curve and a run is given.
+    UnsupportedError
+        If the steps of an accountant have no exact curve.
+    ImportError
+        If Matplotlib is not installed.
+
+    Notes
+    -----
+    An attack decides whether the group took part. α is how often it says so of data without the group, β
+    how often it misses the group; guessing has α + β = 1. The advantage is the largest 1 - α - β. The curve
+    of a run is drawn by a hundred of its tangents: a lower bound, closer to it than the width of the line.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> axes = hs.plot.tradeoff_curve(hs.TradeoffCurve.gaussian(1.0))  # doctest: +SKIP
+    """
+    rates = float_vector(false_alarms, "false_alarms")
+    require(
+        rates.size <= len(MARKERS), "false_alarms", f"{rates.size} rates", f"at most {len(MARKERS)} rates"
+    )
+    for rate in rates.tolist():
+        require(0.0 <= rate <= 1.0, "false_alarms", rate, "in [0, 1]")
+    subject = subject_of(curve_or_accountant, run)
+    grid = _rates()
+    with bounds_as_they_are():
+        attacks = subject.attacks()
+        misses, marked = attacks.misses(grid), attacks.misses(rates)
+    with canvas(ax, SQUARE) as axes:
+        style = next_line(axes)
+        if not any(line.get_label() == "guessing" for line in axes.lines):
+            axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, linestyle=":", label="guessing")
+        axes.plot(grid, misses, label=label or "best attack", **style)
+        if label is None:
+            axes.fill_between(grid, 0.0, misses, color=SKY, alpha=0.25, lw=0, label="out of reach")
+            best = int(np.argmax(1.0 - grid - misses))
+            axes.plot(
+                [grid[best]] * 2,
+                [misses[best], 1.0 - grid[best]],
+                label=f"advantage ≤ {percent_up(attacks.advantage)}",
+                color=ORANGE,
+                linewidth=1.2,
+                marker="_",
+                markersize=6,
+            )
+            for rate, miss, marker in zip(rates, marked, MARKERS, strict=False):
+                axes.plot(
+                    [rate],
+                    [miss],
+                    marker=marker,
+                    color=BLUE,
+                    markerfacecolor="white",
+                    clip_on=False,
+                    linestyle="none",
+                    label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
+                )
+        axes.set_xlim(0.0, 1.0)
+        axes.set_ylim(0.0, 1.0)
+        axes.set_xlabel("false positive rate α (probability)")
+        axes.set_ylabel("false negative rate β (probability)")
+        if label is None:
+            # The curve may be anywhere below the diagonal: above the axes nothing is covered.
+            axes.legend(
+                loc="lower center",
+                bbox_to_anchor=(0.42, 1.0),
+                borderaxespad=0.2,
+                ncols=2,
+                columnspacing=1.0,
+                handlelength=1.6,
+            )
+        else:
+            axes.legend(loc="upper right")
+        return axes
+
+
+def _grid(subject: Subject) -> Floats:
+    """Epsilons from 0 to where delta is small."""
+    largest = subject.epsilon(SMALLEST_DELTA)
+    require(
+        np.isfinite(largest),
+        "epsilons",
+        f"None, but epsilon is infinite at delta = {SMALLEST_DELTA:g}",
+        "given where no finite epsilon protects",
+    )
+    return np.linspace(0.0, largest if largest > 0.0 else 1.0, POINTS)
+
+
+def _rates() -> Floats:
+    """Return false positive rates, close to each other near 0 and 1, where curves bend."""
+    half = np.geomspace(1e-5, 0.5, POINTS // 2)
+    return np.concatenate(([0.0], half, 1.0 - half[-2::-1], [1.0]))
+
+
+def _ascending(epsilons: ArrayLike) -> Floats:
+    values = float_vector(epsilons, "epsilons")
+    require(values.size >= 2, "epsilons", f"{values.size} numbers", "at least two numbers")
+    require(bool(np.all(np.diff(values) > 0.0)), "epsilons", values.tolist(), "ascending")
+    return values
+
+
+def _visible(deltas: Floats) -> Floats:
+    """`deltas` without zeros, which a logarithmic axis does not have."""
+    return np.where(deltas > 0.0, deltas, np.nan)
+
+
+def _share(value: float, name: str) -> float:
+    share = float_scalar(value, name)
+    require(0.0 < share < 1.0, name, share, "in (0, 1)")
+    return share

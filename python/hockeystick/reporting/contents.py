@@ -1,0 +1,384 @@
+"""What a report says."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hockeystick import plot
+from hockeystick._comparison import compared, shuffled, sources, status
+from hockeystick._core import __version__
+from hockeystick._rounding import percent_up, rounded_down, rounded_up
+from hockeystick._subject import Accounted, Exact, Tradeoff, bounds_as_they_are
+from hockeystick.accountants import IndividualAccountant
+from hockeystick.adjacency import ADVERSARY
+from hockeystick.explaining import CHANGED, RELATIONS, disclosure
+from hockeystick.mechanisms import Laplace, Skellam
+from hockeystick.plot.curves import FALSE_ALARMS, SQUARE
+from hockeystick.reporting.document import (
+    Code,
+    Document,
+    Paragraph,
+    Picture,
+    Points,
+    Section,
+    Table,
+)
+from hockeystick.reporting.reproducing import code_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hockeystick._subject import Attacks, Subject
+    from hockeystick.reporting.document import Block
+    from hockeystick.tradeoff import TradeoffCurve
+
+MOST_KINDS = 20
+"""Most kinds of steps in a table."""
+
+LARGE_EPSILON = 15.0
+"""Above this a factor of exp(epsilon) means nothing to anybody."""
+
+DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+"""Deltas of the table of epsilons, beside the one of the guarantee."""
+
+
+_NO_EPSILON = (
+    "No finite epsilon is known to hold: with a probability above delta an outcome may give away who "
+    "took part."
+)
+
+_OTHERS = (
+    "An epsilon means what its assumptions say. These are the numbers for other ways of drawing batches and "
+    "other neighbouring relations. If the training loop did not do what stands above, one of these may be "
+    "the one that holds."
+)
+
+
+class Question(NamedTuple):
+    """What a report is asked for, checked."""
+
+    source: Any
+    subject: Subject
+    delta: float
+    group_sizes: tuple[int, ...]
+    dataset_size: int | None
+    target: float | None
+    title: str
+    details: Mapping[str, str]
+    file_name: str
+    pictures: bool
+
+
+class _Facts(NamedTuple):
+    """The guarantee and what it assumes, in words."""
+
+    unit: str
+    statement: str
+    lower: float | None
+    upper: float
+    assumptions: dict[str, str]
+
+
+def document_of(question: Question) -> Document:
+    """Return the report, with everything computed but the pictures."""
+    facts = _facts(question)
+    with bounds_as_they_are():
+        sections = [
+            Section("The guarantee in plain words", _plain_words(question, facts)),
+            Section("What it assumes", [_table(facts.assumptions), *_steps(question)]),
+            Section("Records and groups", _groups(question)),
+            Section("The same noise and steps under other assumptions", _schemes(question)),
+            Section("Curves", _curves(question, facts)),
+            Section("To be disclosed with the guarantee", _to_disclose(question, facts)),
+            Section("How to reproduce it", _reproduce(question)),
+        ]
+    return Document(question.title, facts.statement, sections)
+
+
+def _facts(question: Question) -> _Facts:
+    subject, delta = question.subject, question.delta
+    lowers, uppers = subject.epsilons(np.array([delta]))
+    lower, upper = (None if lowers is None else float(lowers[0])), float(uppers[0])
+    size, run = subject.group_size, subject.run
+    if isinstance(subject, Tradeoff):
+        unit, change = "the record or group that the curve is about", ""
+    else:
+        one = "any one example" if isinstance(question.source, IndividualAccountant) else "one record"
+        unit = one if size == 1 else f"a group of {size} records"
+        relation = CHANGED["add_remove" if run is None else run.adjacency]
+        change = f" that {'is' if size == 1 else 'are'} {relation}"
+    statement = f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit}{change}"
+    if not np.isfinite(upper):
+        statement = f"No guarantee at delta = {delta:g} for {unit}{change}"
+    return _Facts(unit, statement, lower, upper, _assumptions(question, unit, lower, upper))
+
+
+def _assumptions(question: Question, unit: str, lower: float | None, upper: float) -> dict[str, str]:
+    subject, run = question.subject, question.subject.run
+    if run is None:
+        curve: TradeoffCurve = question.source
+        return {"trade-off function": repr(curve)[1:-1], "adversary": curve.adversary}
+    words = {
+        "mechanism": "; ".join(dict.fromkeys(_noise(noise) for noise, _, _ in run.segments)),
+        "sampling": "; ".join(dict.fromkeys(_draw(draw) for _, draw, _ in run.segments)),
+        "adjacency": f"{run.adjacency}: {RELATIONS[run.adjacency]}",
+        "group": unit if run.group is None else f"{unit}: {run.group!r}",
+        "steps": str(run.steps),
+        "adversary": ADVERSARY,
+    }
+    if any(isinstance(noise, Laplace | Skellam) for noise, _, _ in run.segments):
+        words["queries"] = "of one dimension, where noise is not Gaussian"
+    if run.has_own_rates:
+        words["sampling"] = "each member at its own rate"
+    if isinstance(subject, Accounted):
+        words.update({name: subject.described[name] for name in ("sampling", "adversary", "status")})
+    elif isinstance(subject, Exact):
+        words["status"], words["theorem"] = status(subject.curve), sources(subject.curve)
+    if lower is not None:
+        words["certified"] = (
+            f"epsilon of the dominating pair lies in [{rounded_down(lower, 9)}, {rounded_up(upper, 9)}]"
+        )
+    return words
+
+
+def _plain_words(question: Question, facts: _Facts) -> list[Block]:
+    delta = question.delta
+    if not np.isfinite(facts.upper):
+        return [Paragraph(_NO_EPSILON)]
+    who = facts.unit
+    items = [_likelihoods(question, facts)]
+    attacks = _attacks(question.subject)
+    if attacks is not None:
+        right = _right_at_even_odds(question.subject)
+        found = _found(attacks, 0.01)
+        items += [
+            f"Somebody who must tell whether {who}{_instead(question)} took part, with nothing else to go by "
+            f"than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
+            "An attack that raises a false alarm in 1 % of the cases finds at most "
+            f"{found} of those who took part.",
+        ]
+    items.append("This holds for every attack, whatever its computing power and its knowledge of other data.")
+    if isinstance(question.source, IndividualAccountant):
+        items.append(
+            "These numbers hold for every example, whatever its gradients were. The epsilons of single "
+            "examples are private data: they are not in this report, nor is anything that depends on them."
+        )
+    size = question.dataset_size
+    if size is not None and delta * size >= 1.0:
+        items.append(
+            f"Note: delta should be well below one over the number of records, 1 / {size} = {1 / size:.2g}. "
+            f"A delta of {delta:g} allows to publish some records as they are."
+        )
+    return [Points(tuple(items))]
+
+
+def _instead(question: Question) -> str:
+    run = question.subject.run
+    return " or others in their place" if run is not None and run.adjacency == "replace" else ""
+
+
+def _likelihoods(question: Question, facts: _Facts) -> str:
+    """Say what (epsilon, delta) means."""
+    who, epsilon = facts.unit, facts.upper
+    if epsilon > LARGE_EPSILON:
+        return f"Epsilon is {rounded_up(epsilon)}: too large to promise anything of use about {who}."
+    factor = f"{rounded_up(float(np.exp(epsilon)), 3)} times as likely"
+    apart = f"up to a probability of {question.delta:g}"
+    relation = "add_remove" if question.subject.run is None else question.subject.run.adjacency
+    if relation == "remove":
+        return f"No outcome is more than {factor} with {who} in the data as without, {apart}."
+    if relation == "add":
+        return f"No outcome is more than {factor} without {who} in the data as with, {apart}."
+    other = "others in the place of" if relation == "replace" else "without"
+    return (
+        f"Compare training on the data with training on the data {other} {who}. No outcome that somebody "
+        f"might look for is more than {factor} in one case as in the other, {apart}."
+    )
+
+
+def _steps(question: Question) -> list[Block]:
+    run = question.subject.run
+    if run is None or len(run.segments) < 2:
+        return []
+    own = isinstance(question.subject, Accounted) or run.has_own_rates
+    rows = tuple(
+        (_noise(noise), "as above" if own else _draw(draw), str(count))
+        for noise, draw, count in run.segments[:MOST_KINDS]
+    )
+    blocks: list[Block] = [Table(("noise", "sampling", "steps"), rows)]
+    if len(run.segments) > MOST_KINDS:
+        blocks.append(Paragraph(f"and {len(run.segments) - MOST_KINDS} further segments"))
+    return blocks
+
+
+def _groups(question: Question) -> list[Block]:
+    subject, delta = question.subject, question.delta
+    if isinstance(subject, Tradeoff) and question.group_sizes == (1,):
+        return []
+    rows, drawn = [], []
+    for size in question.group_sizes:
+        try:
+            one = subject.for_group(size)
+            epsilon = one.epsilon(delta)
+        except ValueError as refusal:  # a size that the run or the accountant does not cover
+            rows.append((str(size), "not covered", str(refusal).partition(":")[0]))
+            continue
+        drawn.append((size, epsilon))
+        rows.append((str(size), rounded_up(epsilon), _right_at_even_odds(one)))
+    header = ("records", f"epsilon at delta = {delta:g}", "attack right at even odds, at most")
+    if isinstance(subject, Tradeoff):
+        header = ("times as many records", *header[1:])
+    blocks: list[Block] = [Table(header, tuple(rows))]
+    if isinstance(subject, Tradeoff):
+        blocks.append(Paragraph("These follow from the curve alone; what is exact for the run is smaller."))
+    elif subject.run is not None and subject.run.group is not None:
+        blocks.append(
+            Paragraph("The members of this group differ: of groups of other sizes nothing is known.")
+        )
+    sizes = [size for size, epsilon in drawn if np.isfinite(epsilon)]
+    if len(sizes) >= 2:
+        words = f"Epsilon at delta = {delta:g} against the number of records that change together"
+        blocks.append(
+            Picture(
+                lambda ax: plot.epsilon_by_group_size(subject.quick(), delta, group_sizes=sizes, ax=ax), words
+            )
+        )
+    return blocks
+
+
+def _schemes(question: Question) -> list[Block]:
+    subject, delta, size = question.subject, question.delta, question.dataset_size
+    if subject.run is None or any(isinstance(noise, Skellam) for noise, _, _ in subject.run.segments):
+        return []
+    if getattr(question.source, "clipping", "individual") != "individual":
+        return []  # batches that are clipped as one move by less: other noise for the same epsilon
+    entries = compared(subject.run, delta, size)
+    other = shuffled(subject.run, delta, size)
+    rows = [
+        (entry.scheme, "not covered" if entry.epsilon is None else rounded_up(entry.epsilon), entry.note)
+        for entry in (*entries, *(() if other is None else (other,)))
+    ]
+    words = f"Epsilon at delta = {delta:g} if batches were drawn in another way"
+    return [
+        Paragraph(_OTHERS),
+        Table(("scheme", "epsilon", "note"), tuple(rows)),
+        Picture(lambda ax: plot.schemes(subject, delta, dataset_size=size, ax=ax), words),
+    ]
+
+
+def _curves(question: Question, facts: _Facts) -> list[Block]:
+    subject, delta = question.subject.quick(), question.delta
+    deltas = np.unique([*DELTAS, delta])[::-1]
+    _, uppers = subject.epsilons(deltas)
+    both = zip(deltas.tolist(), uppers.tolist(), strict=True)
+    rows = tuple((f"{level:g}", rounded_up(upper)) for level, upper in both)
+    blocks: list[Block] = [Table(("delta", "epsilon"), rows)]
+    attacks = _attacks(question.subject)
+    if attacks is not None:
+        found = ((f"{100 * rate:g} %", _found(attacks, rate)) for rate in FALSE_ALARMS)
+        blocks.append(Table(("false alarms of an attack", "members that it finds, at most"), tuple(found)))
+        most = percent_up(attacks.advantage)
+        rates = f"Error rates of attacks: none is below the line, and no advantage is above {most}"
+        blocks.append(Picture(lambda ax: plot.tradeoff_curve(subject, ax=ax), rates, SQUARE))
+    if not np.all(np.isfinite(uppers)):
+        return blocks
+    words = f"Delta against epsilon; the mark is the guarantee at delta = {delta:g}"
+    blocks.append(Picture(lambda ax: plot.privacy_curve(subject, delta=delta, ax=ax), words))
+    if subject.run is not None and subject.in_order:
+        target = question.target
+        spent = f"Epsilon at delta = {delta:g} as the steps went on"
+        blocks.append(Picture(lambda ax: plot.budget(subject, delta, target=target, ax=ax), spent))
+    return blocks
+
+
+def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
+    run = question.subject.run
+    blocks: list[Block] = []
+    settings = {"delta": f"{question.delta:g}"}
+    if run is None:
+        settings["trade-off function"] = facts.assumptions["trade-off function"]
+    else:
+        settings["noise"] = facts.assumptions["mechanism"]
+        settings["sampling"] = facts.assumptions["sampling"]
+        settings["steps"] = facts.assumptions["steps"]
+    if question.dataset_size is not None:
+        settings["records"] = str(question.dataset_size)
+    if isinstance(question.source, IndividualAccountant):
+        settings["clipping norm"] = f"{question.source.max_grad_norm:g}"
+    settings.update(question.details)
+    if run is not None and "clipping norm" not in settings:
+        settings["clipping norm"] = "not known to this report (please state it)"
+    blocks.append(_table(settings, ("hyper-parameter", "value")))
+    if run is not None:
+        words = {**facts.assumptions, "statement": facts.statement}
+        if isinstance(question.subject, Accounted):
+            name = type(question.source).__name__
+            words["theorem"] = f"accounted for by {name}"
+            words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
+        asked = disclosure(words, facts.unit)
+        blocks += [
+            Paragraph("What Ponomareva et al. 2023, How to DP-fy ML, section 5.3.3, ask for:"),
+            _table(asked),
+        ]
+    return blocks
+
+
+def _reproduce(question: Question) -> list[Block]:
+    name, lines = code_for(question.source)
+    arguments = [
+        repr(question.file_name),
+        f"delta={question.delta!r}",
+        f"group_sizes={question.group_sizes!r}",
+    ]
+    if question.dataset_size is not None:
+        arguments.append(f"dataset_size={question.dataset_size!r}")
+    if question.target is not None:
+        arguments.append(f"target={question.target!r}")
+    asked = f"{name}.epsilon" if name == "curve" else f"{name}.get_epsilon"
+    code = "\n".join(
+        (
+            "import hockeystick as hs",
+            "",
+            lines,
+            f"print({asked}({question.delta!r}))",
+            f"hs.report({name}, {', '.join(arguments)})",
+        )
+    )
+    versions = {"hockeystick": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
+    return [Code(code), _table(versions, ("made with", "version"))]
+
+
+def _attacks(subject: Subject) -> Attacks | None:
+    """Return what attacks can do, or None where no exact curve is known."""
+    try:
+        return subject.attacks()
+    except ValueError:  # Rényi bounds for noise without an exact curve
+        return None
+
+
+def _right_at_even_odds(subject: Subject) -> str:
+    """Probability to be right about a fair coin, at most; in words where it is not known."""
+    try:
+        return percent_up(0.5 + 0.5 * subject.advantage())
+    except ValueError:  # Rényi bounds for noise without an exact curve
+        return "not covered"
+
+
+def _found(attacks: Attacks, rate: float) -> str:
+    """Share of members that an attack with a false positive rate finds at most."""
+    return percent_up(1.0 - float(attacks.misses(np.array([rate]))[0]))
+
+
+def _table(words: Mapping[str, str], header: tuple[str, ...] = ()) -> Table:
+    return Table(header, tuple((name, text) for name, text in words.items()))
+
+
+def _noise(noise: object) -> str:
+    return f"Gaussian noise, noise multiplier {noise:g}" if isinstance(noise, float) else repr(noise)
+
+
+def _draw(draw: object) -> str:
+    return f"Poisson sampling, rate {draw:g}" if isinstance(draw, float) else repr(draw)

@@ -1,0 +1,184 @@
+"""A report about a curve or an accountant, in one file."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
+from hockeystick._subject import subject_of
+from hockeystick.accountants import IndividualAccountant, ShuffleAccountant
+from hockeystick.reporting.contents import Question, document_of
+from hockeystick.reporting.html import to_html
+from hockeystick.reporting.markdown import to_markdown
+from hockeystick.sampling import LARGEST_DATASET, WithoutReplacement
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hockeystick._subject import Subject
+    from hockeystick.accountants import Accountant
+    from hockeystick.curve import PrivacyCurve
+    from hockeystick.tradeoff import TradeoffCurve
+
+GROUP_SIZES = (1, 2, 4, 8, 16, 32)
+SUFFIXES = (".html", ".htm", ".md")
+
+
+def report(
+    curve_or_accountant: PrivacyCurve | TradeoffCurve | Accountant,
+    path: str | os.PathLike[str] = "privacy.html",
+    *,
+    delta: float = 1e-5,
+    group_sizes: ArrayLike | None = None,
+    dataset_size: int | None = None,
+    target: float | None = None,
+    title: str = "Privacy report",
+    details: Mapping[str, object] | None = None,
+    pictures: bool = True,
+) -> Path:
+    """Write a report: the guarantee in plain words, what it assumes, and how to get the same numbers.
+
+    Parameters
+    ----------
+    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant
+        Of at least one step. Of an `IndividualAccountant` the report says what holds for every example,
+        whatever its norms: nothing in it depends on them.
+    path : str or path-like, optional
+        File to write, in a folder that exists: ``.html`` for one page with pictures that needs nothing
+        else, ``.md`` for text and tables. An existing file is replaced, at once and as a whole.
+    delta : float, optional
+        In (0, 1).
+    group_sizes : array_like of int, shape (n,), optional
+        Group sizes whose epsilon is reported, ascending; by default 1 to 32. What a `TradeoffCurve` implies
+        for groups is reported only if asked for, as it can take long.
+    dataset_size : int, optional
+        Number of records: for other ways of drawing batches, and to say whether delta is small enough. By
+        default that of the sampling or the accountant, where they have one.
+    target : float, optional
+        Epsilon above 0 that the run should not exceed, as a line in the picture of the budget.
+    title : str, optional
+        Heading of the report.
+    details : mapping of str to anything, optional
+        Further hyper-parameters to disclose, such as the clipping norm or the learning rate.
+    pictures : bool, optional
+        Whether to draw; without pictures Matplotlib is not needed.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the run has no steps, or `path` is a folder, lies in a folder that
+        does not exist or has another suffix. Nothing is written then.
+    TypeError
+        If an argument has the wrong type.
+    ImportError
+        If Matplotlib is needed and not installed.
+
+    Warns
+    -----
+    WideIntervalWarning
+        If the certified interval of epsilon is wider than the tolerance.
+
+    Notes
+    -----
+    Numbers are rounded to the safe side. The same arguments give the same file with the same versions of
+    hockeystick, NumPy, Matplotlib and Python. What to disclose is from Ponomareva et al. 2023, "How to
+    DP-fy ML", section 5.3.3.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> hs.report(curve, "privacy.html", dataset_size=60_000).name  # doctest: +SKIP
+    'privacy.html'
+    """
+    file = _check_path(path)
+    subject = subject_of(curve_or_accountant)
+    level = float_scalar(delta, "delta")
+    require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
+    steps = subject.run.steps if subject.run is not None else 1
+    require(steps >= 1, "steps", steps, "at least 1: a run without steps tells nothing")
+    limit = None if target is None else float_scalar(target, "target")
+    require(limit is None or 0.0 < limit < float("inf"), "target", target, "in (0, inf)")
+    question = Question(
+        curve_or_accountant,
+        subject,
+        level,
+        _check_group_sizes(group_sizes, subject),
+        _check_dataset_size(dataset_size, curve_or_accountant, subject),
+        limit,
+        text(title, "title"),
+        _check_details(details),
+        file.name,
+        bool(pictures),
+    )
+    document = document_of(question)
+    if file.suffix == ".md":
+        _write(file, to_markdown(document))
+    else:
+        _write(file, to_html(document, pictures=question.pictures))
+    return file
+
+
+def _check_path(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a string or path-like, got {type(path).__name__}")
+    file = Path(os.fsdecode(path))
+    require(not file.is_dir(), "path", file, "a file, not an existing folder")
+    require(file.suffix in SUFFIXES, "path", file, f"a name that ends with one of {', '.join(SUFFIXES)}")
+    require(file.parent.is_dir(), "path", file, "in a folder that exists")
+    return file
+
+
+def _check_group_sizes(value: ArrayLike | None, subject: Subject) -> tuple[int, ...]:
+    if value is None:
+        # Trade-off functions of groups can take long, and nothing is known if members differ.
+        alone = subject.run is None or subject.run.group is not None
+        return tuple(sorted({*(() if alone else GROUP_SIZES), subject.group_size}))
+    sizes = count_array(value, "group_sizes", 1)
+    require(sizes.ndim == 1 and sizes.size >= 1, "group_sizes", sizes.tolist(), "at least one size")
+    require(bool(np.all(np.diff(sizes) > 0)), "group_sizes", sizes.tolist(), "ascending")
+    return tuple(sizes.tolist())
+
+
+def _check_dataset_size(value: int | None, source: Any, subject: Subject) -> int | None:
+    if value is not None:
+        return count_scalar(value, "dataset_size", 1, LARGEST_DATASET)
+    if isinstance(source, IndividualAccountant):
+        return source.dataset_size
+    if isinstance(source, ShuffleAccountant):
+        return source.sampling.dataset_size
+    draws = () if subject.run is None else (draw for _, draw, _ in subject.run.segments)
+    sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement)}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _check_details(details: object) -> dict[str, str]:
+    if details is None:
+        return {}
+    if not isinstance(details, Mapping):
+        raise TypeError(f"details must be a mapping, got {type(details).__name__}")
+    return {text(name, "a name in details"): str(value) for name, value in details.items()}
+
+
+def _write(file: Path, contents: str) -> None:
+    """Write the whole file or nothing: readers see the old one or the new one."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with draft.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(contents)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)

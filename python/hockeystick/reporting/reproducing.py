@@ -1,0 +1,109 @@
+"""The Python code that makes an object again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hockeystick._expression import steps_of
+from hockeystick._run import Run
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
+from hockeystick.curve import PrivacyCurve
+from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.tradeoff import TradeoffCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hockeystick.accountants.history import AnySegment
+
+
+def code_for(curve_or_accountant: Any) -> tuple[str, str]:
+    """Name of a variable, and the lines that give it an equal object; floats are exact.
+
+    In place of an `IndividualAccountant` an accountant of what holds for every example: norms are private.
+    """
+    if isinstance(curve_or_accountant, PrivacyCurve):
+        return "curve", f"curve = {_privacy_curve(curve_or_accountant)}"
+    if isinstance(curve_or_accountant, TradeoffCurve):
+        return "curve", f"curve = {_tradeoff_curve(curve_or_accountant)}"
+    accountant: Accountant = curve_or_accountant
+    if isinstance(accountant, IndividualAccountant):
+        made = "accountant = hs.accountants.GroupAccountant()  # what holds for every example"
+    else:
+        made = f"accountant = {_accountant(accountant)}"
+    return "accountant", f"{made}\naccountant.history = {_history(accountant.history)}"
+
+
+def _accountant(accountant: Accountant) -> str:
+    settings = dict(accountant._settings())
+    if isinstance(accountant, GroupAccountant):
+        settings["group"] = accountant.group
+        if accountant.group is not None:
+            del settings["group_size"]
+    return f"hs.accountants.{type(accountant).__name__}({_arguments(settings)})"
+
+
+def _privacy_curve(curve: PrivacyCurve) -> str:
+    run = Run.of_curve(curve)
+    parts = [_one_kind(run, segment) for segment in run.segments]
+    if len(parts) == 1:
+        return parts[0]
+    return "(\n    " + "\n    + ".join(parts) + "\n)"
+
+
+def _one_kind(run: Run, segment: AnySegment) -> str:
+    noise, draw, steps = segment
+    settings: dict[str, Any] = {"noise_multiplier" if isinstance(noise, float) else "mechanism": noise}
+    if not run.has_own_rates:
+        settings["sample_rate" if isinstance(draw, float) else "sampling"] = draw
+    settings["steps"] = steps
+    if run.group is not None:
+        settings["group"] = run.group
+    elif run.group_size > 1:
+        settings["group_size"] = run.group_size
+    if run.adjacency != "add_remove":
+        settings["adjacency"] = run.adjacency
+    if run.tolerance != DEFAULT_TOLERANCE:
+        settings["tolerance"] = run.tolerance
+    return f"hs.privacy_curve({_arguments(settings)})"
+
+
+def _tradeoff_curve(curve: TradeoffCurve) -> str:
+    stack: list[str] = []
+    for operation, curves, arguments in steps_of(curve._recipe):
+        if not curves:
+            stack.append(_leaf(operation, arguments))
+            continue
+        others = [stack.pop() for _ in range(curves - 1)]
+        first = stack.pop()
+        if operation == "repeat":
+            stack.append(f"({first} * {arguments[0]})")
+        else:
+            stack.append(f"{first}.{operation}({', '.join([*others, *map(repr, arguments)])})")
+    (whole,) = stack
+    return whole
+
+
+def _leaf(operation: str, arguments: tuple[Any, ...]) -> str:
+    if operation == "shuffle":
+        function, sampling, named = arguments
+        return f"hs.shuffle.{function}({_value(sampling)}, {_arguments(dict(named))})"
+    inside = (
+        _privacy_curve(value) if isinstance(value, PrivacyCurve) else repr(value) for value in arguments
+    )
+    return f"hs.TradeoffCurve.{operation}({', '.join(inside)})"
+
+
+def _history(segments: Iterable[AnySegment]) -> str:
+    parts = [f"({_value(noise)}, {_value(draw)}, {steps})" for noise, draw, steps in segments]
+    return f"[{', '.join(parts)}]"
+
+
+def _arguments(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in settings.items())
+
+
+def _value(value: object) -> str:
+    """`value` in Python; mechanisms, schemes and groups are those of this package."""
+    known = type(value).__module__.partition(".")[0] == "hockeystick"
+    return f"hs.{value!r}" if known else repr(value)

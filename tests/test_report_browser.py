@@ -1,0 +1,80 @@
+"""A report in a real browser: what it shows."""
+
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+import hockeystick as hs
+from hockeystick.accountants import GroupAccountant
+
+pytestmark = pytest.mark.browser
+
+SCREENSHOT = Path(__file__).parents[1] / "demo" / "output" / "report.png"
+WIDTH, HEIGHT = 900, 3600
+
+
+def chromium(folder, *arguments):
+    program = shutil.which("chromium")
+    assert program, "install Debian's package chromium"
+    # Without a network: the page must need none.
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={folder}",
+    ]
+    command = [program, *flags, *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    accountant = GroupAccountant(group_size=2)
+    accountant.history = [(1.0, 0.01, 600), (2.0, 0.02, 400)]
+    path = tmp_path_factory.mktemp("report") / "privacy.html"
+    details = {"clipping norm": 1.0, "learning rate": "<img src=x onerror=document.title='broken'>"}
+    return hs.report(accountant, path, dataset_size=60_000, target=3.0, details=details)
+
+
+def test_the_browser_shows_every_part(report, tmp_path):
+    shown = chromium(tmp_path, "--dump-dom", report.as_uri())
+    assert re.findall(r"<h2>(.*?)</h2>", shown) == [
+        "The guarantee in plain words",
+        "What it assumes",
+        "Records and groups",
+        "The same noise and steps under other assumptions",
+        "Curves",
+        "To be disclosed with the guarantee",
+        "How to reproduce it",
+    ]
+    assert "<title>Privacy report</title>" in shown  # the learning rate did not run
+    text = unescape(re.sub(r"<[^>]*>", " ", shown))
+    assert "<img src=x onerror=document.title='broken'>" in text
+    accountant = GroupAccountant(group_size=2)
+    accountant.history = [(1.0, 0.01, 600), (2.0, 0.02, 400)]
+    epsilon = accountant.get_epsilon(1e-5)
+    claimed = float(re.search(r"\(([\d.]+), 1e-05\)-differential privacy for a group of 2", text)[1])
+    assert epsilon <= claimed <= epsilon * (1 + 2e-4)
+
+
+def test_the_pictures_are_seen(report, tmp_path):
+    SCREENSHOT.parent.mkdir(parents=True, exist_ok=True)
+    window = f"--window-size={WIDTH},{HEIGHT}"
+    chromium(tmp_path, window, f"--screenshot={SCREENSHOT}", report.as_uri())
+    pixels = np.rint(image.imread(SCREENSHOT)[..., :3] * 255).astype(int)
+    assert pixels.shape == (HEIGHT, WIDTH, 3)
+
+    def count(red, green, blue):
+        return np.count_nonzero(np.all(np.abs(pixels - [red, green, blue]) <= 8, axis=-1))
+
+    assert count(0x00, 0x72, 0xB2) > 1000  # lines, in blue
+    assert count(0xD5, 0x5E, 0x00) > 300  # the target and the squares, in orange
+    assert count(0xD5, 0xEE, 0xFA) > 5000  # what is out of reach of attacks
