@@ -158,6 +158,43 @@ def test_explain_prints_the_explanation():
     assert json.loads(call(*options, "--json").stdout) == expected
 
 
+def test_report_writes_the_report_of_the_curve(tmp_path):
+    options = ["report", "--delta", "1e-5", "--steps", "1000", "--dataset-size", "60000", *RUN]
+    shown = ["--group-sizes", "1,4", "--title", "My run", "--details", "clipping norm=1.5"]
+    found = call(*options, *shown, "--path", str(tmp_path / "report.md"))
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert found.stdout == f"{tmp_path / 'report.md'}\n"
+    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    (tmp_path / "python").mkdir()
+    expected = hs.report(
+        curve,
+        tmp_path / "python" / "report.md",
+        dataset_size=60_000,
+        group_sizes=[1, 4],
+        title="My run",
+        details={"clipping norm": "1.5"},
+    )
+    assert (tmp_path / "report.md").read_text("utf-8") == expected.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--path", "report.pdf"], "path"),
+        (["--group-size", "1,2"], "one --group-size"),
+        (["--details", "clipping norm"], "NAME=TEXT"),
+        (["--group-sizes", "x"], "whole numbers"),
+        (["--target", "-1"], "target"),
+    ],
+)
+def test_reports_that_cannot_be_written_are_exit_status_2(options, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = call("report", "--delta", "1e-5", "--steps", "9", *RUN, *options)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert words in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

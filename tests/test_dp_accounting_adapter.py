@@ -535,3 +535,11 @@ def test_the_example_of_the_class_prints_what_it_says():
     (test,) = finder.find(module.ExactAccountant, "ExactAccountant", module=module)
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_a_mixture_shows_itself_but_has_no_other_groups_to_report(tmp_path):
+    curve = exact().compose(mixture(2.0, [0.0, 1.0, 1.5], [0.9, 0.06, 0.04]), 100).curve
+    assert "mixture of 3" in curve._repr_html_()
+    with pytest.raises(hs.UnsupportedError, match="given by their mixture of shifts"):
+        hs.report(curve, tmp_path / "privacy.html")
+    assert list(tmp_path.iterdir()) == []

@@ -40,6 +40,11 @@ class Run:
     @classmethod
     def of_curve(cls, curve: PrivacyCurve) -> Run:
         """Return the run of a curve; the order of its segments is not that of the run."""
+        if any(kind.sampling == "mixture" for kind, _ in curve.segments):
+            raise UnsupportedError(
+                "this curve has steps that are given by their mixture of shifts, of which nothing is known "
+                "for other groups and schemes: ask the curve itself"
+            )
         segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
         kinds = [kind for kind, _ in curve.segments]
         group = _group(kinds[0]) if kinds else None

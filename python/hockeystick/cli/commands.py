@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hockeystick import report
 from hockeystick._core import __version__
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accounting import get_delta, get_epsilon
-from hockeystick.cli.options import ALWAYS, DRAWING, MEMBERS, NOISE, arguments_of, options
+from hockeystick.cli.options import ALWAYS, DRAWING, MEMBERS, NOISE, REPORTED, arguments_of, options
+from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnreachableError, UnsupportedError
 from hockeystick.explaining import explain
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
@@ -99,6 +101,30 @@ def _explain(given: dict[str, Any]) -> None:
         click.echo(str(explanation))
 
 
+def _report(given: dict[str, Any]) -> None:
+    """Write a report and print where it is."""
+    arguments = arguments_of(given)
+    if isinstance(arguments.get("group_size"), list):
+        raise click.UsageError(
+            "the guarantee is about one --group-size; --group-sizes are those of the table"
+        )
+    delta, dataset_size = arguments.pop("delta"), arguments.pop("dataset_size", None)
+    written = report(
+        privacy_curve(**arguments),
+        given["path"],
+        delta=delta,
+        group_sizes=given["group_sizes"] or None,
+        dataset_size=dataset_size,
+        target=given["target"],
+        title=given["title"],
+        details=given["details"] or None,
+    )
+    if given["as_json"]:
+        _print_json({"version": __version__, "path": str(written)})
+    else:
+        click.echo(str(written))
+
+
 def _command(name: str, action: Callable[[dict[str, Any]], None], names: tuple[str, ...], text: str) -> Any:
     """Return a command that turns warnings into lines on stderr, and errors into exit statuses."""
 
@@ -108,7 +134,7 @@ def _command(name: str, action: Callable[[dict[str, Any]], None], names: tuple[s
             warnings.showwarning = _show_warning
             try:
                 action(given)
-            except (UnsupportedError, UnreachableError) as error:
+            except (UnsupportedError, UnreachableError, ImportError, OSError) as error:
                 raise click.ClickException(str(error)) from error
             except (ValueError, TypeError) as error:
                 raise click.UsageError(str(error)) from error
@@ -183,6 +209,12 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
                 _explain,
                 ("delta", *NOISE, *DRAWING, "steps", *MEMBERS),
                 "What a guarantee assumes, and what it would be under other assumptions.",
+            ),
+            _command(
+                "report",
+                _report,
+                ("path", "delta", *NOISE, *DRAWING, "steps", *MEMBERS, *REPORTED),
+                "One page with the guarantee in plain words, its assumptions and curves.",
             ),
         ],
     )

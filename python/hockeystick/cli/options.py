@@ -35,6 +35,15 @@ def _numbers(kind: type[int] | type[float]) -> Any:
     return read
 
 
+def _named(context: Any, option: Any, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read pairs of a name and a text, of an option that may be repeated."""
+    parts = [text.partition("=") for text in texts]
+    for name, sign, _ in parts:
+        if not (name and sign):
+            raise click.BadParameter(f"expected NAME=TEXT, got {name!r}")
+    return {name: text for name, _, text in parts}
+
+
 _SETTINGS: dict[str, dict[str, Any]] = {
     "epsilon": {"type": float, "required": True, "help": "Target epsilon, at least 0."},
     "delta": {"type": float, "required": True, "help": "Delta, in (0, 1)."},
@@ -84,12 +93,32 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "show_default": True,
         "help": "Relative width of the certified interval to aim at.",
     },
+    "path": {
+        "default": "privacy.html",
+        "show_default": True,
+        "help": "File to write: .html, or .md without pictures.",
+    },
+    "group_sizes": {
+        "multiple": True,
+        "callback": _numbers(int),
+        "metavar": "INTEGERS",
+        "help": "Group sizes to report on, by default 1 to 32.",
+    },
+    "target": {"type": float, "help": "Epsilon that the run should not exceed."},
+    "title": {"default": "Privacy report", "show_default": True, "help": "Heading of the report."},
+    "details": {
+        "multiple": True,
+        "callback": _named,
+        "metavar": "NAME=TEXT",
+        "help": "A hyper-parameter to disclose; may be repeated.",
+    },
     "as_json": {"is_flag": True, "help": "Print JSON, with all digits and both ends of the interval."},
 }
 
 NOISE = ("noise_multiplier", "mechanism", "scale", "p")
 DRAWING = ("sample_rate", "batch_size", "dataset_size", "full_batch")
 MEMBERS = ("group_size", "rates", "norms", "gradients")
+REPORTED = ("group_sizes", "target", "title", "details")
 ALWAYS = ("adjacency", "tolerance", "as_json")
 
 
