@@ -128,7 +128,15 @@ impl History {
 #[derive(Debug)]
 struct RealOctave {
     cells: CellOctave,
-    ranges: Vec<(u32, Range<usize>, FxHashMap<Cell, Vec<RealCell>>)>,
+    ranges: Vec<RealRange>,
+}
+
+/// Real moments on some lines.
+#[derive(Debug)]
+struct RealRange {
+    halvings: u32,
+    lines: Range<usize>,
+    cells: FxHashMap<Cell, Vec<RealCell>>,
 }
 
 /// Histories and the cells of their steps.
@@ -148,11 +156,12 @@ impl RealOctave {
             }
         }
         let tables = ranges.into_iter().map(|(halvings, lines)| {
-            let table = needed(parts, halvings)
-                .into_iter()
-                .map(|cell| (cell, cells.real(cell, lines.clone())))
-                .collect();
-            (halvings, lines, table)
+            let moments = |cell| (cell, cells.real(cell, lines.clone()));
+            RealRange {
+                halvings,
+                cells: needed(parts, halvings).into_iter().map(moments).collect(),
+                lines,
+            }
         });
         let ranges = tables.collect();
         Self { cells, ranges }
@@ -237,13 +246,13 @@ impl Losses for HistoryLosses<'_> {
                 break;
             };
             values.truncate(octave.cells.lines());
-            for (halvings, lines, table) in &octave.ranges {
-                let (cell, tau) = Cell::of(steps.part, *halvings);
-                let (Some(cells), at) = (table.get(&cell), polynomials(tau)) else {
-                    values.truncate(lines.start);
+            for range in &octave.ranges {
+                let (cell, tau) = Cell::of(steps.part, range.halvings);
+                let (Some(cells), at) = (range.cells.get(&cell), polynomials(tau)) else {
+                    values.truncate(range.lines.start);
                     break;
                 };
-                for (value, cell) in values.iter_mut().skip(lines.start).zip(cells) {
+                for (value, cell) in values.iter_mut().skip(range.lines.start).zip(cells) {
                     let (log, error) = cell.log(&at);
                     value.0 += steps.count * log;
                     value.1 += steps.count * error + 2.0 * f64::EPSILON * value.0.abs();
@@ -419,7 +428,7 @@ mod tests {
         let (mut accounts, mut histories) = (Accounts::new(5), Histories::new(5));
         for t in 0..refreshes {
             let norms: Vec<f64> = (0..5)
-                .map(|i| (-(i as f64) * t as f64 / refreshes as f64).exp())
+                .map(|i| (-f64::from(i) * t as f64 / refreshes as f64).exp())
                 .collect();
             accounts.add(&norms, 1.0, noise, rate, steps).unwrap();
             histories.add(&norms, 1.0, noise, rate, steps).unwrap();
