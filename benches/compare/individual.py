@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 
@@ -42,8 +43,8 @@ def accumulate(rounded: bool) -> float:
     return total
 
 
-def exact(examples: int = 60_000, refreshes: int = 25, steps: int = 200) -> tuple[float, float]:
-    """Seconds to keep and to read exact accounts."""
+def exact(examples: int = 60_000, refreshes: int = 25, steps: int = 200) -> tuple[float, float, float, float]:
+    """Seconds to keep and to read exact accounts; MB in use before that, and how many more for that."""
     rng = np.random.default_rng(1)
     accountant = IndividualAccountant(examples)
     usual = rng.random(examples)
@@ -57,7 +58,19 @@ def exact(examples: int = 60_000, refreshes: int = 25, steps: int = 200) -> tupl
                 accountant.step(noise_multiplier=NOISE_MULTIPLIER, sample_rate=SAMPLE_RATE)
 
         kept += seconds(refresh)
-    return kept, seconds(lambda: accountant.get_epsilons(DELTA))
+    before = megabytes("VmRSS")
+    read = seconds(lambda: accountant.get_epsilons(DELTA))
+    return kept, read, before, megabytes("VmHWM") - before
+
+
+def megabytes(entry: str) -> float:
+    """Memory of this process: "VmRSS" now, "VmHWM" at most so far."""
+    try:
+        status = Path("/proc/self/status").read_text("utf-8")
+    except FileNotFoundError:  # not Linux
+        return float("nan")
+    [line] = [line for line in status.splitlines() if line.startswith(f"{entry}:")]
+    return int(line.split()[1]) / 1024
 
 
 def peer() -> float | None:
@@ -77,9 +90,18 @@ def peer() -> float | None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, help="only the exact accounts of so many examples")
+    options = parser.parse_args(arguments)
+    if options.examples is not None:
+        kept, read, before, more = exact(options.examples)
+        print(
+            f"{options.examples:,} exact accounts, 25 refreshes, 5,000 steps: {kept:.1f} s to keep, "
+            f"{read:.1f} s for `get_epsilons`; {before:,.0f} MB, and {more:,.0f} MB more while it runs"
+        )
+        return
     distinct, rounded, theirs = accumulate(False), accumulate(True), peer()
-    kept, read = exact()
+    kept, read, *_ = exact()
     print(f"{EXAMPLES:,} examples, {REFRESHES} refreshes, {len(ORDERS)} orders")
     print()
     print("| task | seconds | ratio to Opacus's formula |")
