@@ -101,7 +101,7 @@ notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	$(PY) -m maturin build --release --locked --sdist --out dist
+	CARGO_TARGET_DIR=$(CURDIR)/target $(PY) -m maturin build --release --locked --sdist --out dist
 	sh scripts/check_wheel.sh $(PY)
 
 crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing

@@ -18,18 +18,10 @@
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
-from hockeystick import (
-    accountants,
-    black_box,
-    dp_accounting,
-    kernels,
-    opacus,
-    plot,
-    release,
-    renyi,
-    shuffle,
-    training,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
@@ -45,9 +37,12 @@ from hockeystick.explaining import Explanation, explain
 from hockeystick.groups import Group
 from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick.reporting import report
 from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
+
+if TYPE_CHECKING:
+    from hockeystick import dp_accounting, opacus, plot, release, training
+    from hockeystick.reporting import report
 
 __all__ = [
     "Explanation",
@@ -89,3 +84,18 @@ __all__ = [
     "shuffle",
     "training",
 ]
+
+_WHEN_ASKED_FOR = ("dp_accounting", "opacus", "plot", "release", "training")
+"""Modules that many runs do without."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHEN_ASKED_FOR:
+        return import_module(f"hockeystick.{name}")
+    if name == "report":
+        return import_module("hockeystick.reporting").report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

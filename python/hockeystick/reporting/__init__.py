@@ -1,5 +1,5 @@
 """Reports: a guarantee with everything that belongs to it, in one file."""
 
-from hockeystick.reporting.report import report
+from hockeystick.reporting.writing import report
 
 __all__ = ["report"]
