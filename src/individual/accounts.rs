@@ -197,7 +197,7 @@ impl Accounts {
                             None => account.gaussian = with_gaussian_steps(account.gaussian, steps, v),
                         }
                     }
-                })
+                });
         });
         Ok(())
     }
