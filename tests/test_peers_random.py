@@ -33,15 +33,12 @@ NOISE = 1e-12
 RUNS, FEW, CHUNK = 5_000, 16, 24
 """Runs in all, beside Opacus's other tests, and in one long test, so that the tests show how far one is."""
 
+LONG = [range(first, min(first + CHUNK, RUNS)) for first in range(FEW, RUNS, CHUNK)]
+
 chunked = pytest.mark.parametrize(
     "numbers",
-    [
-        pytest.param(range(FEW), id=f"below {FEW}"),
-        *(
-            pytest.param(range(first, min(first + CHUNK, RUNS)), id=f"from {first} on", marks=pytest.mark.long)
-            for first in range(FEW, RUNS, CHUNK)
-        ),
-    ],
+    [range(FEW), *(pytest.param(numbers, marks=pytest.mark.long) for numbers in LONG)],
+    ids=lambda numbers: f"{numbers.start} to {numbers.stop - 1}",
 )
 
 
