@@ -37,4 +37,5 @@ mod properties;
 mod python;
 pub mod renyi;
 pub mod special;
+mod threads;
 pub mod tradeoff;

@@ -21,6 +21,7 @@ use crate::pair::StepLoss;
 use crate::pair::loss::LossCurve;
 use crate::pair::piece::Scratch;
 use crate::special::gauss_legendre::GaussLegendre;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 
 /// Relative error of the mass of a part: w^{2n}(n!)⁴/((2n+1)(2n)!³) at the widths below.
@@ -190,10 +191,13 @@ impl Frame {
         let index = |loss: f64| ((loss - self.origin) / self.spacing).floor() as i64;
         let low = index(sweep.curve.point(sweep.start, &mut scratch).loss);
         let high = index(sweep.curve.point(sweep.end, &mut scratch).loss);
-        (low.div_euclid(CHUNK)..high.div_euclid(CHUNK) + 1)
-            .into_par_iter()
-            .map(|chunk| self.chunk(sweep, chunk, low, high, profile.size(chunk)))
-            .collect()
+        let chunks = low.div_euclid(CHUNK)..high.div_euclid(CHUNK) + 1;
+        in_pool(|| {
+            let chunks = chunks.into_par_iter();
+            chunks
+                .map(|chunk| self.chunk(sweep, chunk, low, high, profile.size(chunk)))
+                .collect()
+        })
     }
 
     /// The cells of a curve in one chunk, each of `size` grid intervals.

@@ -19,6 +19,7 @@ use super::sweep::range;
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
 use crate::special::log_space::{LogSum, log_modulus_1p};
+use crate::threads::in_pool;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 
@@ -219,10 +220,12 @@ impl Grid {
             spacing,
             log_aliasing: aliasing.ln() + 1e-9,
         };
-        let both = rayon::join(
-            || frame.compose(segments, cells, |cells| &cells.upper),
-            || frame.compose(segments, cells, |cells| &cells.lower),
-        );
+        let both = in_pool(|| {
+            rayon::join(
+                || frame.compose(segments, cells, |cells| &cells.upper),
+                || frame.compose(segments, cells, |cells| &cells.lower),
+            )
+        });
         match both {
             (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
             _ => Composition::Failed,

@@ -18,6 +18,7 @@ use crate::error::{Error, Result, require};
 use crate::pair::moment::Moments;
 use crate::pair::{Direction, GroupLaw, MixturePair};
 use crate::special::root::golden_section;
+use crate::threads::in_pool;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use rayon::prelude::*;
@@ -363,10 +364,8 @@ fn draw_all(run: &TiltedRun, settings: &Settings, monitor: &dyn Monitor) -> Resu
             stream.jump();
             done += count;
         }
-        let results: Vec<Option<Sample>> = tasks
-            .into_par_iter()
-            .map(|(stream, count)| run.draw_task(stream, count as usize, monitor))
-            .collect();
+        let draw = |(stream, count)| run.draw_task(stream, count as usize, monitor);
+        let results: Vec<Option<Sample>> = in_pool(|| tasks.into_par_iter().map(draw).collect());
         for result in results {
             let part = result.ok_or(Error::Interrupted)?;
             total.count += part.count;

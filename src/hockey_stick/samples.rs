@@ -1,6 +1,7 @@
 //! δ(ε) of the empirical law of given privacy losses.
 
 use crate::error::{Result, require};
+use crate::threads::in_pool;
 use rayon::prelude::*;
 
 /// Losses summed in one piece: fixed, so that the sum does not depend on the number of threads.
@@ -36,10 +37,8 @@ pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
     Ok(epsilons
         .iter()
         .map(|&epsilon| {
-            let pieces: Vec<f64> = losses
-                .par_chunks(PIECE)
-                .map(|piece| piece.iter().map(|&loss| excess(loss, epsilon)).sum())
-                .collect();
+            let sum = |piece: &[f64]| -> f64 { piece.iter().map(|&loss| excess(loss, epsilon)).sum() };
+            let pieces: Vec<f64> = in_pool(|| losses.par_chunks(PIECE).map(sum).collect());
             pieces.iter().sum::<f64>() / losses.len() as f64
         })
         .collect())

@@ -4,6 +4,7 @@ use super::basis::{TERMS, Terms, place, polynomials};
 use super::epsilons::Content;
 use super::rdp::require_norms;
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::threads::in_pool;
 use rayon::prelude::*;
 
 /// Examples that one task handles.
@@ -179,22 +180,25 @@ impl Accounts {
         } else {
             None
         };
-        self.examples
-            .par_chunks_mut(BLOCK)
-            .zip(shifts.par_chunks(BLOCK))
-            .for_each(|(accounts, shifts)| {
-                for (account, &shift) in accounts.iter_mut().zip(shifts) {
-                    if shift == 0.0 {
-                        continue;
+        let examples = &mut self.examples;
+        in_pool(|| {
+            examples
+                .par_chunks_mut(BLOCK)
+                .zip(shifts.par_chunks(BLOCK))
+                .for_each(|(accounts, shifts)| {
+                    for (account, &shift) in accounts.iter_mut().zip(shifts) {
+                        if shift == 0.0 {
+                            continue;
+                        }
+                        let v = kind.v(shift);
+                        match rate {
+                            _ if kind.is_telling => account.telling = true,
+                            Some(rate) => account.add(rate, v, steps),
+                            None => account.gaussian = with_gaussian_steps(account.gaussian, steps, v),
+                        }
                     }
-                    let v = kind.v(shift);
-                    match rate {
-                        _ if kind.is_telling => account.telling = true,
-                        Some(rate) => account.add(rate, v, steps),
-                        None => account.gaussian = with_gaussian_steps(account.gaussian, steps, v),
-                    }
-                }
-            });
+                });
+        });
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::hockey_stick::inverse;
 use crate::hockey_stick::monitor::Monitor;
 use crate::hockey_stick::tilt::Tilt;
 use crate::pair::Direction;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -145,18 +146,20 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
     // Plans are large, and are made anew when they are needed.
     let plan = |i: usize| Plan::new([losses.grid(i, 0), losses.grid(i, 1)], log_delta);
     let shape = |(plan, line): (Plan, Option<usize>)| plan.shape(line?);
-    let (mut shapes, mut found): (Vec<Option<Shape>>, Vec<(f64, f64)>) = (0..count)
-        .into_par_iter()
-        .map(|i| match losses.content(i) {
-            Content::Empty => (None, (0.0, 0.0)),
-            Content::Telling => (None, (0.0, f64::INFINITY)),
-            Content::Steps => {
-                let plan = plan(i);
-                let chernoff = plan.as_ref().map_or(f64::INFINITY, |(plan, _)| plan.chernoff);
-                (plan.and_then(shape), (0.0, chernoff))
-            }
-        })
-        .unzip();
+    let (mut shapes, mut found): (Vec<Option<Shape>>, Vec<(f64, f64)>) = in_pool(|| {
+        (0..count)
+            .into_par_iter()
+            .map(|i| match losses.content(i) {
+                Content::Empty => (None, (0.0, 0.0)),
+                Content::Telling => (None, (0.0, f64::INFINITY)),
+                Content::Steps => {
+                    let plan = plan(i);
+                    let chernoff = plan.as_ref().map_or(f64::INFINITY, |(plan, _)| plan.chernoff);
+                    (plan.and_then(shape), (0.0, chernoff))
+                }
+            })
+            .unzip()
+    });
     for (attempt, &(back, factor)) in L::ATTEMPTS.iter().enumerate() {
         let next = L::ATTEMPTS.get(attempt + 1).map(|(further, _)| further - back);
         let mut groups: BTreeMap<Shape, Vec<usize>> = BTreeMap::new();
@@ -171,20 +174,22 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
                 return Err(Error::Interrupted);
             }
             let group = Group::new(losses, shape, factor, &members);
-            let answers: Vec<((f64, f64), Option<Shape>)> = members
-                .par_iter()
-                .map(|&i| {
-                    let Some((plan, _)) = plan(i) else {
-                        return ((0.0, f64::INFINITY), None);
-                    };
-                    let answer = group.epsilon(&plan, i, log_delta);
-                    if answer.1 - answer.0 <= 4.0 * WANTED * answer.1 {
-                        return (answer, None);
-                    }
-                    let next = next.and_then(|lines| plan.usable(shape.line.checked_sub(lines)?));
-                    (answer, next.and_then(|line| plan.shape(line)))
-                })
-                .collect();
+            let answers: Vec<((f64, f64), Option<Shape>)> = in_pool(|| {
+                members
+                    .par_iter()
+                    .map(|&i| {
+                        let Some((plan, _)) = plan(i) else {
+                            return ((0.0, f64::INFINITY), None);
+                        };
+                        let answer = group.epsilon(&plan, i, log_delta);
+                        if answer.1 - answer.0 <= 4.0 * WANTED * answer.1 {
+                            return (answer, None);
+                        }
+                        let next = next.and_then(|lines| plan.usable(shape.line.checked_sub(lines)?));
+                        (answer, next.and_then(|line| plan.shape(line)))
+                    })
+                    .collect()
+            });
             for (&i, (answer, next)) in members.iter().zip(answers) {
                 let known = &mut found[i];
                 *known = (known.0.max(answer.0), known.1.min(answer.1).max(0.0));

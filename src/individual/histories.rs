@@ -10,6 +10,7 @@ use super::cells::{Cell, CellOctave, LineCell, RealCell};
 use super::epsilons::{Content, Heights, Losses};
 use super::plans::{Grid, LINES};
 use crate::error::Result;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -200,13 +201,15 @@ impl<'a> HistoryLosses<'a> {
     pub(super) fn new(histories: &'a Histories) -> Self {
         let all: Vec<usize> = (0..histories.len()).collect();
         let parts = parts(histories, &all);
-        let made: Vec<(Key, [RealOctave; 2])> = parts
-            .par_iter()
-            .map(|(key, parts)| {
-                let both = CellOctave::both(histories.rates[usize::from(key.0)], i32::from(key.1));
-                (*key, both.map(|cells| RealOctave::new(cells, parts)))
-            })
-            .collect();
+        let made: Vec<(Key, [RealOctave; 2])> = in_pool(|| {
+            parts
+                .par_iter()
+                .map(|(key, parts)| {
+                    let both = CellOctave::both(histories.rates[usize::from(key.0)], i32::from(key.1));
+                    (*key, both.map(|cells| RealOctave::new(cells, parts)))
+                })
+                .collect()
+        });
         let mut octaves = [FxHashMap::default(), FxHashMap::default()];
         for (key, both) in made {
             for (octaves, octave) in octaves.iter_mut().zip(both) {
@@ -277,16 +280,18 @@ impl Losses for HistoryLosses<'_> {
             })
             .flatten()
             .collect();
-        let made: Vec<((Key, Cell), LineCell)> = wanted
-            .into_par_iter()
-            .filter_map(|(key, cell)| {
-                let octave = &self.octaves[side].get(&key)?.cells;
-                Some((
-                    (key, cell),
-                    octave.line(heights.c, cell, heights.spacing, &heights.ends),
-                ))
-            })
-            .collect();
+        let made: Vec<((Key, Cell), LineCell)> = in_pool(|| {
+            wanted
+                .into_par_iter()
+                .filter_map(|(key, cell)| {
+                    let octave = &self.octaves[side].get(&key)?.cells;
+                    Some((
+                        (key, cell),
+                        octave.line(heights.c, cell, heights.spacing, &heights.ends),
+                    ))
+                })
+                .collect()
+        });
         made.into_iter().collect()
     }
 

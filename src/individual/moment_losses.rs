@@ -9,6 +9,7 @@ use super::epsilons::{Content, DIRECTIONS, Heights, Losses};
 use super::octaves::{LineTerms, Octave, RealTerms};
 use super::plans::{Grid, LINES, line_at};
 use crate::pair::Direction;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -58,14 +59,15 @@ fn rounding(slot: &Slot, size: f64) -> f64 {
 
 impl Tables {
     fn new(accounts: &Accounts, keys: &[Key], direction: Direction) -> Self {
-        let made: Vec<(Key, Octave, Vec<RealTerms>)> = keys
-            .par_iter()
-            .map(|&key| {
-                let octave = Octave::new(accounts.rates[usize::from(key.0)], i32::from(key.1), direction);
-                let real = octave.real(&(0..LINES).map(line_at).collect::<Vec<f64>>());
-                (key, octave, real)
-            })
-            .collect();
+        let made: Vec<(Key, Octave, Vec<RealTerms>)> = in_pool(|| {
+            keys.par_iter()
+                .map(|&key| {
+                    let octave = Octave::new(accounts.rates[usize::from(key.0)], i32::from(key.1), direction);
+                    let real = octave.real(&(0..LINES).map(line_at).collect::<Vec<f64>>());
+                    (key, octave, real)
+                })
+                .collect()
+        });
         let mut tables = Self {
             octaves: FxHashMap::default(),
             real: FxHashMap::default(),
@@ -124,13 +126,15 @@ impl Losses for MomentLosses<'_> {
 
     fn table(&self, accounts: &[usize], side: usize, heights: &Heights) -> Self::Table {
         let last = heights.ends.iter().copied().max().unwrap_or(2);
-        let found: Vec<(Key, LineTerms)> = keys(self.accounts, accounts)
-            .par_iter()
-            .filter_map(|key| {
-                let octave = self.tables[side].octaves.get(key)?;
-                Some((*key, octave.line(heights.c, heights.spacing, last, &heights.ends)))
-            })
-            .collect();
+        let found: Vec<(Key, LineTerms)> = in_pool(|| {
+            keys(self.accounts, accounts)
+                .par_iter()
+                .filter_map(|key| {
+                    let octave = self.tables[side].octaves.get(key)?;
+                    Some((*key, octave.line(heights.c, heights.spacing, last, &heights.ends)))
+                })
+                .collect()
+        });
         found.into_iter().collect()
     }
 

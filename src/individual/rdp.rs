@@ -5,6 +5,7 @@ use crate::error::{Error, Result, require_noise_multiplier, require_sample_rate}
 use crate::pair::{Direction, GroupLaw};
 use crate::renyi::divergence::mixture_divergences;
 use crate::renyi::require_orders;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -114,45 +115,47 @@ impl StepRdp {
         }
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let arch = pulp::Arch::new();
-        rows.par_chunks_mut(BLOCK)
-            .zip(norms.par_chunks(BLOCK))
-            .try_for_each(|(rows, norms)| {
-                let mut order: Vec<(u64, usize)> = Vec::with_capacity(rows.len());
-                for (i, &norm) in norms.iter().enumerate() {
-                    let w = inverse_of(norm);
-                    if norm == 0.0 {
-                        continue;
-                    }
-                    if self.sample_rate < 1.0 && w > LIMITS.0 && w < LIMITS.1 {
-                        order.push((w.to_bits(), i));
-                    } else {
-                        self.add_directly(rows[i], norm, noise_multiplier, steps)?;
-                    }
-                }
-                // One row of the table after the other: it stays in the nearest cache. Equal norms are evaluated once.
-                order.sort_unstable();
-                let mut values = Vec::new();
-                for run in
-                    order.chunk_by(|a, b| interval_of(f64::from_bits(a.0)) == interval_of(f64::from_bits(b.0)))
-                {
-                    let Some(pieces) = table.row(interval_of(f64::from_bits(run[0].0))) else {
-                        return Err(Error::Internal);
-                    };
-                    let known = arch.dispatch(Add {
-                        pieces,
-                        rows: &mut *rows,
-                        run,
-                        steps,
-                        values: &mut values,
-                    });
-                    if !known {
-                        for &(_, i) in run {
-                            self.add_unknown(pieces, rows[i], norms[i], noise_multiplier, steps)?;
+        in_pool(|| {
+            rows.par_chunks_mut(BLOCK)
+                .zip(norms.par_chunks(BLOCK))
+                .try_for_each(|(rows, norms)| {
+                    let mut order: Vec<(u64, usize)> = Vec::with_capacity(rows.len());
+                    for (i, &norm) in norms.iter().enumerate() {
+                        let w = inverse_of(norm);
+                        if norm == 0.0 {
+                            continue;
+                        }
+                        if self.sample_rate < 1.0 && w > LIMITS.0 && w < LIMITS.1 {
+                            order.push((w.to_bits(), i));
+                        } else {
+                            self.add_directly(rows[i], norm, noise_multiplier, steps)?;
                         }
                     }
-                }
-                Ok(())
-            })
+                    // One row of the table after the other: it stays in the nearest cache. Equal norms are evaluated once.
+                    order.sort_unstable();
+                    let mut values = Vec::new();
+                    for run in
+                        order.chunk_by(|a, b| interval_of(f64::from_bits(a.0)) == interval_of(f64::from_bits(b.0)))
+                    {
+                        let Some(pieces) = table.row(interval_of(f64::from_bits(run[0].0))) else {
+                            return Err(Error::Internal);
+                        };
+                        let known = arch.dispatch(Add {
+                            pieces,
+                            rows: &mut *rows,
+                            run,
+                            steps,
+                            values: &mut values,
+                        });
+                        if !known {
+                            for &(_, i) in run {
+                                self.add_unknown(pieces, rows[i], norms[i], noise_multiplier, steps)?;
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+        })
     }
 
     /// Makes the rows of the table that these w need.
@@ -169,10 +172,8 @@ impl StepRdp {
             return;
         }
         let groups = table.groups();
-        let made: Vec<Piece> = (0..missing.len() * groups)
-            .into_par_iter()
-            .map(|i| table.make(missing[i / groups], i % groups))
-            .collect();
+        let make = |i: usize| table.make(missing[i / groups], i % groups);
+        let made: Vec<Piece> = in_pool(|| (0..missing.len() * groups).into_par_iter().map(make).collect());
         drop(table);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let mut made = made.into_iter();

@@ -1,16 +1,18 @@
 //! The exact engine: many configurations in parallel, or one composition that answers many questions.
 
 use super::convert::{count, entries, guarded, vector};
+use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result, require_epsilon};
 use crate::hockey_stick::black_box;
 use crate::hockey_stick::composition::Composition as Curve;
 use crate::hockey_stick::directed::Route;
 use crate::hockey_stick::unknowns::{self, Bracket, Target};
 use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use crate::threads::in_pool;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
@@ -108,16 +110,15 @@ impl Table {
 }
 
 /// Answers question number 0..length, in parallel; the answers do not depend on their neighbours.
-fn answer_all<T: Send>(
+fn answer_all<T: Send + 'static>(
     py: Python<'_>,
     length: usize,
-    answer: impl Fn(usize) -> Result<T> + Send + Sync,
+    answer: impl Fn(usize) -> Result<T> + Send + Sync + 'static,
 ) -> PyResult<Vec<T>> {
-    let all = py.detach(|| {
-        let all = (0..length).into_par_iter().with_max_len(1);
-        all.map(|i| guarded(|| answer(i))).collect::<Result<Vec<T>>>()
-    })?;
-    Ok(all)
+    watched(py, None, move |monitor| {
+        let one = |i| unless_cancelled(monitor).and_then(|()| guarded(|| answer(i)));
+        in_pool(|| (0..length).into_par_iter().with_max_len(1).map(one).collect())
+    })
 }
 
 fn columns(py: Python<'_>, pairs: Vec<(f64, f64)>) -> Pair<'_> {
@@ -164,17 +165,18 @@ pub(super) fn solve<'py>(
     let neighbours = neighbours(adjacency)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let length = table.check(&[epsilons.len(), deltas.len()])?;
-    let target = |i: usize| Target {
-        epsilon: epsilons[i],
-        delta: deltas[i],
-        tolerance,
-    };
-    let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], neighbours);
-    let steps_of = |i: usize| count("steps", table.steps[i]);
+    let unknown = unknown.to_owned();
     let above = |bracket: Bracket| (bracket.unsafe_side, bracket.safe);
     let below = |bracket: Bracket| (bracket.safe, bracket.unsafe_side);
-    let answer = |i: usize| -> Result<(f64, f64)> {
-        match unknown {
+    let answer = move |i: usize| -> Result<(f64, f64)> {
+        let target = |i: usize| Target {
+            epsilon: epsilons[i],
+            delta: deltas[i],
+            tolerance,
+        };
+        let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], neighbours);
+        let steps_of = |i: usize| count("steps", table.steps[i]);
+        match unknown.as_str() {
             "epsilon" => run(i)?.epsilon(deltas[i], tolerance),
             "delta" => {
                 let epsilon = epsilons[i];
@@ -196,7 +198,7 @@ pub(super) fn solve<'py>(
             "group_size" => {
                 unknowns::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
             }
-            _ => Err(Error::out_of_range("unknown", unknown, "the name of an argument")),
+            _ => Err(Error::out_of_range("unknown", &unknown, "the name of an argument")),
         }
     };
     Ok(columns(py, answer_all(py, length, answer)?))
@@ -231,7 +233,7 @@ pub(super) fn black_box_epsilon<'py>(
     let neighbours = neighbours(adjacency)?;
     let deltas = vector(&delta);
     let length = table.check(&[deltas.len()])?;
-    let answer = |i: usize| -> Result<f64> {
+    let answer = move |i: usize| -> Result<f64> {
         let scheme = Scheme {
             group: Group::of(1),
             ..table.scheme(i)?
@@ -283,27 +285,28 @@ pub(super) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Scheme, u64)>
 /// A composition of steps; what is computed for one question serves the next.
 #[pyclass(frozen, module = "hockeystick._core")]
 pub(super) struct Composition {
-    curve: Mutex<Curve>,
+    curve: Arc<Mutex<Curve>>,
     tolerance: f64,
 }
 
 impl Composition {
-    /// Asks every question in turn; the lock is taken without the GIL.
-    fn ask<T: Send>(
+    /// Asks every question in turn; the lock is taken without the GIL and outside the pool.
+    fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        questions: &[f64],
-        question: impl Fn(&mut Curve, f64) -> Result<T> + Send + Sync,
+        questions: Vec<f64>,
+        question: impl Fn(&mut Curve, f64) -> Result<T> + Send + 'static,
     ) -> PyResult<Vec<T>> {
-        let answers = py.detach(|| {
+        let curve = Arc::clone(&self.curve);
+        watched(py, None, move |monitor| {
             // A panic while the lock was held leaves cached work that is either complete or absent.
-            let mut curve = self.curve.lock().unwrap_or_else(PoisonError::into_inner);
-            questions
-                .iter()
-                .map(|&asked| guarded(|| question(&mut curve, asked)))
-                .collect::<Result<Vec<T>>>()
-        })?;
-        Ok(answers)
+            let mut curve = curve.lock().unwrap_or_else(PoisonError::into_inner);
+            let answer = |asked: f64| {
+                unless_cancelled(monitor)?;
+                guarded(|| question(&mut curve, asked))
+            };
+            questions.into_iter().map(answer).collect()
+        })
     }
 }
 
@@ -312,35 +315,36 @@ impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
         let neighbours = neighbours(adjacency)?;
-        let curve = py.detach(|| Curve::new(&steps_of(segments)?, neighbours))?;
+        let curve = watched(py, None, move |_| Curve::new(&steps_of(segments)?, neighbours))?;
         Ok(Self {
-            curve: Mutex::new(curve),
+            curve: Arc::new(Mutex::new(curve)),
             tolerance,
         })
     }
 
     fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
-        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| {
+        let tolerance = self.tolerance;
+        let found = self.ask(py, entries(&epsilon), move |curve, epsilon| {
             require_epsilon(epsilon)?;
-            curve.delta(epsilon, self.tolerance)
+            curve.delta(epsilon, tolerance)
         })?;
         Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
     }
 
     fn epsilon<'py>(&self, py: Python<'py>, delta: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
-        let found = self.ask(py, &entries(&delta), |curve, delta| {
-            curve.epsilon(delta, self.tolerance)
-        })?;
+        let tolerance = self.tolerance;
+        let found = self.ask(py, entries(&delta), move |curve, delta| curve.epsilon(delta, tolerance))?;
         Ok(columns(py, found))
     }
 
     fn beta<'py>(&self, py: Python<'py>, alpha: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Vector<'py>> {
-        let found = self.ask(py, &entries(&alpha), |curve, alpha| curve.beta(alpha, self.tolerance))?;
+        let tolerance = self.tolerance;
+        let found = self.ask(py, entries(&alpha), move |curve, alpha| curve.beta(alpha, tolerance))?;
         Ok(found.to_pyarray(py))
     }
 
     fn renyi<'py>(&self, py: Python<'py>, order: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Vector<'py>> {
-        let found = self.ask(py, &entries(&order), Curve::renyi)?;
+        let found = self.ask(py, entries(&order), Curve::renyi)?;
         Ok(found.to_pyarray(py))
     }
 
@@ -361,8 +365,9 @@ impl Composition {
                 return Err(Error::out_of_range("route", route, allowed).into());
             }
         };
-        let found = self.ask(py, &entries(&epsilon), |curve, epsilon| {
-            curve.delta_by(route, epsilon, self.tolerance)
+        let tolerance = self.tolerance;
+        let found = self.ask(py, entries(&epsilon), move |curve, epsilon| {
+            curve.delta_by(route, epsilon, tolerance)
         })?;
         Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
     }

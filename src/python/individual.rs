@@ -12,7 +12,7 @@ use numpy::{
     PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, ToPyArray,
 };
 use pyo3::prelude::*;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -68,14 +68,16 @@ pub(super) fn histories_epsilons<'py>(
         let shifts = vector(&shifts);
         py.detach(|| guarded(|| histories.add(&shifts, largest, noise_multiplier, sample_rate, count)))?;
     }
-    let found = watched(py, None, |monitor| epsilons_of_histories(&histories, delta, monitor))?;
+    let found = watched(py, None, move |monitor| {
+        epsilons_of_histories(&histories, delta, monitor)
+    })?;
     let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
     Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
 }
 
 /// Accounts of the whole privacy loss of each example.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct IndividualAccounts(RwLock<Accounts>);
+pub(super) struct IndividualAccounts(Arc<RwLock<Accounts>>);
 
 /// Rates, Σv, whether some step had no noise; then for each slot example, rate, octave, additions and moments.
 type State<'py> = (
@@ -87,6 +89,10 @@ type State<'py> = (
 );
 
 impl IndividualAccounts {
+    fn holding(accounts: Accounts) -> Self {
+        Self(Arc::new(RwLock::new(accounts)))
+    }
+
     fn read<T>(&self, look: impl FnOnce(&Accounts) -> T) -> T {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -96,7 +102,7 @@ impl IndividualAccounts {
 impl IndividualAccounts {
     #[new]
     fn new(examples: usize) -> Self {
-        Self(RwLock::new(Accounts::new(examples)))
+        Self::holding(Accounts::new(examples))
     }
 
     fn __len__(&self) -> usize {
@@ -125,8 +131,10 @@ impl IndividualAccounts {
 
     /// Lower and upper bounds on ε of each account.
     fn epsilons<'py>(&self, py: Python<'py>, delta: f64) -> PyResult<(Vector<'py>, Vector<'py>)> {
-        let found = watched(py, None, |monitor| {
-            self.read(|accounts| epsilons(accounts, delta, monitor))
+        let accounts = Arc::clone(&self.0);
+        let found = watched(py, None, move |monitor| {
+            let accounts = accounts.read().unwrap_or_else(PoisonError::into_inner);
+            epsilons(&accounts, delta, monitor)
         })?;
         let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
         Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
@@ -143,7 +151,7 @@ impl IndividualAccounts {
                 examples: examples?,
             })
         });
-        Ok(Self(RwLock::new(taken.ok_or(Error::Internal)?)))
+        Ok(Self::holding(taken.ok_or(Error::Internal)?))
     }
 
     /// The accounts that stand at `own` of these, or of `other` where negative: −1 is the first there.
@@ -176,7 +184,7 @@ impl IndividualAccounts {
             .collect();
         let rates = first.rates;
         let examples = examples.ok_or(Error::Internal)?;
-        Ok(Self(RwLock::new(Accounts { rates, examples })))
+        Ok(Self::holding(Accounts { rates, examples }))
     }
 
     fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
@@ -249,6 +257,6 @@ impl IndividualAccounts {
             accounts.restore(example, slot)?;
         }
         accounts.check()?;
-        Ok(Self(RwLock::new(accounts)))
+        Ok(Self::holding(accounts))
     }
 }

@@ -1,13 +1,14 @@
 //! The kernels behind `hockeystick.kernels`.
 
-use super::convert::{count, entries, law, vector};
-use super::monitor::watched;
+use super::convert::{count, entries, guarded, law, vector};
+use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::hockey_stick::monte_carlo::{self, Segment, Settings};
 use crate::hockey_stick::samples;
 use crate::pair::{GroupLaw, MixturePair};
 use crate::renyi::conversion::{self, Converted};
 use crate::renyi::{divergence, group_bound};
+use crate::threads::in_pool;
 use numpy::{
     PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, ToPyArray,
 };
@@ -35,7 +36,7 @@ pub(super) fn binomial_law(
     group_size: i64,
     sample_rate: f64,
 ) -> PyResult<(Vector<'_>, Vector<'_>)> {
-    let law = py.detach(|| GroupLaw::binomial(count("group_size", group_size)?, sample_rate))?;
+    let law = py.detach(|| guarded(|| GroupLaw::binomial(count("group_size", group_size)?, sample_rate)))?;
     Ok(law_arrays(py, &law))
 }
 
@@ -45,7 +46,7 @@ pub(super) fn poisson_binomial_law<'py>(
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
     let rates = vector(&rates);
-    let law = py.detach(|| GroupLaw::poisson_binomial(&rates))?;
+    let law = py.detach(|| guarded(|| GroupLaw::poisson_binomial(&rates)))?;
     Ok(law_arrays(py, &law))
 }
 
@@ -57,11 +58,13 @@ pub(super) fn hypergeometric_law(
     dataset_size: i64,
 ) -> PyResult<(Vector<'_>, Vector<'_>)> {
     let law = py.detach(|| {
-        GroupLaw::hypergeometric(
-            count("group_size", group_size)?,
-            count("batch_size", batch_size)?,
-            count("dataset_size", dataset_size)?,
-        )
+        guarded(|| {
+            GroupLaw::hypergeometric(
+                count("group_size", group_size)?,
+                count("batch_size", batch_size)?,
+                count("dataset_size", dataset_size)?,
+            )
+        })
     })?;
     Ok(law_arrays(py, &law))
 }
@@ -76,20 +79,23 @@ pub(super) fn log_likelihood_ratio<'py>(
     log_space: bool,
 ) -> PyResult<Array<'py>> {
     let (points, weights, shifts) = (entries(&x), vector(&weights), vector(&shifts));
-    let values = py.detach(|| -> Result<Vec<f64>, Error> {
+    let values = watched(py, None, move |monitor| {
         let pair = MixturePair::new(&law(&weights, &shifts, log_space)?, noise_multiplier)?;
         if let Some(bad) = points.iter().find(|point| !point.is_finite()) {
             return Err(Error::out_of_range("x", bad, "finite"));
         }
         let mut values = vec![0.0; points.len()];
-        values
-            .par_chunks_mut(POINTS_PER_TASK)
-            .zip(points.par_chunks(POINTS_PER_TASK))
-            .for_each(|(values, points)| {
-                for (value, &point) in values.iter_mut().zip(points) {
-                    *value = pair.log_ratio(point);
-                }
-            });
+        in_pool(|| {
+            values
+                .par_chunks_mut(POINTS_PER_TASK)
+                .zip(points.par_chunks(POINTS_PER_TASK))
+                .try_for_each(|(values, points)| {
+                    for (value, &point) in values.iter_mut().zip(points) {
+                        *value = pair.log_ratio(point);
+                    }
+                    unless_cancelled(monitor)
+                })
+        })?;
         Ok(values)
     })?;
     shaped(py, &values, x.as_array().shape())
@@ -102,7 +108,7 @@ pub(super) fn hockey_stick<'py>(
     epsilon: PyReadonlyArrayDyn<'py, f64>,
 ) -> PyResult<Array<'py>> {
     let (losses, epsilons) = (entries(&log_ratio), entries(&epsilon));
-    let values = py.detach(|| samples::hockey_stick(&losses, &epsilons))?;
+    let values = watched(py, None, move |_| samples::hockey_stick(&losses, &epsilons))?;
     shaped(py, &values, epsilon.as_array().shape())
 }
 
@@ -139,7 +145,7 @@ pub(super) fn monte_carlo_delta<'py>(
             })
         })
         .collect::<Result<Vec<Segment>, Error>>()?;
-    let found = watched(py, progress.as_ref(), |monitor| {
+    let found = watched(py, progress.as_ref(), move |monitor| {
         monte_carlo::monte_carlo_delta(epsilon, &segments, &settings, monitor)
     })?;
     Ok((found.estimate, found.lower, found.upper))
@@ -157,7 +163,7 @@ pub(super) fn renyi_mixture<'py>(
 ) -> PyResult<Array<'py>> {
     let direction = super::convert::direction(direction)?;
     let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
-    let divergences = py.detach(|| {
+    let divergences = watched(py, None, move |_| {
         let law = law(&weights, &shifts, log_space)?;
         divergence::mixture_divergences(law, noise_multiplier, &values, direction)
     })?;
@@ -174,7 +180,7 @@ pub(super) fn renyi_group_bound<'py>(
     let orders = vector(&orders);
     let table = component_rdp.as_array();
     let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
-    let bound = py.detach(|| {
+    let bound = watched(py, None, move |_| {
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         group_bound::renyi_group_bound(&orders, &rows, sample_rate)
     })?;
@@ -187,7 +193,7 @@ fn convert_rows<'py>(
     orders: &PyReadonlyArray1<'py, f64>,
     rdp: &PyReadonlyArrayDyn<'py, f64>,
     targets: &PyReadonlyArrayDyn<'py, f64>,
-    convert: impl Fn(&[f64], &[f64], f64) -> Result<Converted, Error> + Sync,
+    convert: impl Fn(&[f64], &[f64], f64) -> Result<Converted, Error> + Send + Sync + 'static,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let (orders, targets_shape) = (vector(orders), targets.as_array().shape().to_vec());
     let (rdp_values, target_values) = (entries(rdp), entries(targets));
@@ -199,15 +205,16 @@ fn convert_rows<'py>(
         ))
         .into());
     }
-    let found = py.detach(|| {
-        rdp_values
-            .par_chunks(orders.len().max(1))
-            .zip(&target_values)
-            .map(|(row, &target)| convert(&orders, row, target))
-            .collect::<Result<Vec<Converted>, Error>>()
+    let (values, best): (Vec<f64>, Vec<f64>) = watched(py, None, move |monitor| {
+        let answer = |(row, &target): (&[f64], &f64)| {
+            unless_cancelled(monitor)?;
+            let found = convert(&orders, row, target)?;
+            Ok((found.value, orders[found.index]))
+        };
+        let rows = || rdp_values.par_chunks(orders.len().max(1)).zip(&target_values);
+        let found: Result<Vec<(f64, f64)>, Error> = in_pool(|| rows().map(answer).collect());
+        Ok(found?.into_iter().unzip())
     })?;
-    let values: Vec<f64> = found.iter().map(|converted| converted.value).collect();
-    let best: Vec<f64> = found.iter().map(|converted| orders[converted.index]).collect();
     Ok((shaped(py, &values, &targets_shape)?, shaped(py, &best, &targets_shape)?))
 }
 
@@ -220,7 +227,7 @@ pub(super) fn rdp_to_epsilon<'py>(
     conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let conversion = super::convert::conversion(conversion)?;
-    convert_rows(py, &orders, &rdp, &delta, |orders, rdp, delta| {
+    convert_rows(py, &orders, &rdp, &delta, move |orders, rdp, delta| {
         conversion::rdp_to_epsilon(orders, rdp, delta, conversion)
     })
 }
@@ -234,7 +241,7 @@ pub(super) fn rdp_to_delta<'py>(
     conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let conversion = super::convert::conversion(conversion)?;
-    convert_rows(py, &orders, &rdp, &epsilon, |orders, rdp, epsilon| {
+    convert_rows(py, &orders, &rdp, &epsilon, move |orders, rdp, epsilon| {
         conversion::rdp_to_delta(orders, rdp, epsilon, conversion)
     })
 }

@@ -11,6 +11,7 @@ mod individual;
 mod kernels;
 mod monitor;
 mod renyi;
+mod runner;
 mod runs;
 mod tradeoff;
 

@@ -1,10 +1,12 @@
 //! Long computations that Ctrl-C stops and that report how far they are.
 
+use super::convert::guarded;
+use super::runner::Runner;
 use crate::error::Error;
 use crate::hockey_stick::monitor::Monitor;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the main thread looks for signals and reports progress.
@@ -31,9 +33,9 @@ impl Shared {
 }
 
 /// Says that the computation has ended, also when it panics.
-struct Finish<'a>(&'a Shared);
+struct Finish(Arc<Shared>);
 
-impl Drop for Finish<'_> {
+impl Drop for Finish {
     fn drop(&mut self) {
         *self.0.finished.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.finish.notify_all();
@@ -53,43 +55,47 @@ impl Monitor for Shared {
 /// Runs `compute` on another thread, with the GIL released, while this one answers signals and calls
 /// `progress(done, total)` about twenty times a second.
 ///
+/// It returns within a tick of an exception, whatever `compute` is at; `compute`, which owns all that it uses, is told to stop
+/// and otherwise left to end by itself.
+///
 /// # Errors
-/// What `compute` returns; or, once it has stopped, the exception of a signal handler or of `progress`.
-pub(super) fn watched<T: Send>(
+/// What `compute` returns; or the exception of a signal handler or of `progress`.
+pub(super) fn watched<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    compute: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send,
+    compute: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
-    let shared = Shared::default();
-    let mut failure = None;
+    let shared = Arc::new(Shared::default());
+    let answer = Arc::new(Mutex::new(None));
+    let (theirs, finish) = (Arc::clone(&answer), Finish(Arc::clone(&shared)));
+    let runner = Runner::take()?;
+    runner.start(Box::new(move || {
+        let found = guarded(|| compute(&*finish.0));
+        *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        drop(finish);
+    }))?;
     let mut reported = u64::MAX;
-    let result = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let _finish = Finish(&shared);
-            compute(&shared)
-        });
-        loop {
-            let finished = py.detach(|| shared.wait());
-            if failure.is_none() {
-                failure = report(py, progress, &shared, &mut reported).err();
-                if failure.is_some() {
-                    shared.cancelled.store(true, Ordering::Relaxed);
-                }
-            }
-            if finished {
-                break;
-            }
+    loop {
+        let finished = py.detach(|| shared.wait());
+        if let Err(exception) = report(py, progress, &shared, &mut reported) {
+            shared.cancelled.store(true, Ordering::Relaxed);
+            return Err(exception);
         }
-        py.detach(|| worker.join())
-    });
-    if let Some(error) = failure {
-        return Err(error);
+        if finished {
+            break;
+        }
     }
-    match result {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(pyo3::exceptions::PyRuntimeError::new_err(
-            "hockeystick failed internally; please report the arguments",
-        )),
+    runner.keep();
+    let found = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(found.unwrap_or(Err(Error::Internal))?)
+}
+
+/// Stops a computation whose caller no longer waits for it.
+pub(super) fn unless_cancelled(monitor: &dyn Monitor) -> Result<(), Error> {
+    if monitor.cancelled() {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
     }
 }
 

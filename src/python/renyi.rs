@@ -1,27 +1,18 @@
 //! Rényi group privacy of single steps, and the noise that reaches a target.
 
 use super::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
-use super::monitor::watched;
+use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
-use crate::hockey_stick::monitor::Monitor;
 use crate::renyi::calibrate::{Setting, Target, calibrate, calibrate_dp};
 use crate::renyi::group_rdp::StepBound;
 use crate::renyi::require_orders;
+use crate::threads::in_pool;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
-
-/// Stops a computation whose caller no longer waits for it.
-fn unless_cancelled(monitor: &dyn Monitor) -> Result<(), Error> {
-    if monitor.cancelled() {
-        Err(Error::Interrupted)
-    } else {
-        Ok(())
-    }
-}
 
 /// One bound an element: flat arrays of orders, sample rates and group sizes.
 #[pyfunction]
@@ -35,7 +26,7 @@ pub(super) fn group_rdp<'py>(
 ) -> PyResult<Vector<'py>> {
     let (mechanism, bound) = (noise(&mechanism)?, self::bound(bound)?);
     let (orders, rates, sizes) = (vector(&orders), vector(&sample_rates), vector(&group_sizes));
-    let found = watched(py, None, |monitor| {
+    let found = watched(py, None, move |monitor| {
         mechanism.check()?;
         require_orders(&orders)?;
         // Elements with one rate and size share their preparation.
@@ -45,21 +36,17 @@ pub(super) fn group_rdp<'py>(
         }
         let mut settings: Vec<Vec<usize>> = settings.into_values().collect();
         settings.sort_unstable();
-        let parts: Result<Vec<Vec<(usize, f64)>>, Error> = settings
-            .par_iter()
-            .map(|elements| {
-                let first = elements[0];
-                let size = count("group_size", sizes[first])?;
-                let mut step = StepBound::new(mechanism, rates[first], size, bound)?;
-                elements
-                    .iter()
-                    .map(|&i| {
-                        unless_cancelled(monitor)?;
-                        Ok((i, step.worst(orders[i])?))
-                    })
-                    .collect()
-            })
-            .collect();
+        let answer = |elements: &Vec<usize>| -> Result<Vec<(usize, f64)>, Error> {
+            let first = elements[0];
+            let size = count("group_size", sizes[first])?;
+            let mut step = StepBound::new(mechanism, rates[first], size, bound)?;
+            let each = elements.iter().map(|&i| {
+                unless_cancelled(monitor)?;
+                Ok((i, step.worst(orders[i])?))
+            });
+            each.collect()
+        };
+        let parts: Result<Vec<Vec<(usize, f64)>>, Error> = in_pool(|| settings.par_iter().map(answer).collect());
         let mut values = vec![0.0; orders.len()];
         for (i, value) in parts?.into_iter().flatten() {
             values[i] = value;
@@ -81,24 +68,27 @@ fn calibrated<'py>(
     py: Python<'py>,
     (rates, steps, sizes): &RunArrays<'py>,
     bound: &str,
-    solve: impl Fn(usize, Setting) -> Result<f64, Error> + Sync + Send,
+    solve: impl Fn(usize, Setting) -> Result<f64, Error> + Sync + Send + 'static,
 ) -> PyResult<Vector<'py>> {
     let bound = self::bound(bound)?;
     let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
-    let found = watched(py, None, |monitor| {
-        (0..rates.len())
-            .into_par_iter()
-            .map(|i| {
-                unless_cancelled(monitor)?;
-                let setting = Setting {
-                    sample_rate: rates[i],
-                    steps: count("steps", steps[i])?,
-                    group_size: count("group_size", sizes[i])?,
-                    bound,
-                };
-                solve(i, setting)
-            })
-            .collect::<Result<Vec<f64>, Error>>()
+    let found = watched(py, None, move |monitor| {
+        let answer = |i: usize| {
+            unless_cancelled(monitor)?;
+            let setting = Setting {
+                sample_rate: rates[i],
+                steps: count("steps", steps[i])?,
+                group_size: count("group_size", sizes[i])?,
+                bound,
+            };
+            solve(i, setting)
+        };
+        in_pool(|| {
+            (0..rates.len())
+                .into_par_iter()
+                .map(answer)
+                .collect::<Result<Vec<f64>, Error>>()
+        })
     })?;
     Ok(found.to_pyarray(py))
 }
@@ -115,7 +105,7 @@ pub(super) fn renyi_calibrate<'py>(
 ) -> PyResult<Vector<'py>> {
     let family = self::family(family, sensitivity)?;
     let (orders, taus) = (vector(&order), vector(&tau));
-    calibrated(py, &runs, bound, |i, setting| {
+    calibrated(py, &runs, bound, move |i, setting| {
         calibrate(family, orders[i], taus[i], setting)
     })
 }
@@ -136,7 +126,7 @@ pub(super) fn renyi_calibrate_dp<'py>(
     let conversion = self::conversion(conversion)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
-    calibrated(py, &runs, bound, |i, setting| {
+    calibrated(py, &runs, bound, move |i, setting| {
         let target = Target {
             epsilon: epsilons[i],
             delta: deltas[i],

@@ -1,7 +1,7 @@
 //! Rényi guarantees of a history.
 
 use super::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
-use super::monitor::watched;
+use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::hockey_stick::monitor::Monitor;
 use crate::renyi::best_order::Guarantee;
@@ -14,21 +14,18 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 /// Mechanism, sample rate and steps of every segment.
 type Segments = Vec<(Mechanism, f64, i64)>;
 
-/// The run of a history, ready to be asked.
+/// How to make the run of a history, which takes a while.
 fn run_of(
     segments: &Segments,
     group_size: i64,
     adjacency_word: &str,
     bound_word: &str,
     conversion_word: &str,
-) -> Result<Run, Error> {
-    let run = Run::new(
-        &history(segments)?,
-        count("group_size", group_size)?,
-        adjacency(adjacency_word)?,
-        bound(bound_word)?,
-    )?;
-    Ok(run.with_conversion(conversion(conversion_word)?))
+) -> Result<impl FnOnce() -> Result<Run, Error> + Send + use<>, Error> {
+    let (segments, group_size) = (history(segments)?, count("group_size", group_size)?);
+    let (adjacency, bound) = (adjacency(adjacency_word)?, bound(bound_word)?);
+    let conversion = conversion(conversion_word)?;
+    Ok(move || Ok(Run::new(&segments, group_size, adjacency, bound)?.with_conversion(conversion)))
 }
 
 /// The answers of one run to many questions, until it is told to stop.
@@ -41,9 +38,7 @@ fn answers<T>(
     targets
         .iter()
         .map(|&target| {
-            if monitor.cancelled() {
-                return Err(Error::Interrupted);
-            }
+            unless_cancelled(monitor)?;
             question(run, target)
         })
         .collect()
@@ -59,8 +54,9 @@ pub(super) fn history_renyi<'py>(
     bound: &str,
 ) -> PyResult<Vector<'py>> {
     let orders = vector(&orders);
-    let rdp = watched(py, None, |monitor| {
-        let mut run = run_of(&segments, group_size, adjacency, bound, "canonne")?;
+    let run = run_of(&segments, group_size, adjacency, bound, "canonne")?;
+    let rdp = watched(py, None, move |monitor| {
+        let mut run = run()?;
         crate::renyi::require_orders(&orders)?;
         answers(&mut run, &orders, |run, order| Ok(run.renyi(&[order])?[0]), monitor)
     })?;
@@ -71,11 +67,11 @@ pub(super) fn history_renyi<'py>(
 fn ask<'py>(
     py: Python<'py>,
     targets: &PyReadonlyArrayDyn<'py, f64>,
-    run: impl FnOnce() -> Result<Run, Error> + Send,
-    question: impl Fn(&mut Run, f64) -> Result<Guarantee, Error> + Send + Sync,
+    run: impl FnOnce() -> Result<Run, Error> + Send + 'static,
+    question: impl Fn(&mut Run, f64) -> Result<Guarantee, Error> + Send + 'static,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
     let targets = entries(targets);
-    let found = watched(py, None, |monitor| {
+    let found = watched(py, None, move |monitor| {
         let mut run = run()?;
         answers(&mut run, &targets, &question, monitor)
     })?;
@@ -94,7 +90,7 @@ pub(super) fn history_epsilon<'py>(
     bound: &str,
     conversion: &str,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = || run_of(&segments, group_size, adjacency, bound, conversion);
+    let run = run_of(&segments, group_size, adjacency, bound, conversion)?;
     ask(py, &delta, run, Run::epsilon)
 }
 
@@ -108,6 +104,6 @@ pub(super) fn history_delta<'py>(
     bound: &str,
     conversion: &str,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = || run_of(&segments, group_size, adjacency, bound, conversion);
+    let run = run_of(&segments, group_size, adjacency, bound, conversion)?;
     ask(py, &epsilon, run, Run::delta)
 }

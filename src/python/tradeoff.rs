@@ -2,7 +2,9 @@
 
 use super::convert::{count, entries, guarded, vector};
 use super::exact::{SegmentTuple, neighbours, steps_of};
+use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result};
+use crate::threads::in_pool;
 use crate::tradeoff::composed::Mixture;
 use crate::tradeoff::convex::Bounds;
 use crate::tradeoff::curve::TradeoffCurve as Curve;
@@ -21,8 +23,8 @@ pub(super) struct TradeoffCurve(Curve);
 
 impl TradeoffCurve {
     /// Makes a curve without the GIL.
-    fn made(py: Python<'_>, make: impl FnOnce() -> Result<Curve> + Send) -> PyResult<Self> {
-        Ok(Self(py.detach(|| guarded(make))?))
+    fn made(py: Python<'_>, make: impl FnOnce() -> Result<Curve> + Send + 'static) -> PyResult<Self> {
+        Ok(Self(watched(py, None, |_| make())?))
     }
 
     /// Asks every question: in parallel, or one after the other where all would wait for one engine.
@@ -30,19 +32,22 @@ impl TradeoffCurve {
         &self,
         py: Python<'py>,
         questions: &PyReadonlyArrayDyn<'py, f64>,
-        question: impl Fn(&Curve, f64) -> Result<Bounds> + Send + Sync,
+        question: impl Fn(&Curve, f64) -> Result<Bounds> + Send + Sync + 'static,
     ) -> PyResult<Pair<'py>> {
-        let asked = entries(questions);
-        let answers = py.detach(|| {
-            if self.0.needs_engine() {
-                let each = asked.iter().map(|&asked| guarded(|| question(&self.0, asked)));
-                return each.collect::<Result<Vec<_>>>();
-            }
-            let all = asked.par_iter();
-            all.map(|&asked| guarded(|| question(&self.0, asked)))
-                .collect::<Result<Vec<_>>>()
+        let (curve, asked) = (self.0.clone(), entries(questions));
+        let (lower, upper): (Vec<f64>, Vec<f64>) = watched(py, None, move |monitor| {
+            let answer = |&asked: &f64| {
+                unless_cancelled(monitor)?;
+                let found = guarded(|| question(&curve, asked))?;
+                Ok((found.lower, found.upper))
+            };
+            let answers: Result<Vec<(f64, f64)>> = if curve.needs_engine() {
+                asked.iter().map(answer).collect()
+            } else {
+                in_pool(|| asked.par_iter().map(answer).collect())
+            };
+            Ok(answers?.into_iter().unzip())
         })?;
-        let (lower, upper): (Vec<f64>, Vec<f64>) = answers.iter().map(|found| (found.lower, found.upper)).unzip();
         Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
     }
 }
@@ -51,17 +56,17 @@ impl TradeoffCurve {
 impl TradeoffCurve {
     #[staticmethod]
     fn gaussian(py: Python<'_>, mu: f64) -> PyResult<Self> {
-        Self::made(py, || Curve::gaussian(mu))
+        Self::made(py, move || Curve::gaussian(mu))
     }
 
     #[staticmethod]
     fn laplace(py: Python<'_>, mu: f64) -> PyResult<Self> {
-        Self::made(py, || Curve::laplace(mu))
+        Self::made(py, move || Curve::laplace(mu))
     }
 
     #[staticmethod]
     fn epsilon_delta(py: Python<'_>, epsilon: f64, delta: f64) -> PyResult<Self> {
-        Self::made(py, || Curve::epsilon_delta(epsilon, delta))
+        Self::made(py, move || Curve::epsilon_delta(epsilon, delta))
     }
 
     #[staticmethod]
@@ -71,13 +76,13 @@ impl TradeoffCurve {
         beta: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Self> {
         let (alpha, beta) = (vector(&alpha), vector(&beta));
-        Self::made(py, || Curve::points(&alpha, &beta))
+        Self::made(py, move || Curve::points(&alpha, &beta))
     }
 
     #[staticmethod]
     fn of_steps(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str) -> PyResult<Self> {
         let neighbours = neighbours(adjacency)?;
-        Self::made(py, || Curve::of_steps(&steps_of(segments)?, neighbours))
+        Self::made(py, move || Curve::of_steps(&steps_of(segments)?, neighbours))
     }
 
     #[staticmethod]
@@ -96,12 +101,12 @@ impl TradeoffCurve {
             rounding,
             widest,
         };
-        Self::made(py, || Curve::mixture(mixture))
+        Self::made(py, move || Curve::mixture(mixture))
     }
 
     #[staticmethod]
     fn split(py: Python<'_>, is_upper: bool, tail: f64, distance: f64) -> PyResult<Self> {
-        Self::made(py, || {
+        Self::made(py, move || {
             Curve::split(SplitBound {
                 is_upper,
                 tail,
@@ -111,27 +116,33 @@ impl TradeoffCurve {
     }
 
     fn subsample(&self, py: Python<'_>, p: f64) -> PyResult<Self> {
-        Self::made(py, || self.0.subsample(p))
+        let curve = self.0.clone();
+        Self::made(py, move || curve.subsample(p))
     }
 
     fn group(&self, py: Python<'_>, k: i64) -> PyResult<Self> {
-        Self::made(py, || self.0.group(count("k", k)?))
+        let curve = self.0.clone();
+        Self::made(py, move || curve.group(count("k", k)?))
     }
 
     fn compose(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
-        Self::made(py, || self.0.compose(&other.0))
+        let (curve, other) = (self.0.clone(), other.0.clone());
+        Self::made(py, move || curve.compose(&other))
     }
 
     fn repeat(&self, py: Python<'_>, times: i64) -> PyResult<Self> {
-        Self::made(py, || self.0.repeat(count("times", times)?))
+        let curve = self.0.clone();
+        Self::made(py, move || curve.repeat(count("times", times)?))
     }
 
     fn inverse(&self, py: Python<'_>) -> PyResult<Self> {
-        Self::made(py, || self.0.inverse())
+        let curve = self.0.clone();
+        Self::made(py, move || curve.inverse())
     }
 
     fn symmetrize(&self, py: Python<'_>) -> PyResult<Self> {
-        Self::made(py, || self.0.symmetrize())
+        let curve = self.0.clone();
+        Self::made(py, move || curve.symmetrize())
     }
 
     fn minimum(&self, other: &Self) -> Self {
@@ -171,7 +182,8 @@ impl TradeoffCurve {
     }
 
     fn mu(&self, py: Python<'_>, regret: f64) -> PyResult<f64> {
-        Ok(py.detach(|| guarded(|| self.0.mu(regret)))?)
+        let curve = self.0.clone();
+        watched(py, None, move |_| curve.mu(regret))
     }
 }
 
@@ -197,23 +209,21 @@ pub(super) fn membership_law<'py>(
             return Err(Error::out_of_range("sampling", sampling, allowed).into());
         }
     };
-    let law = py.detach(|| {
-        guarded(|| {
-            let rounds = u64::try_from(rounds).unwrap_or(0);
-            let plan = Plan {
-                sampling,
-                dataset_size: count("dataset_size", dataset_size)?,
-                batch_size: count("batch_size", batch_size)?,
-                units_per_batch: count("units_per_batch", units_per_batch)?,
-                group_size: count("group_size", group_size)?,
-                epochs: count("epochs", epochs.max(1))?,
-            };
-            match (epochs, rounds) {
-                (0, rounds) => MembershipLaw::of_rounds(&plan, rounds),
-                (_, 0) => MembershipLaw::of(&plan),
-                (_, rounds) => MembershipLaw::of(&plan)?.and(&MembershipLaw::of_rounds(&plan, rounds)?),
-            }
-        })
+    let law = watched(py, None, move |_| {
+        let rounds = u64::try_from(rounds).unwrap_or(0);
+        let plan = Plan {
+            sampling,
+            dataset_size: count("dataset_size", dataset_size)?,
+            batch_size: count("batch_size", batch_size)?,
+            units_per_batch: count("units_per_batch", units_per_batch)?,
+            group_size: count("group_size", group_size)?,
+            epochs: count("epochs", epochs.max(1))?,
+        };
+        match (epochs, rounds) {
+            (0, rounds) => MembershipLaw::of_rounds(&plan, rounds),
+            (_, 0) => MembershipLaw::of(&plan),
+            (_, rounds) => MembershipLaw::of(&plan)?.and(&MembershipLaw::of_rounds(&plan, rounds)?),
+        }
     })?;
     let squares: Vec<i64> = law.squares.iter().map(|&square| square as i64).collect();
     Ok((

@@ -13,6 +13,7 @@
 use super::convex::Bounds;
 use super::polygon::Edge;
 use crate::error::Result;
+use crate::threads::in_pool;
 use rayon::prelude::*;
 
 /// Points that are looked at first.
@@ -295,7 +296,7 @@ fn refined(
     let answers = |all: &[f64]| -> Result<Vec<Sample>> {
         let one = |&x: &f64| ask(x).map(|found| (x, found));
         if parallel {
-            all.par_iter().map(one).collect()
+            in_pool(|| all.par_iter().map(one).collect())
         } else {
             all.iter().map(one).collect()
         }
