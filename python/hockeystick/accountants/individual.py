@@ -8,9 +8,15 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
+from hockeystick._executors import check_executor, ordered_map, slices
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_gaussian_step
-from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
+from hockeystick.accountants.individual_accounts import (
+    Accounts,
+    ExactAccounts,
+    RenyiAccounts,
+    account_epsilons,
+)
 from hockeystick.accountants.individual_groups import EXACT_WIDTH, history_epsilon
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
@@ -22,6 +28,7 @@ from hockeystick.accountants.renyi import check_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
+    from concurrent.futures import Executor
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -323,13 +330,16 @@ class IndividualAccountant(GroupQuestions, Accountant):
     def _everyone(self) -> NDArray[np.int64]:
         return np.arange(self._dataset_size, dtype=np.int64)
 
-    def get_epsilons(self, delta: float) -> Floats:
+    def get_epsilons(self, delta: float, executor: Executor | None = None) -> Floats:
         """Epsilon of each example at delta: private numbers.
 
         Parameters
         ----------
         delta : float
             In (0, 1).
+        executor : concurrent.futures.Executor, optional
+            Its workers, who then see the accounts, answer for parts of the examples; answers are the same to
+            the last bit.
 
         Returns
         -------
@@ -349,12 +359,20 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If `delta` is not a real number.
         """
-        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"))
+        check_executor(executor)
+        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"), executor)
 
-    def _epsilons_of(self, places: NDArray[np.int64], delta: float) -> Floats:
+    def _epsilons_of(
+        self, places: NDArray[np.int64], delta: float, executor: Executor | None = None
+    ) -> Floats:
         """Epsilon of the examples at `places`."""
         worst = self.get_epsilon(delta)
-        if len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
+        if executor is not None:
+            parts = (places[part] for part in slices(len(places), BLOCK))
+            jobs = ((self._settled(part), delta) for part in parts)
+            bounds = list(ordered_map(executor, account_epsilons, jobs))
+            lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
+        elif len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
             lower, upper = self._accounts.epsilons(delta)
         else:
             # In blocks, because their accounts are copied.
