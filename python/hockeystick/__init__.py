@@ -10,6 +10,7 @@
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
+- `hockeystick.distributed`: accounts of more examples than memory holds, and of training on several ranks.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
 - `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
@@ -21,6 +22,7 @@
 from hockeystick import (
     accountants,
     black_box,
+    distributed,
     dp_accounting,
     kernels,
     opacus,
@@ -71,6 +73,7 @@ __all__ = [
     "__version__",
     "accountants",
     "black_box",
+    "distributed",
     "dp_accounting",
     "explain",
     "get_delta",

@@ -51,9 +51,9 @@ def check_executor(executor: object) -> None:
         raise TypeError(f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}")
 
 
-def slices(length: int, largest: int | None = None) -> list[slice]:
-    """Cut `length` elements into parts that depend on nothing else, of at most `largest` elements each."""
-    size = max(1, -(-length // PARTS))
+def slices(length: int, smallest: int = 1, largest: int | None = None) -> list[slice]:
+    """Cut `length` elements into parts that depend on nothing else, of between these numbers of elements."""
+    size = max(smallest, -(-length // PARTS))
     if largest is not None:
         size = min(size, largest)
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]

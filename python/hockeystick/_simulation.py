@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._executors import PARTS, ordered_map
+from hockeystick._executors import ordered_map, slices
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -37,15 +37,15 @@ def simulated(
         return _core.monte_carlo_delta(*run, report)
     simulation = _core.Simulation(*run)
     tasks = simulation.tasks()
-    size = min(max(-(-tasks // PARTS), SMALLEST_JOB), LARGEST_JOB)
-    ends = [min(first + size, tasks) for first in range(0, tasks, size)]
-    jobs = ((run, first, min(first + size, tasks)) for first in range(0, tasks, size))
+    parts = slices(tasks, SMALLEST_JOB, LARGEST_JOB)
+    jobs = ((run, part.start, part.stop) for part in parts)
     totals = np.zeros(2)
-    with closing(ordered_map(executor, _drawn, jobs)) as parts:
-        for end, part in zip(ends, parts, strict=True):
-            totals = np.add.accumulate(np.vstack((totals, part)))[-1]
+    with closing(ordered_map(executor, _drawn, jobs)) as answers:
+        for part, sums in zip(parts, answers, strict=True):
+            # Unlike np.sum, which adds in pairs, this adds one after the other.
+            totals = np.add.accumulate(np.vstack((totals, sums)))[-1]
             if report is not None:
-                report(simulation.samples_before(end), simulation.samples_before(tasks))
+                report(simulation.samples_before(part.stop), simulation.samples_before(tasks))
     return simulation.estimate(float(totals[0]), float(totals[1]))
 
 
