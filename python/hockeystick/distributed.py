@@ -272,7 +272,6 @@ def _columns(norms: ArrayLike, steps: list[Any]) -> Floats:
 
 def _lazily(norms: Any, steps: list[Any], bound: float, orders: Floats) -> Any:
     """Return the accounts of a Dask array of norms."""
-    needed("dask.array", "distributed")
     columns = norms[:, np.newaxis] if norms.ndim == 1 else norms.rechunk({1: -1})
     return columns.map_blocks(
         accumulate,
