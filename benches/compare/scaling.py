@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -40,14 +41,20 @@ def one_thread() -> None:
     os.environ["RAYON_NUM_THREADS"] = "1"
 
 
+def simulate(samples: int, executor: Executor | None = None) -> object:
+    """Draw some samples of 1,000 steps."""
+    return kernels.monte_carlo_delta(
+        2.0, *LAW, NOISE, 1_000, samples=samples, direction="remove", seed=1, executor=executor
+    )
+
+
 def draw(executor: Executor, size: int) -> object:
-    """Monte Carlo: 600,000 samples of 1,000 steps for each unit of work."""
-    settings = {"samples": 600_000 * size, "direction": "remove", "seed": 1}
-    return kernels.monte_carlo_delta(2.0, *LAW, NOISE, 1_000, **settings, executor=executor)  # type: ignore[arg-type]
+    """Monte Carlo: 200,000 samples of 1,000 steps for each unit of work."""
+    return simulate(200_000 * size, executor)
 
 
 def sweep(executor: Executor, size: int) -> object:
-    """A sweep: 200 noise multipliers for each unit of work."""
+    """Sweep: 200 noise multipliers for each unit of work."""
     noise = np.linspace(0.8, 3.0, 200 * size)
     return hs.get_epsilon(
         delta=DELTA, noise_multiplier=noise, sample_rate=RATE, steps=1_000, group_size=4, executor=executor
@@ -60,23 +67,26 @@ def accounts(examples: int, refreshes: int = 4) -> IndividualAccountant:
     return distributed.account(norms, [(NOISE, RATE, 2_000 // refreshes)] * refreshes)
 
 
-ACCOUNTS = {size: accounts(20_000 * size) for size in (1, 2)}
+@cache
+def kept_accounts(size: int) -> IndividualAccountant:
+    """Accounts that are asked more than once."""
+    return accounts(2_000 * size)
 
 
 def ask(executor: Executor, size: int) -> object:
-    """Exact epsilons: 20,000 examples for each unit of work."""
-    return ACCOUNTS[size].get_epsilons(DELTA, executor=executor)
+    """Exact epsilons: 2,000 examples for each unit of work."""
+    return kept_accounts(size).get_epsilons(DELTA, executor=executor)
 
 
 def partition(size: int, seed: int) -> int:
     """Rényi accounts of a partition, for twenty refreshes; the accounts stay where they are."""
     norms = np.random.default_rng(seed).random((size, 20))
-    return distributed.accumulate(norms, [(NOISE, RATE, 100)] * 20).nbytes
+    return int(distributed.accumulate(norms, [(NOISE, RATE, 100)] * 20).nbytes)
 
 
 def accumulate(executor: Executor, size: int) -> object:
-    """Rényi accounts: eight partitions of 5,000 examples for each unit of work."""
-    return list(executor.map(partition, [5_000] * 8 * size, range(8 * size)))
+    """Rényi accounts: four partitions of 2,000 examples for each unit of work."""
+    return list(executor.map(partition, [2_000] * 4 * size, range(4 * size)))
 
 
 TASKS: dict[str, Task] = {
@@ -87,22 +97,31 @@ TASKS: dict[str, Task] = {
 }
 
 
-def timed(task: Task, workers: int, size: int, repetitions: int) -> float:
-    """Smallest time of some, by workers that have done such work before."""
+def timed(task: Task, workers: int, size: int, repetitions: int) -> tuple[float, float]:
+    """Smallest time of some, by workers that have done such work before; and processor time of all of each."""
     context = multiprocessing.get_context("spawn")
+    before = processor_time()
     with ProcessPoolExecutor(workers, mp_context=context, initializer=one_thread) as executor:
         task(executor, size)
-        return min(seconds(lambda: task(executor, size)) for _ in range(repetitions))
+        shortest = min(seconds(lambda: task(executor, size)) for _ in range(repetitions))
+    return shortest, (processor_time() - before) / (1 + repetitions)
+
+
+def processor_time() -> float:
+    """Seconds that this process and those of its children that have ended used."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def scaling(repetitions: int) -> None:
-    """Print weak and strong scaling from one worker to two."""
-    print("| work | 1 worker, s | 2 workers, s | speed-up | 2 workers, twice the work, s | efficiency |")
+    """Print weak and strong scaling from one worker to two: elapsed time, and processor time in brackets."""
+    print("| work | 1 worker, s | 2 workers, s | 2 workers, twice the work, s | CPU, strong | CPU, weak |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, task in TASKS.items():
-        one, strong, weak = (timed(task, w, s, repetitions) for w, s in ((1, 1), (2, 1), (2, 2)))
-        ends = f"{one / strong:.2f} | {weak:.2f} | {one / weak:.0%}"
-        print(f"| {name} | {one:.2f} | {strong:.2f} | {ends} |")
+        found = [timed(task, workers, size, repetitions) for workers, size in ((1, 1), (2, 1), (2, 2))]
+        times = " | ".join(f"{elapsed:.2f} ({used:.2f})" for elapsed, used in found)
+        (_, one), (_, strong), (_, weak) = found
+        print(f"| {name} | {times} | {one / strong:.0%} | {2.0 * one / weak:.0%} |", flush=True)
 
 
 def renyi_costs() -> None:
@@ -118,16 +137,16 @@ def renyi_costs() -> None:
     ):
         chosen, norms = ORDERS[-orders:], rng.random(examples)
         rdp = np.zeros((examples, orders))
-
-        def call(
-            rdp: np.ndarray = rdp, norms: np.ndarray = norms, chosen: np.ndarray = chosen, steps: int = steps
-        ) -> None:
-            kernels.accumulate_rdp(rdp, norms, chosen, NOISE, RATE, steps=steps)
-
+        call = partial(kernels.accumulate_rdp, rdp, norms, chosen, NOISE, RATE, steps=steps)
         call()
         took = min(seconds(call) for _ in range(5))
         per = took / examples / orders * 1e9
         print(f"| {examples:,}, {orders}, {steps:,} | {took * 1e3:.1f} | {per:.2f} |")
+
+
+def whole_run(steps: int) -> object:
+    """Epsilon of any example."""
+    return hs.get_epsilon(delta=DELTA, noise_multiplier=NOISE, sample_rate=1e-3, steps=steps)
 
 
 def other_costs() -> None:
@@ -143,7 +162,7 @@ def other_costs() -> None:
             exact.step(noise_multiplier=NOISE, sample_rate=RATE)
 
     rows.append(("exact account: a refresh", seconds(refresh) / len(norms) / examples * 1e9, "ns an example"))
-    kept = ACCOUNTS[1]
+    kept = kept_accounts(1)
     took = min(seconds(lambda: kept.get_epsilons(DELTA)) for _ in range(2))
     rows.append(("exact account: ε", took / kept.dataset_size * 1e6, "µs an example"))
     saved = len(json.dumps(kept.state_dict())) / kept.dataset_size
@@ -162,12 +181,11 @@ def other_costs() -> None:
 
         fill()
         rows.append(("memory-mapped accounts: a refresh", seconds(fill) / 100_000 * 1e9, "ns an example"))
-    draws = {"samples": 200_000, "direction": "remove", "seed": 1}
-    took = seconds(lambda: kernels.monte_carlo_delta(2.0, *LAW, NOISE, 1_000, **draws))  # type: ignore[arg-type]
+    took = seconds(partial(simulate, 200_000))
     rows.append(("Monte Carlo, all cores", took / 200_000 / 1_000 * 1e9, "ns a sample and step"))
     for steps in (1_000, 1_000_000):
-        took = seconds(lambda s=steps: hs.get_epsilon(delta=DELTA, noise_multiplier=NOISE, sample_rate=RATE / s**0.5, steps=s))  # type: ignore[misc]  # fmt: skip
-        rows.append((f"`get_epsilon`, {steps:,} steps", took * 1e3, "ms"))
+        took = seconds(partial(whole_run, steps))
+        rows += [(f"`get_epsilon`, {steps:,} steps", took * 1e3, "ms")]
     print("| cost | | |")
     print("| --- | --- | --- |")
     for name, value, unit in rows:
