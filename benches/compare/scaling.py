@@ -70,11 +70,11 @@ def accounts(examples: int, refreshes: int = 4) -> IndividualAccountant:
 @cache
 def kept_accounts(size: int) -> IndividualAccountant:
     """Accounts that are asked more than once."""
-    return accounts(2_000 * size)
+    return accounts(16_000 * size)
 
 
 def ask(executor: Executor, size: int) -> object:
-    """Exact epsilons: 2,000 examples for each unit of work."""
+    """Exact epsilons: 16,000 examples for each unit of work."""
     return kept_accounts(size).get_epsilons(DELTA, executor=executor)
 
 
@@ -98,7 +98,7 @@ TASKS: dict[str, Task] = {
 
 
 def timed(task: Task, workers: int, size: int, repetitions: int) -> tuple[float, float]:
-    """Smallest time of some, by workers that have done such work before; and processor time of all of each."""
+    """Smallest time of some, by workers that have done such work before; and processor time of each."""
     context = multiprocessing.get_context("spawn")
     before = processor_time()
     with ProcessPoolExecutor(workers, mp_context=context, initializer=one_thread) as executor:
