@@ -67,15 +67,15 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
-	$(PY) -m pytest -m 'not slow and not opacus and not browser and not long'
+	$(PY) -m pytest -m 'not slow and not distributed and not long and not opacus and not browser'
 
-test-slow: $(VENV)/for-dev ## the tests that take long
-	$(PY) -m pytest -m 'slow and not opacus and not browser and not long'
+test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
+	$(PY) -m pytest -m '(slow or distributed) and not long and not opacus and not browser'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
 	$(PY) -m pytest -m 'opacus and not long'
 
-test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; an hour or more
+test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PY) -m pytest -m long
 
 test-browser: $(VENV)/for-dev ## reports in a headless Chromium; needs the program chromium

@@ -10,6 +10,7 @@
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
+- `hockeystick.distributed`: accounts of more examples than memory holds, and of training on several ranks.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
 - `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
@@ -41,7 +42,7 @@ from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from hockeystick import dp_accounting, opacus, plot, release, training
+    from hockeystick import distributed, dp_accounting, opacus, plot, release, training
     from hockeystick.reporting import report
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "__version__",
     "accountants",
     "black_box",
+    "distributed",
     "dp_accounting",
     "explain",
     "get_delta",
@@ -85,7 +87,7 @@ __all__ = [
     "training",
 ]
 
-_WHEN_ASKED_FOR = ("dp_accounting", "opacus", "plot", "release", "training")
+_WHEN_ASKED_FOR = ("distributed", "dp_accounting", "opacus", "plot", "release", "training")
 """Modules that many runs do without."""
 
 

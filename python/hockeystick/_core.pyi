@@ -12,6 +12,7 @@ _Counts = NDArray[np.int64]
 __all__ = [
     "Composition",
     "IndividualAccounts",
+    "Simulation",
     "TradeoffCurve",
     "__version__",
     "accumulate_rdp",
@@ -60,6 +61,26 @@ def monte_carlo_delta(
     confidence: float,
     progress: Callable[[int, int], object] | None,
 ) -> tuple[float, float, float]: ...
+
+# A Monte-Carlo run in tasks: their sums and sums of squares, added in order, give `monte_carlo_delta`.
+@final
+class Simulation:
+    def __new__(
+        cls,
+        epsilon: float,
+        segments: list[tuple[_Array, _Array, float, int]],
+        log_space: bool,
+        samples: int,
+        direction: str,
+        tilt: float | None,
+        seed: int,
+        confidence: float,
+    ) -> Simulation: ...
+    def tasks(self) -> int: ...
+    def samples_before(self, task: int) -> int: ...
+    def draw(self, first: int, end: int) -> tuple[_Array, _Array]: ...
+    def estimate(self, sum: float, sum_of_squares: float) -> tuple[float, float, float]: ...
+
 def renyi_mixture(
     orders: _Array, weights: _Array, shifts: _Array, noise_multiplier: float, direction: str, log_space: bool
 ) -> _Array: ...

@@ -4,6 +4,7 @@ Each function returns a pair with ``bounds=True`` and one answer without: two ov
 their common arguments through these classes. There is no such module at run time.
 """
 
+from concurrent.futures import Executor
 from typing import TypedDict
 
 from numpy.typing import ArrayLike
@@ -17,6 +18,7 @@ class _Common(TypedDict):
     adjacency: NotRequired[str]
     mechanism: NotRequired[Mechanism | None]
     tolerance: NotRequired[float]
+    executor: NotRequired[Executor | None]
 
 class _Noise(TypedDict):
     noise_multiplier: NotRequired[ArrayLike | None]

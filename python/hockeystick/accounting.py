@@ -9,6 +9,7 @@ from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.solving import solve
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import Any, Literal
 
     from numpy.typing import ArrayLike
@@ -46,6 +47,7 @@ def get_epsilon(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Epsilon of DP-SGD, for one record or a group of records.
 
@@ -78,6 +80,9 @@ def get_epsilon(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -131,7 +136,15 @@ def get_epsilon(
         group_size=group_size,
         group=group,
     )
-    return solve("epsilon", configuration, steps=steps, delta=delta, bounds=bounds, tolerance=tolerance)
+    return solve(
+        "epsilon",
+        configuration,
+        steps=steps,
+        delta=delta,
+        bounds=bounds,
+        tolerance=tolerance,
+        executor=executor,
+    )
 
 
 @overload
@@ -157,6 +170,7 @@ def get_delta(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Delta of DP-SGD, for one record or a group of records.
 
@@ -189,6 +203,9 @@ def get_delta(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -236,4 +253,12 @@ def get_delta(
         group_size=group_size,
         group=group,
     )
-    return solve("delta", configuration, steps=steps, epsilon=epsilon, bounds=bounds, tolerance=tolerance)
+    return solve(
+        "delta",
+        configuration,
+        steps=steps,
+        epsilon=epsilon,
+        bounds=bounds,
+        tolerance=tolerance,
+        executor=executor,
+    )

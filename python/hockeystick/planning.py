@@ -9,6 +9,7 @@ from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.solving import solve
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import Any, Literal
 
     from numpy.typing import ArrayLike
@@ -51,6 +52,7 @@ def get_noise_multiplier(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Smallest noise multiplier with which a run meets a target epsilon and delta.
 
@@ -82,6 +84,9 @@ def get_noise_multiplier(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -125,6 +130,7 @@ def get_noise_multiplier(
         delta=delta,
         bounds=bounds,
         tolerance=tolerance,
+        executor=executor,
     )
 
 
@@ -152,6 +158,7 @@ def get_sample_rate(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Largest sample rate of Poisson sampling with which a run meets a target epsilon and delta.
 
@@ -182,6 +189,9 @@ def get_sample_rate(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -224,6 +234,7 @@ def get_sample_rate(
         delta=delta,
         bounds=bounds,
         tolerance=tolerance,
+        executor=executor,
     )
 
 
@@ -250,6 +261,7 @@ def get_steps(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Largest number of steps with which a run meets a target epsilon and delta.
 
@@ -282,6 +294,9 @@ def get_steps(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -319,7 +334,15 @@ def get_steps(
         group_size=group_size,
         group=group,
     )
-    return solve("steps", configuration, epsilon=epsilon, delta=delta, bounds=bounds, tolerance=tolerance)
+    return solve(
+        "steps",
+        configuration,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        tolerance=tolerance,
+        executor=executor,
+    )
 
 
 @overload
@@ -346,6 +369,7 @@ def get_group_size(
     mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
 ) -> Any:
     """Size of the largest group for which a run meets a target epsilon and delta.
 
@@ -375,6 +399,9 @@ def get_group_size(
         Whether to return both ends of the certified interval.
     tolerance : float, optional
         Relative width of the certified interval to aim at, in [1e-9, 0.1].
+    executor : concurrent.futures.Executor, optional
+        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
+        another. Answers are the same to the last bit.
 
     Returns
     -------
@@ -419,4 +446,5 @@ def get_group_size(
         delta=delta,
         bounds=bounds,
         tolerance=tolerance,
+        executor=executor,
     )

@@ -8,9 +8,11 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick._executors import check_executor, ordered_map, slices
 from hockeystick.intervals import check_tolerance, warn_if_wide
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import Any
 
     from numpy.typing import ArrayLike
@@ -44,12 +46,15 @@ def solve(
     delta: ArrayLike = 0.5,
     bounds: bool,
     tolerance: float,
+    executor: Executor | None = None,
 ) -> Any:
     """Safe side of the certified interval for `unknown`, or both sides, in the broadcast shape.
 
     The default of an argument stands for the unknown, which the core ignores, or for what the
-    question does not mention.
+    question does not mention. An executor computes parts of the broadcast elements, which do not depend on
+    each other.
     """
+    check_executor(executor)
     if not isinstance(bounds, bool | np.bool_):
         raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
     width = check_tolerance(tolerance)
@@ -59,29 +64,63 @@ def solve(
         steps=count_array(steps, "steps", 0),
     )
     epsilons, deltas, counts = others
-    lower, upper = _core.solve(
-        unknown,
-        configuration.adjacency,
-        step.mechanism,
+    columns = (
         step.noise,
-        step.sampling,
         step.sample_rate,
         step.batch_size,
         step.dataset_size,
         counts,
         step.group_size,
+        epsilons,
+        deltas,
+    )
+    fixed = (
+        unknown,
+        configuration.adjacency,
+        step.mechanism,
+        step.sampling,
         _vector(step.rates),
         _vector(step.norms),
         step.orthogonal,
-        epsilons,
-        deltas,
         width,
     )
+    if executor is None:
+        lower, upper = _solved(fixed, columns)
+    else:
+        parts = slices(len(counts))
+        jobs = [(fixed, tuple(column[part] for column in columns)) for part in parts]
+        # An empty array has no parts, and the core knows what is wrong with the other arguments.
+        found = list(ordered_map(executor, _solved, jobs)) or [_solved(fixed, columns)]
+        lower, upper = (np.concatenate(ends) for ends in zip(*found, strict=True))
     warn_if_wide(unknown, lower, upper, width)
     # The upper end of whole numbers stays a float: it may be infinite.
     low = _counts_in_shape(lower, shape) if unknown in WHOLE else in_shape(lower, shape)
     ends = (low, in_shape(upper, shape))
     return ends if bounds else ends[("lower", "upper").index(SAFE_SIDE[unknown])]
+
+
+def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> tuple[Floats, Floats]:
+    """Both ends of the interval of each element."""
+    unknown, adjacency, mechanism, sampling, rates, norms, orthogonal, width = fixed
+    noise, sample_rate, batch_size, dataset_size, steps, group_size, epsilon, delta = columns
+    return _core.solve(
+        unknown,
+        adjacency,
+        mechanism,
+        noise,
+        sampling,
+        sample_rate,
+        batch_size,
+        dataset_size,
+        steps,
+        group_size,
+        rates,
+        norms,
+        orthogonal,
+        epsilon,
+        delta,
+        width,
+    )
 
 
 def _vector(values: tuple[float, ...] | None) -> Floats | None:

@@ -22,6 +22,7 @@ mod saddle;
 pub mod samples;
 pub mod segment;
 mod settling;
+pub mod simulation;
 mod split;
 mod sweep;
 pub(crate) mod tilt;

@@ -10,29 +10,13 @@
 //! variable in [0, 1], and [`super::interval`] applies. The automatic choice of λ makes B smallest: log B is
 //! convex in λ, and its minimum is the saddle point, where the mean of the loss is near ε.
 
-use super::interval::Sample;
-use super::loss_table::{Block, Draw, LossTable};
 use super::monitor::Monitor;
-use super::words::{BLOCK, Words};
-use crate::error::{Error, Result, require};
-use crate::pair::moment::Moments;
-use crate::pair::{Direction, GroupLaw, MixturePair};
-use crate::special::root::golden_section;
-use crate::threads::in_pool;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
-use rayon::prelude::*;
+use super::simulation::Simulation;
+use crate::error::Result;
+use crate::pair::{Direction, GroupLaw};
 
-/// Steps drawn by one task: 3 ms of work, so that tasks balance and an interruption is soon seen.
-const STEPS_PER_TASK: u64 = 1 << 20;
-/// Samples of one task at most.
-const SAMPLES_PER_TASK: u64 = 1 << 16;
 /// Tasks whose results are held at a time.
-const TASKS_PER_WAVE: u64 = 256;
-
-/// Tilts that are tried, and the evaluations spent on the choice: to 0.3 %, and log B is flat at its minimum.
-const TILT_RANGE: (f64, f64) = (1e-4, 9.9e3);
-const TILT_EVALUATIONS: usize = 20;
+const TASKS_PER_WAVE: usize = 256;
 
 /// Equal steps: a group law, noise and how often.
 #[derive(Debug, Clone)]
@@ -71,20 +55,6 @@ pub struct Estimate {
     pub upper: f64,
 }
 
-/// Room for the last places of the few operations of a closed form.
-const ROUNDING: f64 = 4.0 * f64::EPSILON;
-
-impl Estimate {
-    /// A value known but for rounding.
-    fn certain(delta: f64) -> Self {
-        Self {
-            estimate: delta,
-            lower: delta * (1.0 - ROUNDING),
-            upper: (delta * (1.0 + ROUNDING)).min(1.0),
-        }
-    }
-}
-
 /// δ(ε) of the composition of `segments` in one direction.
 ///
 /// Cost: one table a segment, then about 4 ns a sample and step whatever the group size. Memory does not
@@ -117,269 +87,26 @@ pub fn monte_carlo_delta(
     settings: &Settings,
     monitor: &dyn Monitor,
 ) -> Result<Estimate> {
-    check(epsilon, settings)?;
-    let mut epsilon = epsilon;
-    let mut log_unmoved = 0.0;
-    let mut noisy: Vec<(Moments, u64)> = Vec::new();
-    for segment in segments.iter().filter(|segment| segment.steps > 0) {
-        crate::error::require_noise_multiplier(segment.noise_multiplier)?;
-        if segment.law.shifts() == [0.0] {
-            continue;
-        }
-        if is_telling(segment, epsilon) {
-            log_unmoved += segment.steps as f64 * segment.law.log_probability_of_zero();
-        } else {
-            let pair = MixturePair::new(&segment.law, segment.noise_multiplier)?;
-            noisy.push((Moments::new(pair), segment.steps));
-        }
-    }
-    // A step that tells shows whether a member was in the batch. Adding: the loss is −log w_0 for sure.
-    // Removing: it is +∞ but for probability w_0, and log w_0 then.
-    epsilon += settings.direction.sign() * -log_unmoved;
-    if noisy.is_empty() || epsilon.is_infinite() {
-        return Ok(with_telling(
-            Estimate::certain(if epsilon < 0.0 { -epsilon.exp_m1() } else { 0.0 }),
-            log_unmoved,
-            settings.direction,
-        ));
-    }
-    let estimate = estimate_noisy(epsilon, &mut noisy, settings, monitor)?;
-    Ok(with_telling(estimate, log_unmoved, settings.direction))
-}
-
-fn check(epsilon: f64, settings: &Settings) -> Result<()> {
-    require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
-    require(settings.samples >= 1, "samples", settings.samples, "at least 1")?;
-    let confidence = settings.confidence;
-    require(
-        confidence > 0.0 && confidence < 1.0,
-        "confidence",
-        confidence,
-        "in (0, 1)",
-    )?;
-    if let Some(tilt) = settings.tilt {
-        require((0.0..=1e4).contains(&tilt), "tilt", tilt, "in [0, 10000]")?;
-    }
-    Ok(())
-}
-
-/// True if a step's output tells whether the group moved it, as far as δ(ε) can show.
-///
-/// Without noise it does. With shifts at 0 and at least d standard deviations away, the loss when removing is
-/// log w_0 or above d²/2 − 40d + log w_j: infinite for every ε far below that.
-fn is_telling(segment: &Segment, epsilon: f64) -> bool {
-    const DISTANCE: f64 = 1e5;
-    const LARGEST_EPSILON: f64 = 1e9;
-    let nearest = segment.law.shifts().iter().copied().find(|&shift| shift != 0.0);
-    let lowest = segment.law.shifts()[0];
-    let separated = nearest.is_some_and(|shift| shift >= DISTANCE * segment.noise_multiplier);
-    segment.noise_multiplier == 0.0 || (lowest >= 0.0 && separated && epsilon.abs() <= LARGEST_EPSILON)
-}
-
-/// δ with the steps that tell: 1 − W + W·δ when removing, W the probability that they show nothing.
-fn with_telling(estimate: Estimate, log_unmoved: f64, direction: Direction) -> Estimate {
-    if log_unmoved == 0.0 || direction == Direction::Add {
-        return estimate;
-    }
-    let shown = -log_unmoved.exp_m1();
-    let combine = |delta: f64| shown + (1.0 - shown) * delta;
-    Estimate {
-        estimate: combine(estimate.estimate),
-        lower: combine(estimate.lower) * (1.0 - ROUNDING),
-        upper: (combine(estimate.upper) * (1.0 + ROUNDING)).min(1.0),
-    }
-}
-
-/// log(λ^λ/(1 + λ)^{1+λ}): the largest value of e^{−λt}(1 − e^{−t}) over t > 0.
-fn log_peak(tilt: f64) -> f64 {
-    if tilt == 0.0 {
-        0.0
-    } else {
-        -tilt * (1.0 / tilt).ln_1p() - tilt.ln_1p()
-    }
-}
-
-/// The tilt with the smallest bound B.
-fn choose_tilt(epsilon: f64, segments: &mut [(Moments, u64)], direction: Direction) -> f64 {
-    let log_bound = |position: f64| {
-        let tilt = position.exp();
-        let exponent = direction.ratio_exponent(1.0 + tilt);
-        let cumulant: f64 = segments
-            .iter_mut()
-            .map(|(moments, steps)| *steps as f64 * moments.log_power_moment(exponent).0)
-            .sum();
-        cumulant - tilt * epsilon + log_peak(tilt)
-    };
-    let (low, high) = TILT_RANGE;
-    golden_section(low.ln(), high.ln(), TILT_EVALUATIONS, log_bound).0.exp()
-}
-
-fn estimate_noisy(
-    epsilon: f64,
-    segments: &mut [(Moments, u64)],
-    settings: &Settings,
-    monitor: &dyn Monitor,
-) -> Result<Estimate> {
-    let direction = settings.direction;
-    let tilt = settings
-        .tilt
-        .unwrap_or_else(|| choose_tilt(epsilon, segments, direction));
-    let mut run = TiltedRun {
-        epsilon,
-        tilt,
-        log_peak: log_peak(tilt),
-        tables: Vec::with_capacity(segments.len()),
-    };
-    let all_steps: u64 = segments.iter().map(|(_, steps)| steps).sum();
-    let (mut log_moment, mut log_moment_upper, mut loss_error, mut missing) = (0.0, 0.0, 0.0, 0.0);
-    let (mut law_error, mut mean_size) = (0.0, 0.0);
-    for (moments, steps) in segments {
-        let table = LossTable::new(moments, direction, tilt, all_steps, monitor)?;
-        let count = *steps as f64;
-        log_moment += count * table.log_moment.0;
-        log_moment_upper += count * table.log_moment.1;
-        loss_error += count * table.loss_error;
-        law_error += count * table.law_error;
-        mean_size += count * table.mean_size;
-        missing += count * table.missing;
-        run.tables.push((table, *steps));
-    }
-    let sample = draw_all(&run, settings, monitor)?;
-    let (lower, upper) = sample.interval(settings.confidence);
-    // The drawn variable e^{−λt}(1 − e^{−t})/peak has slope at most 1/peak, so an error of the loss moves its
-    // mean by at most the mean error over the peak: that of the polynomials, and that of adding up a sample's
-    // losses, at most half a unit in the last place of Σ|loss| for each addition. It is itself at most 1.
-    let additions = BLOCK as f64 + 2.0 * all_steps as f64 / BLOCK as f64 + run.tables.len() as f64 + 2.0;
-    let loss_error = loss_error + f64::EPSILON * additions * mean_size;
-    // Adding up the samples: within a task, then over tasks.
-    let per_task = run.samples_per_task() as f64;
-    let rounding = f64::EPSILON * (per_task + sample.count / per_task + 4.0);
-    let bias = loss_error / run.log_peak.exp() + missing + rounding;
-    let log_scale = log_moment - tilt * epsilon + run.log_peak;
-    let log_scale_error = (log_moment_upper - log_moment)
-        + law_error
-        + 8.0 * f64::EPSILON * (log_moment.abs() + (tilt * epsilon).abs() + run.log_peak.abs() + 1.0);
-    let at = |mean: f64, log_error: f64| {
-        if mean <= 0.0 {
-            0.0
-        } else {
-            (log_scale + log_error + mean.ln()).exp()
-        }
-    };
-    let upper = at(upper + bias, log_scale_error).clamp(f64::from_bits(1), 1.0);
-    let lower = at(lower - bias, -log_scale_error).min(upper);
-    Ok(Estimate {
-        estimate: at(sample.mean(), 0.0).clamp(lower, upper),
-        lower,
-        upper,
-    })
-}
-
-/// Tables of all segments at one tilt.
-struct TiltedRun {
-    epsilon: f64,
-    tilt: f64,
-    log_peak: f64,
-    tables: Vec<(LossTable, u64)>,
-}
-
-impl TiltedRun {
-    /// Steps of one sample.
-    fn steps(&self) -> u64 {
-        self.tables.iter().map(|(_, steps)| steps).sum()
-    }
-
-    /// Samples that one task draws.
-    fn samples_per_task(&self) -> u64 {
-        (STEPS_PER_TASK / self.steps().max(1)).clamp(1, SAMPLES_PER_TASK)
-    }
-
-    /// The variable in [0, 1] whose mean is δ/B.
-    fn value(&self, loss: f64) -> f64 {
-        let over = loss - self.epsilon;
-        if over <= 0.0 {
-            return 0.0;
-        }
-        -(-over).exp_m1() * (-self.tilt * over - self.log_peak).exp()
-    }
-
-    /// Draws `samples` runs from one stream; `None` if the monitor stops it.
-    ///
-    /// Segment by segment, the losses of a block are dealt out to the samples in order.
-    fn draw_task(&self, stream: Xoshiro256PlusPlus, samples: usize, monitor: &dyn Monitor) -> Option<Sample> {
-        let arch = pulp::Arch::new();
-        let mut words = Words::new(stream);
-        let mut block = Block::new();
-        let mut totals = vec![0.0; samples];
-        for (table, steps) in &self.tables {
-            let mut next = BLOCK;
-            for total in &mut totals {
-                let mut left = *steps;
-                while left > 0 {
-                    if next == BLOCK {
-                        if monitor.cancelled() {
-                            return None;
-                        }
-                        arch.dispatch(Draw {
-                            table,
-                            words: &mut words,
-                            block: &mut block,
-                        });
-                        next = 0;
-                    }
-                    let count = left.min((BLOCK - next) as u64) as usize;
-                    *total += block.losses[next..next + count].iter().sum::<f64>();
-                    next += count;
-                    left -= count as u64;
-                }
-            }
-        }
-        let mut sample = Sample {
-            count: samples as f64,
-            ..Sample::default()
-        };
-        for total in totals {
-            let value = self.value(total).min(1.0);
-            sample.sum += value;
-            sample.sum_of_squares += value * value;
-        }
-        Some(sample)
-    }
-}
-
-/// Draws all samples: task number i uses the stream i jumps (of 2^128 words) from the seed, and results are
-/// added in the order of the tasks, so the number of threads changes nothing.
-fn draw_all(run: &TiltedRun, settings: &Settings, monitor: &dyn Monitor) -> Result<Sample> {
-    let samples = settings.samples;
-    let per_task = run.samples_per_task();
-    let mut stream = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
-    let mut total = Sample::default();
-    let mut done = 0;
+    let run = Simulation::new(epsilon, segments, settings, monitor)?;
+    let (tasks, samples) = (run.tasks(), settings.samples);
+    let (mut sum, mut sum_of_squares) = (0.0, 0.0);
+    let mut stream = run.stream(0);
     monitor.progress(0, samples);
-    while done < samples {
-        let mut tasks = Vec::new();
-        while done < samples && (tasks.len() as u64) < TASKS_PER_WAVE {
-            let count = per_task.min(samples - done);
-            tasks.push((stream.clone(), count));
-            stream.jump();
-            done += count;
+    for first in (0..tasks).step_by(TASKS_PER_WAVE) {
+        let end = (first + TASKS_PER_WAVE as u64).min(tasks);
+        for part in run.draw_along(&mut stream, first..end, monitor)? {
+            sum += part.sum;
+            sum_of_squares += part.sum_of_squares;
         }
-        let draw = |(stream, count)| run.draw_task(stream, count as usize, monitor);
-        let results: Vec<Option<Sample>> = in_pool(|| tasks.into_par_iter().map(draw).collect());
-        for result in results {
-            let part = result.ok_or(Error::Interrupted)?;
-            total.count += part.count;
-            total.sum += part.sum;
-            total.sum_of_squares += part.sum_of_squares;
-        }
-        monitor.progress(done, samples);
+        monitor.progress(run.samples_before(end), samples);
     }
-    Ok(total)
+    Ok(run.estimate(sum, sum_of_squares))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::hockey_stick::monitor::Unwatched;
 
     fn segment(k: u64, q: f64, noise_multiplier: f64, steps: u64) -> Segment {
@@ -452,6 +179,29 @@ mod tests {
         let one = of(1);
         assert_eq!(one, of(3));
         assert_eq!(one, run());
+    }
+
+    #[test]
+    fn tasks_drawn_in_any_order_add_up_to_the_run() {
+        let segments = [segment(4, 0.1, 1.0, 40), segment(2, 0.5, 3.0, 20)];
+        let settings = settings(300_001, Direction::Remove, None);
+        let run = Simulation::new(1.0, &segments, &settings, &Unwatched).unwrap();
+        let tasks = run.tasks();
+        assert!(tasks > 10 && run.samples_before(tasks) == 300_001);
+        let late = run.draw(7..tasks, &Unwatched).unwrap();
+        let mut parts = run.draw(0..7, &Unwatched).unwrap();
+        parts.extend(late);
+        assert_eq!(parts.iter().map(|part| part.count).sum::<f64>(), 300_001.0);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for part in parts {
+            sum += part.sum;
+            squares += part.sum_of_squares;
+        }
+        let whole = monte_carlo_delta(1.0, &segments, &settings, &Unwatched).unwrap();
+        assert_eq!(run.estimate(sum, squares), whole);
+        for beyond in [tasks + 1..tasks + 1, 0..tasks + 1] {
+            assert!(run.draw(beyond, &Unwatched).is_err());
+        }
     }
 
     #[test]

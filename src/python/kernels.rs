@@ -4,7 +4,7 @@ use super::convert::{count, entries, guarded, law, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::hockey_stick::monte_carlo::{self, Segment, Settings};
-use crate::hockey_stick::samples;
+use crate::hockey_stick::{samples, simulation};
 use crate::pair::{GroupLaw, MixturePair};
 use crate::renyi::conversion::{self, Converted};
 use crate::renyi::{divergence, group_bound};
@@ -14,6 +14,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 type Array<'py> = Bound<'py, PyArrayDyn<f64>>;
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
@@ -115,6 +116,19 @@ pub(super) fn hockey_stick<'py>(
 /// A segment as Python passes it: weights, shifts, noise multiplier, steps.
 type SegmentArrays<'py> = (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>, f64, i64);
 
+fn segments_of(segments: &[SegmentArrays<'_>], log_space: bool) -> Result<Vec<Segment>, Error> {
+    segments
+        .iter()
+        .map(|(weights, shifts, noise_multiplier, steps)| {
+            Ok(Segment {
+                law: law(&vector(weights), &vector(shifts), log_space)?,
+                noise_multiplier: *noise_multiplier,
+                steps: count("steps", *steps)?,
+            })
+        })
+        .collect()
+}
+
 #[pyfunction]
 pub(super) fn monte_carlo_delta<'py>(
     py: Python<'py>,
@@ -135,20 +149,69 @@ pub(super) fn monte_carlo_delta<'py>(
         seed,
         confidence,
     };
-    let segments = segments
-        .iter()
-        .map(|(weights, shifts, noise_multiplier, steps)| {
-            Ok(Segment {
-                law: law(&vector(weights), &vector(shifts), log_space)?,
-                noise_multiplier: *noise_multiplier,
-                steps: count("steps", *steps)?,
-            })
-        })
-        .collect::<Result<Vec<Segment>, Error>>()?;
+    let segments = segments_of(&segments, log_space)?;
     let found = watched(py, progress.as_ref(), move |monitor| {
         monte_carlo::monte_carlo_delta(epsilon, &segments, &settings, monitor)
     })?;
     Ok((found.estimate, found.lower, found.upper))
+}
+
+/// A run that several processes draw.
+#[pyclass(frozen, module = "hockeystick._core")]
+pub(super) struct Simulation(Arc<simulation::Simulation>);
+
+#[pymethods]
+impl Simulation {
+    #[new]
+    fn new<'py>(
+        py: Python<'py>,
+        epsilon: f64,
+        segments: Vec<SegmentArrays<'py>>,
+        log_space: bool,
+        samples: i64,
+        direction: &str,
+        tilt: Option<f64>,
+        seed: u64,
+        confidence: f64,
+    ) -> PyResult<Self> {
+        let settings = Settings {
+            samples: count("samples", samples)?,
+            direction: super::convert::direction(direction)?,
+            tilt,
+            seed,
+            confidence,
+        };
+        let segments = segments_of(&segments, log_space)?;
+        let run = watched(py, None, move |monitor| {
+            simulation::Simulation::new(epsilon, &segments, &settings, monitor)
+        })?;
+        Ok(Self(Arc::new(run)))
+    }
+
+    /// Number of tasks.
+    fn tasks(&self) -> u64 {
+        self.0.tasks()
+    }
+
+    /// Samples of all tasks before this one.
+    fn samples_before(&self, task: u64) -> u64 {
+        self.0.samples_before(task)
+    }
+
+    /// Sums and sums of squares of the tasks from `first` on and before `end`.
+    fn draw<'py>(&self, py: Python<'py>, first: u64, end: u64) -> PyResult<(Vector<'py>, Vector<'py>)> {
+        let run = Arc::clone(&self.0);
+        let parts = watched(py, None, move |monitor| run.draw(first..end, monitor))?;
+        let sums: Vec<f64> = parts.iter().map(|part| part.sum).collect();
+        let squares: Vec<f64> = parts.iter().map(|part| part.sum_of_squares).collect();
+        Ok((sums.to_pyarray(py), squares.to_pyarray(py)))
+    }
+
+    /// (estimate, lower, upper) from the sums over all tasks.
+    fn estimate(&self, sum: f64, sum_of_squares: f64) -> (f64, f64, f64) {
+        let found = self.0.estimate(sum, sum_of_squares);
+        (found.estimate, found.lower, found.upper)
+    }
 }
 
 #[pyfunction]

@@ -97,12 +97,12 @@ def check_history(
     return [_check_segment(segment, f"{name}[{i}]", noise, draw) for i, segment in enumerate(segments)]
 
 
-def with_step(segments: list[Any], noise: float | Mechanism, draw: float | Sampling) -> None:
-    """Append one step, in place; it joins the last segment where that has the same parameters."""
+def with_step(segments: list[Any], noise: float | Mechanism, draw: float | Sampling, count: int = 1) -> None:
+    """Append equal steps, in place; they join the last segment where that has the same parameters."""
     if segments and segments[-1][:2] == (noise, draw):
-        segments[-1] = (noise, draw, segments[-1][2] + 1)
+        segments[-1] = (noise, draw, segments[-1][2] + count)
     else:
-        segments.append((noise, draw, 1))
+        segments.append((noise, draw, count))
 
 
 _Noise = TypeVar("_Noise", bound="float | Mechanism")

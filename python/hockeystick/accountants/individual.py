@@ -8,9 +8,15 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
+from hockeystick._executors import check_executor, ordered_map, slices
 from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_gaussian_step
-from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
+from hockeystick.accountants.history import check_gaussian_step, with_step
+from hockeystick.accountants.individual_accounts import (
+    Accounts,
+    ExactAccounts,
+    RenyiAccounts,
+    account_epsilons,
+)
 from hockeystick.accountants.individual_groups import EXACT_WIDTH, history_epsilon
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
@@ -22,6 +28,7 @@ from hockeystick.accountants.renyi import check_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
+    from concurrent.futures import Executor
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -35,6 +42,9 @@ DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in 
 
 BLOCK = 2**16
 """Examples whose accounts are copied at once."""
+
+SMALLEST_PART = 2**13
+"""Examples that are worth a message to a worker, who needs half a second for what all of them share."""
 
 
 class IndividualAccountant(GroupQuestions, Accountant):
@@ -276,19 +286,24 @@ class IndividualAccountant(GroupQuestions, Accountant):
             If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
             the accountant stays as it was.
         """
-        noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
+        self._take(*check_gaussian_step(noise_multiplier, sample_rate, sampling), 1)
+
+    def _take(self, noise: float, draw: float | Sampling, count: int) -> None:
+        """Record equal steps with the norms of the moment."""
         if isinstance(draw, float):
             self._worst.step(noise_multiplier=noise, sample_rate=draw)
         else:
             self._worst.step(noise_multiplier=noise, sampling=draw)
+        if count > 1:
+            with_step(self._worst.history, noise, draw, count - 1)
+        full = self._norms >= self._max_grad_norm
+        if not self._individual_clipping and self._is_guarantee:
+            first = count == 1 and not self._pending
+            self._is_guarantee = bool(np.all(self._fresh | full if first else full))
         if not self._pending:
-            if not self._individual_clipping and self._is_guarantee:
-                self._is_guarantee = bool(np.all(self._fresh | (self._norms >= self._max_grad_norm)))
-            self._full &= self._norms >= self._max_grad_norm
-        elif not self._individual_clipping and self._is_guarantee:
-            self._is_guarantee = bool(np.all(self._norms >= self._max_grad_norm))
+            self._full &= full
         self._fresh[:] = False
-        self._pending[noise, draw] = self._pending.get((noise, draw), 0) + 1
+        self._pending[noise, draw] = self._pending.get((noise, draw), 0) + count
 
     def _relative(self) -> Floats:
         return self._frozen(self._norms / self._max_grad_norm)
@@ -323,13 +338,16 @@ class IndividualAccountant(GroupQuestions, Accountant):
     def _everyone(self) -> NDArray[np.int64]:
         return np.arange(self._dataset_size, dtype=np.int64)
 
-    def get_epsilons(self, delta: float) -> Floats:
+    def get_epsilons(self, delta: float, executor: Executor | None = None) -> Floats:
         """Epsilon of each example at delta: private numbers.
 
         Parameters
         ----------
         delta : float
             In (0, 1).
+        executor : concurrent.futures.Executor, optional
+            Its workers, who then see the accounts, answer for parts of the examples; answers are the same to
+            the last bit.
 
         Returns
         -------
@@ -349,12 +367,20 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If `delta` is not a real number.
         """
-        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"))
+        check_executor(executor)
+        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"), executor)
 
-    def _epsilons_of(self, places: NDArray[np.int64], delta: float) -> Floats:
+    def _epsilons_of(
+        self, places: NDArray[np.int64], delta: float, executor: Executor | None = None
+    ) -> Floats:
         """Epsilon of the examples at `places`."""
         worst = self.get_epsilon(delta)
-        if len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
+        if executor is not None:
+            parts = (places[part] for part in slices(len(places), SMALLEST_PART, BLOCK))
+            jobs = ((self._settled(part), delta) for part in parts)
+            bounds = list(ordered_map(executor, account_epsilons, jobs))
+            lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
+        elif len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
             lower, upper = self._accounts.epsilons(delta)
         else:
             # In blocks, because their accounts are copied.

@@ -63,6 +63,11 @@ class Accounts(ABC):
         """Return plain JSON types."""
 
 
+def account_epsilons(accounts: Accounts, delta: float) -> tuple[Floats, Floats]:
+    """Lower and upper bounds on epsilon of each account: a function that other processes know by name."""
+    return accounts.epsilons(delta)
+
+
 class RenyiAccounts(Accounts):
     """Rényi divergences at some orders."""
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._executors import check_executor
+from hockeystick._simulation import simulated
 from hockeystick.accountants.history import as_core_segments, check_history, merged
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import DIRECTIONS, check_add_remove
@@ -16,6 +18,7 @@ from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
     from typing import Any
 
     from hockeystick._arguments import Floats
@@ -58,6 +61,9 @@ class MonteCarloAccountant(Accountant):
         In [0, 2**64). The same seed gives the same answers for any number of threads.
     adjacency : {"add_remove", "add", "remove"}, optional
         Neighbouring relation.
+    executor : concurrent.futures.Executor, optional
+        Draws the samples; answers are the same to the last bit with and without it. It is not part of the
+        accountant's state.
 
     Raises
     ------
@@ -93,12 +99,15 @@ class MonteCarloAccountant(Accountant):
         confidence: float = 0.99,
         seed: int = 0,
         adjacency: str = "add_remove",
+        executor: Executor | None = None,
     ) -> None:
         super().__init__(group_size, check_add_remove(adjacency))
         self._samples = count_scalar(samples, "samples", 1)
         self._confidence = float_scalar(confidence, "confidence")
         require(0.0 < self._confidence < 1.0, "confidence", self._confidence, "in (0, 1)")
         self._seed = count_scalar(seed, "seed", 0, 2**64 - 1)
+        check_executor(executor)
+        self._executor = executor
 
     @property
     def samples(self) -> int:
@@ -238,16 +247,18 @@ class MonteCarloAccountant(Accountant):
         directions = DIRECTIONS[self.adjacency]
         mixtures = [self._mixture(segment) for segment in merged(check_history(self.history))]
         runs = [
-            _core.monte_carlo_delta(
-                epsilon,
-                mixtures,
-                True,
-                samples,
-                direction,
-                None,
-                seed,
-                1.0 - error / len(directions),
-                None,
+            simulated(
+                (
+                    epsilon,
+                    mixtures,
+                    True,
+                    samples,
+                    direction,
+                    None,
+                    seed,
+                    1.0 - error / len(directions),
+                ),
+                self._executor,
             )
             for direction in directions
         ]

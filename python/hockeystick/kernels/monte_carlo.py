@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hockeystick import _core
 from hockeystick._arguments import (
     count_scalar,
     float_array,
@@ -15,9 +14,13 @@ from hockeystick._arguments import (
     in_shape,
     text,
 )
+from hockeystick._executors import check_executor
 from hockeystick._progress import reporting
+from hockeystick._simulation import simulated
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from numpy.typing import ArrayLike
 
     from hockeystick._arguments import FloatOrFloats, Floats
@@ -46,6 +49,7 @@ def monte_carlo_delta(
     confidence: float = 0.99,
     log_weights: bool = False,
     progress: Report | bool | None = None,
+    executor: Executor | None = None,
 ) -> MonteCarloEstimate:
     """Estimate delta(epsilon) of a composed mixture pair, with a confidence interval.
 
@@ -78,6 +82,9 @@ def monte_carlo_delta(
     progress : callable or bool, optional
         A function of (done, total), called now and then with numbers of samples; True draws a bar
         with tqdm.
+    executor : concurrent.futures.Executor, optional
+        Draws the samples: a process pool, Dask's ``client.get_executor()`` or another. The result is the
+        same to the last bit, whatever the number of workers; without it, the threads of this process draw.
 
     Returns
     -------
@@ -89,9 +96,11 @@ def monte_carlo_delta(
     ValueError
         If an argument is out of range, or the lengths of `weights` and `shifts` differ.
     TypeError
-        If an argument is not real, or `progress` cannot be called.
+        If an argument is not real, or `progress` cannot be called, or `executor` is none.
     ImportError
         If `progress` is True and tqdm is not installed.
+    RuntimeError
+        If workers of the executor were lost, so that it cannot go on.
     KeyboardInterrupt
         On Ctrl-C, promptly.
 
@@ -128,18 +137,23 @@ def monte_carlo_delta(
     chosen_confidence = float_scalar(confidence, "confidence")
     chosen_direction = text(direction, "direction")
 
+    check_executor(executor)
+
     results = np.empty((3, levels.size))
     with reporting(progress, "Monte Carlo") as report:
         for run, level in enumerate(levels.ravel().tolist()):
-            results[:, run] = _core.monte_carlo_delta(
-                level,
-                [step],
-                bool(log_weights),
-                total_samples,
-                chosen_direction,
-                chosen_tilt,
-                chosen_seed,
-                chosen_confidence,
+            results[:, run] = simulated(
+                (
+                    level,
+                    [step],
+                    bool(log_weights),
+                    total_samples,
+                    chosen_direction,
+                    chosen_tilt,
+                    chosen_seed,
+                    chosen_confidence,
+                ),
+                executor,
                 _one_of_several(report, run, levels.size),
             )
     return _as_estimate(results, levels.shape)
