@@ -14,12 +14,14 @@
 - `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
 - `hockeystick.training`: clipping, sampling and DP-SGD in NumPy, as references.
+- `hockeystick.auditing`: lower bounds on epsilon from attacks, to set beside what is reported.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
 
 from hockeystick import (
     accountants,
+    auditing,
     black_box,
     dp_accounting,
     kernels,
@@ -70,6 +72,7 @@ __all__ = [
     "WithoutReplacement",
     "__version__",
     "accountants",
+    "auditing",
     "black_box",
     "dp_accounting",
     "explain",
