@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus test-browser bench lint docs notebooks wheel crate pictures clean
+.PHONY: help tools demo test test-slow test-opacus test-long test-browser bench bench-instructions lint docs notebooks wheel crate pictures clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -67,13 +67,16 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
-	$(PY) -m pytest -m 'not slow and not opacus and not browser'
+	$(PY) -m pytest -m 'not slow and not long and not opacus and not browser'
 
 test-slow: $(VENV)/for-dev ## the tests that take long
-	$(PY) -m pytest -m 'slow and not opacus and not browser'
+	$(PY) -m pytest -m 'slow and not long and not opacus and not browser'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
-	$(PY) -m pytest -m opacus
+	$(PY) -m pytest -m 'opacus and not long'
+
+test-long: $(VENV)/for-opacus ## the tests that take minutes each, those beside Opacus included
+	$(PY) -m pytest -m long
 
 test-browser: $(VENV)/for-dev ## reports in a headless Chromium; needs the program chromium
 	$(PY) -m pytest -m browser

@@ -1,4 +1,4 @@
-"""An attack on DP-SGD with copies of one record among real digits: does it find more than the accountant allows?
+"""An attack on DP-SGD with copies of one record among real digits, beside what the accountant reports.
 
     pip install "hockeystick[demo]"
     python examples/audit_digits.py
@@ -7,7 +7,7 @@ Trains softmax regression by `hockeystick.training` on 400 of scikit-learn's dig
 copies of a strange picture and as many times without, and lets an adversary who sees every iterate
 say which is which. What the attack proves is set beside the epsilon that the accountant reports for groups
 of eight. Then it trains once, with a hundred canaries of eight copies each, and guesses which of them were
-in. It takes about a minute.
+in. It takes about twenty seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import hockeystick as hs
-from hockeystick import auditing, training
+from hockeystick import auditing, kernels, training
 from hockeystick.accountants import GroupAccountant
 
 RECORDS = 400
@@ -108,7 +108,10 @@ def train(gradients, size, batch_size, noise_multiplier, accountant, random):
 
 
 def score(inserted, noise_multiplier, accountant, random):
-    """How far a run went where the canary would push it."""
+    """How much likelier the canary makes what a run did in the direction where it would push.
+
+    The logarithm of the likelihood ratio as though no other record had a part in that direction.
+    """
     images, labels, canary, canary_label = digits(RECORDS)
     gradients, size = auditing.insert_canaries(
         lambda weights, indices: MODEL.gradients(weights, images[indices], labels[indices]),
@@ -122,7 +125,9 @@ def score(inserted, noise_multiplier, accountant, random):
     points, sums = train(gradients, size, BATCH_SIZE, noise_multiplier, accountant, random)
     pushes = np.vstack([MODEL.gradients(point, canary, canary_label) for point in points])
     pushes = training.clip(pushes, MAX_GRAD_NORM)
-    return float(np.sum(sums * pushes))
+    moved = np.sum(sums * pushes, axis=1) / MAX_GRAD_NORM**2
+    law = kernels.binomial_law(COPIES, BATCH_SIZE / size)
+    return float(kernels.log_likelihood_ratio(moved, *law, noise_multiplier).sum())
 
 
 def best_threshold(inside, outside):
@@ -206,7 +211,9 @@ def main():
     print(f"{audit.runs} runs with {COPIES} copies of a canary, as many without, {audit.steps} steps each")
     print(f"  found {audit.true_positives}, false alarms {audit.false_positives}")
     print(f"  reported epsilon at delta {DELTA:g}:           {audit.reported:.3f}")
-    print(f"  at least, by both error rates:           {auditing.epsilon_lower_bound(*audit.counts, DELTA):.3f}")
+    print(
+        f"  at least, by both error rates:           {auditing.epsilon_lower_bound(*audit.counts, DELTA):.3f}"
+    )
     by_curve = hs.get_epsilon(delta=DELTA, noise_multiplier=noise, **run) if np.isfinite(noise) else 0.0
     print(f"  at least, by the trade-off functions:    {by_curve:.3f} (noise multiplier <= {noise:.3f})")
 
