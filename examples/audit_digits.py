@@ -210,7 +210,7 @@ def main():
     run = {"sample_rate": audit.sample_rate, "steps": audit.steps, "group_size": COPIES}
     print(f"{audit.runs} runs with {COPIES} copies of a canary, as many without, {audit.steps} steps each")
     print(f"  found {audit.true_positives}, false alarms {audit.false_positives}")
-    print(f"  reported epsilon at delta {DELTA:g}:           {audit.reported:.3f}")
+    print(f"  reported epsilon at delta {DELTA:g}:         {audit.reported:.3f}")
     print(
         f"  at least, by both error rates:           {auditing.epsilon_lower_bound(*audit.counts, DELTA):.3f}"
     )
@@ -221,7 +221,7 @@ def main():
     bound = auditing.one_run_epsilon_lower_bound(correct, GUESSES, CANARIES, DELTA)
     print(f"one run with {CANARIES} canaries of {COPIES} copies, each in or out by a coin")
     print(f"  {correct} of {GUESSES} guesses right")
-    print(f"  reported epsilon at delta {DELTA:g}:           {reported:.3f}")
+    print(f"  reported epsilon at delta {DELTA:g}:         {reported:.3f}")
     print(f"  at least:                                {bound:.3f}")
 
 
