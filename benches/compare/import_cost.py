@@ -4,11 +4,12 @@ With ``--limit-ms`` or ``--limit-mb`` it fails where the figure is above the lim
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 STARTS = 15
@@ -21,12 +22,22 @@ def seconds_to_run(statement: str) -> float:
     return time.perf_counter() - start
 
 
-def extra_seconds(statement: str, starts: int = STARTS) -> float:
+def processor_seconds_to_run(statement: str) -> float:
+    """Processor time of the same, which other work on the machine hardly changes."""
+    before = os.times()
+    seconds_to_run(statement)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def extra_seconds(
+    statement: str, starts: int = STARTS, run: Callable[[str], float] = seconds_to_run
+) -> float:
     """Median over pairs of starts of how much longer an import takes than that of NumPy."""
     statements = ("import numpy", statement)
     for each in statements:
-        seconds_to_run(each)  # writes the byte code and warms the file cache
-    pairs = [[seconds_to_run(each) for each in statements] for _ in range(starts)]
+        run(each)  # writes the byte code and warms the file cache
+    pairs = [[run(each) for each in statements] for _ in range(starts)]
     return statistics.median(theirs - numpys for numpys, theirs in pairs)
 
 

@@ -56,6 +56,7 @@ MONTE_CARLO_SAMPLES = 1 << 16
 RENYI_ORDERS = np.array([2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0])
 RENYI_NOISE, RENYI_SIZE = 15.24, 16
 NORMS = 2_000
+PEER_STARTS = 3  # of imports that take seconds
 
 
 @dataclass(frozen=True)
@@ -98,20 +99,20 @@ def replaced_epsilon() -> tuple[float, float]:
 
 def accounting_questions() -> Iterator[Question]:
     """Exact answers beside dp-accounting and Opacus."""
-    yield run_question(0, "k = 1")
+    yield run_question(0, "one record")
     yield run_question(1, "group")
     calls: dict[str, Callable[[], float]] = {}
     if "dp-accounting" not in peers.missing():
         mixture = partial(
             peers.dp_accounting_fixed_batch_epsilon, 1.0, BATCH_SIZE, DATASET_SIZE, STEPS, DELTA, INTERVAL
         )
-        calls = {"dp-accounting mixture PLD": mixture}
+        calls = {f"dp_accounting mixture PLD, interval {INTERVAL:g}": mixture}
     yield Question(
         f"fixed batch: {BATCH_SIZE} of {DATASET_SIZE:,}, σ 1, T {STEPS}", fixed_batch_epsilon, calls
     )
     if calls:
         pld = partial(peers.dp_accounting_replaced_epsilon, 1.0, 0.01, STEPS, DELTA, INTERVAL)
-        calls = {"dp-accounting PLD": pld}
+        calls = {f"dp_accounting PLD, interval {INTERVAL:g}": pld}
     yield Question(f"replacement: k 1, σ 1, q 0.01, T {STEPS}", replaced_epsilon, calls)
     calls = {}
     if "opacus" not in peers.missing():
@@ -221,11 +222,12 @@ def rows_of(question: Question) -> Iterator[tuple[str, ...]]:
 
 def import_rows() -> Iterator[tuple[str, ...]]:
     """Time imports in fresh interpreters, less that of NumPy."""
-    ours = import_cost.extra_seconds("import hockeystick")
+    processor = import_cost.processor_seconds_to_run
+    ours = import_cost.extra_seconds("import hockeystick", run=processor)
     statements = {"opacus": "import opacus.accountants", "dp-accounting": "import dp_accounting.pld"}
     for distribution, statement in statements.items():
         if distribution not in peers.missing():
-            theirs = import_cost.extra_seconds(statement)
+            theirs = import_cost.extra_seconds(statement, PEER_STARTS, processor)
             yield (
                 "import, beyond NumPy's",
                 duration(ours),
