@@ -19,7 +19,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus test-long test-browser bench bench-all \
+.PHONY: help tools demo test test-slow test-opacus test-long test-browser bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures clean
 
 help: ## list the targets
@@ -99,6 +99,9 @@ bench: $(VENV)/for-opacus ## the table of docs/benchmarks.md, beside the peers; 
 bench-all: $(VENV)/for-opacus ## every benchmark in detail: kernels alone, beside plain NumPy and beside the peers
 	cargo bench --locked --bench '*' -- --quick
 	$(PY) -m benches.compare
+
+bench-instructions: $(VENV)/made ## instructions of the kernels, by callgrind, against the kept counts
+	$(PY) scripts/count_instructions.py
 
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict

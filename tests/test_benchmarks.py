@@ -1,12 +1,17 @@
-"""The table of all benchmarks."""
+"""The table of all benchmarks, and the comparison of instruction counts."""
 
+import json
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benches.compare import table
 
 TOP = Path(__file__).parents[1]
+
+COUNTING = SimpleNamespace(**runpy.run_path(str(TOP / "scripts" / "count_instructions.py")))
 
 
 def test_the_table_replaces_what_stands_between_its_marks_and_nothing_else():
@@ -44,3 +49,24 @@ def test_the_kept_table_has_every_question():
     first = {line.split(" | ")[0].strip("| ") for line in written.splitlines() if line.startswith("| ")}
     assert {question.text for question in table.questions()} <= first
     assert "import, beyond NumPy's" in first
+
+
+def test_more_instructions_than_kept_are_noticed_and_fewer_are_not():
+    kept = {"exact": 1000, "gone": 1}
+    counted = {"exact": 1031, "fresh": 5}
+    wrong = COUNTING.compare(kept, counted)
+    assert len(wrong) == 3
+    assert any("exact takes 1,031 instructions, +3.1% on 1,000" in line for line in wrong)
+    assert any("fresh is not kept" in line for line in wrong)
+    assert any("gone is kept" in line for line in wrong)
+    assert COUNTING.compare({"exact": 1000}, {"exact": 1030}) == []
+    assert COUNTING.compare({"exact": 1000}, {"exact": 500}) == []
+
+
+def test_a_count_is_kept_for_every_kernel_of_the_program():
+    kept = json.loads((TOP / "benches" / "instructions.json").read_text("utf-8"))
+    program = (TOP / "benches" / "instructions.rs").read_text("utf-8")
+    assert kept["compiler"].startswith("rustc ")
+    assert len(kept["instructions"]) >= 9
+    assert all(f'"{kernel}"' in program for kernel in kept["instructions"])
+    assert all(count > 100_000 for count in kept["instructions"].values())
