@@ -81,7 +81,7 @@ fn renyi_epsilon() {
 
 fn renyi_divergence() {
     let law = GroupLaw::binomial(256, 0.01).unwrap();
-    let step = StepDivergence::new(law, 1.0).unwrap();
+    let mut step = StepDivergence::new(law, 1.0).unwrap();
     black_box(step.of_order(8.0, Direction::Remove).value);
 }
 
