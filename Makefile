@@ -19,10 +19,11 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-long test-opacus test-browser bench lint docs notebooks wheel crate pictures clean
+.PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
+	lint docs notebooks wheel crate pictures clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 20
 
 tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -92,9 +93,15 @@ lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnin
 	$(PY) -m mypy -p demo -p benches.compare
 	$(PY) -m mypy.stubtest hockeystick._core
 
-bench: $(VENV)/for-dev ## speed of the kernels, alone and beside plain NumPy
+bench: $(VENV)/for-opacus ## the table of docs/benchmarks.md, beside the peers; installs torch (5 GB)
+	$(PY) -m benches.compare.table --write
+
+bench-all: $(VENV)/for-opacus ## every benchmark in detail: kernels alone, beside plain NumPy and beside the peers
 	cargo bench --locked --bench '*' -- --quick
 	$(PY) -m benches.compare
+
+bench-instructions: $(VENV)/made ## instructions of the kernels, by callgrind, against the kept counts
+	$(PY) scripts/count_instructions.py
 
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict

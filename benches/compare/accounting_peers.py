@@ -81,6 +81,33 @@ def dp_accounting_epsilon(
             noise_multiplier, [float(shift) for shift in range(len(weights))], list(weights)
         )
     )
-    accountant = module("dp_accounting.pld").PLDAccountant(value_discretization_interval=interval)
+    return _pld_epsilon(event, steps, delta, interval)
+
+
+def dp_accounting_fixed_batch_epsilon(
+    noise_multiplier: float, batch_size: int, dataset_size: int, steps: int, delta: float, interval: float
+) -> float:
+    """Ask it about batches of fixed size, one record added or removed: it pushes another one out."""
+    rate = batch_size / dataset_size
+    event = module("dp_accounting.dp_event").MixtureOfGaussiansDpEvent(
+        noise_multiplier, [0.0, 2.0], [1 - rate, rate]
+    )
+    return _pld_epsilon(event, steps, delta, interval)
+
+
+def dp_accounting_replaced_epsilon(
+    noise_multiplier: float, sample_rate: float, steps: int, delta: float, interval: float
+) -> float:
+    """Ask it about Poisson sampling where one record is replaced."""
+    events = module("dp_accounting.dp_event")
+    event = events.PoissonSampledDpEvent(sample_rate, events.GaussianDpEvent(noise_multiplier))
+    return _pld_epsilon(event, steps, delta, interval, "REPLACE_ONE")
+
+
+def _pld_epsilon(
+    event: object, steps: int, delta: float, interval: float, relation: str = "ADD_OR_REMOVE_ONE"
+) -> float:
+    neighbours = module("dp_accounting").NeighboringRelation[relation]
+    accountant = module("dp_accounting.pld").PLDAccountant(neighbours, value_discretization_interval=interval)
     accountant.compose(event, steps)
     return float(accountant.get_epsilon(delta))

@@ -15,6 +15,7 @@
 - `hockeystick.plot`: pictures.
 - `hockeystick.shuffle`: shuffled batches and batch clipping, against an adversary who knows every batch.
 - `hockeystick.training`: clipping, sampling and DP-SGD in NumPy, as references.
+- `hockeystick.auditing`: lower bounds on epsilon from attacks, to set beside what is reported.
 - `hockeystick.black_box`: group privacy from the privacy of one record alone, for comparison.
 - `hockeystick.kernels`: the functions of the compiled core on NumPy arrays.
 """
@@ -42,7 +43,7 @@ from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from hockeystick import distributed, dp_accounting, opacus, plot, release, training
+    from hockeystick import auditing, distributed, dp_accounting, opacus, plot, release, training
     from hockeystick.reporting import report
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "WithoutReplacement",
     "__version__",
     "accountants",
+    "auditing",
     "black_box",
     "distributed",
     "dp_accounting",
@@ -87,7 +89,7 @@ __all__ = [
     "training",
 ]
 
-_WHEN_ASKED_FOR = ("distributed", "dp_accounting", "opacus", "plot", "release", "training")
+_WHEN_ASKED_FOR = ("auditing", "distributed", "dp_accounting", "opacus", "plot", "release", "training")
 """Modules that many runs do without."""
 
 
