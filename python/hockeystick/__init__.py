@@ -7,6 +7,7 @@
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
 - `report`: the same and more, with pictures, in one HTML page or in Markdown.
 - `hockeystick.accountants`: accountants that follow a run step by step.
+- `hockeystick.checkpoints`: accountants in files.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
@@ -21,6 +22,7 @@
 from hockeystick import (
     accountants,
     black_box,
+    checkpoints,
     dp_accounting,
     kernels,
     opacus,
@@ -71,6 +73,7 @@ __all__ = [
     "__version__",
     "accountants",
     "black_box",
+    "checkpoints",
     "dp_accounting",
     "explain",
     "get_delta",
