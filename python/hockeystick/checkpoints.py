@@ -167,12 +167,16 @@ def _head(state: bytes) -> str:
 
 def _state_text(path: Path, most_bytes: int) -> bytes:
     """Return the text of the state in a file, once the checksum is right."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError("a checkpoint must be a file")
+    if status.st_size > most_bytes:
+        raise ValueError(
+            f"a checkpoint must have at most most_bytes = {most_bytes} bytes, got {status.st_size}"
+        )
     with path.open("rb") as file:
-        text = file.read(most_bytes + 1)
-    if len(text) > most_bytes:
-        raise ValueError(f"a checkpoint must have at most most_bytes = {most_bytes} bytes, got more")
+        # Should the file grow meanwhile, no more than this is read: its end is then not what it must be.
+        text = file.read(status.st_size)
     head = KNOWN_HEAD.match(text)
     if head is None or not text.endswith(TAIL):
         raise ValueError("this is no checkpoint of hockeystick, or its beginning or end is damaged")
