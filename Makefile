@@ -19,7 +19,8 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-opacus test-browser bench lint docs notebooks wheel crate pictures clean
+.PHONY: help tools demo test test-slow test-opacus test-browser bench lint docs notebooks wheel crate pictures \
+	audit sbom reproducible clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -101,11 +102,21 @@ notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	$(PY) -m maturin build --release --locked --sdist --out dist
+	sh scripts/build_wheel.sh $(PY) dist --sdist
 	sh scripts/check_wheel.sh $(PY)
 
 crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing
 	cargo publish --dry-run --locked --allow-dirty
+
+audit: $(VENV)/made | tools ## ask for known flaws in what this depends on; needs a network, and says which tools it lacks
+	sh scripts/audit.sh $(PY) $(AUDIT)
+
+sbom: | tools ## what the wheel is made of, as CycloneDX JSON, into target/
+	mkdir -p target
+	"$(PYTHON)" scripts/sbom.py target/hockeystick.cdx.json
+
+reproducible: $(VENV)/made | tools ## the wheel, twice from nothing in two folders: the same bytes
+	sh scripts/check_reproducible.sh $(CURDIR)/$(PY)
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is in dist/ where nothing else is. The wheel: it works with NumPy alone, names the extras it
-# misses, imports quickly, is small, and passes the quick tests. The source distribution: it builds and works.
+# misses, imports quickly, is small, names no path of this machine, and passes the quick tests. The source distribution: it builds and works.
 # usage: check_wheel.sh PYTHON
 set -eu
 
@@ -25,6 +25,7 @@ assert pathlib.Path(sys.prefix) in pathlib.Path(hs.__file__).parents, hs.__file_
 print("epsilon:", hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000))'
 }
 
+"$python" scripts/check_paths.py "$wheel"
 environment wheel-venv "$wheel"
 bare=target/wheel-venv/bin/python
 installed=$("$bare" -m pip list --format freeze --exclude pip --exclude setuptools | cut -d = -f 1 | sort | xargs)

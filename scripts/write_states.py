@@ -34,7 +34,8 @@ def individual(**settings: Any) -> accountants.IndividualAccountant:
     accountant.update_norms([0.3, 0.2], [1, 4])
     batches = {"noise_multiplier": 2.0, "sampling": hs.WithoutReplacement(2, 5)}
     full = {"noise_multiplier": 30.0, "sampling": hs.FullBatch()}
-    return with_steps(accountant, (3, batches), (2, full))
+    with_steps(accountant, (3, batches), (2, full))
+    return accountant
 
 
 def stopped(step: dict[str, Any], **settings: Any) -> accountants.IndividualFilter:

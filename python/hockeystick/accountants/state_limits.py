@@ -112,4 +112,4 @@ def _claimed(array: Mapping[str, Any]) -> int:
         return 0
     if not all(type(length) is int and length >= 0 for length in shape):
         return 0
-    return int(math.prod(shape)) * np.dtype(kind).itemsize
+    return int(math.prod(shape) * np.dtype(kind).itemsize)
