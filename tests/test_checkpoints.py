@@ -15,6 +15,7 @@ import pytest
 import hockeystick as hs
 from hockeystick import _atomic, checkpoints
 from hockeystick.accountants import GroupAccountant, IndividualAccountant, IndividualFilter
+from hockeystick.opacus.registering import registered_class
 
 TOP = Path(__file__).parents[1]
 GOLDEN = TOP / "tests" / "data" / "states"
@@ -104,6 +105,18 @@ def test_a_newer_version_is_named(tmp_path):
     (tmp_path / "new").write_text(text.replace('"version":1', '"version":2', 1))
     with pytest.raises(ValueError, match=r"new: version is 2, this version of hockeystick reads up to 1"):
         checkpoints.load(tmp_path / "new")
+
+
+def test_an_accountant_registered_with_opacus_comes_back_as_what_it_is(tmp_path):
+    registered = registered_class(GroupAccountant(8), "mine", "raise")()
+    registered.step(noise_multiplier=1.0, sample_rate=0.01)
+    checkpoints.save(registered, tmp_path / "a")
+    plain = checkpoints.load(tmp_path / "a")
+    assert type(plain) is GroupAccountant
+    assert plain.get_epsilon(1e-5) == registered.get_epsilon(1e-5)
+    another = registered_class(GroupAccountant(8), "mine", "raise")()
+    another.load_state_dict(plain.state_dict())
+    assert another.state_dict() == registered.state_dict()
 
 
 def test_what_is_no_accountant_is_refused(tmp_path):
