@@ -20,7 +20,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
-	lint docs notebooks wheel crate pictures clean
+	lint docs notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 20
@@ -116,6 +116,16 @@ wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a 
 
 crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing
 	cargo publish --dry-run --locked --allow-dirty
+
+audit: $(VENV)/made | tools ## ask for known flaws in what this depends on; needs a network, and says which tools it lacks
+	sh scripts/audit.sh $(PY) $(AUDIT)
+
+sbom: | tools ## what the wheel is made of, as CycloneDX JSON, into target/
+	mkdir -p target
+	"$(PYTHON)" scripts/sbom.py target/hockeystick.cdx.json
+
+reproducible: $(VENV)/made | tools ## the wheel, twice from nothing in two folders: the same bytes
+	sh scripts/check_reproducible.sh $(CURDIR)/$(PY)
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis

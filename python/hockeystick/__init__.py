@@ -7,6 +7,7 @@
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
 - `report`: the same and more, with pictures, in one HTML page or in Markdown.
 - `hockeystick.accountants`: accountants that follow a run step by step.
+- `hockeystick.checkpoints`: accountants in files.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
 - `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
@@ -43,7 +44,7 @@ from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from hockeystick import auditing, distributed, dp_accounting, opacus, plot, release, training
+    from hockeystick import auditing, checkpoints, distributed, dp_accounting, opacus, plot, release, training
     from hockeystick.reporting import report
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "accountants",
     "auditing",
     "black_box",
+    "checkpoints",
     "distributed",
     "dp_accounting",
     "explain",
@@ -89,7 +91,16 @@ __all__ = [
     "training",
 ]
 
-_WHEN_ASKED_FOR = ("auditing", "distributed", "dp_accounting", "opacus", "plot", "release", "training")
+_WHEN_ASKED_FOR = (
+    "auditing",
+    "checkpoints",
+    "distributed",
+    "dp_accounting",
+    "opacus",
+    "plot",
+    "release",
+    "training",
+)
 """Modules that many runs do without."""
 
 

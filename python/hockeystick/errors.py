@@ -14,6 +14,13 @@ class UnreachableError(ValueError):
     """A target that no value in the supported range meets; the message says how near one comes."""
 
 
+class StateTypeError(ValueError, TypeError):
+    """A part of a saved state has the wrong type.
+
+    A ``TypeError``, as for any argument, and a ``ValueError``, since a state comes from a file.
+    """
+
+
 class SamplingMismatchError(ValueError):
     """Batches are drawn in another way than is accounted for; the message says how, and what to do."""
 

@@ -25,6 +25,7 @@ from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.norms import check_norms, rounded_up
 from hockeystick.accountants.renyi import check_orders
+from hockeystick.accountants.state_limits import check_limits, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -531,11 +532,15 @@ class IndividualAccountant(GroupQuestions, Accountant):
         Raises
         ------
         ValueError
-            If the state is damaged, of other settings or of a newer version; the accountant stays as it
-            was.
-        TypeError
-            If a part of the state has the wrong type; the accountant stays as it was.
+            If the state is damaged, of other settings or of a newer version, a part has the wrong type, or
+            it is larger than a state can be; the accountant stays as it was.
         """
+        with refusals():
+            check_limits(state_dict, examples=self._dataset_size)
+            self._take_state(state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace what the accountant has by a state that is no larger than it may be."""
         for name, value in from_state(self, state_dict).items():
             setattr(self, name, value)
 

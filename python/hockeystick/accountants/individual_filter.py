@@ -12,6 +12,7 @@ from hockeystick.accountants.individual_accounts import shifts_of
 from hockeystick.accountants.norms import check_norms
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys
+from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 from hockeystick.planning import get_noise_multiplier
 
@@ -90,6 +91,7 @@ class IndividualFilter:
             require(1.0 < self._order <= 1e4, "order", order, "in (1, 10000]")
             enough = self._budget(self._order) > 0.0
             require(enough, "order", order, f"large enough for epsilon {self._epsilon} at this delta")
+        self._given_order = self._order
         self._is_gaussian = False
         self._limit = 0.0
         self._spent: Floats | None = None
@@ -245,8 +247,13 @@ class IndividualFilter:
             "accounts": accounts,
         }
 
-    def _settings(self) -> dict[str, float]:
-        return {"epsilon": self._epsilon, "delta": self._delta, "max_grad_norm": self._max_grad_norm}
+    def _settings(self) -> dict[str, float | None]:
+        return {
+            "epsilon": self._epsilon,
+            "delta": self._delta,
+            "max_grad_norm": self._max_grad_norm,
+            "order": self._given_order,
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Replace what was spent by a saved state.
@@ -259,10 +266,15 @@ class IndividualFilter:
         Raises
         ------
         ValueError
-            If the state is damaged, of another budget or of a newer version; the filter stays as it was.
-        TypeError
-            If a part of the state has the wrong type; the filter stays as it was.
+            If the state is damaged, of another budget or of a newer version, a part has the wrong type, or
+            it is larger than a state can be; the filter stays as it was.
         """
+        with refusals():
+            check_limits(state_dict)
+            self._take_state(state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace what the filter has by a state that is no larger than it may be."""
         check_keys(state_dict, ("version", "mechanism", "settings", "accounts"), "state")
         if state_dict["version"] != VERSION or state_dict["mechanism"] != "individual_filter":
             raise ValueError(
@@ -274,11 +286,14 @@ class IndividualFilter:
         accounts = state_dict["accounts"]
         if accounts is None:
             self._spent = self._active = None
+            self._is_gaussian, self._limit, self._order = False, 0.0, self._given_order
             return
         check_keys(accounts, ("is_gaussian", "order", "spent", "active"), "accounts")
         spent = unpacked(accounts["spent"], "spent", "<f8", (None,))
         active = unpacked(accounts["active"], "active", "|b1", (len(spent),))
-        fresh = IndividualFilter(**self._settings(), order=accounts["order"])
+        if self._given_order not in (None, accounts["order"]):
+            raise ValueError(f"order must be {self._given_order}, got {accounts['order']!r}")
+        fresh = IndividualFilter(self._epsilon, self._delta, self._max_grad_norm, accounts["order"])
         if accounts["is_gaussian"] is True and accounts["order"] is None:
             fresh._start(len(spent), 1.0, 1.0, 1.0)
         elif accounts["is_gaussian"] is False and accounts["order"] is not None:

@@ -11,6 +11,7 @@ from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
 from hockeystick.accountants.history import check_history, with_step
 from hockeystick.accountants.state import history_from_state, to_state
+from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.adjacency import ADVERSARY, check_adjacency
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import check_sample_rate
@@ -194,10 +195,15 @@ class Accountant(ABC):
         ------
         ValueError
             If a key is missing or foreign, the state is of another mechanism, of other settings or
-            of a newer version, or a number in it is out of range; the accountant stays as it was.
-        TypeError
-            If a part of the state has the wrong type; the accountant stays as it was.
+            of a newer version, a number in it is out of range, a part has the wrong type, or it is larger
+            than a state can be; the accountant stays as it was.
         """
+        with refusals():
+            check_limits(state_dict)
+            self._take_state(state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        """Replace what the accountant has by a state that is no larger than it may be."""
         self._history = history_from_state(state_dict, self.mechanism(), self._settings(), self._checked)
 
     @abstractmethod

@@ -227,8 +227,6 @@ class Registered:
         ValueError
             If the state is of another accountant, of other settings, or damaged; the accountant stays as
             it was.
-        TypeError
-            If a part of the state has the wrong type; the accountant stays as it was.
         """
         found = state_dict.get("mechanism") if hasattr(state_dict, "get") else None
         if found == type(self._template).mechanism():

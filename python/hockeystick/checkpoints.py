@@ -1,0 +1,224 @@
+"""Accountants in files: versioned, checksummed JSON, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hockeystick._arguments import count_scalar
+from hockeystick._atomic import write_atomically
+from hockeystick._strict_json import check_parts, parse
+from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.individual import IndividualAccountant
+from hockeystick.accountants.individual_filter import IndividualFilter
+from hockeystick.accountants.monte_carlo import MonteCarloAccountant
+from hockeystick.accountants.renyi import RenyiGroupAccountant
+from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick.accountants.state import check_keys
+from hockeystick.accountants.state_limits import MOST_BYTES, MOST_PARTS, check_limits, refusals
+from hockeystick.groups import Group
+from hockeystick.opacus.registering import Registered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hockeystick.accountants.interface import Accountant
+
+__all__ = ["load", "save"]
+
+VERSION = 1
+"""Version of the file around a state; a reader refuses a newer one."""
+
+HEAD = '{{"format":"hockeystick-checkpoint","version":{version},"sha256":"{checksum}","state":'
+TAIL = b"}\n"
+KNOWN_HEAD = re.compile(
+    rb'\{"format":"hockeystick-checkpoint","version":([0-9]{1,9}),"sha256":"([0-9a-f]{64})","state":'
+)
+NO_CHECKSUM = "0" * 64
+"""Stands for the checksum where that is computed."""
+
+KINDS: dict[str, type[Any]] = {
+    **{
+        kind.mechanism(): kind
+        for kind in (
+            GroupAccountant,
+            IndividualAccountant,
+            MonteCarloAccountant,
+            RenyiGroupAccountant,
+            ShuffleAccountant,
+        )
+    },
+    "individual_filter": IndividualFilter,
+}
+"""What can be saved, by the word for it in a state."""
+
+BYTES_AN_EXAMPLE = 64
+"""What an individual accountant takes for each example before it has steps, and at most."""
+
+
+def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]) -> None:
+    """Save an accountant to a file, which is the old or the new one whenever the process is stopped.
+
+    Parameters
+    ----------
+    accountant : Accountant or IndividualFilter
+        One of `hockeystick.accountants`, also where it is registered with Opacus.
+    path : path-like
+        File to write or replace, in a folder that exists. Its owner alone may read it: what an accountant of
+        individual examples saves is private.
+
+    Raises
+    ------
+    TypeError
+        If `accountant` is none of these.
+    ValueError
+        If its history has too many segments for `load`, about 1,200,000.
+    OSError
+        If the file cannot be written; it is then as it was.
+
+    Notes
+    -----
+    The new file is written beside the old one, brought to the disk, and renamed. A process that is killed in
+    the middle may leave a file whose name begins with a dot and ends in ".tmp".
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hockeystick import checkpoints
+    >>> from hockeystick.accountants import GroupAccountant
+    >>> accountant = GroupAccountant(group_size=4)
+    >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoints.save(accountant, Path(folder) / "privacy.json")
+    ...     again = checkpoints.load(Path(folder) / "privacy.json")
+    >>> again.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+    True
+    """
+    kind = type(accountant._template) if isinstance(accountant, Registered) else type(accountant)
+    words = [word for word, known in KINDS.items() if known is kind]
+    if not words:
+        names = ", ".join(known.__name__ for known in KINDS.values())
+        raise TypeError(f"accountant must be one of {names}, got {kind.__name__}")
+    state = {**accountant.state_dict(), "mechanism": words[0]}
+    text = json.dumps(state, allow_nan=False, separators=(",", ":")).encode("ascii")
+    check_parts(text, MOST_PARTS)
+    write_atomically(path, _head(text).encode("ascii") + text + TAIL)
+
+
+def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Any:
+    """Return the accountant that a file holds, with its settings and steps.
+
+    Parameters
+    ----------
+    path : path-like
+        File that `save` wrote.
+    most_bytes : int, optional
+        Bytes that the file may have at most, and the arrays in it once unpacked; 1 GiB by default.
+
+    Returns
+    -------
+    Accountant or IndividualFilter
+        Of the kind that was saved. It answers as the saved one did, to the last bit.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of a newer version, no checkpoint or larger than `most_bytes`, whatever it
+        holds: nothing in it is ever run.
+    OSError
+        If the file cannot be read.
+
+    Notes
+    -----
+    The checksum shows damage, not malice: whoever may write the file may write another checksum.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hockeystick import checkpoints
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "privacy.json"
+    ...     _ = path.write_text("{}")
+    ...     checkpoints.load(path)
+    Traceback (most recent call last):
+    ValueError: ...: this is no checkpoint of hockeystick, or its beginning or end is damaged
+    """
+    most = count_scalar(most_bytes, "most_bytes", 1)
+    try:
+        with refusals():
+            return _restored(parse(_state_text(Path(path), most), MOST_PARTS), most)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
+
+
+def _head(state: bytes) -> str:
+    """Return what stands before a state; the checksum is that of the whole file."""
+    without = HEAD.format(version=VERSION, checksum=NO_CHECKSUM)
+    checksum = hashlib.sha256(without.encode("ascii") + state + TAIL).hexdigest()
+    return HEAD.format(version=VERSION, checksum=checksum)
+
+
+def _state_text(path: Path, most_bytes: int) -> bytes:
+    """Return the text of the state in a file, once the checksum is right."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("a checkpoint must be a file")
+    if status.st_size > most_bytes:
+        raise ValueError(
+            f"a checkpoint must have at most most_bytes = {most_bytes} bytes, got {status.st_size}"
+        )
+    with path.open("rb") as file:
+        # Should the file grow meanwhile, no more than this is read: its end is then not what it must be.
+        text = file.read(status.st_size)
+    head = KNOWN_HEAD.match(text)
+    if head is None or not text.endswith(TAIL):
+        raise ValueError("this is no checkpoint of hockeystick, or its beginning or end is damaged")
+    if int(head[1]) > VERSION:
+        raise ValueError(f"version is {int(head[1])}, this version of hockeystick reads up to {VERSION}")
+    state = text[head.end() : -len(TAIL)]
+    if _head(state).encode("ascii") != head[0]:
+        raise ValueError("the checkpoint is damaged: it does not have the checksum that it was saved with")
+    return state
+
+
+def _restored(state: Any, most_bytes: int) -> Any:
+    """Return the accountant that a state stands for."""
+    check_limits(state, most_bytes=most_bytes)
+    if not isinstance(state, dict):
+        raise TypeError(f"state must be a mapping, got {type(state).__name__}")
+    mechanism, settings = state.get("mechanism"), state.get("settings")
+    if not isinstance(mechanism, str) or mechanism not in KINDS:
+        raise ValueError(f"mechanism must be one of {list(KINDS)}, got {mechanism!r}")
+    if not isinstance(settings, dict):
+        raise TypeError(f"settings must be a mapping, got {type(settings).__name__}")
+    kind = KINDS[mechanism]
+    if kind is IndividualAccountant:
+        _check_size(settings, most_bytes)
+    accountant = kind(**_arguments(kind, settings))
+    accountant._take_state(state)
+    return accountant
+
+
+def _arguments(kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that make an accountant with these settings."""
+    arguments = dict(settings)
+    if kind is GroupAccountant and arguments.get("group") is not None:
+        check_keys(arguments["group"], ("size", "rates", "norms", "gradients"), "group")
+        arguments["group"] = Group(**arguments["group"])
+    return arguments
+
+
+def _check_size(settings: Mapping[str, Any], most_bytes: int) -> None:
+    """Raise unless an individual accountant without steps is small enough to be made."""
+    examples = count_scalar(settings.get("dataset_size"), "dataset_size", 1)
+    orders = settings.get("orders")
+    of_orders = 8 * len(orders) if isinstance(orders, list) and settings.get("exact") is not True else 0
+    if examples * (BYTES_AN_EXAMPLE + of_orders) > most_bytes:
+        raise ValueError(f"dataset_size must be small enough for most_bytes = {most_bytes}, got {examples}")
