@@ -47,9 +47,7 @@ const KERNELS: [(&str, fn()); 9] = [
 
 fn epsilon(sampling: Sampling, neighbours: Neighbours, steps: u64, group_size: u64) {
     let scheme = Scheme {
-        mechanism: Mechanism::Gaussian {
-            noise_multiplier: 1.0,
-        },
+        mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
         sampling,
         group: Group::of(group_size),
     };
