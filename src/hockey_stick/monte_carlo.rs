@@ -62,7 +62,7 @@ pub struct Estimate {
 ///
 /// # Errors
 /// ε not finite, no samples, λ outside [0, 10000], a confidence outside (0, 1), σ negative or not finite;
-/// [`Error::Interrupted`] when the monitor says so.
+/// [`crate::error::Error::Interrupted`] when the monitor says so.
 ///
 /// # Example
 /// ```
