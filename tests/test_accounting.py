@@ -145,10 +145,12 @@ def test_little_noise_costs_what_a_visible_member_costs(sigma):
     assert hs.get_delta(epsilon=0.25 / sigma / sigma, **run) >= 0.49
 
 
+# Each of its questions takes a minute.
+MARKS = {(0.05, 0.5, 1, 10_000): pytest.mark.long}
 CORNERS = [
     pytest.param(
         {"noise_multiplier": sigma, "sample_rate": rate, "steps": steps, "group_size": group_size},
-        marks=pytest.mark.slow if group_size == 10_000 else [],
+        marks=MARKS.get((sigma, rate, steps, group_size), pytest.mark.slow if group_size == 10_000 else []),
         id=f"{sigma:g}-{rate:g}-{steps:g}-{group_size}",
     )
     for sigma in (0.05, 1e4)

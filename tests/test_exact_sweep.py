@@ -36,7 +36,14 @@ def points(count):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
-@pytest.mark.parametrize("first", range(0, POINTS, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    # Every second part in CI, all of them where there are hours.
+    [
+        pytest.param(first, marks=pytest.mark.long if first // CHUNK % 2 else [])
+        for first in range(0, POINTS, CHUNK)
+    ],
+)
 def test_the_whole_range_gives_ordered_bounds(first):
     run = {name: values[first : first + CHUNK] for name, values in points(POINTS).items()}
     delta, epsilon = run.pop("delta"), run.pop("epsilon")

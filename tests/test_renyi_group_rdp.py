@@ -64,7 +64,7 @@ def test_the_sums_of_500_random_cases_are_those_of_40_digits():
     check_sums(random_cases(500, 200, seed=1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_sums_of_large_groups_are_those_of_40_digits():
     check_sums(random_cases(30, 1e5, seed=2))
 
