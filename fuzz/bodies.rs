@@ -1,4 +1,4 @@
-//! What the fuzz targets do with arbitrary bytes; `tests/fuzz_bodies.rs` does the same with random ones.
+//! What the fuzz targets do with arbitrary bytes.
 
 use hockeystick::error::{Error, Result};
 use hockeystick::hockey_stick::composition::Composition;
