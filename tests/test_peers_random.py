@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # theirs: overflow on the way to a finite answer
     pytest.mark.filterwarnings("ignore:Optimal order is the"),
+    pytest.mark.filterwarnings("ignore:The integral is probably divergent"),  # theirs, of SciPy's quadrature
     pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning"),  # its ends hold as well
 ]
 
@@ -85,7 +86,10 @@ def test_the_divergences_of_renyi_accountants_are_ours(numbers):
 def test_the_intervals_of_privacy_random_variables_meet_ours(numbers, peer):
     for run in configurations(numbers, "poisson", "full batch"):
         lower, upper = hs.get_epsilon(delta=run.delta, bounds=True, **run.run)
-        their_lower, their_upper = peer(run)
+        theirs = peer(run)
+        if theirs is None:
+            continue
+        their_lower, their_upper = theirs
         assert their_lower <= upper, run
         # Negative where no epsilon is needed at all.
         assert max(their_upper, 0.0) >= lower, run
@@ -114,6 +118,12 @@ def test_advantages_of_pessimistic_estimates_are_not_below_ours(numbers):
     for run in configurations(numbers, "poisson", "full batch", "replace", "laplace"):
         lower, _ = hs.get_delta(epsilon=0.0, bounds=True, **run.run)
         assert peer_answers.riskcal_advantage(run, spread(run)) >= lower * (1 - ROUNDING) - NOISE, run
+
+
+def test_where_the_quadrature_of_prv_accountant_fails_it_says_so():
+    """Explained in docs/peers.md; once it does not, no run needs to be left out."""
+    (run,) = configurations([168], "poisson")
+    assert peer_answers.prv_accountant(run) is None
 
 
 def test_a_mixture_of_gaussians_of_dp_accounting_is_not_pessimistic():
