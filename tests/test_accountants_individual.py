@@ -92,6 +92,21 @@ def test_after_a_few_steps_with_one_norm_it_still_has(noise, draw, count):
         assert_exact(accountant.get_epsilons(delta), curves, delta, 2e-6)
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 3e-5, 2e-6])
+def test_next_to_no_noise_ends_soon_and_with_the_epsilon_of_the_norm(noise):
+    accountant = run(IndividualAccountant(6), (noise, 0.1, 1), norms=NORMS)
+    found = accountant.get_epsilons(1e-5)
+    for norm, epsilon in zip(NORMS, found, strict=True):
+        assert epsilon == pytest.approx(curve(norm, (noise, 0.1, 1)).epsilon(1e-5), rel=2e-9)
+    assert len(set(found)) == len(NORMS)
+
+
+def test_who_is_hardly_ever_in_a_batch_has_no_epsilon():
+    accountant = run(IndividualAccountant(6), (0.5, 1e-9, 900), norms=NORMS)
+    assert not np.any(accountant.get_epsilons(1e-6))
+    assert hs.get_epsilon(delta=1e-6, noise_multiplier=0.5, sample_rate=1e-9, steps=900) == 0.0
+
+
 def test_an_epsilon_is_never_negative():
     noise, rate, norm = 3.6673640615261762, 0.0026962748606548055, 3.612823330117118e-4
     accountant = run(IndividualAccountant(4), (noise, rate, 1), norms=[norm, 0.222, 0.495, 0.042])

@@ -13,6 +13,10 @@ const BLOCK: usize = 1024;
 const LEAST: f64 = 1.0 / (1u64 << 40) as f64;
 /// Largest and smallest v that can be told.
 const LIMITS: (f64, f64) = (1e-60, 1e12);
+/// Steps of one kind at most.
+const MOST_STEPS: f64 = 1e100;
+/// Sample rates below that count as that: the squares of smaller ones underflow. After the most steps it adds 1e-40 to δ.
+const LEAST_RATE: f64 = 1e-140;
 
 /// Number of moments of a slot.
 pub const SLOT_TERMS: usize = TERMS;
@@ -82,11 +86,23 @@ pub(super) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
     (gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON)
 }
 
+/// Σ qT of an account with these Gaussian steps.
+pub(super) fn with_gaussian_chance(gaussian: f64, chance: f64) -> f64 {
+    if gaussian > 0.0 { f64::INFINITY } else { chance }
+}
+
 /// Checks what is added to accounts.
-pub(super) fn require_step(count: usize, shifts: &[f64], noise_multiplier: f64, sample_rate: f64) -> Result<()> {
+pub(super) fn require_step(
+    count: usize,
+    shifts: &[f64],
+    noise_multiplier: f64,
+    sample_rate: f64,
+    steps: f64,
+) -> Result<()> {
     require_norms(shifts)?;
     require_noise_multiplier(noise_multiplier)?;
     require_sample_rate(sample_rate)?;
+    require((0.0..=MOST_STEPS).contains(&steps), "steps", steps, "in [0, 1e100]")?;
     if shifts.len() != count {
         return Err(Error::Mismatch(format!(
             "there are {count} accounts, got {} norms",
@@ -96,9 +112,10 @@ pub(super) fn require_step(count: usize, shifts: &[f64], noise_multiplier: f64, 
     Ok(())
 }
 
-/// Index of a sample rate, which is put on the list if it is not there.
+/// Index of a positive sample rate, which is put on the list if it is not there. Rates below [`LEAST_RATE`] count as that.
 pub(super) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> Result<u16> {
     const MOST: usize = 10_000;
+    let sample_rate = sample_rate.max(LEAST_RATE);
     if let Some(known) = rates.iter().position(|&rate| rate == sample_rate) {
         return Ok(known as u16);
     }
@@ -116,6 +133,15 @@ impl Account {
     /// What is known beforehand.
     pub(super) fn content(&self) -> Content {
         Content::of(self.telling, self.gaussian, self.slots.is_empty())
+    }
+
+    /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records are.
+    pub(super) fn chance(&self, rates: &[f64]) -> f64 {
+        let chances = self
+            .slots
+            .iter()
+            .map(|slot| rates[usize::from(slot.rate)] * slot.moments[0]);
+        with_gaussian_chance(self.gaussian, chances.sum())
     }
 
     /// Adds `steps` steps at rate `rate` and v.
@@ -170,7 +196,7 @@ impl Accounts {
         sample_rate: f64,
         steps: f64,
     ) -> Result<()> {
-        require_step(self.examples.len(), shifts, noise_multiplier, sample_rate)?;
+        require_step(self.examples.len(), shifts, noise_multiplier, sample_rate, steps)?;
         if sample_rate == 0.0 || steps == 0.0 {
             return Ok(());
         }
@@ -212,8 +238,8 @@ impl Accounts {
         let most = steps * (1.0 + 1e-6);
         let good = usize::from(slot.rate) < self.rates.len()
             && (-300..=60).contains(&slot.octave)
-            && steps >= 0.0
-            && steps.is_finite()
+            && steps > 0.0
+            && steps <= MOST_STEPS
             && slot.moments.iter().all(|moment| moment.abs() <= most);
         let account = self.examples.get_mut(example).filter(|_| good).ok_or_else(damaged)?;
         let after = account
@@ -232,8 +258,11 @@ impl Accounts {
     /// # Errors
     /// A rate or a sum that no steps can have made.
     pub fn check(&self) -> Result<()> {
-        let rates = self.rates.iter().all(|&rate| rate > 0.0 && rate < 1.0);
-        let sums = self.examples.iter().all(|account| account.gaussian >= 0.0);
+        let rates = self.rates.iter().all(|&rate| (LEAST_RATE..1.0).contains(&rate));
+        let sums = self
+            .examples
+            .iter()
+            .all(|account| account.gaussian >= 0.0 && account.gaussian.is_finite());
         if rates && sums { Ok(()) } else { Err(damaged()) }
     }
 }
@@ -245,6 +274,8 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hockey_stick::monitor::Unwatched;
+    use crate::individual::epsilons::epsilons;
 
     #[test]
     fn the_order_of_steps_changes_no_slot_but_by_rounding() {
@@ -271,5 +302,87 @@ mod tests {
             assert!(accounts.add(&shifts, 1.0, noise, rate, 1.0).is_err());
             assert_eq!(accounts, Accounts::new(2));
         }
+    }
+    /// A slot of steps with v = 2^`octave`/4.
+    fn slot(octave: i16, steps: f64) -> Slot {
+        let mut moments = [-steps; TERMS];
+        moments[0] = steps;
+        Slot {
+            rate: 0,
+            octave,
+            additions: 1,
+            moments,
+        }
+    }
+
+    #[test]
+    fn slots_that_no_steps_have_made_are_refused() {
+        let mut accounts = Accounts::new(1);
+        accounts.rates.push(0.1);
+        for slot in [
+            Slot {
+                rate: 1,
+                ..slot(0, 1.0)
+            },
+            slot(61, 1.0),
+            slot(-301, 1.0),
+            slot(0, 0.0),
+            slot(0, -1.0),
+            slot(0, f64::NAN),
+            slot(0, 2.0 * MOST_STEPS),
+            Slot {
+                moments: slot(0, 2.0)
+                    .moments
+                    .map(|moment| if moment > 0.0 { 1.9 } else { moment }),
+                ..slot(0, 2.0)
+            },
+        ] {
+            let before = accounts.clone();
+            let text = format!("{slot:?}");
+            assert!(accounts.restore(0, slot).is_err(), "{text}");
+            assert_eq!(accounts, before);
+        }
+        for (rates, gaussian) in [
+            (vec![0.0], 0.0),
+            (vec![0.1 * LEAST_RATE], 0.0),
+            (vec![1.0], 0.0),
+            (vec![f64::NAN], 0.0),
+            (vec![0.1], -1.0),
+            (vec![0.1], f64::NAN),
+            (vec![0.1], f64::INFINITY),
+        ] {
+            let mut damaged = Accounts::new(1);
+            damaged.rates = rates;
+            damaged.examples[0].gaussian = gaussian;
+            assert!(damaged.check().is_err());
+        }
+    }
+
+    #[test]
+    fn octaves_of_which_nothing_is_certified_take_no_memory() {
+        let mut accounts = Accounts::new(1);
+        accounts.rates.push(0.1);
+        accounts.restore(0, slot(52, 1.0)).unwrap();
+        accounts.check().unwrap();
+        assert_eq!(epsilons(&accounts, 1e-5, &Unwatched).unwrap(), [(0.0, f64::INFINITY)]);
+    }
+
+    #[test]
+    fn who_is_hardly_ever_in_a_batch_has_no_loss() {
+        let mut accounts = Accounts::new(2);
+        accounts.add(&[1.0, 0.3], 1.0, 1.0, 0.9e-8, 1000.0).unwrap();
+        assert_eq!(epsilons(&accounts, 1e-5, &Unwatched).unwrap(), [(0.0, 0.0); 2]);
+        // Its δ(0) = 3.4e-6 is larger than that.
+        let (_, upper) = epsilons(&accounts, 1e-6, &Unwatched).unwrap()[0];
+        assert!(upper > 0.0);
+        // Rates so small that their squares underflow are no reason for a false answer, nor for a late one.
+        let mut accounts = Accounts::new(1);
+        accounts.add(&[1.0], 1.0, 1.0, 5e-324, 1e9).unwrap();
+        assert_eq!(epsilons(&accounts, 1e-100, &Unwatched).unwrap(), [(0.0, 0.0)]);
+        // In every batch of some steps, in hardly any of others.
+        let mut accounts = Accounts::new(1);
+        accounts.add(&[1.0], 1.0, 10.0, 1.0, 1.0).unwrap();
+        accounts.add(&[1.0], 1.0, 10.0, 1e-12, 1.0).unwrap();
+        assert!(epsilons(&accounts, 1e-5, &Unwatched).unwrap()[0].1 > 0.1);
     }
 }

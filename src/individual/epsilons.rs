@@ -79,6 +79,9 @@ pub(super) trait Losses: Sync {
     /// What an account holds.
     fn content(&self, account: usize) -> Content;
 
+    /// Σ qT of an account, infinite after Gaussian steps: δ(0) is the distance in total variation, and no more than that.
+    fn chance(&self, account: usize) -> f64;
+
     /// Σ v of an account's Gaussian steps.
     fn gaussian(&self, account: usize) -> f64;
 
@@ -152,6 +155,7 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
             .map(|i| match losses.content(i) {
                 Content::Empty => (None, (0.0, 0.0)),
                 Content::Telling => (None, (0.0, f64::INFINITY)),
+                Content::Steps if losses.chance(i) <= delta * (1.0 - 1e-9) => (None, (0.0, 0.0)),
                 Content::Steps => {
                     let plan = plan(i);
                     let chernoff = plan.as_ref().map_or(f64::INFINITY, |(plan, _)| plan.chernoff);

@@ -4,7 +4,7 @@
 //! (`cells`). That takes time in proportion to the different norms of an example, but nothing has to be known of the zeros
 //! of F: it is certified for few steps and large excesses too.
 
-use super::accounts::{Kind, rate_index, require_step, with_gaussian_steps};
+use super::accounts::{Kind, rate_index, require_step, with_gaussian_chance, with_gaussian_steps};
 use super::basis::{Terms, octave_of, polynomials};
 use super::cells::{Cell, CellOctave, LineCell, RealCell};
 use super::epsilons::{Content, Heights, Losses};
@@ -76,7 +76,7 @@ impl Histories {
         sample_rate: f64,
         steps: f64,
     ) -> Result<()> {
-        require_step(self.len(), shifts, noise_multiplier, sample_rate)?;
+        require_step(self.len(), shifts, noise_multiplier, sample_rate, steps)?;
         if sample_rate == 0.0 || steps == 0.0 {
             return Ok(());
         }
@@ -228,6 +228,12 @@ impl Losses for HistoryLosses<'_> {
     fn content(&self, account: usize) -> Content {
         let history = &self.histories.examples[account];
         Content::of(history.telling, history.gaussian, history.steps.is_empty())
+    }
+
+    fn chance(&self, account: usize) -> f64 {
+        let history = &self.histories.examples[account];
+        let chance = |steps: &Steps| self.histories.rates[usize::from(steps.rate)] * steps.count;
+        with_gaussian_chance(history.gaussian, history.steps.iter().map(chance).sum())
     }
 
     fn gaussian(&self, account: usize) -> f64 {

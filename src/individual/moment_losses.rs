@@ -116,6 +116,10 @@ impl Losses for MomentLosses<'_> {
         self.accounts.examples[account].content()
     }
 
+    fn chance(&self, account: usize) -> f64 {
+        self.accounts.examples[account].chance(&self.accounts.rates)
+    }
+
     fn gaussian(&self, account: usize) -> f64 {
         self.accounts.examples[account].gaussian
     }

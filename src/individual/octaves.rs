@@ -100,8 +100,11 @@ impl Octave {
             .map(|&c| interpolation(c))
             .take_while(|(error, _)| error.is_finite())
             .collect();
+        // Where nothing is certified v may be as large as any number, and the sums as long.
+        let Some(&largest) = errors.len().checked_sub(1).and_then(|last| tilts.get(last)) else {
+            return Vec::new();
+        };
         let mut values = vec![[0.0; TERMS]; errors.len()];
-        let largest = tilts[errors.len().saturating_sub(1)];
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
             let outputs = Outputs::new(self.rate, v, self.exponent(largest));
             for (values, &c) in values.iter_mut().zip(tilts) {

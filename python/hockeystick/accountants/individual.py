@@ -17,7 +17,7 @@ from hockeystick.accountants.individual_accounts import (
     RenyiAccounts,
     account_epsilons,
 )
-from hockeystick.accountants.individual_groups import EXACT_WIDTH, history_epsilon
+from hockeystick.accountants.individual_groups import history_epsilon, is_wide
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
 from hockeystick.accountants.individual_users import GroupQuestions
@@ -391,7 +391,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         full = self._full[places]
         upper = np.where(full, worst, np.minimum(upper, worst))
         if self._exact:
-            wide = np.flatnonzero((upper - lower > EXACT_WIDTH * upper) & ~full)
+            wide = np.flatnonzero(is_wide(lower, upper) & ~full)
             if wide.size:
                 found = history_epsilon(self._whole_history(), places[wide], delta)
                 upper[wide] = np.minimum(upper[wide], found)

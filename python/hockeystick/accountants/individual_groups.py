@@ -120,6 +120,11 @@ def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
     return step_kind(noise_multiplier=noise, sampling=sampling, group=group)[0]
 
 
+def is_wide(lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+    """Tell which intervals are wide, as those are of which nothing is known, up to infinity."""
+    return np.isinf(upper) | (upper - lower > EXACT_WIDTH * upper)
+
+
 def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
     """Epsilon of the examples at `places` from what their norms were.
 
@@ -133,7 +138,7 @@ def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: floa
             shifts, largest, rate = shifts_of(norms[places], draw)
             steps.append((shifts, largest, noise, rate, float(count)))
     lower, upper = _core.epsilons_of_histories(len(places), steps, delta)
-    wide = np.flatnonzero(upper - lower > EXACT_WIDTH * upper)
+    wide = np.flatnonzero(is_wide(lower, upper))
     if wide.size:
         upper[wide] = np.minimum(upper[wide], _uncertified_epsilon(history, places[wide], delta))
     return upper
