@@ -48,6 +48,13 @@ def test_ten_million_plain_samples_contain_the_reference():
     assert 1.1 < found.upper / found.lower < 5
 
 
+def test_a_subnormal_tilt_is_none():
+    run = {"samples": 10_000, "direction": "remove", "seed": 3}
+    law = kernels.binomial_law(4, 0.01)
+    tiny, none = (kernels.monte_carlo_delta(2.0, *law, 1.0, 10, tilt=tilt, **run) for tilt in (5e-324, 0.0))
+    assert (tiny.estimate, tiny.lower, tiny.upper) == pytest.approx((none.estimate, none.lower, none.upper))
+
+
 def test_tilting_contains_the_reference_in_an_interval_ten_times_narrower():
     law = kernels.binomial_law(4, 0.01)
     plain, tilted = (

@@ -238,7 +238,8 @@ fn log_peak(tilt: f64) -> f64 {
     if tilt == 0.0 {
         0.0
     } else {
-        -tilt * (1.0 / tilt).ln_1p() - tilt.ln_1p()
+        // 1/λ overflows for subnormal λ, where the product is 0 all the same.
+        -tilt * (1.0 / tilt).min(f64::MAX).ln_1p() - tilt.ln_1p()
     }
 }
 
