@@ -23,6 +23,7 @@ use crate::pair::piece::Scratch;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::threads::in_pool;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Relative error of the mass of a part: w^{2n}(n!)⁴/((2n+1)(2n)!³) at the widths below.
 pub(super) const QUADRATURE: f64 = 2e-13;
@@ -58,8 +59,6 @@ pub(super) struct Cells {
     pub(super) loss_error: f64,
     /// Bound on the error of all masses together (tilted): quadrature, rounding, what lies outside the support.
     pub(super) mass_error: f64,
-    /// What the sweeps took, in terms of densities.
-    pub(super) work: u64,
 }
 
 /// Masses of a run of half-cells, before the lower law is settled.
@@ -79,14 +78,16 @@ pub(super) struct Swept {
 impl Cells {
     /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
     ///
-    /// Cells are coarse where a loss tilted by `saddle` has little mass.
+    /// Cells are coarse where a loss tilted by `saddle` has little mass. What it takes is subtracted from `allowance`; `None` once
+    /// that is spent.
     pub(super) fn new(
         loss: &mut StepLoss,
         (c, saddle): (f64, f64),
         log_scale: f64,
         spacing: f64,
         log_tolerance: f64,
-    ) -> Self {
+        allowance: &mut u64,
+    ) -> Option<Self> {
         let support = Support::of(loss, c, log_tolerance);
         let origin = support.heaviest(c, spacing);
         let frame = Frame {
@@ -94,6 +95,8 @@ impl Cells {
             spacing,
             c,
             log_scale,
+            allowance: *allowance,
+            spent: AtomicU64::new(0),
         };
         let profile = Profile::new(&support.sweeps, &frame, saddle);
         let mut parts: Vec<Swept> = Vec::new();
@@ -103,7 +106,9 @@ impl Cells {
         for &(loss, log_mass) in &support.atoms {
             parts.push(frame.atom(loss, log_mass));
         }
-        frame.settle(&parts, support.outside)
+        let spent = frame.spent.load(Ordering::Relaxed);
+        *allowance = allowance.saturating_sub(spent);
+        (spent < frame.allowance).then(|| frame.settle(&parts, support.outside))
     }
 }
 
@@ -121,6 +126,10 @@ pub(super) struct Frame {
     pub(super) spacing: f64,
     pub(super) c: f64,
     pub(super) log_scale: f64,
+    /// Terms of densities that may be evaluated, and those that were, by all threads: next to no noise makes panels so narrow that no
+    /// end of them would be seen. Whether it is spent does not depend on the threads.
+    allowance: u64,
+    spent: AtomicU64,
 }
 
 impl Frame {
@@ -315,7 +324,8 @@ impl Frame {
         scratch: &mut Scratch,
     ) {
         let mut start = left;
-        while start < right {
+        while start < right && self.spent.load(Ordering::Relaxed) < self.allowance {
+            let before = swept.work;
             curve.point(start, scratch);
             let unit = curve.scale() / (curve.reach(start, self.is_fine(), scratch) + 5.0);
             let mut end = right;
@@ -352,6 +362,7 @@ impl Frame {
                     .zip(&rule.weights)
                     .for_each(|(&node, &weight)| add(node, weight));
             }
+            self.spent.fetch_add(swept.work - before, Ordering::Relaxed);
             start = end;
         }
     }
@@ -413,7 +424,7 @@ mod tests {
         losses.push(StepLoss::replace_fixed_batch(&law, 2.0).unwrap().unwrap());
         for loss in &mut losses {
             for spacing in [3e-3, 4.7e-4] {
-                let cells = Cells::new(loss, (0.0, 0.0), 0.0, spacing, -40.0);
+                let cells = Cells::new(loss, (0.0, 0.0), 0.0, spacing, -40.0, &mut u64::MAX.clone()).unwrap();
                 let (upper, lower) = (&cells.upper, &cells.lower);
                 let named = format!("{loss:?} {spacing}").chars().take(300).collect::<String>();
                 for law in [upper, lower] {

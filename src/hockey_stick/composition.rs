@@ -4,7 +4,9 @@ use super::directed::{Directed, Route};
 use super::enclosure::{Aim, Enclosure};
 use super::neighbourhood::{Neighbourhoods, Wanted};
 use crate::error::{Result, require};
-use crate::pair::scheme::{Neighbours, Scheme};
+use crate::pair::Direction;
+use crate::pair::scheme::{Neighbours, Noiseless, Scheme, StepOutcome};
+use crate::special::log_space::LogSum;
 use crate::special::root::golden_section;
 use std::collections::HashMap;
 
@@ -38,6 +40,37 @@ pub struct Composition {
     neighbourhoods: Vec<Neighbourhoods>,
 }
 
+/// The steps without noise where it hides next to nothing, if there are any, and log of a bound on the probability that it hides
+/// something after all.
+fn noiseless(
+    segments: &[(Scheme, u64)],
+    direction: Option<Direction>,
+) -> Result<Option<(Vec<(StepOutcome, u64)>, f64)>> {
+    let found: Vec<Option<Noiseless>> = segments
+        .iter()
+        .map(|(scheme, _)| scheme.noiseless(direction))
+        .collect::<Result<_>>()?;
+    if found.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let mut steps = Vec::with_capacity(segments.len());
+    let mut confusion = LogSum::default();
+    for ((scheme, count), noiseless) in segments.iter().zip(found) {
+        let outcome = match noiseless {
+            Some(Noiseless {
+                log_unseen,
+                log_confusion,
+            }) => {
+                confusion.add(log_confusion + (*count as f64).ln());
+                StepOutcome::Telling { log_unseen }
+            }
+            None => scheme.outcome(direction)?,
+        };
+        steps.push((outcome, *count));
+    }
+    Ok(Some((steps, confusion.ln() + 1e-9)))
+}
+
 impl Composition {
     /// The composition of each scheme with its number of steps.
     ///
@@ -56,8 +89,12 @@ impl Composition {
             for (scheme, count) in segments {
                 steps.push((scheme.outcome(direction)?, *count));
             }
-            let adds = direction == Some(crate::pair::Direction::Add);
-            directed.push(Directed::new(steps, adds));
+            let adds = direction == Some(Direction::Add);
+            let run = Directed::new(steps, adds);
+            directed.push(match noiseless(segments, direction)? {
+                Some((steps, log_confusion)) => run.with_noiseless(Directed::new(steps, adds), log_confusion),
+                None => run,
+            });
         }
         Ok(Self::of_directions(directed))
     }

@@ -25,7 +25,7 @@ use super::truncated::{Form, Truncated};
 use crate::error::{Error, Result};
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log1p_exp};
 use crate::special::root::solve_decreasing_between;
 
 /// Truncations tried for one δ, each further out.
@@ -82,6 +82,27 @@ pub struct Directed {
     deviation: Option<f64>,
     /// [`Directed::work`] at which no route but bounds is tried any more.
     limit: u64,
+    noiseless: Option<Noiseless>,
+}
+
+/// A run without the noise of those of its steps in which that hides next to nothing.
+///
+/// The run is that one with noise added afterwards: its δ is no larger. Outputs nearer to the mean with a member than to that without
+/// say whether there was one, but for the outputs that are confused: with a probability of β in all, at most, for P and for
+/// Q. So its δ(ε) is smaller by at most (1 + e^ε)β.
+#[derive(Debug)]
+struct Noiseless {
+    run: Box<Directed>,
+    /// log β.
+    log_confusion: f64,
+}
+
+/// 1 − e^{ε − moved} if that is positive: δ of a loss that is `moved` for certain, which is a sum with some rounding.
+fn certain_delta(epsilon: f64, moved: f64) -> Enclosure {
+    let rounding = 8.0 * f64::EPSILON * (epsilon.abs() + moved.abs());
+    let at = |gap: f64| (-gap.exp_m1()).max(0.0).ln();
+    let (lower, upper) = (at(epsilon - moved + rounding), at(epsilon - moved - rounding));
+    Enclosure::of_logs(lower - 1e-15, upper + 1e-15)
 }
 
 impl Directed {
@@ -96,6 +117,7 @@ impl Directed {
             moments: Vec::new(),
             deviation: None,
             limit: 0,
+            noiseless: None,
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -137,8 +159,22 @@ impl Directed {
         composed
     }
 
+    /// The same run, some steps of which have so little noise that without it the run would be `run`; noise hides what they tell
+    /// with a probability of at most e^`log_confusion`.
+    #[must_use]
+    pub fn with_noiseless(mut self, run: Self, log_confusion: f64) -> Self {
+        self.noiseless = Some(Noiseless {
+            run: Box::new(run),
+            log_confusion,
+        });
+        self
+    }
+
     /// Forgets what could make the next answer depend on earlier questions.
     pub(super) fn forget(&mut self) {
+        if let Some(noiseless) = &mut self.noiseless {
+            noiseless.run.forget();
+        }
         self.truncated.iter_mut().for_each(Truncated::forget);
         self.moments.clear();
         self.limit = self.work() + self.allowance(MOST_WORK);
@@ -169,6 +205,24 @@ impl Directed {
 
     /// The same, for what is wanted.
     pub(super) fn delta_for(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
+        let Some(noiseless) = &mut self.noiseless else {
+            return self.noisy_delta(epsilon, aim);
+        };
+        let seen = noiseless.run.delta_for(epsilon, aim);
+        let confused = noiseless.log_confusion + log1p_exp(epsilon);
+        let lower = if confused < seen.log_lower {
+            seen.log_lower + (-(confused - seen.log_lower).exp()).ln_1p() - 1e-15
+        } else {
+            f64::NEG_INFINITY
+        };
+        let known = Enclosure::of_logs(lower, seen.log_upper);
+        if aim.is_met(known) {
+            return known;
+        }
+        known.meet(self.noisy_delta(epsilon, aim))
+    }
+
+    fn noisy_delta(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         if self.moved == 0.0 && self.log_kept == 0.0 {
             return self.smooth_delta(epsilon, aim);
         }
@@ -182,6 +236,9 @@ impl Directed {
             if aim.is_met(whole) {
                 return whole;
             }
+        }
+        if self.segments.is_empty() {
+            return self.with_lost(certain_delta(epsilon, self.moved));
         }
         let rest = self.smooth_delta(epsilon - self.moved, &Aim::of_width(aim.enough));
         self.with_lost(rest)
@@ -229,8 +286,7 @@ impl Directed {
 
     fn smooth_delta(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         if self.segments.is_empty() {
-            let certain = (-epsilon.exp_m1()).max(0.0).ln();
-            return Enclosure::of_logs(certain - 1e-15, certain);
+            return certain_delta(epsilon, 0.0);
         }
         if epsilon >= self.most_loss() {
             return Enclosure::ZERO;
@@ -410,9 +466,24 @@ impl Directed {
         if (-self.log_kept.exp_m1()).ln() > log_delta + 1e-12 || self.moved == f64::INFINITY {
             return (f64::INFINITY, f64::INFINITY);
         }
+        if let Some(found) = self.noiseless_epsilon(log_delta, tolerance) {
+            return found;
+        }
         let guess = self.guess(log_delta);
         let curve = |epsilon: f64, aim: &Aim| self.delta_for(epsilon, aim);
         inverse::epsilon(curve, log_delta, tolerance, guess)
+    }
+
+    /// Bounds on ε where that of the run without noise is finite: it is no less, and hardly more.
+    fn noiseless_epsilon(&mut self, log_delta: f64, tolerance: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.noiseless.as_mut()?.run.epsilon(log_delta, 0.5 * tolerance);
+        if high == 0.0 {
+            return Some((0.0, 0.0));
+        }
+        let below = low * (1.0 - 0.4 * tolerance);
+        let is_needed =
+            high.is_finite() && self.delta_for(below, &Aim::beside(log_delta, tolerance)).log_lower > log_delta;
+        is_needed.then_some((below, high))
     }
 
     /// ε and −d log δ/dε near where log δ = `log_delta`.

@@ -27,6 +27,8 @@ use realfft::num_complex::Complex64;
 const MOST_POINTS: f64 = 1_048_576.0;
 /// Half-cells of one step at most.
 const MOST_CELLS: f64 = 1.5e6;
+/// Terms of densities that may be evaluated for one grid: about two seconds, more than any but those of next to no noise need.
+const MOST_TERMS: u64 = 2_000_000_000;
 /// Part of the error of a sum that is not counted.
 const NEGLIGIBLE_SUM: f64 = 1e-3;
 /// What segments times points may come to.
@@ -97,8 +99,9 @@ impl Plan {
 }
 
 impl Grid {
-    /// The grid of `plan`; `None` if the losses are too far apart for any, or too many curves.
-    pub(super) fn new(segments: &mut [Segment], plan: &Plan) -> Option<Self> {
+    /// The grid of `plan`; `None` if the losses are too far apart for any, or too many curves, or it takes too long: that is then
+    /// added to `work`.
+    pub(super) fn new(segments: &mut [Segment], plan: &Plan, work: &mut u64) -> Option<Self> {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         let wanted = plan.spacing(steps);
         // Part of E[e^{cℓ}] of one step that may be left out.
@@ -132,11 +135,14 @@ impl Grid {
             wanted
         };
         let mut spacing = wanted.max(least);
-        let mut cell_work = 0;
+        let mut allowance = MOST_TERMS;
         for _ in 0..4 {
             spacing = on_lattice(segments, spacing);
-            let cells = all_cells(segments, (c, plan.tilt.saddle), spacing, tolerance);
-            cell_work += cells.iter().map(|cells| cells.work).sum::<u64>();
+            let tilts = (c, plan.tilt.saddle);
+            let Some(cells) = all_cells(segments, tilts, spacing, tolerance, &mut allowance) else {
+                *work += MOST_TERMS;
+                return None;
+            };
             match Self::compose(segments, &cells, plan, spacing, points) {
                 Composition::Done(upper, lower, start) => {
                     return Some(Self {
@@ -145,7 +151,7 @@ impl Grid {
                         lower: *lower,
                         start,
                         at_limit: spacing > 1.5 * wanted || spacing <= least || is_exact,
-                        cell_work,
+                        cell_work: MOST_TERMS - allowance,
                     });
                 }
                 Composition::TooLong(factor) => spacing *= factor,
@@ -297,10 +303,16 @@ fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
     }
 }
 
-fn all_cells(segments: &mut [Segment], tilts: (f64, f64), spacing: f64, log_tolerance: f64) -> Vec<Cells> {
+fn all_cells(
+    segments: &mut [Segment],
+    tilts: (f64, f64),
+    spacing: f64,
+    log_tolerance: f64,
+    allowance: &mut u64,
+) -> Option<Vec<Cells>> {
     let of = |segment: &mut Segment| {
         let scale = super::segment::log_moment(&mut segment.loss, tilts.0).unwrap_or(0.0);
-        Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance)
+        Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance, allowance)
     };
     segments.iter_mut().map(of).collect()
 }

@@ -31,7 +31,6 @@ impl Frame {
             }
             cells.loss_error = cells.loss_error.max(part.loss_error);
             cells.mass_error += part.mass_error;
-            cells.work += part.work;
         }
         // Offsets log(p/q) − g_i = −log(1 − d/p), with room for the error of the quadrature.
         let offsets: Vec<f64> = nearest

@@ -308,7 +308,7 @@ impl Truncated {
         if least > width && GAIN * least > known {
             return None;
         }
-        Grid::new(&mut self.segments, &plan)
+        Grid::new(&mut self.segments, &plan, &mut self.work)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::law::require_group_size;
 use super::{Direction, GroupLaw, StepLoss};
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::special::normal::log_upper_tail;
 
 /// Subset sums at most; beyond, the law of a group with many different norms is refused.
 const MOST_SUMS: usize = 20_000;
@@ -140,7 +141,59 @@ pub enum StepOutcome {
     },
 }
 
+/// What a step with little noise would tell without any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noiseless {
+    /// log of the probability that no member is in the batch.
+    pub log_unseen: f64,
+    /// log of a bound on the probability that noise makes a batch with a member look like one without, or the other way round.
+    pub log_confusion: f64,
+}
+
 impl Scheme {
+    /// The same step without its noise, where that is so little that it rarely hides anything; `None` where it is more, for other
+    /// noise and for replacement.
+    ///
+    /// # Errors
+    /// As [`Scheme::outcome`].
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::pair::Direction;
+    /// use hockeystick::pair::scheme::{Group, Mechanism, Sampling, Scheme};
+    /// let mut scheme = Scheme {
+    ///     mechanism: Mechanism::Gaussian { noise_multiplier: 0.01 },
+    ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
+    ///     group: Group::of(1),
+    /// };
+    /// let noiseless = scheme.noiseless(Some(Direction::Add))?.unwrap();
+    /// assert!((noiseless.log_unseen - 0.9f64.ln()).abs() < 1e-15);
+    /// // An output nearer to the other mean is 50 standard deviations away.
+    /// assert!((noiseless.log_confusion + 1254.8).abs() < 0.1);
+    /// scheme.mechanism = Mechanism::Gaussian { noise_multiplier: 1.0 };
+    /// assert_eq!(scheme.noiseless(Some(Direction::Add))?, None);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
+    pub fn noiseless(&self, direction: Option<Direction>) -> Result<Option<Noiseless>> {
+        /// Half of the least distance of two means in standard deviations.
+        const LEAST: f64 = 20.0;
+        let Mechanism::Gaussian { noise_multiplier } = self.mechanism else {
+            return Ok(None);
+        };
+        // The nearest other mean is at 1, or at the smallest norm, which is no more.
+        if direction.is_none() || (self.sampling != Sampling::Mixture && 2.0 * LEAST * noise_multiplier > 1.0) {
+            return Ok(None);
+        }
+        let law = self.law()?;
+        let moved = law.shifts().iter().filter(|shift| **shift > 0.0);
+        let nearest = moved.copied().fold(f64::INFINITY, f64::min);
+        let distance = 0.5 * nearest / noise_multiplier;
+        Ok((LEAST..f64::INFINITY).contains(&distance).then(|| Noiseless {
+            log_unseen: law.log_probability_of_zero(),
+            log_confusion: log_upper_tail(distance * (1.0 - 1e-12)),
+        }))
+    }
+
     /// The privacy loss of one step; `direction` is `None` for replacement.
     ///
     /// # Errors
