@@ -11,6 +11,8 @@ use crate::special::root::solve_decreasing;
 const COIN_WIDTH: f64 = 1e-8;
 /// Relative width of an ε, or of log δ, that is solved for.
 const WIDTH: f64 = 1e-13;
+/// Orders above this are taken for it.
+const LARGEST_ORDER: f64 = 1e12;
 /// Units in the last place by which a term can be off.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 
@@ -18,8 +20,10 @@ const ROUNDING: f64 = 8.0 * f64::EPSILON;
 ///
 /// With s = e^ε q in (0, 1 − δ]: D_α = ε + log M/(α − 1), M = (δ+s)^α s^{1−α} + (1−δ−s)^α (e^ε − s)^{1−α}, convex in s. The
 /// second term falls, the first falls up to s = (α−1)δ, so the minimum lies beyond that. By convexity M is no smaller than
-/// its tangent at a point where it rises, followed down to where it falls.
+/// its tangent at a point where it rises, followed down to where it falls. Divergences grow with the order: those of the largest
+/// are bounded by that of a smaller one, as α and α − 1 are one number then.
 fn least_divergence(order: f64, epsilon: f64, delta: f64) -> f64 {
+    let order = order.min(LARGEST_ORDER);
     let rest = 1.0 - delta;
     let excess = order - 1.0;
     if excess * delta >= rest {
@@ -38,7 +42,9 @@ fn least_divergence(order: f64, epsilon: f64, delta: f64) -> f64 {
             return f64::NEG_INFINITY;
         }
         let rise = (s - excess * delta) / (s * (delta + s));
-        let fall = order / (rest - s) - excess * (-far(s)).exp();
+        // α/(1 − δ − s) − (α − 1)/(e^ε − s), without the cancellation.
+        let gap = (delta * (-epsilon).exp() - (-epsilon).exp_m1()) / (1.0 - s * (-epsilon).exp());
+        let fall = (1.0 + excess * gap) / (rest - s);
         second(s) + fall.ln() - first(s) - rise.ln()
     };
     let s = root((excess * delta).ln(), rest.ln(), COIN_WIDTH, |x| imbalance(x.exp()))
@@ -116,6 +122,25 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn huge_orders_have_the_limit_of_large_ones() {
+        // D_∞ ≥ ε − log(1 − δ) at least.
+        for order in [1e10, 1e15, 1e16, 1e50, 1e120, f64::MAX] {
+            for delta in [1e-300, 1e-17, 1e-13, 1e-5] {
+                for epsilon in [0.0, 0.3, 800.0] {
+                    let least = least_divergence(order, epsilon, delta);
+                    let limit = epsilon - f64::ln_1p(-delta);
+                    assert!(
+                        least <= limit && limit - least < 1e-7,
+                        "{order} {epsilon} {delta}: {least}"
+                    );
+                }
+            }
+            let delta = delta_of_order(order, 0.1, 0.0, 0.9999);
+            assert!((delta + f64::exp_m1(-0.1)).abs() < 1e-7, "{order} {delta}");
         }
     }
 
