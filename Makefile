@@ -18,6 +18,9 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
+# No path of this machine gets into what is built; and all targets build alike, so that nothing is compiled twice.
+export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
+
 .NOTPARALLEL:
 .PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures audit sbom reproducible clean
@@ -111,7 +114,7 @@ notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	CARGO_TARGET_DIR=$(CURDIR)/target $(PY) -m maturin build --release --locked --sdist --out dist
+	CARGO_TARGET_DIR=$(CURDIR)/target sh scripts/build_wheel.sh $(PY) dist --sdist
 	sh scripts/check_wheel.sh $(PY)
 
 crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is in dist/ where nothing else is. The wheel: it works with NumPy alone, names the extras it
-# misses, imports quickly, is small, and passes the quick tests.
+# Installs what is in dist/ where nothing else is. The wheel: it names no path of this machine, works with NumPy alone, names
+# the extras it misses, imports quickly, is small, and passes the quick tests.
 # The wheel was built from the source distribution, so that one is tried too.
 # usage: check_wheel.sh PYTHON
 set -eu
@@ -8,6 +8,7 @@ set -eu
 python=$1
 wheel=$(ls dist/hockeystick-*-abi3-*.whl)
 ls dist/hockeystick-*.tar.gz
+"$python" scripts/check_paths.py "$wheel"
 
 # ENVIRONMENT, REQUIREMENT...: an environment with nothing but that
 environment() {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints CARGO_ENCODED_RUSTFLAGS for builds that leave this machine: no path of it gets into them.
+# Prints CARGO_ENCODED_RUSTFLAGS for builds that may leave this machine: no path of it gets into them.
 # usage: release_flags.sh, in the checkout
 set -eu
 
@@ -18,3 +18,7 @@ remap "${CARGO_HOME:-$HOME/.cargo}" /cargo
 remap "$(rustc --print sysroot)" /rust
 # Where maturin-action builds in a container.
 remap /root/.cargo /cargo
+# What is asked for besides: the encoded flags stand in its place.
+for flag in ${RUSTFLAGS:-}; do
+    printf '%s%s' "$separator" "$flag"
+done

@@ -1,5 +1,6 @@
 //! Runs with next to no noise: what their outputs tell is what batches would.
 
+use hockeystick::error::Result;
 use hockeystick::hockey_stick::composition::Composition;
 use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
 
@@ -11,12 +12,9 @@ fn scheme(noise_multiplier: f64, sample_rate: f64, size: u64) -> Scheme {
     }
 }
 
-fn delta(segments: &[(Scheme, u64)], neighbours: Neighbours, epsilon: f64) -> (f64, f64) {
-    let found = Composition::new(segments, neighbours)
-        .unwrap()
-        .delta(epsilon, 1e-6)
-        .unwrap();
-    (found.lower(), found.upper())
+fn delta(segments: &[(Scheme, u64)], neighbours: Neighbours, epsilon: f64) -> Result<(f64, f64)> {
+    let found = Composition::new(segments, neighbours)?.delta(epsilon, 1e-6)?;
+    Ok((found.lower(), found.upper()))
 }
 
 fn assert_narrow_about((lower, upper): (f64, f64), expected: f64, width: f64) {
@@ -28,7 +26,7 @@ fn assert_narrow_about((lower, upper): (f64, f64), expected: f64, width: f64) {
 }
 
 #[test]
-fn batches_are_seen_through_little_noise() {
+fn batches_are_seen_through_little_noise() -> Result<()> {
     for noise in [1e-7, 1e-5, 1e-3, 0.02] {
         for (rate, steps, size) in [
             (1e-7f64, 100u64, 1u64),
@@ -41,50 +39,52 @@ fn batches_are_seen_through_little_noise() {
             let run = [(scheme(noise, rate, size), steps)];
             for epsilon in [0.0, 0.5 * -log_unseen, 3.0] {
                 let seen = -log_unseen.exp_m1();
-                assert_narrow_about(delta(&run, Neighbours::Remove, epsilon), seen, 1e-12);
+                assert_narrow_about(delta(&run, Neighbours::Remove, epsilon)?, seen, 1e-12);
                 let unseen = (-(epsilon + log_unseen).exp_m1()).max(0.0);
-                assert_narrow_about(delta(&run, Neighbours::Add, epsilon), unseen, 1e-9);
+                assert_narrow_about(delta(&run, Neighbours::Add, epsilon)?, unseen, 1e-9);
             }
         }
     }
+    Ok(())
 }
 
 #[test]
-fn little_noise_beside_more_is_no_noise_beside_it() {
+fn little_noise_beside_more_is_no_noise_beside_it() -> Result<()> {
     let noisy = scheme(1.0, 0.01, 1);
     for neighbours in [Neighbours::Add, Neighbours::Remove] {
-        let none = delta(&[(scheme(0.0, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3);
-        let little = delta(&[(scheme(0.01, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3);
+        let none = delta(&[(scheme(0.0, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3)?;
+        let little = delta(&[(scheme(0.01, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3)?;
         assert!(none.0 <= little.1 && little.0 <= none.1, "{none:?} {little:?}");
         assert!(little.1 - little.0 <= 3e-6 * little.1, "{little:?}");
     }
+    Ok(())
 }
 
 #[test]
-fn noise_counts_where_epsilon_is_large() {
+fn noise_counts_where_epsilon_is_large() -> Result<()> {
     // Beyond what shifts of 1/σ tell, as without noise nothing is.
     let noise = 0.02f64;
     let (lower, upper) = delta(
         &[(scheme(noise, 0.1, 1), 1)],
         Neighbours::Remove,
         0.55 / (noise * noise),
-    );
+    )?;
     assert!(upper - lower < 1e-5 * upper && upper < 0.02, "{lower} {upper}");
-    let seen = delta(&[(scheme(noise, 0.1, 1), 1)], Neighbours::Remove, 0.3 / (noise * noise));
+    let seen = delta(&[(scheme(noise, 0.1, 1), 1)], Neighbours::Remove, 0.3 / (noise * noise))?;
     assert!((seen.1 - 0.1).abs() < 1e-4, "{seen:?}");
+    Ok(())
 }
 
 #[test]
-fn epsilon_is_that_of_the_batches_if_they_have_one() {
-    let epsilon = |run: &[(Scheme, u64)], neighbours, delta| {
-        Composition::new(run, neighbours).unwrap().epsilon(delta, 1e-6).unwrap()
-    };
+fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
+    let epsilon =
+        |run: &[(Scheme, u64)], neighbours, delta| Composition::new(run, neighbours)?.epsilon(delta, 1e-6);
     for noise in [1e-6, 1e-4, 0.01] {
         let run = [(scheme(noise, 1e-7, 1), 100)];
-        assert_eq!(epsilon(&run, Neighbours::Remove, 1.001e-5), (0.0, 0.0));
+        assert_eq!(epsilon(&run, Neighbours::Remove, 1.001e-5)?, (0.0, 0.0));
         // (1 − q)^T e^ε = 1 − δ.
         let exact = (-1e-6f64).ln_1p() - 100.0 * (-1e-7f64).ln_1p();
-        let (lower, upper) = epsilon(&run, Neighbours::Add, 1e-6);
+        let (lower, upper) = epsilon(&run, Neighbours::Add, 1e-6)?;
         assert!(
             lower <= exact * (1.0 + 1e-12) && exact * (1.0 - 1e-12) <= upper,
             "{lower} {exact} {upper}"
@@ -93,6 +93,7 @@ fn epsilon_is_that_of_the_batches_if_they_have_one() {
     }
     // What batches alone tell has no ε then, but noise has one.
     let run = [(scheme(0.01, 1e-7, 1), 100)];
-    let (lower, upper) = epsilon(&run, Neighbours::Remove, 1e-6);
+    let (lower, upper) = epsilon(&run, Neighbours::Remove, 1e-6)?;
     assert!(4000.0 < lower && upper < 6000.0, "{lower} {upper}");
+    Ok(())
 }

@@ -74,7 +74,7 @@ def opacus_prv(configuration, error=0.01):
 
 
 def prv_accountant(configuration, error=0.01):
-    """Both ends of the interval that prv-accountant reports; None where it finds that its integrals have failed."""
+    """Both ends of the interval that prv-accountant reports; None where it finds that integrals failed."""
     import prv_accountant as peer
 
     prv = peer.PoissonSubsampledGaussianMechanism(

@@ -40,12 +40,12 @@ pub struct Composition {
     neighbourhoods: Vec<Neighbourhoods>,
 }
 
+/// Kinds of steps and their numbers.
+type Steps = Vec<(StepOutcome, u64)>;
+
 /// The steps without noise where it hides next to nothing, if there are any, and log of a bound on the probability that it hides
 /// something after all.
-fn noiseless(
-    segments: &[(Scheme, u64)],
-    direction: Option<Direction>,
-) -> Result<Option<(Vec<(StepOutcome, u64)>, f64)>> {
+fn noiseless(segments: &[(Scheme, u64)], direction: Option<Direction>) -> Result<Option<(Steps, f64)>> {
     let found: Vec<Option<Noiseless>> = segments
         .iter()
         .map(|(scheme, _)| scheme.noiseless(direction))

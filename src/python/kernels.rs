@@ -47,7 +47,8 @@ pub(super) fn poisson_binomial_law<'py>(
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
     let rates = vector(&rates);
-    let law = py.detach(|| guarded(|| GroupLaw::poisson_binomial(&rates)))?;
+    // Ten thousand different ones take a second.
+    let law = watched(py, None, move |_| GroupLaw::poisson_binomial(&rates))?;
     Ok(law_arrays(py, &law))
 }
 
