@@ -6,6 +6,7 @@
 //! | sum over counts (`coin_count`) | equal steps with two outcomes: randomised response |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
+//! | the run without noise (`Noiseless`) | noise so little that outputs tell who was in the batch |
 //! | grid (`grid`) | losses that are nearly lattices, a few steps of Laplace noise |
 //! | Chernoff's bound | what is left: an upper bound only |
 //!
