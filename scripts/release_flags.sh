@@ -1,6 +1,8 @@
 #!/bin/sh
 # Prints CARGO_ENCODED_RUSTFLAGS for builds that may leave this machine: no path of it gets into them.
-# usage: release_flags.sh, in the checkout
+# The checkout itself is not among them: cargo names files of it from its root, and flags are part of what symbols are named
+# after, so that they must not depend on the folder if builds are to be reproducible.
+# usage: release_flags.sh
 set -eu
 
 # FROM TO: one flag, and the sign that ends it
@@ -10,10 +12,7 @@ remap() {
 }
 
 separator=
-checkout=$(pwd -P)
 remap "$HOME" /home
-remap "$checkout" /hockeystick
-remap "${CARGO_TARGET_DIR:-$checkout/target}" /target
 remap "${CARGO_HOME:-$HOME/.cargo}" /cargo
 remap "$(rustc --print sysroot)" /rust
 # Where maturin-action builds in a container.
