@@ -127,6 +127,13 @@ def test_subsampled_rounds_that_hold_no_member_say_nothing():
     assert curve(0.0) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("clipping", ["individual", "batch"])
+def test_subnormal_noise_hides_nothing(clipping):
+    run = {"epochs": 2, "group_size": 2, "clipping": clipping}
+    curve = hs.shuffle.tradeoff(hs.Shuffle(5, 50), noise_multiplier=5e-324, **run)
+    assert curve.beta(0.01) == 0.0
+
+
 @pytest.mark.parametrize("epochs", [1, 4, 100])
 def test_one_shuffled_record_is_a_gaussian(epochs):
     run = {"noise_multiplier": 20.0, "epochs": epochs}

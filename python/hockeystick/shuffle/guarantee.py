@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SENSITIVITY = 2.0
 """Clipping norms by which a unit can move when its records are replaced."""
 
+LEAST_NOISE = 1e-290
+"""Noise multipliers below count as that: distances in standard deviations would overflow."""
+
 
 def tradeoff(
     sampling: Shuffle | WithoutReplacement,
@@ -292,10 +295,10 @@ def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
 
 
 def check_noise(value: object) -> float:
-    """`value` as a noise multiplier above zero."""
+    """`value` as a noise multiplier above zero, no smaller than distances can be told."""
     noise = float_scalar(value, "noise_multiplier")
     require(math.isfinite(noise) and noise > 0.0, "noise_multiplier", noise, "in (0, inf)")
-    return noise
+    return max(noise, LEAST_NOISE)
 
 
 def _split(
