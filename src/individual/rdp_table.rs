@@ -42,6 +42,8 @@ const LEBESGUE: f64 = 3.4;
 const MOST_HALVINGS: u32 = 8;
 const FEW_HALVINGS: u32 = 2;
 const MANY_OUTPUTS: usize = 2000;
+/// Nodes of a moment at most: with more, as after next to no noise at large orders, a table takes longer than the norms would without.
+const MOST_OUTPUTS: usize = 1_000_000;
 /// R/r that are tried, and the largest R/w₀.
 const RATIOS: [f64; 4] = [48.0, 24.0, 14.0, 9.0];
 const LARGEST_PART: f64 = 0.6;
@@ -170,12 +172,14 @@ impl Maker<'_> {
     }
 
     fn piece(&self, low: f64, high: f64, halvings: u32) -> Piece {
+        if Outputs::count(1.0 / high, self.largest) > MOST_OUTPUTS {
+            return Piece::Unknown;
+        }
         let (centre, half_width) = (0.5 * (low + high), 0.5 * (high - low));
         if self.error(centre, half_width) <= TOLERANCE {
             return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
         }
-        let outputs = Outputs::new(self.sample_rate, 1.0 / low, self.largest).len();
-        let most = if outputs > MANY_OUTPUTS {
+        let most = if Outputs::count(1.0 / low, self.largest) > MANY_OUTPUTS {
             FEW_HALVINGS
         } else {
             MOST_HALVINGS

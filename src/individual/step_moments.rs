@@ -75,8 +75,8 @@ impl Outputs {
 
     fn with_spacing(sample_rate: f64, variance: f64, largest: f64, spacing: f64) -> Self {
         let deviation = variance.sqrt();
-        let (low, high) = range(variance, largest);
-        let count = ((high - low) / spacing).ceil() as usize;
+        let (low, _) = range(variance, largest);
+        let count = intervals(variance, largest, spacing);
         let scale = (spacing / deviation).ln() - 0.5 * (2.0 * PI).ln();
         let mut outputs = Self {
             sample_rate,
@@ -105,6 +105,11 @@ impl Outputs {
     /// Im y up to which the nodes of [`Outputs::for_line`] take the integrand into account.
     pub(super) fn height(variance: f64) -> f64 {
         highest(variance, LINE_LEVEL)
+    }
+
+    /// Number of nodes that [`Outputs::new`] would make.
+    pub(super) fn count(variance: f64, largest: f64) -> usize {
+        intervals(variance, largest, spacing(variance, LEVEL, 0.0)) + 1
     }
 
     /// Number of nodes.
@@ -223,6 +228,12 @@ pub(super) fn exponent(direction: Direction, c: f64) -> f64 {
         Direction::Remove => c + 1.0,
         Direction::Add => -c,
     }
+}
+
+/// How many times the spacing the range is.
+fn intervals(variance: f64, largest: f64, spacing: f64) -> usize {
+    let (low, high) = range(variance, largest);
+    ((high - low) / spacing).ceil() as usize
 }
 
 /// e^x as a part of a sum of at least 1. What is next to nothing, as most outputs of a wide range are, need not be computed: 10¹⁵ of
