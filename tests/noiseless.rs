@@ -49,6 +49,25 @@ fn batches_are_seen_through_little_noise() -> Result<()> {
 }
 
 #[test]
+fn members_with_norms_of_their_own_are_seen_as_rarely_as_they_take_part() -> Result<()> {
+    let mut scheme = scheme(1e-3, 1e-6, 4);
+    scheme.group.norms = Some(vec![1.0, 0.5, 0.3, 0.0]);
+    for (rates, log_unseen) in [
+        (None, 3.0 * (-1e-6f64).ln_1p()),
+        (
+            Some(vec![3e-7, 1e-8, 1e-9, 0.5]),
+            (-3e-7f64).ln_1p() + (-1e-8f64).ln_1p() + (-1e-9f64).ln_1p(),
+        ),
+    ] {
+        scheme.group.rates = rates;
+        let run = [(scheme.clone(), 1000)];
+        let seen = -(1000.0 * log_unseen).exp_m1();
+        assert_narrow_about(delta(&run, Neighbours::Remove, 0.1)?, seen, 1e-12);
+    }
+    Ok(())
+}
+
+#[test]
 fn little_noise_beside_more_is_no_noise_beside_it() -> Result<()> {
     let noisy = scheme(1.0, 0.01, 1);
     for neighbours in [Neighbours::Add, Neighbours::Remove] {

@@ -180,8 +180,9 @@ impl Scheme {
         let Mechanism::Gaussian { noise_multiplier } = self.mechanism else {
             return Ok(None);
         };
-        // The nearest other mean is at 1, or at the smallest norm, which is no more.
-        if direction.is_none() || (self.sampling != Sampling::Mixture && 2.0 * LEAST * noise_multiplier > 1.0) {
+        // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are given
+        // say no better than to their own rounding how rare it is to be seen.
+        if direction.is_none() || self.sampling == Sampling::Mixture || LEAST * noise_multiplier > 1.0 {
             return Ok(None);
         }
         let law = self.law()?;
@@ -189,9 +190,20 @@ impl Scheme {
         let nearest = moved.copied().fold(f64::INFINITY, f64::min);
         let distance = 0.5 * nearest / noise_multiplier;
         Ok((LEAST..f64::INFINITY).contains(&distance).then(|| Noiseless {
-            log_unseen: law.log_probability_of_zero(),
+            log_unseen: self.log_unseen(&law),
             log_confusion: log_upper_tail(distance * (1.0 - 1e-12)),
         }))
+    }
+
+    /// log of the probability that no member is seen in a batch, to a few roundings even where it is next to 0: sums over subsets of
+    /// members have that only in relation to 1.
+    fn log_unseen(&self, law: &GroupLaw) -> f64 {
+        let (Sampling::Poisson { sample_rate }, Some(norms)) = (self.sampling, &self.group.norms) else {
+            return law.log_probability_of_zero();
+        };
+        let rate = |i: usize| self.group.rates.as_ref().map_or(sample_rate, |rates| rates[i]);
+        let seen = norms.iter().enumerate().filter(|(_, norm)| **norm > 0.0);
+        seen.map(|(i, _)| (-rate(i)).ln_1p()).sum()
     }
 
     /// The privacy loss of one step; `direction` is `None` for replacement.
@@ -206,7 +218,7 @@ impl Scheme {
                 let law = self.law()?;
                 if noise_multiplier < TELLING && law.shifts() != [0.0] {
                     return Ok(StepOutcome::Telling {
-                        log_unseen: law.log_probability_of_zero(),
+                        log_unseen: self.log_unseen(&law),
                     });
                 }
                 let sigma = noise_multiplier.clamp(TELLING, MOST_NOISE);
