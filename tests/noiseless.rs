@@ -116,3 +116,18 @@ fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
     assert!(4000.0 < lower && upper < 6000.0, "{lower} {upper}");
     Ok(())
 }
+
+#[test]
+fn thousands_of_kinds_of_steps_are_added_up_with_their_roundings() -> Result<()> {
+    let rates: Vec<f64> = (1..=8000).map(|i| 1e-7 / f64::from(i).sqrt()).collect();
+    let run: Vec<_> = rates.iter().map(|rate| (scheme(0.0, *rate, 1), 3)).collect();
+    // Neighbours first: few roundings for each term.
+    let mut sums: Vec<f64> = rates.iter().map(|rate| 3.0 * (-rate).ln_1p()).collect();
+    while sums.len() > 1 {
+        sums = sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+    }
+    let log_unseen = sums[0];
+    assert_narrow_about(delta(&run, Neighbours::Remove, 0.1)?, -log_unseen.exp_m1(), 1e-11);
+    assert_narrow_about(delta(&run, Neighbours::Add, 0.0)?, -log_unseen.exp_m1(), 1e-11);
+    Ok(())
+}

@@ -73,6 +73,8 @@ pub struct Directed {
     /// Steps whose output tells whether a member was in the batch: δ = (1 − kept) + kept·δ'(ε − moved).
     log_kept: f64,
     moved: f64,
+    /// Relative error of these sums and of what is made of them.
+    rounding: f64,
     /// The same losses without far outputs, as far out as questions needed so far.
     truncated: Vec<Truncated>,
     /// log of a bound on the sum of the total variations of all steps.
@@ -98,9 +100,12 @@ struct Noiseless {
     log_confusion: f64,
 }
 
-/// 1 − e^{ε − moved} if that is positive: δ of a loss that is `moved` for certain, which is a sum with some rounding.
-fn certain_delta(epsilon: f64, moved: f64) -> Enclosure {
-    let rounding = 8.0 * f64::EPSILON * (epsilon.abs() + moved.abs());
+/// Roundings in a sum over one kind of steps and in δ; each further kind adds one.
+const ROUNDINGS: f64 = 8.0;
+
+/// 1 − e^{ε − moved} if that is positive: δ of a loss that is `moved` for certain, which is a sum with this relative rounding.
+fn certain_delta(epsilon: f64, moved: f64, rounding: f64) -> Enclosure {
+    let rounding = rounding * (epsilon.abs() + moved.abs());
     let at = |gap: f64| (-gap.exp_m1()).max(0.0).ln();
     let (lower, upper) = (at(epsilon - moved + rounding), at(epsilon - moved - rounding));
     Enclosure::of_logs(lower - 1e-15, upper + 1e-15)
@@ -113,6 +118,7 @@ impl Directed {
             segments: Vec::new(),
             log_kept: 0.0,
             moved: 0.0,
+            rounding: f64::EPSILON * (ROUNDINGS + steps.len() as f64),
             truncated: Vec::new(),
             log_variation: None,
             moments: Vec::new(),
@@ -239,7 +245,7 @@ impl Directed {
             }
         }
         if self.segments.is_empty() {
-            return self.with_lost(certain_delta(epsilon, self.moved));
+            return self.with_lost(certain_delta(epsilon, self.moved, self.rounding));
         }
         let rest = self.smooth_delta(epsilon - self.moved, &Aim::of_width(aim.enough));
         self.with_lost(rest)
@@ -252,7 +258,7 @@ impl Directed {
         }
         let lost = -self.log_kept.exp_m1();
         let with = |log: f64, slack: f64| ((lost + (self.log_kept + log).exp()) * (1.0 + slack)).ln();
-        let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
+        let slack = self.rounding * (2.0 + self.log_kept.abs());
         Enclosure::of_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
     }
 
@@ -287,7 +293,7 @@ impl Directed {
 
     fn smooth_delta(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         if self.segments.is_empty() {
-            return certain_delta(epsilon, 0.0);
+            return certain_delta(epsilon, 0.0, self.rounding);
         }
         if epsilon >= self.most_loss() {
             return Enclosure::ZERO;
