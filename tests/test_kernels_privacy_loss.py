@@ -18,6 +18,21 @@ def test_log_likelihood_ratio_meets_mpmath(group_size, sigma, x):
     assert value == pytest.approx(expected, rel=1e-13, abs=1e-15)
 
 
+def test_log_likelihood_ratio_beyond_the_range_of_floats_is_infinite():
+    x = [1e292, -1e292, 1e-9, 0.0]
+    for weights, shifts in ([0.9, 0.1], [0.0, 1.0]), ([0.9, 0.1, 0.0], [0.0, 1.0, 2.0]):
+        values = kernels.log_likelihood_ratio(x, weights, shifts, 1e-9)
+        assert values[0] == np.inf
+        assert values[1:] == pytest.approx(np.log(0.9), abs=1e-15)
+    assert np.array_equal(kernels.log_likelihood_ratio(x[:2], [1.0], [1.0], 1e-9), [np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("x", [1e300, -1e300, np.inf, np.nan])
+def test_log_likelihood_ratio_refuses_outputs_that_are_no_number_of_deviations(x):
+    with pytest.raises(ValueError, match="x must be finite, and so must x / noise_multiplier be"):
+        kernels.log_likelihood_ratio([0.0, x], [0.9, 0.1], [0.0, 1.0], 1e-9)
+
+
 def test_log_likelihood_ratio_keeps_the_shape_of_x():
     weights, shifts = kernels.binomial_law(2, 0.1)
     x = np.linspace(-1, 1, 24).reshape(2, 3, 4)

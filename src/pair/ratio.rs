@@ -227,6 +227,9 @@ impl MixturePair {
     /// of order 10⁶, it keeps its digits.
     pub fn log_ratio_and_density(&self, x: f64) -> (f64, f64) {
         let window = self.window(x);
+        if window.largest.is_infinite() {
+            return (window.largest, f64::NEG_INFINITY); // the ratio is beyond e^{1e308}
+        }
         let atoms = window.start..window.end;
         let sum: f64 = atoms.map(|j| (self.term(j, x) - window.largest).exp()).sum();
         let log_sum = sum.ln();
