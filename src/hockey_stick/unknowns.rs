@@ -261,11 +261,24 @@ fn largest_count(
         }
         halve = !halve && (high - low) * 2 > width;
     }
-    while low > least && !is_met(low)? {
-        low -= ((low - least) / 1_000_000).max(1);
+    // Where the certified answers are wide, the largest count that meets the target may be far below.
+    let resolution = ((low - least) / 1_000_000).max(1);
+    let (mut not_met, mut step) = (low + 1, resolution);
+    while !is_met(low)? {
+        if low == least {
+            return Ok(None);
+        }
+        not_met = low;
+        low = low.saturating_sub(step).max(least);
+        step = step.saturating_mul(2);
     }
-    if low == least && !is_met(low)? {
-        return Ok(None);
+    while not_met - low > resolution {
+        let middle = low + (not_met - low) / 2;
+        if is_met(middle)? {
+            low = middle;
+        } else {
+            not_met = middle;
+        }
     }
     let mut beyond = high.max(low + 1);
     while beyond <= most && !judge(beyond)?.misses {
@@ -322,4 +335,45 @@ pub fn group_size(scheme: &Scheme, steps: u64, neighbours: Neighbours, target: T
         safe: safe as f64,
         unsafe_side,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_count_is_found_in_few_questions_where_answers_are_wide() -> Result<()> {
+        for (least, met, judged) in [
+            (0, 181_916u64, 700_000_000u64),
+            (1, 1, 10_000),
+            (0, 0, 5),
+            (3, 77, 78),
+            (0, 9, 9),
+        ] {
+            let mut questions = 0;
+            let judge = |count: u64| {
+                Ok(Verdict {
+                    excess: (count as f64 / judged as f64).ln(),
+                    misses: count > judged,
+                })
+            };
+            let is_met = |count: u64| {
+                questions += 1;
+                Ok(count <= met)
+            };
+            let found = largest_count(least, MOST_STEPS, judge, is_met)?;
+            let (low, beyond) = found.ok_or_else(|| Error::Mismatch("nothing found".into()))?;
+            assert!(low <= met && met - low <= judged / 1_000_000, "{low} {met}");
+            assert!(beyond > judged as f64, "{beyond} {judged}");
+            assert!(questions <= 70, "{questions}");
+        }
+        let judge = |count: u64| {
+            Ok(Verdict {
+                excess: count as f64 - 50.0,
+                misses: false,
+            })
+        };
+        assert_eq!(largest_count(1, 100, judge, |_| Ok(false))?, None);
+        Ok(())
+    }
 }

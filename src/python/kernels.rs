@@ -84,7 +84,11 @@ pub(super) fn log_likelihood_ratio<'py>(
     let values = watched(py, None, move |monitor| {
         let pair = MixturePair::new(&law(&weights, &shifts, log_space)?, noise_multiplier)?;
         if let Some(bad) = points.iter().find(|point| !(*point / noise_multiplier).is_finite()) {
-            return Err(Error::out_of_range("x", bad, "finite, and so must x / noise_multiplier be"));
+            return Err(Error::out_of_range(
+                "x",
+                bad,
+                "finite, and so must x / noise_multiplier be",
+            ));
         }
         let mut values = vec![0.0; points.len()];
         in_pool(|| {
