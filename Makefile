@@ -7,6 +7,10 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
+# Processes that share the Python tests.
+WORKERS ?= 2
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
+
 # The venv of this checkout, whatever else is active in the calling shell.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(PY)
@@ -71,16 +75,16 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
-	$(PY) -m pytest -m 'not slow and not distributed and not long and not opacus and not browser'
+	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not browser'
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
-	$(PY) -m pytest -m '(slow or distributed) and not long and not opacus and not browser'
+	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not browser'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
-	$(PY) -m pytest -m 'opacus and not long'
+	$(PYTEST) -m 'opacus and not long'
 
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
-	$(PY) -m pytest -m long
+	$(PYTEST) -m long
 
 test-browser: $(VENV)/for-dev ## reports in a headless Chromium; needs the program chromium
 	$(PY) -m pytest -m browser
