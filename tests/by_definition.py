@@ -126,9 +126,17 @@ def renyi_by_quadrature(order, sigma, weights, shifts, direction):
         if largest > 50:  # a large divergence: nothing to cancel, and e^largest may overflow
             log_moment = largest + np.log(np.exp(log_power - largest).sum() * (x[1] - x[0]))
             return log_moment / (real(order) - 1)
-        rest = np.exp(log_density) + exponent * (np.exp(log_density + loss) - np.exp(log_density))
+        if 0 < abs(order - 1) < 1e-2:  # the parts of order b - 1, or b: what they share is left out
+            if direction == "remove":
+                parts = np.exp(loss) * np.expm1((exponent - 1) * loss) - (exponent - 1) * np.expm1(loss)
+            else:
+                parts = np.expm1(exponent * loss) - exponent * np.expm1(loss)
+            apart = parts * np.exp(log_density)
+        else:
+            rest = np.exp(log_density) + exponent * (np.exp(log_density + loss) - np.exp(log_density))
+            apart = np.exp(log_power) - rest
         near_one = _excess(np.clip(loss, -1e-3, 1e-3), exponent) * np.exp(log_density)
-        excess = np.where(np.abs(loss) < 1e-3, near_one, np.exp(log_power) - rest)
+        excess = np.where(np.abs(loss) < 1e-3, near_one, apart)
         return np.log1p(excess.sum() * (x[1] - x[0])) / (real(order) - 1)
 
     nodes, last = 2001, real("nan")
@@ -143,9 +151,12 @@ def renyi_by_quadrature(order, sigma, weights, shifts, direction):
 def _excess(loss, exponent):
     """e^(b l) - 1 - b (e^l - 1) for small l, by its Taylor series."""
     total, power, factorial = 0, loss, 1
+    second = exponent * (exponent - 1)
+    gap = 0  # b^n - b, which is of order b - 1 where that is small
     for n in range(2, 12):
         power, factorial = power * loss, factorial * n
-        total = total + (exponent**n - exponent) * power / factorial
+        gap = exponent * gap + second
+        total = total + gap * power / factorial
     return total
 
 

@@ -289,7 +289,9 @@ def wrong_types():
                     continue  # asks for sampling instead: tested below
                 if name in NAMES_ONLY and isinstance(value, str):
                     continue  # a wrong name, not a wrong type
-                kind = type(value).__name__ if type(value) is object else f"{type(value).__name__} {value!r:.30}"
+                kind = (
+                    type(value).__name__ if type(value) is object else f"{type(value).__name__} {value!r:.30}"
+                )
                 yield pytest.param(function, name, value, id=f"{label(function)} {name}: {kind}")
 
 

@@ -51,7 +51,7 @@ def cases(count, seed):
     for i in range(count):
         norm = float(10 ** rng.uniform(-4, 0))
         sigma = float(10 ** rng.uniform(-0.4, 1.3))
-        order = float(1 + 10 ** rng.uniform(-3, 1.8))
+        order = float(1 + 10 ** rng.uniform(-12 if i % 4 == 1 else -3, 1.8))
         rate = float(10 ** rng.uniform(-5, 0))
         if i % 4 == 0:  # near and past the phase transition of the order
             norm, sigma, rate = float(rng.uniform(0.3, 1.0)), float(rng.uniform(0.8, 2.0)), 0.08

@@ -20,7 +20,7 @@ def test_renyi_mixture_meets_every_reference_row(row):
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize("order", [1.0001, 1.25, 2.0, 3.7, 20.5, 300.0])
+@pytest.mark.parametrize("order", [1.0000000000000002, 1.000000001, 1.0001, 1.25, 2.0, 3.7, 20.5, 300.0])
 @pytest.mark.parametrize(
     ("group_size", "sigma", "sample_rate"),
     [

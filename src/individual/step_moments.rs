@@ -125,16 +125,29 @@ impl Outputs {
         first.min(self.len())..end.min(self.len())
     }
 
+    /// log of the node's weight times 1 + u, the weight of y under the mixture: where y is large no difference of large numbers.
+    fn log_mixture_weight(&self, node: usize) -> f64 {
+        let y = self.low + node as f64 * self.spacing;
+        let deviation = self.variance.sqrt();
+        let log_part = if self.log_ratios[node] < FAR_RATIO {
+            self.log_ratios[node] - y
+        } else {
+            self.sample_rate.ln() // 1 − q is lost in qe^y
+        };
+        let deviate = (y - 0.5 * self.variance) / deviation;
+        log_part + (self.spacing / deviation).ln() - 0.5 * (2.0 * PI).ln() - 0.5 * deviate * deviate
+    }
+
     /// K = log E[r^p] for p ≥ 1 or p ≤ 0, with a relative error of [`RELATIVE_ERROR`].
     pub(super) fn log_moment(&self, exponent: f64) -> f64 {
         let nodes = self.nodes_for(exponent);
-        let (changes, log_ratios) = (&self.changes[nodes.clone()], &self.log_ratios[nodes.clone()]);
-        let log_weights = &self.log_weights[nodes];
         // That of the step without sampling, which is no less.
         let crude = 0.5 * exponent * (exponent - 1.0) * self.variance;
         if crude > 0.5 {
             let terms = || {
-                let pairs = log_ratios.iter().zip(log_weights);
+                let pairs = self.log_ratios[nodes.clone()]
+                    .iter()
+                    .zip(&self.log_weights[nodes.clone()]);
                 pairs.map(|(ratio, weight)| exponent * ratio + weight)
             };
             let largest = terms().fold(f64::NEG_INFINITY, f64::max);
@@ -145,16 +158,13 @@ impl Outputs {
             }
         }
         let mut excess = 0.0;
-        for ((change, ratio), weight) in changes.iter().zip(log_ratios).zip(log_weights) {
-            excess += if exponent * ratio < FAR_RATIO && *ratio < FAR_RATIO {
-                if *weight < UNDERFLOW {
-                    continue;
-                }
-                weight.exp() * power_excess(*change, *ratio, exponent)
-            } else {
-                // All but (1 + u)^p is lost in it, and what is subtracted would only lower the sum.
-                (exponent * ratio + weight).exp()
-            };
+        for node in nodes {
+            let (change, ratio, weight) = (self.changes[node], self.log_ratios[node], self.log_weights[node]);
+            if ratio >= FAR_RATIO || exponent * ratio >= FAR_RATIO {
+                excess += far_power_excess(ratio, self.log_mixture_weight(node), exponent);
+            } else if weight >= UNDERFLOW {
+                excess += weight.exp() * power_excess(change, ratio, exponent);
+            }
         }
         excess.ln_1p()
     }
@@ -261,22 +271,41 @@ fn spacing(variance: f64, level: f64, steepness: f64) -> f64 {
     2.0 * PI * height / (level + height * steepness + height * height / (2.0 * variance))
 }
 
-/// (1 + u)^p − 1 − pu, given also log(1 + u).
+/// (1 + u)^p − 1 − pu, given also log(1 + u), for p ≥ 1 or p ≤ 0.
 fn power_excess(change: f64, log_ratio: f64, exponent: f64) -> f64 {
     const NEAR: f64 = 0.3;
     if (change * exponent.abs().max(1.0)).abs() > NEAR {
-        return (exponent * log_ratio).exp_m1() - exponent * change;
+        // Both parts are of order p, or p − 1: none is lost where that is next to nothing.
+        if exponent < 1.0 {
+            return (exponent * log_ratio).exp_m1() - exponent * change;
+        }
+        let beyond = exponent - 1.0;
+        return (1.0 + change) * (beyond * log_ratio).exp_m1() - beyond * change;
     }
     let mut term = 0.5 * exponent * (exponent - 1.0) * change * change;
     let mut sum = term;
     for n in 2..TERMS {
         term *= (exponent - f64::from(n)) / f64::from(n + 1) * change;
         sum += term;
-        if term.abs() < 1e-17 * sum.abs() {
+        if term.abs() <= 1e-17 * sum.abs() {
             break;
         }
     }
     sum
+}
+
+/// The same times a weight where 1 + u or its power is beyond e^[`FAR_RATIO`], so that 1 is lost in it; given the log of 1 + u times
+/// the weight.
+fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f64 {
+    if exponent < 1.0 {
+        return -exponent * log_mixture_weight.exp();
+    }
+    let growth = (exponent - 1.0) * log_ratio;
+    if growth < 1.0 {
+        (growth.exp_m1() - (exponent - 1.0)) * log_mixture_weight.exp()
+    } else {
+        (growth + log_mixture_weight).exp() * (1.0 - exponent * (-growth).exp())
+    }
 }
 
 #[cfg(test)]
@@ -289,9 +318,24 @@ mod tests {
     fn moments_agree_with_certified_quadrature() {
         for rate in [1e-6, 0.001, 0.08, 0.5, 0.97] {
             let law = GroupLaw::binomial(1, rate).unwrap();
-            for variance in [1e-12f64, 1e-4, 0.01, 0.25, 1.0, 9.0, 100.0] {
+            for variance in [1e-12f64, 1e-4, 0.01, 0.25, 1.0, 9.0, 100.0, 1000.0, 1e4] {
                 let mut certified = Moments::new(MixturePair::new(&law, 1.0 / variance.sqrt()).unwrap());
-                for order in [1.01, 1.7, 2.0, 6.5, 64.0, 300.0, -0.3, -5.0, -40.0] {
+                for order in [
+                    1.0 + f64::EPSILON,
+                    1.0 + 1e-9,
+                    1.00001,
+                    1.01,
+                    1.7,
+                    2.0,
+                    6.5,
+                    64.0,
+                    300.0,
+                    -1e-9,
+                    -1e-4,
+                    -0.3,
+                    -5.0,
+                    -40.0,
+                ] {
                     let found = Outputs::new(rate, variance, order).log_moment(order);
                     let (expected, _) = certified.log_power_moment(order);
                     assert!(

@@ -16,6 +16,7 @@ pub mod nodes;
 mod panel;
 pub mod piece;
 pub mod posterior;
+pub mod power_excess;
 mod ratio;
 pub mod scheme;
 

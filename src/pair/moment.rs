@@ -10,7 +10,8 @@
 //! Panels do not depend on the exponent, so the ratios found for one order serve all others.
 
 pub use super::panel::Integrand;
-use super::panel::{Panel, excess_sensitivity};
+use super::panel::Panel;
+use super::power_excess::excess_sensitivity;
 use super::ratio::MixturePair;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::{LogSum, log1p_exp};

@@ -6,8 +6,9 @@
 
 use super::divergence::Divergence;
 use crate::error::{Error, Result};
+use crate::pair::power_excess::log_power_excess;
 use crate::pair::{Direction, GroupLaw};
-use crate::special::log_space::{LogSum, exp_m1_minus, log1p_exp};
+use crate::special::log_space::{LogSum, log1p_exp};
 
 /// Masses that one divergence may sum.
 const MOST_MASSES: f64 = 1e6;
@@ -128,7 +129,7 @@ impl SkellamPair {
         }
         let log_moment = log1p_exp(total.ln());
         // E[r^β] is at least 1.
-        let rounding = (error.ln() - log_moment).exp() + 1e-14 * excess_cancellation(order) * log_moment;
+        let rounding = (error.ln() - log_moment).exp() + 1e-13 * log_moment;
         Ok(Divergence {
             value: log_moment / (order - 1.0),
             upper: (log_moment + rounding) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
@@ -333,28 +334,6 @@ impl Side {
     fn distance(self, n: usize) -> usize {
         self.position(n).unsigned_abs() as usize
     }
-}
-
-/// How much larger than their difference the two parts of [`log_power_excess`] may be, at β = α: β²v² against (β² − β)v².
-pub(super) fn excess_cancellation(order: f64) -> f64 {
-    2.0 * order / (order - 1.0)
-}
-
-/// log of e^{βv} − 1 − β(e^v − 1), which is not negative for β outside (0, 1), and of the modulus of its derivative in v.
-pub(super) fn log_power_excess(v: f64, beta: f64) -> (f64, f64) {
-    let tilt = beta * v;
-    let excess = if tilt > 30.0 {
-        // 1 + β(e^v − 1) over e^{βv}, term by term: e^v alone may overflow.
-        tilt + (-(1.0 - beta) * (-tilt).exp() - beta * (v - tilt).exp()).ln_1p()
-    } else {
-        (exp_m1_minus(tilt) - beta * exp_m1_minus(v)).max(0.0).ln()
-    };
-    // β(e^{βv} − e^v)
-    let slope = beta.abs().ln() + v + {
-        let gap = (beta - 1.0) * v;
-        if gap > 30.0 { gap } else { gap.exp_m1().abs().ln() }
-    };
-    (excess, slope)
 }
 
 #[cfg(test)]
