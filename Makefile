@@ -56,7 +56,7 @@ $(VENV)/for-dev: $(BUILD_INPUTS) $(VENV)/made | tools
 	@touch $(VENV)/for-demo
 
 $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
-	$(call install,"demo$(COMMA)dev$(COMMA)release$(COMMA)opacus$(COMMA)bench$(COMMA)examples",$@)
+	$(call install,"demo$(COMMA)dev$(COMMA)release$(COMMA)opacus$(COMMA)bench$(COMMA)examples$(COMMA)clusters",$@)
 	@touch $(VENV)/for-demo $(VENV)/for-dev
 
 $(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools
@@ -75,13 +75,13 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
-	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not browser'
+	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser'
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
-	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not browser'
+	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'
 
-test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, and in a real training loop; installs torch (5 GB)
-	$(PYTEST) -m 'opacus and not long'
+test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on Ray and MPI; installs torch (5 GB)
+	$(PYTEST) -m '(opacus or clusters) and not long'
 
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PYTEST) -m long

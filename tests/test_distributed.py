@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import zarr
 
 import hockeystick as hs
 from hockeystick import distributed, kernels
@@ -44,6 +45,17 @@ def test_a_memory_map_is_filled_in_partitions(tmp_path):
             assert distributed.accumulate(norms, [step], orders=ORDERS, rdp=part) is part
     store.flush()
     np.testing.assert_array_equal(np.load(path), whole(False, orders=ORDERS).get_rdp())
+
+
+def test_a_zarr_array_is_filled_in_partitions(tmp_path):
+    shape, chunks = (len(NORMS), len(ORDERS)), (16, len(ORDERS))
+    store = zarr.open(str(tmp_path / "accounts.zarr"), mode="w", shape=shape, chunks=chunks, dtype="f8")
+    for column, step in zip(NORMS.T, STEPS, strict=True):
+        for start in range(0, len(NORMS), 16):
+            part = slice(start, start + 16)
+            store[part] = distributed.accumulate(column[part], [step], orders=ORDERS, rdp=store[part])
+    kept = zarr.open(str(tmp_path / "accounts.zarr"), mode="r")
+    np.testing.assert_array_equal(kept[:], whole(False, orders=ORDERS).get_rdp())
 
 
 @pytest.mark.parametrize("exact", [True, False])
