@@ -1,4 +1,4 @@
-"""Work given to the executor of a cluster, as a program: `python tests/cluster_jobs.py ray`, or under `mpiexec`.
+"""Work for the executor of a cluster, as a program: `python tests/cluster_jobs.py ray`, or under `mpiexec`.
 
 It prints the answers as JSON, number by number.
 """

@@ -152,3 +152,10 @@ def test_what_is_printed_is_not_private():
     gate = IndividualFilter(1.0, 1e-5)
     gate.step([0.5, 1.0], noise_multiplier=1.0, sample_rate=0.05)
     assert repr(gate) == "<IndividualFilter(epsilon=1.0, delta=1e-05): 2 examples>"
+
+
+@pytest.mark.parametrize("epsilon", [1e288, 1e308])
+@pytest.mark.parametrize("sample_rate", [1e-10, 1e-300])
+def test_a_budget_beyond_all_costs_lets_everything_pass(epsilon, sample_rate):
+    gate = IndividualFilter(epsilon=epsilon, delta=1e-5)
+    assert gate.step([0.5, 1.0], noise_multiplier=1.0, sample_rate=sample_rate).all()

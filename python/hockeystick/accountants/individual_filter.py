@@ -210,8 +210,7 @@ class IndividualFilter:
         orders, budgets = ORDERS[possible], budgets[possible]
         costs = np.zeros((1, len(orders)))
         accumulate_rdp(costs, [largest], orders, noise, rate)
-        with np.errstate(divide="ignore"):
-            return float(orders[np.argmax(budgets / costs[0])])
+        return float(orders[np.argmin(costs[0] / budgets)])
 
     def _cost(self, shifts: Floats, noise: float, rate: float) -> Floats:
         if self._is_gaussian:
