@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from python_surface import SURFACE, check, largest
+from python_surface_extras import SURFACE as EXTRAS
 
 import hockeystick as hs
 
@@ -18,6 +19,7 @@ LONGEST = 60.0
 """Seconds after which a call counts as hanging."""
 
 FEW, MANY = 400, 100_000
+FEW_EXTRAS, MANY_EXTRAS = 100, 5_000
 
 NUMBERS = st.one_of(
     st.floats(),
@@ -132,8 +134,8 @@ def values(function, name, good):
 
 
 @st.composite
-def calls(draw):
-    name, function, good = draw(st.sampled_from(SURFACE))
+def calls(draw, surface=SURFACE):
+    name, function, good = draw(st.sampled_from(surface))
     changed = draw(st.sets(st.sampled_from(sorted(good)), max_size=3)) if good else set()
     arguments = {key: draw(values(function, key, good[key])) if key in changed else good[key] for key in good}
     return name, function, arguments
@@ -181,4 +183,17 @@ def test_every_function_answers_or_refuses(call):
 @settings(max_examples=MANY, deadline=None, suppress_health_check=checks, database=None)
 @given(calls())
 def test_every_function_answers_or_refuses_a_hundred_thousand_calls(call):
+    answers_or_refuses(call)
+
+
+@settings(max_examples=FEW_EXTRAS, deadline=None, suppress_health_check=checks, derandomize=True)
+@given(calls(EXTRAS))
+def test_what_needs_extras_answers_or_refuses(call):
+    answers_or_refuses(call)
+
+
+@pytest.mark.long
+@settings(max_examples=MANY_EXTRAS, deadline=None, suppress_health_check=checks, database=None)
+@given(calls(EXTRAS))
+def test_what_needs_extras_answers_or_refuses_thousands_of_calls(call):
     answers_or_refuses(call)

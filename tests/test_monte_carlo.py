@@ -55,6 +55,17 @@ def test_a_subnormal_tilt_is_none():
     assert (tiny.estimate, tiny.lower, tiny.upper) == pytest.approx((none.estimate, none.lower, none.upper))
 
 
+@pytest.mark.parametrize("tilt", [None, 0.5, 50.0])
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_epsilon_next_to_the_largest_float_has_an_interval(direction, tilt):
+    run = {"samples": 200, "direction": direction, "seed": 3, "tilt": tilt}
+    for epsilon in (1e300, 1.7976931348623157e308):
+        large = kernels.monte_carlo_delta(epsilon, *kernels.binomial_law(2, 0.1), 1.0, 3, **run)
+        assert (large.estimate, large.lower, large.upper) == pytest.approx((0.0, 0.0, 5e-324), abs=0)
+        small = kernels.monte_carlo_delta(-epsilon, *kernels.binomial_law(2, 0.1), 1.0, 3, **run)
+        assert 0.0 <= small.lower <= small.estimate <= small.upper == 1.0
+
+
 def test_tilting_contains_the_reference_in_an_interval_ten_times_narrower():
     law = kernels.binomial_law(4, 0.01)
     plain, tilted = (

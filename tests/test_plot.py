@@ -73,6 +73,7 @@ def test_without_axes_there_is_a_new_figure():
         ([1.0], {"worst_case": np.inf}, ValueError, "worst_case must be finite"),
         ([1.0], {"percentiles": [101]}, ValueError, r"percentiles must be in \[0, 100\]"),
         ([1.0], {"bins": 0}, ValueError, "bins"),
+        ([1.0], {"bins": 10**15}, ValueError, r"bins must be a whole number in \[1, 100000\]"),
         ([1.0], {"ax": 1}, TypeError, "ax must be a matplotlib Axes, got int"),
         ("x", {}, TypeError, "epsilons"),
     ],

@@ -59,6 +59,13 @@ def test_a_mean_sees_values_clipped_to_the_range():
     assert run.value == pytest.approx((1.0 + 1.0 + 1.5 + 2.0) / 4, abs=1e-3)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_budget_beyond_all_arithmetic_is_spent_as_far_as_it_goes(delta):
+    run = release.mean([0.2, 0.4], epsilon=1e300, delta=delta, upper=1.0, adjacency="replace")
+    assert run.value == pytest.approx(0.3)
+    assert release.quantiles([0.2, 0.4], 0.5, epsilon=1e17, delta=delta, upper=1e-140).epsilon <= 1e17
+
+
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 def test_one_example_changes_the_sum_by_no_more_than_the_map_takes_it_to(adjacency):
     # With next to no noise, released sums are sums.

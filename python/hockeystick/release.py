@@ -341,9 +341,13 @@ def _least_noise(
 
 def _smallest_scale(make: Callable[[float], Any], distance: int, epsilon: float) -> float:
     """Scale of noise at which a measurement spends just less than epsilon, by bisection."""
+    too_large = needed("opendp.mod", "release").OpenDPException
 
     def enough(scale: float) -> bool:
-        return _spent(make(scale), distance) <= epsilon
+        try:
+            return _spent(make(scale), distance) <= epsilon
+        except too_large:  # what so little noise spends is beyond its arithmetic
+            return False
 
     scale = 1.0
     while not enough(scale):

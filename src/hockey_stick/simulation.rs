@@ -317,7 +317,8 @@ impl TiltedRun {
         let per_task = self.samples_per_task() as f64;
         let rounding = f64::EPSILON * (per_task + sample.count / per_task + 4.0);
         let bias = loss_error / self.log_peak.exp() + missing + rounding;
-        let tilted_epsilon = self.tilt * self.epsilon;
+        // λε may overflow; far beyond this δ is 0 or 1 all the same.
+        let tilted_epsilon = (self.tilt * self.epsilon).clamp(-1e300, 1e300);
         let log_scale = log_moment - tilted_epsilon + self.log_peak;
         let log_scale_error = (log_moment_upper - log_moment)
             + law_error

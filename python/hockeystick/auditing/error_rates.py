@@ -21,8 +21,8 @@ NOISE_RANGE = (2.0**-10, 2.0**14)
 
 ACCURACY = 1e-4
 
-EPSILONS = 65
-"""Lines under the trade-off function that are tried: any one that passes above the rates refutes it."""
+POINTS, ROUNDS = 5, 6
+"""Lines under the trade-off function that each round tries: one that passes above the rates refutes it."""
 
 
 class ErrorRates(NamedTuple):
@@ -270,12 +270,20 @@ def error_rates(
 def _lie_below_a_line(run: PrivacyCurve, alpha: float, beta: float) -> bool:
     """Whether beta < 1 - delta(epsilon) - e^epsilon alpha for some epsilon: then f(alpha) > beta.
 
-    The right-hand side is positive only for e^epsilon < (1 - beta) / alpha.
+    The right-hand side is positive only for e^epsilon < (1 - beta) / alpha, and has one maximum there: it is
+    concave in e^epsilon, as delta is convex. The points close in on it.
     """
     if alpha + beta >= 1.0:
         return False
-    epsilons = np.linspace(0.0, math.log((1.0 - beta) / alpha), EPSILONS)
-    return bool(np.any(beta < 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha))
+    low, high = 0.0, math.log((1.0 - beta) / alpha)
+    for _ in range(ROUNDS):
+        epsilons = np.linspace(low, high, POINTS)
+        heights = 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha
+        highest = int(np.argmax(heights))
+        if heights[highest] > beta:
+            return True
+        low, high = epsilons[max(highest - 1, 0)], epsilons[min(highest + 1, POINTS - 1)]
+    return False
 
 
 def _log_ratio(excess: float, rate: float) -> float:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""
 
+MOST_BINS = 100_000
+
 
 def individual_histogram(
     accountant_or_epsilons: Any,
@@ -46,7 +48,7 @@ def individual_histogram(
     percentiles : array_like, optional
         Percentages in [0, 100] of examples whose largest epsilon is marked by a dashed line.
     bins : int, optional
-        Number of bars, at least one.
+        Number of bars, in [1, 100000].
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 
@@ -84,7 +86,7 @@ def individual_histogram(
     bad = shares[~((shares >= 0.0) & (shares <= 100.0))]
     if bad.size:
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
-    number = count_scalar(bins, "bins", 1)
+    number = count_scalar(bins, "bins", 1, MOST_BINS)
     with canvas(ax) as axes:
         axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
         for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):

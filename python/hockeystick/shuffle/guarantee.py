@@ -282,7 +282,8 @@ def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tu
 def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
     """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
     whole = _core.TradeoffCurve.gaussian(0.0)
-    for law, noise in laws:
+    for law, multiplier in laws:
+        noise = max(multiplier, LEAST_NOISE)
         part = _core.TradeoffCurve.mixture(
             SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise,
             law.probabilities,
