@@ -60,11 +60,17 @@ impl Outputs {
 
     /// Nodes for E[(1 + u)^p] with Re p = `exponent` ≥ 1 or ≤ 0 and |Im p| ≤ `reach`, and for the decay of its modulus.
     ///
-    /// On Im y = a, |e^{ip log(1 + u)}| adds at most e^{a·reach} to the bound for real exponents, and a negative exponent
-    /// cos(a/2)^{exponent}, as |1 + u| is at least cos(a/2) times what it is on the real line. Their logarithms are at most a times
-    /// `reach` + |exponent|/2 for a ≤ π/2.
+    /// On Im y = a, |e^{ip log(1 + u)}| adds at most e^{θ·reach} to the bound for real exponents, θ = arg(1 + u), and a negative
+    /// exponent cos(a/2)^{exponent}, as |1 + u| is at least cos(a/2) times what it is on the real line. With ρ = qe^y/(1 − q),
+    /// dθ/da = (ρ cos a + ρ²)/(1 + 2ρ cos a + ρ²) has a modulus of at most M = 2ρ/(1 + ρ) for ρ ≤ 1 and cos a ≥ −½, so that the
+    /// logarithms are at most a times `reach`·min(M, 1) + |exponent|/2 for a ≤ π/2. M grows with y. What is summed ends at the
+    /// last node, so the line of the bound may come down to the real axis within a standard deviation beyond it, where the
+    /// integrand is negligible: up to there the bound counts.
     pub(super) fn for_line(sample_rate: f64, variance: f64, exponent: f64, reach: f64) -> Self {
-        let steepness = reach + 0.5 * (-exponent).max(0.0);
+        let (_, high) = range(variance, exponent);
+        let odds = sample_rate / (1.0 - sample_rate) * (high + variance.sqrt()).exp();
+        let share = if odds < 1.0 { 2.0 * odds / (1.0 + odds) } else { 1.0 };
+        let steepness = reach * share + 0.5 * (-exponent).max(0.0);
         Self::with_spacing(
             sample_rate,
             variance,
@@ -198,9 +204,10 @@ impl Outputs {
     /// log of a bound on |E[(1 + u)^{p + iy}]|/E[(1 + u)^p] for all y ≥ Y > 0, by moving the line of integration to Im y = a in
     /// (0, π/2), where |(1 + u)^{iy}| = e^{−yθ} with the argument θ ≥ 0 of 1 + u; `tilted` is the law at p.
     ///
-    /// The trapezoidal rule over the same nodes, for 0 < a ≤ [`Outputs::height`]: at Im y = b the argument θ becomes complex, with
-    /// an imaginary part of at most b/4, less than the b that the nodes allow for. A negative exponent p grows by cos((a + b)/2)^p,
-    /// where the nodes allow for e^{−pb/2}: by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
+    /// The trapezoidal rule over the same nodes, for 0 < a ≤ [`Outputs::height`]: at Im y = b the argument θ becomes complex, and its
+    /// real part is the mean of those at Im y = a + b and a − b, lower than θ by at most b·min(M, 1), which the nodes allow for (see
+    /// [`Outputs::for_line`]; cos(a + b) ≥ −½). A negative exponent p grows by cos((a + b)/2)^p, where the nodes allow for e^{−pb/2}:
+    /// by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
     pub(super) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
         let (sine, cosine) = shift.sin_cos();
         let mut sum = 0.0;
@@ -341,6 +348,41 @@ mod tests {
                     assert!(
                         (found / expected - 1.0).abs() < 1.5e-13,
                         "q {rate} v {variance} α {order}: {found} {expected}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn complex_moments_at_great_heights_are_those_of_finer_nodes() {
+        for (rate, variance, c) in [
+            (0.004, 1e-3f64, 3.0),
+            (1e-6, 0.1, 0.5),
+            (0.2, 1e-4, 20.0),
+            (1e-4, 0.01, 1.0),
+        ] {
+            for direction in [Direction::Remove, Direction::Add] {
+                let exponent = exponent(direction, c);
+                // Where the loss, about q(e^y − 1) around an output, has turned many times.
+                let reach = 12.0 / (rate * (variance.exp_m1()).sqrt());
+                let nodes = Outputs::for_line(rate, variance, exponent, reach);
+                let finer = Outputs::with_spacing(rate, variance, exponent, nodes.spacing / 3.0);
+                assert!(nodes.len() < 3000, "{rate} {variance} {c}: {}", nodes.len());
+                let at = |outputs: &Outputs, y: f64| {
+                    let law = outputs.tilted(c, exponent);
+                    let pairs = law.weights.iter().zip(&law.losses);
+                    pairs.fold((0.0, 0.0), |(real, imaginary), (weight, loss)| {
+                        let (sine, cosine) = (y * loss).sin_cos();
+                        (real + weight * cosine, imaginary + weight * sine)
+                    })
+                };
+                for part in [0.01, 0.3, 0.7, 1.0] {
+                    let (one, other) = (at(&nodes, part * reach), at(&finer, part * reach));
+                    let apart = (one.0 - other.0).hypot(one.1 - other.1);
+                    assert!(
+                        apart < 1e-13,
+                        "{rate} {variance} {c} {direction:?} {part}: {one:?} {other:?}"
                     );
                 }
             }
