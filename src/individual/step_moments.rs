@@ -45,6 +45,8 @@ pub(super) struct Outputs {
     /// The first y, and the distance of two.
     low: f64,
     spacing: f64,
+    /// log of h/√(2πv), the largest weight.
+    log_scale: f64,
     /// u.
     changes: Vec<f64>,
     /// log(1 + u).
@@ -83,12 +85,13 @@ impl Outputs {
         let deviation = variance.sqrt();
         let (low, _) = range(variance, largest);
         let count = intervals(variance, largest, spacing);
-        let scale = (spacing / deviation).ln() - 0.5 * (2.0 * PI).ln();
+        let log_scale = (spacing / deviation).ln() - 0.5 * (2.0 * PI).ln();
         let mut outputs = Self {
             sample_rate,
             variance,
             low,
             spacing,
+            log_scale,
             changes: Vec::with_capacity(count + 1),
             log_ratios: Vec::with_capacity(count + 1),
             log_weights: Vec::with_capacity(count + 1),
@@ -103,7 +106,7 @@ impl Outputs {
                 y + sample_rate.ln() + ((1.0 - sample_rate) / sample_rate * (-y).exp()).ln_1p()
             });
             let deviate = (y + 0.5 * variance) / deviation;
-            outputs.log_weights.push(scale - 0.5 * deviate * deviate);
+            outputs.log_weights.push(log_scale - 0.5 * deviate * deviate);
         }
         outputs
     }
@@ -141,19 +144,19 @@ impl Outputs {
             self.sample_rate.ln() // 1 − q is lost in qe^y
         };
         let deviate = (y - 0.5 * self.variance) / deviation;
-        log_part + (self.spacing / deviation).ln() - 0.5 * (2.0 * PI).ln() - 0.5 * deviate * deviate
+        log_part + self.log_scale - 0.5 * deviate * deviate
     }
 
     /// K = log E[r^p] for p ≥ 1 or p ≤ 0, with a relative error of [`RELATIVE_ERROR`].
     pub(super) fn log_moment(&self, exponent: f64) -> f64 {
         let nodes = self.nodes_for(exponent);
+        let (changes, log_ratios) = (&self.changes[nodes.clone()], &self.log_ratios[nodes.clone()]);
+        let log_weights = &self.log_weights[nodes.clone()];
         // That of the step without sampling, which is no less.
         let crude = 0.5 * exponent * (exponent - 1.0) * self.variance;
         if crude > 0.5 {
             let terms = || {
-                let pairs = self.log_ratios[nodes.clone()]
-                    .iter()
-                    .zip(&self.log_weights[nodes.clone()]);
+                let pairs = log_ratios.iter().zip(log_weights);
                 pairs.map(|(ratio, weight)| exponent * ratio + weight)
             };
             let largest = terms().fold(f64::NEG_INFINITY, f64::max);
@@ -164,10 +167,11 @@ impl Outputs {
             }
         }
         let mut excess = 0.0;
-        for node in nodes {
-            let (change, ratio, weight) = (self.changes[node], self.log_ratios[node], self.log_weights[node]);
+        let found = changes.iter().zip(log_ratios).zip(log_weights);
+        for (place, ((&change, &ratio), &weight)) in found.enumerate() {
             if ratio >= FAR_RATIO || exponent * ratio >= FAR_RATIO {
-                excess += far_power_excess(ratio, self.log_mixture_weight(node), exponent);
+                let log_weight = self.log_mixture_weight(nodes.start + place);
+                excess += far_power_excess(ratio, log_weight, exponent);
             } else if weight >= UNDERFLOW {
                 excess += weight.exp() * power_excess(change, ratio, exponent);
             }
@@ -283,7 +287,7 @@ fn power_excess(change: f64, log_ratio: f64, exponent: f64) -> f64 {
     const NEAR: f64 = 0.3;
     if (change * exponent.abs().max(1.0)).abs() > NEAR {
         // Both parts are of order p, or p − 1: none is lost where that is next to nothing.
-        if exponent < 1.0 {
+        if !(1.0..2.0).contains(&exponent) {
             return (exponent * log_ratio).exp_m1() - exponent * change;
         }
         let beyond = exponent - 1.0;
@@ -309,9 +313,14 @@ fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f
     }
     let growth = (exponent - 1.0) * log_ratio;
     if growth < 1.0 {
-        (growth.exp_m1() - (exponent - 1.0)) * log_mixture_weight.exp()
+        return (growth.exp_m1() - (exponent - 1.0)) * log_mixture_weight.exp();
+    }
+    let power = (growth + log_mixture_weight).exp();
+    // Nothing else is left of it beyond e^60, as p ≤ 10⁴.
+    if growth > 60.0 {
+        power
     } else {
-        (growth + log_mixture_weight).exp() * (1.0 - exponent * (-growth).exp())
+        power * (1.0 - exponent * (-growth).exp())
     }
 }
 
