@@ -341,13 +341,15 @@ def _least_noise(
 
 def _smallest_scale(make: Callable[[float], Any], distance: int, epsilon: float) -> float:
     """Scale of noise at which a measurement spends just less than epsilon, by bisection."""
-    too_large = needed("opendp.mod", "release").OpenDPException
+    failure = needed("opendp.mod", "release").OpenDPException
 
     def enough(scale: float) -> bool:
         try:
             return _spent(make(scale), distance) <= epsilon
-        except too_large:  # what so little noise spends is beyond its arithmetic
-            return False
+        except failure as error:
+            if error.variant != "Overflow":
+                raise
+            return False  # what so little noise spends is beyond the arithmetic of OpenDP
 
     scale = 1.0
     while not enough(scale):

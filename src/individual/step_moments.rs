@@ -282,7 +282,8 @@ fn spacing(variance: f64, level: f64, steepness: f64) -> f64 {
     2.0 * PI * height / (level + height * steepness + height * height / (2.0 * variance))
 }
 
-/// (1 + u)^p − 1 − pu, given also log(1 + u), for p ≥ 1 or p ≤ 0.
+/// (1 + u)^p − 1 − pu, given also log(1 + u), for p ≥ 1 or p ≤ 0: that of `pair::power_excess`, but not as a logarithm, which
+/// would take longer where millions are added up.
 fn power_excess(change: f64, log_ratio: f64, exponent: f64) -> f64 {
     const NEAR: f64 = 0.3;
     if (change * exponent.abs().max(1.0)).abs() > NEAR {

@@ -3,6 +3,7 @@
 use super::law::require_group_size;
 use super::{Direction, GroupLaw, StepLoss};
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::special::extended::Extended;
 use crate::special::normal::log_upper_tail;
 
 /// Subset sums at most; beyond, the law of a group with many different norms is refused.
@@ -203,7 +204,8 @@ impl Scheme {
         };
         let rate = |i: usize| self.group.rates.as_ref().map_or(sample_rate, |rates| rates[i]);
         let seen = norms.iter().enumerate().filter(|(_, norm)| **norm > 0.0);
-        seen.map(|(i, _)| (-rate(i)).ln_1p()).sum()
+        let unseen = seen.map(|(i, _)| Extended::one_minus(rate(i)));
+        unseen.fold(Extended::ONE, |product, one| product * one).ln()
     }
 
     /// The privacy loss of one step; `direction` is `None` for replacement.

@@ -80,7 +80,7 @@ impl PairDivergence {
                 }
                 let upper = found.upper.min(laplace(loss, NEAREST_ORDER).upper);
                 Ok(Divergence {
-                    value: found.value.min(upper),
+                    value: 0.5 * (found.lower() + upper), // the lower bound stays
                     upper,
                 })
             }

@@ -250,7 +250,8 @@ def of_history(
     else:
         blocks = _epochs(steps, plan.rounds)
         parts = [
-            (replace(plan, epochs=epochs).law(rounds), noise) for noise, (epochs, rounds) in blocks.items()
+            (replace(plan, epochs=epochs).law(rounds), max(noise, LEAST_NOISE))
+            for noise, (epochs, rounds) in blocks.items()
         ]
         core = mixture(parts)
     return TradeoffCurve.of_shuffle(core, "of_history", plan.sampling, tuple(named.items()))
@@ -282,8 +283,7 @@ def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tu
 def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
     """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
     whole = _core.TradeoffCurve.gaussian(0.0)
-    for law, multiplier in laws:
-        noise = max(multiplier, LEAST_NOISE)
+    for law, noise in laws:
         part = _core.TradeoffCurve.mixture(
             SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise,
             law.probabilities,
