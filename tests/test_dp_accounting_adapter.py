@@ -362,11 +362,49 @@ def test_what_costs_nothing():
         assert answered.get_epsilon(0) == 0.0
 
 
+@pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_ONE"])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["Gaussian", "Laplace"])
+def test_sums_over_batches_that_are_always_empty_cost_nothing(relation, noise, name):
+    for empty in (poisson(0.0, event(name, noise)), fixed(0, 1000, event(name, noise))):
+        run = exact(relation).compose(empty, 10)
+        assert (run.get_epsilon(1e-6), run.get_epsilon(0.0), run.get_delta(0.0)) == (0.0, 0.0, 0.0)
+
+
+def test_empty_batches_do_not_hide_an_event_that_has_no_pair(dpa):
+    for empty in (poisson(0.0, event("ZC", 1.0)), fixed(0, 1000, event("ZC", 1.0))):
+        with pytest.raises(dpa.UnsupportedEventError, match="noisy sums"):
+            exact().compose(empty)
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        exact().compose(poisson(0.0, gaussian(-1.0)))
+
+
+def test_every_event_of_dp_accounting_is_answered_or_refused_by_name():
+    from hockeystick.dp_accounting.translation import _REFUSALS, _TRANSLATIONS
+
+    events = __import__("dp_accounting").dp_event
+    known = {name for name in dir(events) if name.endswith("DpEvent") and name != "DpEvent"}
+    assert known <= set(_REFUSALS) | set(_TRANSLATIONS)
+
+
 # --- refusals ---
 
 REFUSED = [
-    pytest.param("ADD_OR_REMOVE_ONE", 1, lambda: event("ZC", 1.0), "Unsupported event", id="zCDP"),
-    pytest.param("REPLACE_ONE", 1, lambda: event("DiscreteLaplace", 1.0, 1), "Unsupported", id="discrete"),
+    pytest.param(
+        "ADD_OR_REMOVE_ONE",
+        1,
+        lambda: event("TruncatedSubsampledGaussian", 1000, 0.01, 16, 1.0),
+        "TruncatedSubsampledGaussianDpEvent is not supported: .* PoissonSampledDpEvent",
+        id="capped batches",
+    ),
+    pytest.param("ADD_OR_REMOVE_ONE", 1, lambda: event("ZC", 1.0), "ZCDpEvent is not", id="zCDP"),
+    pytest.param(
+        "REPLACE_ONE",
+        1,
+        lambda: event("DiscreteLaplace", 1.0, 1),
+        "DiscreteLaplaceDpEvent is not",
+        id="discrete",
+    ),
     pytest.param(
         "REPLACE_SPECIAL",
         1,

@@ -78,8 +78,11 @@ def translate(event: Any, setting: Setting) -> Translation:
     """
     known = getattr(needed("dp_accounting", "dp-accounting").dp_event, type(event).__name__, None)
     # A subclass may mean something else by the same fields.
-    if known is not type(event) or known.__name__ not in _TRANSLATIONS:
-        raise NoPairError(event, "Unsupported event.")
+    if known is not type(event):
+        raise NoPairError(event, f"{type(event).__name__} is not an event of this dp-accounting.")
+    if known.__name__ not in _TRANSLATIONS:
+        reason = _REFUSALS.get(known.__name__, "it has no proven dominating pair here")
+        raise NoPairError(event, f"{known.__name__} is not supported: {reason}.")
     try:
         return _TRANSLATIONS[known.__name__](event, setting)
     except UnsupportedError as refusal:
@@ -96,6 +99,12 @@ def _one(kind: StepKind) -> Translation:
 
 def _no_op(event: Any, setting: Setting) -> Translation:
     return _NOTHING
+
+
+def _epsilon_delta(event: Any, setting: Setting) -> Translation:
+    if event.epsilon == 0.0 and event.delta == 0.0:
+        return _NOTHING
+    raise NoPairError(event, f"EpsilonDeltaDpEvent is not supported: {_REFUSALS['EpsilonDeltaDpEvent']}.")
 
 
 def _non_private(event: Any, setting: Setting) -> Translation:
@@ -127,10 +136,26 @@ def _full_batch(event: Any, setting: Setting) -> Translation:
 
 def _poisson_sampled(event: Any, setting: Setting) -> Translation:
     rate = check_sample_rate(event.sampling_probability, "sampling_probability")
+    if rate == 0.0:
+        return _of_empty_batches(event)
     return _release(event, event.event, Poisson(rate), setting)
 
 
+def _of_empty_batches(event: Any) -> Translation:
+    """Return nothing: sums over batches that are always empty hold no data, whatever their noise.
+
+    The sums must still be those that a sample may have, so that an event is refused or not whatever its rate.
+    """
+    for part, _ in _flat(event.event, event):
+        if type(part).__name__ != "NonPrivateDpEvent":
+            check_noise_multiplier(part.noise_multiplier)
+    return _NOTHING
+
+
 def _without_replacement(event: Any, setting: Setting) -> Translation:
+    dataset_size = count_scalar(event.source_dataset_size, "dataset_size", 1)
+    if count_scalar(event.sample_size, "batch_size", 0, dataset_size) == 0:
+        return _of_empty_batches(event)
     if setting.special:
         raise NoPairError(
             event,
@@ -253,8 +278,33 @@ def _randomized_response(event: Any, setting: Setting) -> Translation:
     return _one(step_kind(mechanism=RandomizedResponse(p), sampling=FullBatch(), adjacency="replace")[0])
 
 
+_OTHER_NOISE = "only Gaussian noise, Laplace noise and randomised response have exact curves"
+
+_REFUSALS = {
+    "UnsupportedDpEvent": "it stands for what no accountant knows",
+    "TruncatedSubsampledGaussianDpEvent": (
+        "the pair of a Poisson sample with a cap is not built yet, and the curve without the cap is no bound "
+        "for it, because a record that joins a full batch pushes another one out; without a cap use "
+        "PoissonSampledDpEvent, for batches of one size SampledWithoutReplacementDpEvent"
+    ),
+    "SampledWithReplacementDpEvent": (
+        "a record may be in a batch several times; use PoissonSampledDpEvent or "
+        "SampledWithoutReplacementDpEvent"
+    ),
+    "DiscreteLaplaceDpEvent": _OTHER_NOISE,
+    "DiscreteGaussianDpEvent": _OTHER_NOISE,
+    "ExponentialMechanismDpEvent": _OTHER_NOISE,
+    "PermuteAndFlipDpEvent": _OTHER_NOISE,
+    "SingleEpochTreeAggregationDpEvent": "only sums with independent noise have exact curves",
+    "RepeatAndSelectDpEvent": "a run that is chosen among several has no exact curve here",
+    "ZCDpEvent": "a zCDP guarantee bounds Rényi divergences, which RdpAccountant composes, and has no curve",
+    "EpsilonDeltaDpEvent": "an (epsilon, delta) guarantee alone has no exact curve here",
+}
+"""Why events are refused that dp-accounting knows, and what to use in their place."""
+
 _TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
     "NoOpDpEvent": _no_op,
+    "EpsilonDeltaDpEvent": _epsilon_delta,
     "NonPrivateDpEvent": _non_private,
     "SelfComposedDpEvent": _self_composed,
     "ComposedDpEvent": _composed,

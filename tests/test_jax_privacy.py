@@ -1,0 +1,163 @@
+"""ExactAccountant in the seams of JAX Privacy 2.0, on the settings of that library's own tests.
+
+JAX Privacy has two interfaces: functions that make events (``experimental.accounting``, which later releases
+call ``accounting``), and training accountants with a configuration (``accounting.analysis`` and
+``accounting.calibrate``), which releases after 2.0 no longer have.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+
+pytestmark = [
+    pytest.mark.opacus,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+DELTA = 1e-5
+NOISE = 4.0
+UPDATES = 10_000
+BATCH, RECORDS = 1024, 50_000
+CYCLE = 64
+
+GRID = 1e-4
+"""dp-accounting's default grid of losses: about how far its epsilon of this run lies above the exact one."""
+
+
+@pytest.fixture(scope="module")
+def jax_accounting():
+    accounting = pytest.importorskip("jax_privacy.accounting")
+    if not hasattr(accounting, "DpAccountantConfig"):
+        pytest.skip("this JAX Privacy has no training accountants any more")
+    return accounting
+
+
+@pytest.fixture(scope="module")
+def exact(jax_accounting):
+    class ExactAccountantConfig(jax_accounting.DpAccountantConfig):
+        def create_accountant(self):
+            return hs.dp_accounting.ExactAccountant()
+
+    return jax_accounting.DpsgdTrainingAccountant(dp_accountant_config=ExactAccountantConfig())
+
+
+def by_peer(accounting, config):
+    return accounting.DpsgdTrainingAccountant(dp_accountant_config=config)
+
+
+def run(accounting, **changes):
+    settings = {"noise_multipliers": NOISE, "batch_size": BATCH, "num_samples": RECORDS, "delta": DELTA}
+    return accounting.DpParams(**{**settings, **changes})
+
+
+def test_poisson_sampling_lies_below_both_of_their_accountants(jax_accounting, exact):
+    ours = exact.compute_epsilon(UPDATES, run(jax_accounting))
+    by_grid = by_peer(jax_accounting, jax_accounting.PldAccountantConfig()).compute_epsilon(
+        UPDATES, run(jax_accounting)
+    )
+    by_renyi = by_peer(jax_accounting, jax_accounting.RdpAccountantConfig()).compute_epsilon(
+        UPDATES, run(jax_accounting)
+    )
+    assert by_grid - GRID <= ours <= by_grid < by_renyi
+    assert ours == hs.get_epsilon(
+        delta=DELTA, noise_multiplier=NOISE, sample_rate=BATCH / RECORDS, steps=UPDATES
+    )
+
+
+def test_fixed_batches_are_posed_as_poisson_sampling_at_half_the_noise(jax_accounting, exact):
+    fixed = run(
+        jax_accounting,
+        noise_multipliers=2 * NOISE,
+        sampling_method=jax_accounting.SamplingMethod.FIXED_BATCH_SIZE,
+    )
+    posed = exact.compute_epsilon(UPDATES, fixed)
+    scheme = hs.WithoutReplacement(BATCH, RECORDS)
+    held = hs.get_epsilon(delta=DELTA, noise_multiplier=2 * NOISE, sampling=scheme, steps=UPDATES)
+    assert posed == pytest.approx(held, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("records", "updates"),
+    [
+        (RECORDS * CYCLE, UPDATES * CYCLE),
+        (RECORDS * CYCLE + CYCLE - 1, UPDATES * CYCLE),
+        (RECORDS * CYCLE, (UPDATES - 1) * CYCLE + 1),
+        (RECORDS * CYCLE + CYCLE - 1, (UPDATES - 1) * CYCLE + 1),
+    ],
+    ids=["even", "records left over", "updates left over", "both left over"],
+)
+def test_a_record_of_a_cycle_takes_part_in_its_own_rounds_alone(jax_accounting, exact, records, updates):
+    cyclic = exact.compute_epsilon(updates, run(jax_accounting, num_samples=records, cycle_length=CYCLE))
+    assert cyclic == exact.compute_epsilon(UPDATES, run(jax_accounting))
+
+
+def test_users_with_two_records_are_groups_of_two(jax_accounting):
+    """JAX Privacy takes its own accountant only there; the group of ours is the same pair on no grid."""
+    config = jax_accounting.PldAccountantConfig(value_discretization_interval=1e-3)
+    by_user = jax_accounting.DpsgdTrainingUserLevelAccountant(dp_accountant_config=config)
+    theirs = by_user.compute_epsilon(UPDATES, run(jax_accounting, examples_per_user=2))
+    ours = hs.get_epsilon(
+        delta=DELTA, noise_multiplier=NOISE, sample_rate=BATCH / RECORDS, steps=UPDATES, group_size=2
+    )
+    assert ours == pytest.approx(4.604507, abs=1e-6)
+    assert theirs - 0.01 <= ours <= theirs
+
+
+def test_calibration_needs_less_than_their_renyi_accountant(jax_accounting, exact):
+    by_renyi = by_peer(jax_accounting, jax_accounting.RdpAccountantConfig())
+    target = by_renyi.compute_epsilon(UPDATES, run(jax_accounting))
+    noise = jax_accounting.calibrate_noise_multiplier(
+        target_epsilon=target,
+        accountant=exact,
+        batch_sizes=BATCH,
+        num_updates=UPDATES,
+        num_samples=RECORDS,
+        target_delta=DELTA,
+        tol=1e-5,
+    )
+    least = hs.get_noise_multiplier(epsilon=target, delta=DELTA, sample_rate=BATCH / RECORDS, steps=UPDATES)
+    assert noise == pytest.approx(least, abs=2e-5)
+    assert least < NOISE
+
+
+def test_batches_with_a_cap_are_refused_by_name(jax_accounting):
+    import dp_accounting
+    from jax_privacy.experimental import accounting as events
+
+    capped = events.truncated_dpsgd_event(
+        NOISE, 128, sampling_prob=0.01, num_examples=1000, truncated_batch_size=16
+    )
+    accountant = hs.dp_accounting.ExactAccountant()
+    with pytest.raises(dp_accounting.UnsupportedEventError, match="TruncatedSubsampledGaussianDpEvent"):
+        accountant.compose(capped)
+    assert accountant.get_epsilon(DELTA) == 0.0
+
+
+def test_events_are_answered_below_both_of_their_accountants():
+    import dp_accounting
+    from jax_privacy.experimental import accounting as events
+
+    for event in (
+        events.dpsgd_event(1.0, 128, sampling_prob=0.01),
+        events.amplified_bandmf_event(1.0, 128, num_bands=16, sampling_prob=0.01),
+    ):
+        ours = hs.dp_accounting.ExactAccountant().compose(event).get_epsilon(DELTA)
+        for peer in (dp_accounting.pld.PLDAccountant(), dp_accounting.rdp.RdpAccountant()):
+            assert 0.0 < ours <= peer.compose(event).get_epsilon(DELTA)
+
+
+def test_rates_in_single_precision_are_taken_at_their_value():
+    """Schedules of optax hand on float32 rates; an accountant that computes in float32 loses its digits."""
+    import dp_accounting
+
+    single = np.float32(0.02048)
+
+    def epsilon(rate):
+        step = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(np.float32(4.0)))
+        return hs.dp_accounting.ExactAccountant().compose(step, UPDATES).get_epsilon(DELTA)
+
+    assert epsilon(single) == epsilon(float(single))
+    assert math.isclose(epsilon(single), epsilon(0.02048), rel_tol=1e-5)
