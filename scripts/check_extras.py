@@ -22,7 +22,7 @@ def main() -> int:
     """Ask for each; return the exit status."""
     wrong = 0
     for extra, ask in ASKING.items():
-        wanted = f'pip install "hockeystick[{extra}]"'
+        wanted = f'pip install ".[{extra}]" in a checkout of hockeystick'
         try:
             ask()
         except (ImportError, SystemExit) as error:

@@ -128,6 +128,17 @@ def test_every_block_of_code_says_what_language_it_is_in() -> None:
     assert languages <= LANGUAGES
 
 
+def test_what_the_pages_say_to_install_can_be_installed_from_a_checkout() -> None:
+    table = (TOP / "pyproject.toml").read_text("utf-8").partition("[project.optional-dependencies]\n")[2]
+    extras = set(re.findall(r"^([\w-]+) = \[", table.partition("\n[tool.")[0], re.MULTILINE))
+    assert "cli" in extras
+    examples = (TOP / "examples").glob("*.py")
+    for page in (*PAGES, *examples):
+        for wanted in re.findall(r"pip install ([^\s`]+)", page.read_text("utf-8")):
+            named = re.fullmatch(r"""(["'])\.\[([\w-]+)\]\1""", wanted)
+            assert wanted == "." or (named and named[2] in extras), f"{page.name}: pip install {wanted}"
+
+
 def test_the_headline_of_rgp_is_what_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(TOP / "scripts" / "rgp_headline.py"), run_name="__main__")
     table = capsys.readouterr().out.partition("\n\n")[2]

@@ -408,5 +408,5 @@ def test_damaged_states_are_refused(damaged):
 
 def test_without_opacus_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opacus.accountants", None)
-    with pytest.raises(ImportError, match=r'pip install "hockeystick\[opacus\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[opacus\]"'):
         hs.opacus.register()

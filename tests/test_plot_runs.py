@@ -286,7 +286,7 @@ def test_a_missing_extra_is_named(name, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     argument = hs.privacy_curve(**RUN) if name != "individual_histogram" else [1.0]
-    with pytest.raises(ImportError, match=r'pip install "hockeystick\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         getattr(hs.plot, name)(argument)
 
 

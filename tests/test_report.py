@@ -200,6 +200,14 @@ SOURCES = {
     "shuffle": followed(ShuffleAccountant(10, 1000, 2, "batch")),
 }
 
+OPTIONS = {
+    "title": "Digits: \"run\" 20 | 'final' {x} \\n",
+    "details": {"learning rate": 0.5, "it's": 'a "quoted" | name', "β": "<b>`x`</b>"},
+    "target": 3.0,
+    "dataset_size": 10_000,
+    "group_sizes": [1, 3],
+}
+
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_code_in_it_makes_the_same_report(name, tmp_path, monkeypatch, capsys):
@@ -219,6 +227,52 @@ def test_the_code_in_it_makes_the_same_report(name, tmp_path, monkeypatch, capsy
     assert printed == (source.get_epsilon(1e-6) if hasattr(source, "get_epsilon") else source.epsilon(1e-6))
 
 
+class Fence(HTMLParser):
+    """The text of the one block of code of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.code, self.inside = "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.inside |= tag == "code"
+
+    def handle_endtag(self, tag):
+        self.inside &= tag != "code"
+
+    def handle_data(self, data):
+        self.code += data if self.inside else ""
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html"])
+@pytest.mark.parametrize("pictures", [True, False])
+def test_the_code_in_it_keeps_every_option(name, pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hs.report(CURVE, name, delta=1e-6, pictures=pictures, **OPTIONS)
+    first = Path(name).read_text("utf-8")
+    code = code_of(first) if name.endswith(".md") else Fence(first).code
+    Path(name).unlink()
+    exec(code, {})
+    assert Path(name).read_text("utf-8") == first
+
+
+@pytest.mark.parametrize("draw", [0.1, hs.WithoutReplacement(2, 3), hs.FullBatch()])
+def test_the_code_for_an_individual_accountant_makes_the_same_report(draw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    accountant = IndividualAccountant(3, max_grad_norm=1 / 3)
+    for noise in (1.0, 2.0):
+        accountant.update_norms([0.1, 0.2, 0.3])
+        for _ in range(5):
+            accountant.step(
+                noise_multiplier=noise, **{"sample_rate" if isinstance(draw, float) else "sampling": draw}
+            )
+    first = hs.report(accountant, "report.md", details={"learning rate": 0.5}).read_text("utf-8")
+    Path("report.md").unlink()
+    exec(code_of(first), {})
+    assert Path("report.md").read_text("utf-8") == first
+
+
 def test_markdown_says_the_same_numbers(tmp_path):
     markdown = hs.report(CURVE, tmp_path / "report.md", dataset_size=10_000).read_text("utf-8")
     rows = [line.strip("|").split(" | ") for line in markdown.splitlines() if line.startswith("|")]
@@ -234,7 +288,7 @@ def test_markdown_needs_no_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     hs.report(CURVE, tmp_path / "report.md")
     hs.report(CURVE, tmp_path / "report.html", pictures=False)
-    with pytest.raises(ImportError, match=r'pip install "hockeystick\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
         hs.report(CURVE, tmp_path / "other.html")
     assert not (tmp_path / "other.html").exists()
 

@@ -295,7 +295,7 @@ def main() -> None:
     if peers.versions():
         print(f"Beside {peers.versions()}.\n")
     for distribution in peers.missing():
-        print(f"{distribution} is not installed and left out; `pip install 'hockeystick[bench]'` has it.\n")
+        print(f"{distribution} is not installed and left out; `pip install '.[bench]'` has it.\n")
     in_process("--part", "answers", threads=1)
     in_process("--part", "many", threads=os.cpu_count() or 1)
     print_memory()

@@ -12,10 +12,14 @@ def needed(module: str, extra: str) -> Any:
     Raises
     ------
     ImportError
-        If it is not installed; the message says what to install.
+        If it is not installed; the message says how to install it, from a checkout and without one.
     """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         name = error.name or module
-        raise ImportError(f'this needs {name}: pip install "hockeystick[{extra}]"') from error
+        distribution = name.partition(".")[0].replace("_", "-")
+        raise ImportError(
+            f'this needs {name}: pip install ".[{extra}]" in a checkout of hockeystick, '
+            f"or pip install {distribution}"
+        ) from error

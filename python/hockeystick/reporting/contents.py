@@ -41,6 +41,9 @@ MOST_KINDS = 20
 LARGE_EPSILON = 15.0
 """Above this a factor of exp(epsilon) means nothing to anybody."""
 
+TITLE = "Privacy report"
+"""Heading of a report that is given none."""
+
 DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 """Deltas of the table of epsilons, beside the one of the guarantee."""
 
@@ -328,15 +331,8 @@ def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
 
 def _reproduce(question: Question) -> list[Block]:
     name, lines = code_for(question.source)
-    arguments = [
-        repr(question.file_name),
-        f"delta={question.delta!r}",
-        f"group_sizes={question.group_sizes!r}",
-    ]
-    if question.dataset_size is not None:
-        arguments.append(f"dataset_size={question.dataset_size!r}")
-    if question.target is not None:
-        arguments.append(f"target={question.target!r}")
+    arguments = [name, repr(question.file_name)]
+    arguments += [f"{key}={value!r}" for key, value in _options(question).items()]
     asked = f"{name}.epsilon" if name == "curve" else f"{name}.get_epsilon"
     code = "\n".join(
         (
@@ -344,11 +340,27 @@ def _reproduce(question: Question) -> list[Block]:
             "",
             lines,
             f"print({asked}({question.delta!r}))",
-            f"hs.report({name}, {', '.join(arguments)})",
+            f"hs.report({', '.join(arguments)})",
         )
     )
     versions = {"hockeystick": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
     return [Code(code), _table(versions, ("made with", "version"))]
+
+
+def _options(question: Question) -> dict[str, object]:
+    """Return the keyword arguments of `report` that change the file; those at their defaults are left out."""
+    options: dict[str, object] = {"delta": question.delta, "group_sizes": question.group_sizes}
+    if question.dataset_size is not None:
+        options["dataset_size"] = question.dataset_size
+    if question.target is not None:
+        options["target"] = question.target
+    if question.title != TITLE:
+        options["title"] = question.title
+    if question.details:
+        options["details"] = dict(question.details)
+    if not question.pictures:
+        options["pictures"] = False
+    return options
 
 
 def _attacks(subject: Subject) -> Attacks | None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def code_for(curve_or_accountant: Any) -> tuple[str, str]:
-    """Name of a variable, and the lines that give it an equal object; floats are exact.
+    """Name of a variable, and the lines that give it an object with the same report; floats are exact.
 
-    In place of an `IndividualAccountant` an accountant of what holds for every example: norms are private.
+    That of an `IndividualAccountant` has the same steps and no norms: norms are private, and its report does
+    not depend on them.
     """
     if isinstance(curve_or_accountant, PrivacyCurve):
         return "curve", f"curve = {_privacy_curve(curve_or_accountant)}"
@@ -28,10 +29,20 @@ def code_for(curve_or_accountant: Any) -> tuple[str, str]:
         return "curve", f"curve = {_tradeoff_curve(curve_or_accountant)}"
     accountant: Accountant = curve_or_accountant
     if isinstance(accountant, IndividualAccountant):
-        made = "accountant = hs.accountants.GroupAccountant()  # what holds for every example"
-    else:
-        made = f"accountant = {_accountant(accountant)}"
+        return "accountant", _individual(accountant)
+    made = f"accountant = {_accountant(accountant)}"
     return "accountant", f"{made}\naccountant.history = {_history(accountant.history)}"
+
+
+def _individual(accountant: IndividualAccountant) -> str:
+    """Lines that repeat the steps of an accountant whose history cannot be assigned, without its norms."""
+    settings = {"dataset_size": accountant.dataset_size, "max_grad_norm": accountant.max_grad_norm}
+    made = f"accountant = hs.accountants.IndividualAccountant({_arguments(settings)})"
+    lines = [f"{made}  # the report needs no norms"]
+    for noise, draw, steps in accountant.history:
+        step = {"noise_multiplier": noise, "sample_rate" if isinstance(draw, float) else "sampling": draw}
+        lines += [f"for _ in range({steps}):", f"    accountant.step({_arguments(step)})"]
+    return "\n".join(lines)
 
 
 def _accountant(accountant: Accountant) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._subject import subject_of
 from hockeystick.accountants import IndividualAccountant, ShuffleAccountant
-from hockeystick.reporting.contents import Question, document_of
+from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.markdown import to_markdown
 from hockeystick.sampling import LARGEST_DATASET, WithoutReplacement
@@ -38,7 +38,7 @@ def report(
     group_sizes: ArrayLike | None = None,
     dataset_size: int | None = None,
     target: float | None = None,
-    title: str = "Privacy report",
+    title: str = TITLE,
     details: Mapping[str, object] | None = None,
     pictures: bool = True,
 ) -> Path:
