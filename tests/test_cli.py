@@ -19,9 +19,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 
 RUN = ["--noise-multiplier", "1", "--sample-rate", "0.01"]
 TARGET = ["--epsilon", "3", "--delta", "1e-5"]
+NOISE = ["--noise-multiplier", "1"]
+FULL = ["--sampling", "full"]
+SIZES = ["--batch-size", "100", "--dataset-size", "6000"]
 LITTLE_NOISE = ["--noise-multiplier", "0.5", "--sample-rate", "0.01"]
 REPLACED_PAIR = ["--group-size", "2", "--adjacency", "replace"]
-FIXED = ["--batch-size", "1", "--dataset-size", "9"]
+FIXED = ["--sampling", "fixed", "--batch-size", "1", "--dataset-size", "9"]
 
 
 def call(*arguments):
@@ -80,15 +83,23 @@ def test_every_command_gives_the_answer_of_its_function():
     ("options", "arguments"),
     [
         (
-            ["--noise-multiplier", "2", "--batch-size", "100", "--dataset-size", "6000"],
+            ["--noise-multiplier", "2", "--sampling", "fixed", *SIZES],
             {"noise_multiplier": 2.0, "sampling": hs.WithoutReplacement(100, 6000)},
         ),
         (
-            ["--noise-multiplier", "50", "--full-batch"],
+            ["--noise-multiplier", "2", "--sampling", "poisson", *SIZES],
+            {"noise_multiplier": 2.0, "sample_rate": 100 / 6000},
+        ),
+        (
+            ["--sampling", "poisson", *RUN],
+            {"noise_multiplier": 1.0, "sample_rate": 0.01},
+        ),
+        (
+            ["--noise-multiplier", "50", "--sampling", "full"],
             {"noise_multiplier": 50.0, "sampling": hs.FullBatch()},
         ),
         (
-            ["--noise-multiplier", "50", "--full-batch", "--adjacency", "replace"],
+            ["--noise-multiplier", "50", "--sampling", "full", "--adjacency", "replace"],
             {"noise_multiplier": 50.0, "sampling": hs.FullBatch(), "adjacency": "replace"},
         ),
         (
@@ -115,6 +126,67 @@ def test_runs_are_described_as_in_python(options, arguments):
     assert found["epsilon"] == hs.get_epsilon(delta=1e-5, steps=100, **arguments)
 
 
+@pytest.mark.parametrize("command", ["epsilon", "delta", "noise", "steps", "group-size"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--sampling", "poisson", *SIZES],
+            "Poisson (each record joins each batch with probability 0.0166667)",
+        ),
+        (["--sampling", "fixed", *SIZES], "fixed batches (100 of 6000 records, a fresh random subset"),
+        (["--sampling", "full"], "full batches (every record in every batch)"),
+        (["--sample-rate", "0.5"], "Poisson (each record joins each batch with probability 0.5)"),
+    ],
+)
+def test_every_answer_names_the_sampling(command, options, words):
+    wanted = {
+        "epsilon": ["--delta", "1e-5", "--noise-multiplier", "50", "--steps", "10"],
+        "delta": ["--epsilon", "0.2", "--noise-multiplier", "50", "--steps", "10"],
+        "noise": [*TARGET, "--steps", "10"],
+        "steps": [*TARGET, "--noise-multiplier", "50"],
+        "group-size": [*TARGET, "--noise-multiplier", "50", "--steps", "10"],
+    }[command]
+    *_, last = call(command, *wanted, *options).stdout.splitlines()
+    assert last.startswith(f"sampling: {words}")
+    assert json.loads(call(command, *wanted, *options, "--json").stdout)["sampling"].startswith(words)
+
+
+def test_the_sampling_is_named_where_each_member_has_its_own_rate_or_the_rate_is_asked_for():
+    options = ["epsilon", "--delta", "1e-5", "--steps", "10", *NOISE, "--rates", "0.1,0.2"]
+    assert "each member joins each batch with a probability of its own" in call(*options).stdout
+    options = ["sample-rate", "--noise-multiplier", "1", "--steps", "10", *TARGET]
+    assert call(*options).stdout.endswith("sampling: Poisson\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "at_least"),
+    [
+        (
+            ["steps", "--noise-multiplier", "100000", "--sample-rate", "0.001"],
+            "steps at least 1000000000 (larger numbers are not searched)",
+            True,
+        ),
+        (["steps", *RUN], "steps 2666", False),
+        (
+            ["group-size", "--noise-multiplier", "1000000", "--sample-rate", "0.001", "--steps", "10"],
+            "group_size at least 10000 (larger numbers are not searched)",
+            True,
+        ),
+        # All records of the data set: there is no larger group.
+        (
+            ["group-size", "--noise-multiplier", "100000", *FIXED, "--steps", "10"],
+            "group_size 9",
+            False,
+        ),
+    ],
+)
+def test_an_answer_at_the_end_of_the_range_that_is_searched_says_so(options, shown, at_least):
+    first, *_ = call(*options, *TARGET).stdout.splitlines()
+    assert first == shown
+    assert answer(*options, *TARGET)["at_least"] is at_least
+
+
 def test_several_group_sizes_are_several_results():
     options = ["epsilon", "--delta", "1e-5", "--steps", "1000", *RUN]
     expected = hs.get_epsilon(
@@ -126,14 +198,16 @@ def test_several_group_sizes_are_several_results():
         assert [each["epsilon"] for each in document["results"]] == expected.tolist()
     table = call(*options, "--group-size", "1,2,8").stdout.splitlines()
     assert table[0].split() == ["group_size", "epsilon"]
-    for line, size, epsilon in zip(table[1:], (1, 2, 8), expected, strict=True):
+    assert table[-1].startswith("sampling: Poisson")
+    for line, size, epsilon in zip(table[1:-1], (1, 2, 8), expected, strict=True):
         shown_size, shown = line.split()
         assert int(shown_size) == size
         assert epsilon <= float(shown) <= epsilon * (1 + 1e-4)
 
 
 def test_numbers_for_people_are_rounded_to_the_safe_side():
-    shown = call("sample-rate", "--noise-multiplier", "1", "--steps", "1000", *TARGET).stdout.split()
+    options = ["--noise-multiplier", "1", "--steps", "1000", *TARGET]
+    shown = call("sample-rate", *options).stdout.splitlines()[0].split()
     exact = hs.get_sample_rate(noise_multiplier=1.0, steps=1000, epsilon=3.0, delta=1e-5)
     assert shown[0] == "sample_rate"
     assert exact * (1 - 1e-4) <= float(shown[1]) <= exact
@@ -143,7 +217,7 @@ def test_json_says_what_was_asked_and_has_no_infinite_number():
     found = call(
         "epsilon",
         *["--delta", "1e-5", "--noise-multiplier", "0", "--batch-size", "1", "--dataset-size", "2"],
-        *["--steps", "1", "--group-size", "2", "--json"],
+        *["--sampling", "fixed", "--steps", "1", "--group-size", "2", "--json"],
     )
     document = json.loads(found.stdout, parse_constant=pytest.fail)
     assert document["version"] == hs.__version__
@@ -199,7 +273,7 @@ def test_reports_that_cannot_be_written_are_exit_status_2(options, words, tmp_pa
     ("arguments", "words"),
     [
         (["group-size", "--steps", "1000", *TARGET, *LITTLE_NOISE], "one record has epsilon"),
-        (["noise", "--steps", "1000000", "--epsilon", "0", "--delta", "1e-300", "--full-batch"], "nearest"),
+        (["noise", "--steps", "1000000", "--epsilon", "0", "--delta", "1e-300", *FULL], "nearest"),
         (["epsilon", "--steps", "9", "--delta", "1e-5", *RUN, *REPLACED_PAIR], "not supported together"),
         (["noise", "--steps", "9", *TARGET, "--rates", "0.1", *FIXED], "not supported together"),
     ],
@@ -220,8 +294,25 @@ def test_no_answer_is_exit_status_1(arguments, words):
         ([*RUN], "--delta"),
         (["--delta", "1e-5", "--sample-rate", "0.01"], "exactly one of noise_multiplier and mechanism"),
         (["--delta", "1e-5", "--noise-multiplier", "1"], "exactly one of sample_rate and sampling"),
-        (["--delta", "1e-5", *RUN, "--full-batch"], "give one of --sample-rate"),
-        (["--delta", "1e-5", "--noise-multiplier", "1", "--batch-size", "8"], "--batch-size needs"),
+        (
+            ["--delta", "1e-5", *RUN, *FULL],
+            "--sample-rate is that of --sampling poisson, got --sampling full",
+        ),
+        (["--delta", "1e-5", *RUN, "--batch-size", "8"], "give either --sample-rate, or --batch-size"),
+        (["--delta", "1e-5", *NOISE, "--sampling", "fixed", "--batch-size", "8"], "--batch-size needs"),
+        (["--delta", "1e-5", *NOISE, *SIZES], "--sampling poisson if each record joins each batch"),
+        (["--delta", "1e-5", *NOISE, *FULL, *SIZES], "--sampling full takes no --batch-size"),
+        (["--delta", "1e-5", *NOISE, "--sampling", "fixed"], "--sampling fixed needs --batch-size"),
+        (["--delta", "1e-5", *NOISE, "--sampling", "poisson"], "--sampling poisson needs --sample-rate"),
+        (
+            [
+                "--delta",
+                "1e-5",
+                *NOISE,
+                *["--sampling", "poisson", "--batch-size", "9", "--dataset-size", "8"],
+            ],
+            "batch_size must be at most dataset_size",
+        ),
         (["--delta", "1e-5", *RUN, "--dataset-size", "8"], "--dataset-size needs"),
         (["--delta", "1e-5", *RUN, "--scale", "2"], "--scale belongs to --mechanism laplace"),
         (["--delta", "1e-5", "--mechanism", "laplace", "--sample-rate", "0.01"], "needs --scale"),
@@ -248,7 +339,7 @@ def test_explain_is_about_one_group():
 
 
 def test_a_wide_interval_is_a_warning_beside_the_answer():
-    options = ["--mechanism", "laplace", "--scale", "2", "--full-batch", "--steps", "10"]
+    options = ["--mechanism", "laplace", "--scale", "2", "--sampling", "full", "--steps", "10"]
     found = call("delta", "--epsilon", "4.9999", *options)
     assert found.exit_code == 0
     assert found.stdout.startswith("delta ")

@@ -301,9 +301,10 @@ def get_steps(
     Returns
     -------
     int or ndarray of int64
-        A number of steps with which `get_epsilon` is at most `epsilon`. With ``bounds=True`` a tuple
-        (lower, upper), the second a float or an array of floats: the smallest number of steps that is
-        known to miss the target, inf if there is none in the supported range.
+        A number of steps with which `get_epsilon` is at most `epsilon`. The search ends at 10**9: that
+        answer means at least so many. With ``bounds=True`` a tuple (lower, upper), the second a float or
+        an array of floats: the smallest number of steps that is known to miss the target, inf if there is
+        none in the supported range.
 
     Raises
     ------
@@ -406,7 +407,8 @@ def get_group_size(
     Returns
     -------
     int or ndarray of int64
-        A group size with which `get_epsilon` is at most `epsilon`. With ``bounds=True`` a tuple
+        A group size with which `get_epsilon` is at most `epsilon`. The search ends at 10,000, which then
+        means at least so many, or at all records of the data set. With ``bounds=True`` a tuple
         (lower, upper), the second a float or an array of floats: the smallest group that is known to
         miss the target, inf if there is none in the supported range.
 

@@ -33,6 +33,9 @@ SAFE_SIDE = {
 WHOLE = ("steps", "group_size")
 """Unknowns that are whole numbers."""
 
+LARGEST_STEPS = 10**9
+"""Number of steps at which the core's search for the largest one ends."""
+
 LARGEST_EXACT = float(2**53)
 """Largest count that a float64 tells from its neighbours."""
 

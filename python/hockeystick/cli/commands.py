@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hockeystick import report
+from hockeystick._arguments import LARGEST_GROUP
 from hockeystick._core import __version__
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accounting import get_delta, get_epsilon
-from hockeystick.cli.options import ALWAYS, DRAWING, MEMBERS, NOISE, REPORTED, arguments_of, options
+from hockeystick.cli.options import (
+    ALWAYS,
+    DRAWING,
+    MEMBERS,
+    NOISE,
+    REPORTED,
+    arguments_of,
+    options,
+    sampling_in_words,
+)
 from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnreachableError, UnsupportedError
 from hockeystick.explaining import explain
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick.solving import SAFE_SIDE, WHOLE
+from hockeystick.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,20 +83,55 @@ QUESTIONS = {
 def _answer(question: Question, given: dict[str, Any]) -> None:
     """Print the answer to `question`."""
     arguments = arguments_of(given)
-    if "dataset_size" in arguments:
+    dataset_size = arguments.pop("dataset_size", None)
+    if dataset_size is not None and given.get("batch_size") is None:
         raise click.UsageError("--dataset-size needs --batch-size")
     lower, upper = (np.atleast_1d(end) for end in question.find(bounds=True, **arguments))
-    safe = (lower, upper)[("lower", "upper").index(SAFE_SIDE[question.unknown])]
     sizes = _group_sizes(arguments)
+    ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
+    drawn = sampling_in_words(arguments)
     if not given["as_json"]:
-        _print_table(question.unknown, sizes, [_shown(question.unknown, value) for value in safe.tolist()])
+        _print_table(question.unknown, sizes, [_shown(question.unknown, *both, arguments) for both in ends])
+        click.echo(f"sampling: {drawn}")
         return
-    results = []
-    for i, ends in enumerate(zip(safe.tolist(), lower.tolist(), upper.tolist(), strict=True)):
-        answer, low, high = ends
-        group = {} if question.unknown == "group_size" else {"group_size": sizes[i]}
-        results.append({**group, question.unknown: answer, "bounds": [low, high]})
-    _print_json({"version": __version__, "arguments": _plain(arguments), "results": results})
+    results = [
+        _result(question.unknown, size, both, arguments) for size, both in zip(sizes, ends, strict=True)
+    ]
+    _print_json(
+        {"version": __version__, "sampling": drawn, "arguments": _plain(arguments), "results": results}
+    )
+
+
+def _safe(unknown: str, lower: float, upper: float) -> float:
+    """Return the end of the interval at which the guarantee holds."""
+    return (lower, upper)[("lower", "upper").index(SAFE_SIDE[unknown])]
+
+
+def _result(
+    unknown: str, size: int, ends: tuple[float, float], arguments: dict[str, Any]
+) -> dict[str, object]:
+    """One answer as JSON shows it."""
+    found: dict[str, object] = {} if unknown == "group_size" else {"group_size": size}
+    found |= {unknown: _safe(unknown, *ends), "bounds": list(ends)}
+    if unknown in WHOLE:
+        found["at_least"] = _why_at_least(unknown, *ends, arguments) is not None
+    return found
+
+
+def _why_at_least(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) -> str | None:
+    """Say why a whole number larger than `lower` may meet the target too; None if none does.
+
+    No number is known to miss the target where the upper end is infinite.
+    """
+    if math.isfinite(upper):
+        return None
+    records = getattr(arguments.get("sampling"), "dataset_size", LARGEST_GROUP + 1)
+    if unknown == "group_size" and lower == records:
+        return None
+    most = LARGEST_STEPS if unknown == "steps" else LARGEST_GROUP
+    return (
+        "larger numbers are not searched" if lower >= most else "no larger number is known to miss the target"
+    )
 
 
 def _explain(given: dict[str, Any]) -> None:
@@ -109,6 +154,7 @@ def _report(given: dict[str, Any]) -> None:
             "the guarantee is about one --group-size; --group-sizes are those of the table"
         )
     delta, dataset_size = arguments.pop("delta"), arguments.pop("dataset_size", None)
+    drawn = sampling_in_words(arguments)
     written = report(
         privacy_curve(**arguments),
         given["path"],
@@ -120,7 +166,7 @@ def _report(given: dict[str, Any]) -> None:
         details=given["details"] or None,
     )
     if given["as_json"]:
-        _print_json({"version": __version__, "path": str(written)})
+        _print_json({"version": __version__, "sampling": drawn, "path": str(written)})
     else:
         click.echo(str(written))
 
@@ -153,10 +199,12 @@ def _group_sizes(arguments: dict[str, Any]) -> list[int]:
     return sizes if isinstance(sizes, list) else [sizes]
 
 
-def _shown(unknown: str, value: float) -> str:
-    """`value` in a few digits, rounded to the safe side."""
+def _shown(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) -> str:
+    """Return an answer in a few digits, rounded to the safe side."""
+    value = _safe(unknown, lower, upper)
     if unknown in WHOLE:
-        return f"{value}"
+        why = _why_at_least(unknown, lower, upper, arguments)
+        return f"{value}" if why is None else f"at least {value} ({why})"
     return rounded_up(value) if SAFE_SIDE[unknown] == "upper" else rounded_down(value)
 
 

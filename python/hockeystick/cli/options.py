@@ -13,9 +13,18 @@ from hockeystick.sampling import FullBatch, WithoutReplacement
 
 if TYPE_CHECKING:
     from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
 
 click: Any = needed("click", "cli")
+
+SCHEMES = ("poisson", "fixed", "full")
+"""Ways to draw batches, as --sampling names them."""
+
+NO_SCHEME = (
+    "--batch-size and --dataset-size alone do not say how batches are drawn, and epsilon depends on it. Add "
+    "--sampling poisson if each record joins each batch independently with probability batch size / dataset "
+    "size (Opacus's default), or --sampling fixed if each batch is a random subset of exactly that size, "
+    "drawn afresh. Walking through shuffled data is neither."
+)
 
 PARAMETERS = {"laplace": "scale", "randomized_response": "p"}
 """The option that each mechanism other than Gaussian noise takes."""
@@ -58,9 +67,17 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "scale": {"type": float, "help": "Scale of --mechanism laplace, over the clipping norm."},
     "p": {"type": float, "help": "Probability of a true answer of --mechanism randomized_response."},
     "sample_rate": {"type": float, "help": "Poisson sampling: probability that a record is in a batch."},
-    "batch_size": {"type": int, "help": "Fixed batches drawn afresh, with --dataset-size."},
+    "sampling": {
+        "type": click.Choice(SCHEMES),
+        "help": "How batches are drawn. poisson: each record joins each batch independently, as in Opacus. "
+        "fixed: each batch is a fresh random subset of exactly --batch-size records. full: every record is "
+        "in every batch. Walking through shuffled data is none of them.",
+    },
+    "batch_size": {
+        "type": int,
+        "help": "Records in a batch (with --sampling poisson: expected), with --dataset-size and --sampling.",
+    },
     "dataset_size": {"type": int, "help": "Number of records (the larger data set)."},
-    "full_batch": {"is_flag": True, "help": "Every record is in every batch."},
     "steps": {"type": int, "required": True, "help": "Number of steps."},
     "group_size": {
         "multiple": True,
@@ -116,7 +133,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 NOISE = ("noise_multiplier", "mechanism", "scale", "p")
-DRAWING = ("sample_rate", "batch_size", "dataset_size", "full_batch")
+DRAWING = ("sample_rate", "sampling", "batch_size", "dataset_size")
 MEMBERS = ("group_size", "rates", "norms", "gradients")
 REPORTED = ("group_sizes", "target", "title", "details")
 ALWAYS = ("adjacency", "tolerance", "as_json")
@@ -166,20 +183,49 @@ def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:
     }
 
 
-def _sampling(given: dict[str, Any]) -> dict[str, Sampling | int]:
+def _sampling(given: dict[str, Any]) -> dict[str, Any]:
+    scheme, rate = given.get("sampling"), given.get("sample_rate")
     batch_size, dataset_size = given.get("batch_size"), given.get("dataset_size")
-    full_batch = bool(given.get("full_batch"))
-    if sum((given.get("sample_rate") is not None, batch_size is not None, full_batch)) > 1:
-        raise click.UsageError(
-            "give one of --sample-rate, --batch-size with --dataset-size, and --full-batch"
-        )
+    if rate is not None and batch_size is not None:
+        raise click.UsageError("give either --sample-rate, or --batch-size with --dataset-size")
+    if rate is not None and scheme not in (None, "poisson"):
+        raise click.UsageError(f"--sample-rate is that of --sampling poisson, got --sampling {scheme}")
+    # On its own it is for `explain` and `report`, which compare with fixed batches.
+    found: dict[str, Any] = {} if dataset_size is None else {"dataset_size": dataset_size}
     if batch_size is not None:
-        if dataset_size is None:
-            raise click.UsageError("--batch-size needs --dataset-size")
-        return {"sampling": WithoutReplacement(batch_size, dataset_size)}
-    # On its own it is for `explain`, which compares with fixed batches.
-    others: dict[str, Sampling | int] = {} if dataset_size is None else {"dataset_size": dataset_size}
-    return others | ({"sampling": FullBatch()} if full_batch else {})
+        return found | _batches(scheme, batch_size, dataset_size)
+    if scheme == "full":
+        return found | {"sampling": FullBatch()}
+    if scheme == "fixed":
+        raise click.UsageError("--sampling fixed needs --batch-size and --dataset-size")
+    if scheme == "poisson" and rate is None and not given.get("rates"):
+        raise click.UsageError("--sampling poisson needs --sample-rate, or --batch-size with --dataset-size")
+    return found
+
+
+def _batches(scheme: str | None, batch_size: int, dataset_size: int | None) -> dict[str, Any]:
+    """Return the sampling that a batch size and a scheme stand for."""
+    if scheme == "full":
+        raise click.UsageError("--sampling full takes no --batch-size: every record is in every batch")
+    if dataset_size is None:
+        raise click.UsageError("--batch-size needs --dataset-size")
+    if scheme is None:
+        raise click.UsageError(NO_SCHEME)
+    fixed = WithoutReplacement(batch_size, dataset_size)
+    return {"sampling": fixed} if scheme == "fixed" else {"sample_rate": batch_size / dataset_size}
+
+
+def sampling_in_words(arguments: dict[str, Any]) -> str:
+    """Say how the batches of a run are drawn, given the arguments of a Python function."""
+    sampling, rate = arguments.get("sampling"), arguments.get("sample_rate")
+    if "group" in arguments and arguments["group"].rates is not None:
+        return "Poisson (each member joins each batch with a probability of its own)"
+    if isinstance(sampling, WithoutReplacement):
+        drawn = f"{sampling.batch_size} of {sampling.dataset_size} records"
+        return f"fixed batches ({drawn}, a fresh random subset in each step)"
+    if isinstance(sampling, FullBatch):
+        return "full batches (every record in every batch)"
+    return "Poisson" if rate is None else f"Poisson (each record joins each batch with probability {rate:g})"
 
 
 def _members(given: dict[str, Any]) -> dict[str, Any]:
