@@ -13,7 +13,7 @@ import sklearn
 
 import hockeystick
 from demo import pictures, table, training
-from hockeystick.accountants import RenyiGroupAccountant
+from hockeystick.accountants import GroupAccountant
 
 OUTPUT = Path(__file__).parent / "output"
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     settings, output = parse(arguments)
     digits = training.load(settings)
-    accountant = RenyiGroupAccountant(group_size=1)
+    accountant = GroupAccountant(group_size=1)
 
     weights = training.train(digits, settings, accountant)
     accuracy = training.accuracy(weights, digits.test_images, digits.test_labels)
@@ -55,10 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parse(arguments: Sequence[str] | None) -> tuple[training.Settings, Path]:
     """Read the few settings that the command line can change."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("--steps", type=int, default=training.Settings.steps, help="steps of DP-SGD")
+    parser.add_argument("--steps", type=count, default=training.Settings.steps, help="steps of DP-SGD")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for pictures and run.json")
     options = parser.parse_args(arguments)
     return replace(training.Settings(), steps=options.steps), options.output
+
+
+def count(text: str) -> int:
+    """Read a number of steps, at least one."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
 
 
 def versions() -> dict[str, str]:

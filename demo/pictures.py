@@ -13,7 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from demo.table import CONFIDENCE, DELTA, History, Row, renyi_accountant, simulated_delta
+from demo.table import (
+    CONFIDENCE,
+    DELTA,
+    History,
+    Row,
+    exact_accountant,
+    renyi_accountant,
+    simulated_delta,
+)
 
 # Blue, orange, green and purple that stay apart under the common forms of colour blindness
 # (Okabe and Ito 2008); markers differ as well, for print.
@@ -23,20 +31,24 @@ CURVE_GROUP_SIZES = {1: (BLUE, "o"), 2: (ORANGE, "s"), 4: (GREEN, "^"), 8: (PURP
 CURVE_POINTS = 60
 SIMULATED_POINTS = 6
 LARGEST_DELTA, SMALLEST_DELTA = 1.0, 1e-12
+ROOM_ABOVE = 1.5
+"""Height of the first picture over the largest Rényi bound; the black box leaves it at the top."""
 DELTA_TEXT = f"$10^{{{math.log10(DELTA):.0f}}}$"
 
 
 def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
-    """Draw epsilon against group size for the three bounds."""
+    """Draw epsilon against group size: the exact value, and three upper bounds on it."""
     sizes = [row.group_size for row in rows]
     figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
-    bounds = [
-        ("black box: from the guarantee for one record (RGP Lemma 2.3)", "black_box", GREEN, "^"),
-        ("Jensen: RGP Theorem 3.1", "jensen", ORANGE, "s"),
-        ("exact pair: GROUP Theorem 18", "exact", BLUE, "o"),
+    lines = [
+        ("black box: all that the curve of one record implies", "black_box", GREEN, "^", "--"),
+        ("Jensen: Rényi bound of RGP, Theorem 3.1", "jensen", ORANGE, "s", "-."),
+        ("Rényi: divergences of the dominating pair", "renyi", PURPLE, "D", ":"),
+        ("exact: GroupAccountant", "exact", BLUE, "o", "-"),
     ]
-    for label, bound, colour, marker in bounds:
-        axes.plot(sizes, [getattr(row, bound) for row in rows], color=colour, marker=marker, label=label)
+    for label, name, colour, marker, dashes in lines:
+        style = f"{marker}{dashes}"
+        axes.plot(sizes, [getattr(row, name) for row in rows], style, color=colour, markersize=5, label=label)
     for row in rows:
         axes.annotate(
             f"{row.exact:.3g}",
@@ -50,19 +62,22 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlabel("group size (records)")
-    axes.set_ylabel(f"ε at δ = {DELTA_TEXT} (upper bound, log scale)")
-    axes.margins(y=0.1)
+    axes.set_ylabel(f"ε at δ = {DELTA_TEXT} (log scale)")
+    axes.set_ylim(0.6 * rows[0].exact, ROOM_ABOVE * max(max(row.jensen, row.renyi) for row in rows))
     finish(figure, axes, "What one training run guarantees to a group", subtitle, path)
 
 
 def draw_delta(history: History, subtitle: str, path: Path) -> None:
-    """Draw delta against epsilon for several group sizes: the Rényi bound, and simulated points."""
+    """Draw delta against epsilon for several group sizes: exactly, by Rényi divergences, and simulated."""
     figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
     for group_size, (colour, marker) in tqdm(CURVE_GROUP_SIZES.items(), desc="curves", unit="curve"):
-        accountant = renyi_accountant(history, group_size)
-        largest = accountant.get_epsilon(SMALLEST_DELTA)
+        exact, renyi = exact_accountant(history, group_size), renyi_accountant(history, group_size)
+        largest = exact.get_epsilon(SMALLEST_DELTA)
         grid = np.geomspace(0.02 * largest, largest, CURVE_POINTS)
-        axes.plot(grid, [accountant.get_delta(epsilon) for epsilon in grid], color=colour)
+        axes.plot(grid, exact.privacy_curve().delta(grid), color=colour)
+        axes.plot(
+            grid, [renyi.get_delta(epsilon) for epsilon in grid], color=colour, linestyle=":", linewidth=1
+        )
 
         points = np.linspace(0.1 * largest, 0.9 * largest, SIMULATED_POINTS)
         simulated = [simulated_delta(history, group_size, epsilon) for epsilon in points]
@@ -82,7 +97,7 @@ def draw_delta(history: History, subtitle: str, path: Path) -> None:
     axes.set_xlabel("ε (log scale)")
     axes.set_ylabel("δ (log scale)")
     key = (
-        "lines: Rényi upper bounds\n"
+        "lines: exact; dotted: Rényi bounds\n"
         f"points: Monte Carlo with {CONFIDENCE:.0%} intervals,\n"
         "most of them narrower than the mark"
     )

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hockeystick as hs
+
 TOP = Path(__file__).parents[1]
 
 
@@ -13,9 +15,11 @@ def test_demo_trains_accounts_and_writes_its_files(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "demo", "--output", str(tmp_path)]
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
     done = subprocess.run(
-        command, cwd=TOP, env=environment, check=True, capture_output=True, text=True, timeout=120
+        command, cwd=TOP, env=environment, check=True, capture_output=True, text=True, timeout=600
     )
     assert "test accuracy" in done.stdout
+    for exact in ("2.79", "6.23", "14.58", "36.83", "102.71", "317.54"):
+        assert exact in done.stdout
     assert "training: 100%" in done.stderr
 
     for picture in ("epsilon_by_group_size.png", "delta_by_epsilon.png"):
@@ -28,10 +32,17 @@ def test_demo_trains_accounts_and_writes_its_files(tmp_path: Path) -> None:
     assert run["accountant"]["history"] == history
 
     assert [row["group_size"] for row in run["table"]] == [1, 2, 4, 8, 16, 32]
+    plan = {name: settings[name] for name in ("noise_multiplier", "sample_rate", "steps")}
     for row in run["table"]:
-        assert 0 < row["exact"] <= row["jensen"] * (1 + 1e-9)
-        assert row["exact"] <= row["black_box"] * (1 + 1e-9)
+        asked = {"delta": run["delta"], "group_size": row["group_size"], **plan}
+        assert row["exact"] == hs.get_epsilon(**asked)
+        assert row["black_box"] == hs.black_box.get_epsilon(**asked)
+        assert row["exact"] <= row["black_box"]
+        assert row["exact"] < row["renyi"] <= row["jensen"]
+        # The exact value is confirmed from both sides: the simulated delta there is the delta asked for.
         simulated = row["simulated_delta"]
-        assert 0 <= simulated["lower"] <= simulated["estimate"] <= simulated["upper"] <= run["delta"]
+        assert 0.97 * run["delta"] <= simulated["lower"] <= run["delta"] <= simulated["upper"]
+        assert simulated["upper"] <= 1.03 * run["delta"]
+    assert done.stdout.count("holds delta") == len(run["table"])
     for smaller, larger in zip(run["table"], run["table"][1:], strict=False):
         assert smaller["exact"] < larger["exact"]
