@@ -1,10 +1,11 @@
-"""Hooks of the documentation's build (mkdocs.yml): pages made of other files, and formulas as MathML."""
+"""Hooks of the documentation's build (mkdocs.yml): pages made of other files, formulas, code to copy."""
 
 import base64
 import html
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docs_copy import with_code_to_copy  # beside this file; MkDocs looks there while it loads the hooks
+
 TOP = Path(__file__).parents[1]
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 LINK_TO_NOTEBOOK = re.compile(r"\]\(\.\./notebooks/([\w-]+)\.ipynb\)")
 CODE = re.compile(r"<(pre|code|math)\b.*?</\1>", re.DOTALL)
 EMPTY_LINK = re.compile(r'<a [^>]*href="[^"]*"[^>]*></a>')
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,7 +43,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace LaTeX by MathML, which browsers draw without any script."""
+    """Replace LaTeX by MathML, which browsers draw without scripts; let code be copied without prompts."""
 
     def replace(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
@@ -46,7 +51,7 @@ def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Fi
 
     content = FORMULA.sub(replace, content)
     check(content, page.file.src_uri)
-    return content
+    return with_code_to_copy(content)
 
 
 def check(content: str, page: str) -> None:
@@ -77,25 +82,74 @@ def pages_of(notebook: Path) -> Iterator[tuple[str, str | bytes]]:
     """Yield the page of a notebook and its pictures, as file names and contents."""
     blocks: list[str] = []
     pictures = 0
-    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+    contents = json.loads(notebook.read_text("utf-8"))
+    models = contents["metadata"].get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    for cell in contents["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             blocks.append(source)
         elif cell["cell_type"] == "code" and source:
             blocks.append(fenced(source, "python"))
-        for output in cell.get("outputs", ()):
+        for output in with_stills(cell.get("outputs", ()), models, notebook.name):
             data = output.get("data", {})
             if "image/png" in data:
                 pictures += 1
                 name = f"{notebook.stem}-{pictures}.png"
                 yield name, base64.b64decode("".join(data["image/png"]))
                 blocks.append(f"![Output {pictures} of this notebook]({name})")
+            elif "text/html" in data:
+                blocks.append("".join(data["text/html"]).strip())
             else:
                 blocks.append(fenced(text_of(output), "text"))
     where = f"This page is [`notebooks/{notebook.name}`]({notebook.name}), to be run by `make notebooks`."
     yield notebook.name, notebook.read_bytes()
     title, _, rest = "\n\n".join(blocks).partition("\n")
     yield f"{notebook.stem}.md", f"{title}\n\n{where}\n{rest}\n"
+
+
+def with_stills(
+    outputs: Iterable[dict[str, Any]], models: dict[str, Any], notebook: str
+) -> Iterator[dict[str, Any]]:
+    """Put stills in the place of interactive widgets: sliders that do not move, and what they have shown."""
+    for output in outputs:
+        view = output.get("data", {}).get(WIDGET_VIEW)
+        if view is None:
+            yield output
+        elif view["model_id"] not in models:
+            raise PluginError(
+                f"{notebook} shows a widget whose state is not stored in it: run it with --write"
+            )
+        else:
+            sliders, shown = stills(view["model_id"], models)
+            if sliders:
+                note = "<p>These sliders stand still here; they move where the notebook runs.</p>"
+                yield {"data": {"text/html": f'<div class="widgets">\n{note}\n{"".join(sliders)}</div>'}}
+            yield from shown
+
+
+def stills(identity: str, models: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the sliders in a widget as HTML, and the outputs in it."""
+    model = models[identity]
+    state = model["state"]
+    if model["model_name"].endswith("SliderModel"):
+        return [slider(state, logarithmic="Log" in model["model_name"])], []
+    sliders: list[str] = []
+    shown: list[dict[str, Any]] = list(state.get("outputs", ()))
+    for child in state.get("children", ()):
+        inside = stills(child.removeprefix("IPY_MODEL_"), models)
+        sliders += inside[0]
+        shown += inside[1]
+    return sliders, shown
+
+
+def slider(state: dict[str, Any], *, logarithmic: bool) -> str:
+    """Draw a slider at its value. The ends of a logarithmic one are powers of its base."""
+    place = math.log(state["value"], state["base"]) if logarithmic else state["value"]
+    ends = f'min="{state["min"]}" max="{state["max"]}" step="any" value="{place}"'
+    value = format(state["value"], state["readout_format"])
+    return (
+        f'<label>{html.escape(state["description"])} <input type="range" {ends} disabled> {value}</label>\n'
+    )
 
 
 def text_of(output: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ still works and that every assertion in it holds.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -61,9 +62,21 @@ def execute(path: Path, *, write: bool) -> None:
     )
     client.execute()
     if write:
-        # The kernel writes its Python's version into the metadata: no reason for a notebook to change.
+        # The kernel writes its Python's version into the metadata: no reason for a notebook to change. What
+        # sliders show is kept, for the documentation's still of them.
+        metadata.pop("widgets", None)
+        if "widgets" in notebook.metadata:
+            metadata["widgets"] = notebook.metadata["widgets"]
         notebook.metadata = nbformat.from_dict(metadata)
-        nbformat.write(notebook, path)
+        path.write_text(with_stable_names(nbformat.writes(notebook)) + "\n", encoding="utf-8")
+
+
+def with_stable_names(notebook: str) -> str:
+    """Replace the names of widgets' models, which every run draws at random, by numbers."""
+    models = json.loads(notebook)["metadata"].get("widgets", {})
+    for number, name in enumerate(name for state in models.values() for name in state["state"]):
+        notebook = notebook.replace(name, f"widget-{number}")
+    return notebook
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 """The code in README and docs/ runs and prints what it says; nothing public is left out."""
 
+import ast
+import codeop
 import contextlib
 import doctest
+import importlib
 import io
+import json
 import re
 import runpy
 from itertools import takewhile, zip_longest
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -120,6 +125,69 @@ def test_code_of_a_page_that_needs_large_libraries_runs(page: Path, monkeypatch:
 def test_an_example_that_is_wrong_is_noticed(block: Block) -> None:
     with pytest.raises(AssertionError):
         run([block], TOP / "README.md")
+
+
+@pytest.fixture
+def copying(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What the documentation's build does for its copy buttons."""
+    monkeypatch.syspath_prepend(TOP / "scripts")
+    return importlib.import_module("docs_copy")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_the_copy_buttons_copy_is_code_that_was_run(page: Path, copying: ModuleType) -> None:
+    for block in blocks_of(page):
+        if not block.is_session:
+            assert copying.code_of_session(block.code) is None
+            continue
+        copied = copying.code_of_session(block.code)
+        examples = doctest.DocTestParser().get_examples(block.code)
+        run = [statement for example in examples for statement in ast.parse(example.source).body]
+        assert [ast.dump(statement) for statement in ast.parse(copied).body] == [
+            ast.dump(each) for each in run
+        ]
+        assert pasted_line_by_line(copied)
+
+
+def pasted_line_by_line(code: str) -> bool:
+    """Whether the interpreter takes every line as it comes, as when code is pasted into it."""
+    pending: list[str] = []
+    for line in code.splitlines():
+        pending.append(line)
+        # A compound statement is complete only once an empty line has come.
+        if codeop.compile_command("\n".join(pending), symbol="single") is not None:
+            pending.clear()
+    return not pending
+
+
+def test_the_readme_shows_no_prompts() -> None:
+    assert not any(block.is_session for block in blocks_of(TOP / "README.md"))
+
+
+def test_the_copy_button_is_given_the_code_of_a_block(copying: ModuleType) -> None:
+    shown = '<div class="language-python highlight"><pre><span></span><code>{}</code></pre></div>'
+    session = shown.format('<a id="x"></a><span class="gp">&gt;&gt;&gt; </span>1 &lt; "2"\nTrue\n')
+    page = copying.with_code_to_copy(f"<p>{session}</p>{shown.format('plain')}")
+    assert page.count("data-copy") == 1
+    assert '<div class="language-python highlight" data-copy="1 &lt; &quot;2&quot;\n"><pre>' in page
+    assert (
+        page.replace(' data-copy="1 &lt; &quot;2&quot;\n"', "") == f"<p>{session}</p>{shown.format('plain')}"
+    )
+    assert copying.code_of_session("$ hockeystick steps\nsteps 1\n$ ls\n") == "hockeystick steps\nls\n"
+    assert copying.code_of_session(">>> for i in []:\n...     i\n>>> 1\n") == "for i in []:\n    i\n\n1\n"
+
+
+def test_notebooks_store_the_state_of_the_widgets_that_they_show() -> None:
+    shown = 0
+    for notebook in (TOP / "notebooks").glob("*.ipynb"):
+        contents = json.loads(notebook.read_text("utf-8"))
+        states = contents["metadata"].get("widgets", {}).values()
+        models = {name for state in states for name in state["state"]}
+        for output in (output for cell in contents["cells"] for output in cell.get("outputs", ())):
+            view = output.get("data", {}).get("application/vnd.jupyter.widget-view+json")
+            assert view is None or view["model_id"] in models
+            shown += view is not None
+    assert shown == 1
 
 
 def test_every_block_of_code_says_what_language_it_is_in() -> None:

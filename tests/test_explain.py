@@ -36,6 +36,15 @@ def test_the_numbers_are_those_of_the_functions():
     assert epsilon_of(found, "fixed batches, add or remove") == pytest.approx(halved, rel=1e-3)
 
 
+def test_an_interpreter_shows_the_text_and_the_keys_are_those_of_a_dict():
+    found = hs.explain(sample_rate=0.01, **RUN)
+    assert repr(found) == str(found)
+    assert repr(found).startswith("(1.8283, 1e-05)-differential privacy for one record")
+    assert dict(found) == found
+    assert json.loads(json.dumps(found)) == found
+    assert repr(dict(found)).startswith("{'statement': ")
+
+
 def test_it_prints_every_assumption():
     text = str(hs.explain(sample_rate=0.01, group_size=4, **RUN))
     for part in (

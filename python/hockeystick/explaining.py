@@ -55,6 +55,10 @@ class Explanation(dict[str, Any]):
         lines += [f"  {name}: {text}" for name, text in self["disclosure"].items()]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        # An interpreter that is asked for an explanation shows the text; dict(explanation) shows the keys.
+        return str(self)
+
     def _repr_markdown_(self) -> str:
         return f"```text\n{self}\n```"
 
