@@ -7,7 +7,7 @@ Trains softmax regression by `hockeystick.training` on 400 of scikit-learn's dig
 copies of a strange picture and as many times without, and lets an adversary who sees every iterate
 say which is which. What the attack proves is set beside the epsilon that the accountant reports for groups
 of eight. Then it trains once, with a hundred canaries of eight copies each, and guesses which of them were
-in. It takes about twenty seconds.
+in. It takes twenty seconds to half a minute.
 """
 
 from __future__ import annotations

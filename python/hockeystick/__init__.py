@@ -5,11 +5,12 @@
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
-- `report`: the same and more, with pictures, in one HTML page or in Markdown.
+- `report`: the same and more, in one HTML page with pictures, or in Markdown without.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.checkpoints`: accountants in files.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.
-- `hockeystick.opacus`: whether a PyTorch data loader draws its batches as the accountant assumes.
+- `hockeystick.opacus`: our accountants in Opacus's engine and one of our own, accounts of single examples,
+  and whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
 - `hockeystick.distributed`: accounts of more examples than memory holds, and of training on several ranks.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
