@@ -217,8 +217,8 @@ def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, 
             "epsilon": None,
             "status": None,
             "theorem": None,
-            "note": "none of the numbers above is about it; hockeystick.shuffle bounds it against an adversary "
-            "who knows every batch",
+            "note": "none of the numbers above is about it; hockeystick.shuffle bounds it against an "
+            "adversary who knows every batch",
         }
     )
     return found
