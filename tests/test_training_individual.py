@@ -106,7 +106,7 @@ def test_norms_serve_for_as_many_steps_as_told_and_a_resumed_run_keeps_the_rhyth
 
 def test_individual_clipping_clips_every_example_to_its_own_norm():
     model, recorder = Model(), NormRecorder(40, individual_clipping=True)
-    final, _ = train(recorder, model, refresh_every=4, noise_multiplier=0.0, sampling="shuffle")
+    final, _ = train(recorder, model, refresh_every=4, noise_multiplier=0.0)
     weights, step = np.zeros(3), 0
     for _, batch in model.calls:
         if len(batch) == 40:
@@ -118,7 +118,7 @@ def test_individual_clipping_clips_every_example_to_its_own_norm():
         step += 1
     assert step == STEPS
     np.testing.assert_allclose(final, weights, rtol=1e-12)
-    free, _ = train(noise_multiplier=0.0, sampling="shuffle")
+    free, _ = train(noise_multiplier=0.0)
     assert not np.allclose(final, free, rtol=1e-3)
 
 

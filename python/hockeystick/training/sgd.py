@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from hockeystick._arguments import choice, count_scalar, float_scalar, require
 from hockeystick._individual import NormAccountant, NormRefresher
 from hockeystick._progress import reporting
 from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.training.accounting import SAMPLINGS, step_charger
 from hockeystick.training.batches import (
     check_sizes,
     poisson_batches,
@@ -27,20 +28,12 @@ if TYPE_CHECKING:
 
     from hockeystick._arguments import Floats
     from hockeystick._progress import Report
+    from hockeystick.training.accounting import StepAccountant
     from hockeystick.training.batches import Indices
     from hockeystick.training.norms import Gradients
     from hockeystick.training.randomness import Seed
 
-SAMPLINGS = ("shuffle", "subsample", "poisson")
-
 _Result = TypeVar("_Result")
-
-
-class StepAccountant(Protocol):
-    """What `train` asks of an accountant; those of `hockeystick.accountants` and Opacus have it."""
-
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> object:
-        """Record one step."""
 
 
 def train(
@@ -55,7 +48,7 @@ def train(
     learning_rate: float | Callable[[int], float],
     seed: Seed,
     units: int | None = None,
-    sampling: str = "shuffle",
+    sampling: str = "poisson",
     accountant: StepAccountant | None = None,
     refresh_every: int | None = None,
     callback: Callable[[int, Floats], _Result] | None = None,
@@ -91,14 +84,14 @@ def train(
         Number m of equal parts of a batch whose mean gradients are clipped; it divides `batch_size`. By
         default every record is a unit, which is individual clipping; 1 is batch clipping. With Poisson
         sampling, whose batches have any size, only these two are possible.
-    sampling : {"shuffle", "subsample", "poisson"}, optional
-        How the batches are drawn: as by `shuffled_batches`, afresh for each epoch, by
-        `subsampled_batches` or by `poisson_batches`.
+    sampling : {"poisson", "subsample", "shuffle"}, optional
+        How the batches are drawn: by `poisson_batches`, by `subsampled_batches`, or as by
+        `shuffled_batches`, afresh for each epoch.
     accountant : optional
-        Its ``step(noise_multiplier=noise_multiplier, sample_rate=batch_size / dataset_size)`` is called
-        for every step. See the notes for what it must assume. An `IndividualAccountant` is also told
-        the gradient norms of all examples; if it has ``individual_clipping=True``, every example is
-        clipped to its norm in the accountant in place of C.
+        Its ``step`` is called for every step with the noise multiplier and how the batch was drawn; see
+        the notes for which accountants fit which batches. An `IndividualAccountant` is also told the
+        gradient norms of all examples; if it has ``individual_clipping=True``, every example is clipped
+        to its norm in the accountant in place of C.
     refresh_every : int, optional
         Number K of steps for which an `IndividualAccountant` uses norms before `gradients` is asked for
         those of all examples again, at least one. By default 1: every step knows its norms, which are
@@ -118,8 +111,11 @@ def train(
 
     Raises
     ------
+    SamplingMismatchError
+        If `accountant` is not about batches that are drawn as `sampling` says; before the first step.
     ValueError
-        If an argument is out of range, or gradients have the wrong shape or are not finite.
+        If an argument is out of range, `accountant` assumes other clipping, or gradients have the wrong
+        shape or are not finite.
     TypeError
         If an argument has the wrong type.
     ImportError
@@ -135,10 +131,17 @@ def train(
     Where k units of a batch change, U moves by at most 2kC, so that the step, once its batch is known, is
     Gaussian-DP with mu = 2k / noise_multiplier = k / sigma (SHUFFLE, Section 5).
 
-    The accountants of `hockeystick.accountants` take a sample rate for Poisson sampling, and C for what
-    one record added or removed moves. Their numbers are guarantees for `train` only with
-    ``sampling="poisson"`` and without `units`: one record may move the clipped mean of its unit by 2C,
-    and the batches of the other two ways of sampling are not Poisson's.
+    What is drawn is what is charged:
+
+    - ``"poisson"``: every accountant but `ShuffleAccountant`, and those of Opacus. ``step`` is given
+      ``sample_rate=batch_size / dataset_size``.
+    - ``"subsample"``: accountants whose ``step`` has a parameter ``sampling``, as `GroupAccountant` and
+      `IndividualAccountant`. It is given `hockeystick.WithoutReplacement`.
+    - ``"shuffle"``: a `ShuffleAccountant` of the same sizes, between two epochs, whose ``units_per_batch`` is
+      `units`, or `batch_size` without them. ``step`` is given ``sample_rate=batch_size / dataset_size``.
+
+    Only `ShuffleAccountant` can be combined with `units`: the others assume that one record added or removed
+    moves the update by C, while it may move the clipped mean of a unit of several records by 2C.
 
     With an `IndividualAccountant` this is INDIVIDUAL, Algorithms 1 and 2, and with individual clipping
     that of its Appendix B.2; `gradients` must then give an example the same gradient in whatever company
@@ -177,11 +180,10 @@ def train(
     random = generator_from(seed)
     scheme = choice(sampling, "sampling", SAMPLINGS)
     parts = _check_units(units, size, scheme)
-    if accountant is not None:
-        check_callable(getattr(accountant, "step", None), "accountant.step")
     if callback is not None:
         check_callable(callback, "callback")
     individual = _individual(accountant, refresh_every, parts)
+    charge = step_charger(accountant, scheme, records, size, parts)
     refresher = None
     if individual is not None:
         every = 1 if refresh_every is None else refresh_every
@@ -200,8 +202,7 @@ def train(
                     refresher.before_step()
                 update = _update(gradients, current, batch, _bound(individual, batch, norm), parts)
                 noisy = update + noise * norm * random.standard_normal(current.size)
-                if accountant is not None:
-                    accountant.step(noise_multiplier=noise, sample_rate=size / records)
+                charge(noise)
                 current = current - rate_of(step) * noisy / (size if parts is None else parts)
                 if report is not None:
                     report(step, total_epochs * rounds)

@@ -1,0 +1,129 @@
+"""What a training loop tells an accountant about a step: the noise, and how the batch was really drawn."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Protocol
+
+from hockeystick._arguments import require
+from hockeystick.accountants import ShuffleAccountant
+from hockeystick.errors import SamplingMismatchError
+from hockeystick.sampling import Shuffle, WithoutReplacement
+from hockeystick.training.norms import check_callable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SAMPLINGS = ("poisson", "subsample", "shuffle")
+"""How `train` can draw batches."""
+
+
+class StepAccountant(Protocol):
+    """What `train` asks of an accountant; those of `hockeystick.accountants` and Opacus have it."""
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> object:
+        """Record one step."""
+
+
+def step_charger(
+    accountant: StepAccountant | None, sampling: str, dataset_size: int, batch_size: int, units: int | None
+) -> Callable[[float], object]:
+    """Return the function of the noise multiplier that records one step as its batch was drawn.
+
+    An accountant that is told a sample rate and nothing else takes it for that of Poisson sampling. Batches
+    of another kind therefore go to accountants that can be told about them, and are refused by the others.
+
+    Parameters
+    ----------
+    accountant : StepAccountant or None
+        None records nothing.
+    sampling : str
+        One of `SAMPLINGS`.
+    dataset_size, batch_size : int
+        Checked sizes; for Poisson sampling, `batch_size` is the expected one.
+    units : int or None
+        Number of clipped parts of a batch; None for individual clipping.
+
+    Raises
+    ------
+    SamplingMismatchError
+        If the accountant's guarantee is about batches that are drawn in another way.
+    ValueError
+        If the accountant assumes other clipping, or shuffled batches and is not at the start of an epoch.
+    TypeError
+        If `accountant` has no method ``step``.
+    """
+    if accountant is None:
+        return lambda noise_multiplier: None
+    step = getattr(accountant, "step", None)
+    check_callable(step, "accountant.step")
+    rate = batch_size / dataset_size
+    if isinstance(accountant, ShuffleAccountant):
+        _check_shuffle_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
+    else:
+        _check_other_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
+        if sampling == "subsample":
+            scheme = WithoutReplacement(batch_size, dataset_size)
+            return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sampling=scheme)
+    return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sample_rate=rate)
+
+
+def _check_shuffle_accountant(
+    accountant: ShuffleAccountant, sampling: str, scheme: Shuffle, units: int | None
+) -> None:
+    """Check that shuffled batches of these sizes and this clipping are what the accountant is about."""
+    if sampling != "shuffle":
+        raise SamplingMismatchError(
+            f"ShuffleAccountant accounts for shuffled batches, but sampling={sampling!r} draws others; "
+            "use GroupAccountant, or sampling='shuffle'"
+        )
+    if accountant.sampling != scheme:
+        raise SamplingMismatchError(
+            f"accountant.sampling must be {scheme}, as batches are drawn, got {accountant.sampling}"
+        )
+    parts = scheme.batch_size if units is None else units
+    require(
+        accountant.units_per_batch == parts,
+        "accountant.units_per_batch",
+        accountant.units_per_batch,
+        f"{parts}, the clipped units of a batch in this training",
+    )
+    rounds = scheme.dataset_size // scheme.batch_size
+    require(
+        len(accountant) % rounds == 0,
+        "accountant",
+        f"one after {len(accountant)} steps",
+        f"at the start of an epoch of {rounds} steps",
+    )
+
+
+def _check_other_accountant(
+    accountant: StepAccountant, sampling: str, scheme: Shuffle, units: int | None
+) -> None:
+    """Check that an accountant of independent batches can be told how these are drawn."""
+    name = type(accountant).__name__
+    if sampling == "shuffle":
+        raise SamplingMismatchError(
+            f"{name} does not account for shuffled batches, which sampling='shuffle' draws; use "
+            f"ShuffleAccountant(batch_size={scheme.batch_size}, dataset_size={scheme.dataset_size}), or "
+            "sampling='poisson'"
+        )
+    if sampling == "subsample" and not _takes_sampling(accountant):
+        raise SamplingMismatchError(
+            f"{name} accounts for Poisson sampling alone, but sampling='subsample' draws batches of a fixed "
+            "size; use GroupAccountant, which can be told, or sampling='poisson'"
+        )
+    require(
+        units in (None, scheme.batch_size),
+        "units",
+        units,
+        f"None with a {name}, which assumes that every record is clipped on its own",
+    )
+
+
+def _takes_sampling(accountant: StepAccountant) -> bool:
+    """Whether ``step`` has a parameter ``sampling``, for a scheme in place of a sample rate."""
+    try:
+        return "sampling" in signature(accountant.step).parameters
+    except (TypeError, ValueError):  # a callable without a readable signature
+        return False
