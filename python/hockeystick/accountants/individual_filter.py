@@ -13,8 +13,10 @@ from hockeystick.accountants.norms import check_norms
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys
 from hockeystick.accountants.state_limits import check_limits, refusals
+from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 from hockeystick.planning import get_noise_multiplier
+from hockeystick.sampling import WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +64,11 @@ class IndividualFilter:
     order is fixed for the whole run, as their theorem needs. If every example is in every batch, steps are
     Gaussian, squared norms over squared noise add up and no Rényi bound is needed (Koskela, Tobaben and
     Honkela 2022, "Individual privacy accounting with Gaussian differential privacy").
+
+    Batches of a fixed size are refused. An example that was stopped is still drawn into them, and takes the
+    place of another one whose gradient may have the full norm, so that every later step tells of it as much
+    as a step with shift 1: its cost never becomes zero, and no budget lasts. Ending the run where the first
+    budget is used up does not help, as the number of steps would then depend on single examples.
 
     Who was stopped is private: it depends on the examples.
 
@@ -154,8 +161,8 @@ class IndividualFilter:
             Standard deviation of the noise in units of the clipping norm C, at least zero.
         sample_rate : float, optional
             Probability in [0, 1] that an example is in the batch: short for ``sampling=Poisson(...)``.
-        sampling : Poisson, WithoutReplacement or FullBatch, optional
-            How the batch is drawn, those who are stopped included. Give either this or `sample_rate`.
+        sampling : Poisson or FullBatch, optional
+            How the batch is drawn. Give either this or `sample_rate`.
 
         Returns
         -------
@@ -164,6 +171,8 @@ class IndividualFilter:
 
         Raises
         ------
+        UnsupportedError
+            If batches have a fixed size: see the notes of the class. The filter stays as it was.
         ValueError
             If an argument is out of range, the number of examples is not that of the first step, or a step
             that is not Gaussian follows Gaussian ones; the filter stays as it was.
@@ -171,14 +180,20 @@ class IndividualFilter:
             If an argument has the wrong type; the filter stays as it was.
         """
         noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
+        if isinstance(draw, WithoutReplacement):
+            raise UnsupportedError(
+                f"sampling must be Poisson or FullBatch for an IndividualFilter, got {draw}: an example that "
+                "is stopped is still drawn into batches of a fixed size and displaces another, which costs "
+                "it privacy in every later step; use Poisson sampling"
+            )
         values = np.minimum(check_norms(float_vector(norms, "norms")), self._max_grad_norm)
         require(values.size > 0, "norms", "an empty array", "of at least one example")
         if self._spent is not None and len(values) != len(self._spent):
             count = len(self._spent)
             raise ValueError(f"norms must have one entry for each of {count} examples, got {len(values)}")
-        shifts, largest, rate = shifts_of(values / self._max_grad_norm, draw)
+        shifts, _, rate = shifts_of(values / self._max_grad_norm, draw)
         if self._spent is None:
-            self._start(len(values), largest, noise, rate)
+            self._start(len(values), noise, rate)
         assert self._spent is not None
         assert self._active is not None
         cost = self._cost(shifts, noise, rate)
@@ -188,20 +203,20 @@ class IndividualFilter:
         self._spent = np.where(self._active, after, self._spent)
         return self._active.copy()
 
-    def _start(self, count: int, largest: float, noise: float, rate: float) -> None:
+    def _start(self, count: int, noise: float, rate: float) -> None:
         """Fix what the budget is measured in, by what does not depend on the data."""
         is_gaussian = rate == 1.0 and self._order is None
         if is_gaussian:
             needed = get_noise_multiplier(epsilon=self._epsilon, delta=self._delta, sample_rate=1.0, steps=1)
             limit = float(needed) ** -2.0
         else:
-            order = self._best_order(largest, noise, rate) if self._order is None else self._order
+            order = self._best_order(noise, rate) if self._order is None else self._order
             limit = self._budget(order)
             self._order = order
         self._is_gaussian, self._limit = is_gaussian, limit
         self._spent, self._active = np.zeros(count), np.ones(count, dtype=np.bool_)
 
-    def _best_order(self, largest: float, noise: float, rate: float) -> float:
+    def _best_order(self, noise: float, rate: float) -> float:
         budgets = np.array([self._budget(order) for order in ORDERS.tolist()])
         possible = budgets > 0.0
         require(
@@ -209,7 +224,7 @@ class IndividualFilter:
         )
         orders, budgets = ORDERS[possible], budgets[possible]
         costs = np.zeros((1, len(orders)))
-        accumulate_rdp(costs, [largest], orders, noise, rate)
+        accumulate_rdp(costs, [1.0], orders, noise, rate)
         return float(orders[np.argmin(costs[0] / budgets)])
 
     def _cost(self, shifts: Floats, noise: float, rate: float) -> Floats:
@@ -294,9 +309,9 @@ class IndividualFilter:
             raise ValueError(f"order must be {self._given_order}, got {accounts['order']!r}")
         fresh = IndividualFilter(self._epsilon, self._delta, self._max_grad_norm, accounts["order"])
         if accounts["is_gaussian"] is True and accounts["order"] is None:
-            fresh._start(len(spent), 1.0, 1.0, 1.0)
+            fresh._start(len(spent), 1.0, 1.0)
         elif accounts["is_gaussian"] is False and accounts["order"] is not None:
-            fresh._start(len(spent), 1.0, 1.0, 0.5)
+            fresh._start(len(spent), 1.0, 0.5)
         else:
             raise ValueError("accounts are damaged: a filter is either Gaussian or has an order")
         if not np.all((spent >= 0.0) & (spent <= fresh._limit)):

@@ -112,8 +112,9 @@ def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
     noise, draw = kind
     sampling = Poisson(draw) if isinstance(draw, float) else draw
     if isinstance(sampling, WithoutReplacement):
-        # Every member in the batch pushes another example out. No tighter pair is known.
-        return step_kind(noise_multiplier=noise, sampling=sampling, group_size=size)[0]
+        # Every member in the batch pushes another example out. No tighter pair is known for several.
+        shift = 1.0 + float(norms.max(initial=0.0)) if size == 1 else 2.0
+        return step_kind(noise_multiplier=noise * 2.0 / shift, sampling=sampling, group_size=size)[0]
     if not len(norms):
         return None
     group = Group(norms=norms) if np.any(norms < 1.0) else Group(size=len(norms))
