@@ -1,6 +1,7 @@
 """Filters stop every example within its budget."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -159,3 +160,14 @@ def test_what_is_printed_is_not_private():
 def test_a_budget_beyond_all_costs_lets_everything_pass(epsilon, sample_rate):
     gate = IndividualFilter(epsilon=epsilon, delta=1e-5)
     assert gate.step([0.5, 1.0], noise_multiplier=1.0, sample_rate=sample_rate).all()
+
+
+@pytest.mark.parametrize("sample_rate", [1e-160, 1e-200, 2.2e-308])
+def test_rates_whose_squares_underflow_are_answered_at_once(sample_rate):
+    # It took 20 seconds, as errors were asked to be small in relation to divergences that had become 0.
+    start = time.perf_counter()
+    gate = IndividualFilter(1.0, 1e-5)
+    assert gate.step([0.5, 1.0], noise_multiplier=1.0, sample_rate=sample_rate).all()
+    assert time.perf_counter() - start < 5.0
+    assert np.all(gate.used > 0.0)
+    assert np.all(gate.used < 1e-280)

@@ -35,9 +35,9 @@ def by_quadrature(norm, order, sigma, rate, digits=40):
         return mp.log(total * h / mp.sqrt(2 * mp.pi)) / (order - 1)
 
 
-def by_binomial_theorem(norm, order, sigma, rate):
+def by_binomial_theorem(norm, order, sigma, rate, digits=60):
     """The same for a whole order, as a finite sum."""
-    with mp.workdps(60):
+    with mp.workdps(digits):
         v, q = (mp.mpf(norm) / mp.mpf(sigma)) ** 2, mp.mpf(rate)
         terms = (
             mp.binomial(order, j) * (1 - q) ** (order - j) * q**j * mp.exp(j * (j - 1) * v / 2)
@@ -357,3 +357,15 @@ def test_large_orders_of_small_norms_are_numbers():
     kernels.accumulate_rdp(rdp, norms, orders, 1.0, 0.02)
     assert np.all(np.isfinite(rdp))
     assert np.all(np.diff(rdp, axis=0) > 0.0)
+
+
+@pytest.mark.parametrize("rate", [1e-140, 1e-160, 1e-200, 1e-300])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 30.0])
+def test_rates_whose_squares_underflow_still_have_upper_bounds(rate, sigma):
+    orders = [2, 20, 60, 400, 1000]
+    rdp = np.zeros((2, len(orders)))
+    kernels.accumulate_rdp(rdp, [0.4, 1.0], orders, sigma, rate)
+    for norm, row in zip([0.4, 1.0], rdp, strict=True):
+        for order, found in zip(orders, row, strict=True):
+            exact = by_binomial_theorem(norm, order, sigma, rate, digits=700)
+            assert 0 < exact <= mp.mpf(found) <= exact * (1 + mp.mpf("1e-10")) + mp.mpf("1e-280")

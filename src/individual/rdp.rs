@@ -1,6 +1,6 @@
 //! Accounts of Rényi divergences, one for each example.
 
-use super::rdp_table::{LANES, Piece, RdpTable, Row, interval_of};
+use super::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
 use crate::error::{Error, Result, require_noise_multiplier, require_sample_rate};
 use crate::pair::{Direction, GroupLaw};
 use crate::renyi::divergence::mixture_divergences;
@@ -70,7 +70,7 @@ impl StepRdp {
     /// Adds `steps` times D_α of a step to each example's account, for each order α: accounts are rows of `accounts`, one number
     /// an order. Norms are in units of the clipping norm.
     ///
-    /// What is added is between the divergence of the step and 1 + 10⁻¹⁰ times that.
+    /// What is added is between the divergence of the step and 1 + 10⁻¹⁰ times that, but for an absolute 10⁻²⁸⁰.
     ///
     /// # Errors
     /// σ or a norm negative or not finite; sizes that do not fit. The accounts are then as they were.
@@ -192,7 +192,7 @@ impl StepRdp {
         // Noise in units of the norm.
         let noise = noise_multiplier / norm;
         let found = mixture_divergences(law, noise.min(f64::MAX), orders, Direction::Remove)?;
-        Ok(found.into_iter().map(|value| value * (1.0 + 3e-11)).collect())
+        Ok(found.into_iter().map(|value| value * (1.0 + 3e-11) + FLOOR).collect())
     }
 
     fn add_directly(&self, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {

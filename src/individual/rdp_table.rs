@@ -18,6 +18,10 @@
 //!   |E[X]| ≤ D/2R by convexity. From |e^{−uX} − 1 + uX| ≤ e^{RX} + e^{−RX} − 2 for |u| ≤ R follows
 //!   |E[e^{−uX}] − 1| ≤ D/2 + 2(e^{D/2} − 1) =: b; if b < 1, the rest of K adds −½log(1 − f) + f/8(w₀ − R) to −log(1 − b).
 //!
+//! [`FLOOR`] is added to every K. Below about 10⁻³⁰⁸ neither K nor its relative error is a number: at sample rates below 10⁻¹⁵⁴, K ≈ q²
+//! underflows at small orders, and no halving of an interval would show an accurate polynomial. With the floor, errors have to be
+//! small in relation to K + 10⁻²⁹⁰, and no divergence is rounded down to 0.
+//!
 //! Intervals are sixteenths of octaves, halved until the bound is below [`TOLERANCE`] of K for eight orders at once. All
 //! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
 
@@ -36,6 +40,8 @@ const TOLERANCE: f64 = 1e-11;
 const MARGIN: f64 = 3e-11;
 /// Bits of a number's significand that tell its interval.
 const BITS: u32 = 4;
+/// Added to K. After 10¹⁵ steps it is still less than 10⁻²⁷⁴ of a divergence; the least that a double can tell from 0 is 10⁻³²³.
+pub(super) const FLOOR: f64 = 1e-290;
 /// 1 and the Lebesgue constant of nine Chebyshev nodes.
 const LEBESGUE: f64 = 3.4;
 /// Halvings of an interval at most, and where a moment takes more than [`MANY_OUTPUTS`] nodes.
@@ -206,7 +212,7 @@ impl Maker<'_> {
             for (j, sums) in chebyshev.iter_mut().enumerate() {
                 let weight = if j == 0 { 1.0 } else { 2.0 } / COEFFICIENTS as f64 * (j as f64 * angle).cos();
                 for lane in 0..LANES {
-                    sums[lane] += weight * values[lane] / (self.orders[lane] - 1.0) * (1.0 + MARGIN);
+                    sums[lane] += weight * (values[lane] + FLOOR) / (self.orders[lane] - 1.0) * (1.0 + MARGIN);
                 }
             }
         }
@@ -255,7 +261,7 @@ impl Maker<'_> {
                     values: (ends.0[lane], middle[lane], ends.1[lane]),
                 };
                 let error = at.error(half_width).min(at.error_of_rest(half_width, least[lane]));
-                best[lane] = best[lane].min(error / least[lane]);
+                best[lane] = best[lane].min(error / (least[lane] + FLOOR));
             }
             if best.iter().all(|&error| error + LEBESGUE * RELATIVE_ERROR <= TOLERANCE) {
                 break;
