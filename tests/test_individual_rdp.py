@@ -359,13 +359,12 @@ def test_large_orders_of_small_norms_are_numbers():
     assert np.all(np.diff(rdp, axis=0) > 0.0)
 
 
-@pytest.mark.parametrize("rate", [1e-140, 1e-160, 1e-200, 1e-300])
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 30.0])
+@pytest.mark.parametrize("rate", [1e-140, 1e-160, 1e-300])
+@pytest.mark.parametrize("sigma", [0.3, 30.0])
 def test_rates_whose_squares_underflow_still_have_upper_bounds(rate, sigma):
-    orders = [2, 20, 60, 400, 1000]
-    rdp = np.zeros((2, len(orders)))
-    kernels.accumulate_rdp(rdp, [0.4, 1.0], orders, sigma, rate)
-    for norm, row in zip([0.4, 1.0], rdp, strict=True):
-        for order, found in zip(orders, row, strict=True):
-            exact = by_binomial_theorem(norm, order, sigma, rate, digits=700)
-            assert 0 < exact <= mp.mpf(found) <= exact * (1 + mp.mpf("1e-10")) + mp.mpf("1e-280")
+    orders = [2, 20, 60, 200]
+    rdp = np.zeros((1, len(orders)))
+    kernels.accumulate_rdp(rdp, [0.9], orders, sigma, rate)
+    for order, found in zip(orders, rdp[0], strict=True):
+        exact = by_binomial_theorem(0.9, order, sigma, rate, digits=650)
+        assert 0 < exact <= mp.mpf(found) <= exact * (1 + mp.mpf("1e-10")) + mp.mpf("1e-280")

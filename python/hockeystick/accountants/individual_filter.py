@@ -224,7 +224,7 @@ class IndividualFilter:
             bool(np.any(possible)), "epsilon", self._epsilon, "larger: no order up to 10,000 shows so little"
         )
         orders, budgets = ORDERS[possible], budgets[possible]
-        # Each order is asked once: the tables of `accumulate_rdp` for so many would take a hundred times as long.
+        # Each order is asked once: tables for so many, as `accumulate_rdp` makes, would take much longer.
         costs = privacy_curve(noise_multiplier=noise, sample_rate=rate, steps=1).renyi(orders)
         return float(orders[np.argmin(costs / budgets)])
 
