@@ -1,6 +1,6 @@
 """Opacus's own engine with a registered accountant: noise, batches, checkpoints, refusals."""
 
-import math
+import json
 import re
 
 import pytest
@@ -207,14 +207,15 @@ def test_physical_batches_of_a_memory_manager_are_one_step():
     assert run.accountant.history == [(1.0, RATE, 2 * BATCHES)]
 
 
-def test_virtual_steps_count_once():
+def test_batches_that_are_joined_by_left_out_steps_are_charged_for_records_that_come_twice():
     hs.opacus.register()
     run = engine()
     model, optimizer, loader = run.make_private(**parts(), noise_multiplier=1.0)
     for number in range(BATCHES):
         optimizer.signal_skip_step(do_skip=number % 2 == 0)
     train(model, optimizer, loader)
-    assert len(run.accountant) == BATCHES // 2
+    assert run.accountant.history == [(1.0, hs.Poisson(RATE, microbatches=2), BATCHES // 2)]
+    assert run.get_epsilon(DELTA) == exact(2, 1.0, BATCHES // 2)
 
 
 def test_ghost_clipping_is_accounted_for():
@@ -238,13 +239,10 @@ def test_accumulated_poisson_batches_are_charged_for_records_that_come_twice():
     model, optimizer, loader = run.make_private(**parts(), noise_multiplier=2.0)
     model.allow_grad_accumulation()
     train(model, optimizer, loader, accumulate=2)
-    [(noise, rate, steps)] = run.accountant.history
-    assert (rate, steps) == (RATE, BATCHES)
-    assert 0.0 < math.sqrt(2.0) - noise < 1e-14
+    assert run.accountant.history == [(2.0, hs.Poisson(RATE, microbatches=2), BATCHES // 2)]
     # The exact law: a record is in 0, 1 or 2 of the batches, as of a group of two.
-    truth = exact(2, 2.0, BATCHES // 2)
     as_opacus_charges = exact(1, 2.0, BATCHES // 2, 2 * RATE)
-    assert as_opacus_charges < truth <= run.get_epsilon(DELTA)
+    assert as_opacus_charges < run.get_epsilon(DELTA) == exact(2, 2.0, BATCHES // 2)
 
 
 def test_accumulated_batches_of_a_shuffled_loader_get_their_rate_together():
@@ -258,16 +256,45 @@ def test_accumulated_batches_of_a_shuffled_loader_get_their_rate_together():
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_a_loader_without_poisson_sampling_is_refused(shuffle):
-    hs.opacus.register()
+def test_a_loader_without_poisson_sampling_is_refused_at_once_where_asked_for(shuffle):
+    hs.opacus.register(on_mismatch="raise")
     with pytest.raises(hs.SamplingMismatchError, match="Poisson sampling is accounted for, but the loader"):
         engine().make_private(**parts(shuffle=shuffle), noise_multiplier=1.0, poisson_sampling=False)
 
 
-def test_a_loader_without_poisson_sampling_is_told_where_asked_for():
-    hs.opacus.register(on_mismatch="warn")
-    with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles"):
-        engine().make_private(**parts(shuffle=True), noise_multiplier=1.0, poisson_sampling=False)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_training_without_an_account_goes_on_and_only_the_number_is_refused(shuffle):
+    hs.opacus.register()
+    run = engine()
+    with pytest.warns(hs.SamplingMismatchWarning, match="every question about their privacy") as told:
+        made = run.make_private(**parts(shuffle=shuffle), noise_multiplier=1.0, poisson_sampling=False)
+    told = [each for each in told if issubclass(each.category, hs.SamplingMismatchWarning)]
+    assert [each.filename for each in told] == [__file__]
+    train(*made)
+    assert len(run.accountant) == BATCHES
+    words = "the loader shuffles 240 records" if shuffle else "the loader walks through 240 records"
+    with pytest.raises(hs.SamplingMismatchError, match=words):
+        run.get_epsilon(DELTA)
+    # Saved, loaded, copied and taken over, the steps stay what they are.
+    state = json.loads(json.dumps(run.accountant.state_dict()))
+    again = engine().accountant
+    again.load_state_dict(state)
+    for other in (again, hs.opacus.from_opacus(run.accountant, group_size=4), hs.opacus.from_opacus(state)):
+        assert len(other) == BATCHES
+        with pytest.raises(hs.SamplingMismatchError, match=words):
+            other.get_delta(1.0)
+        assert "no account is known" in str(other)
+        other._repr_html_()
+
+
+def test_full_batches_are_charged_as_such():
+    hs.opacus.register()
+    run = engine()
+    with pytest.warns(hs.SamplingMismatchWarning, match=r"charged as those of FullBatch\(\)"):
+        made = run.make_private(**parts(batch_size=240), noise_multiplier=3.0, poisson_sampling=False)
+    train(*made, epochs=3)
+    assert run.accountant.history == [(3.0, hs.FullBatch(), 3)]
+    assert run.get_epsilon(DELTA) == exact(1, 3.0, 3, 1.0)
 
 
 def test_steps_are_charged_at_the_rate_of_a_loader_of_their_own():
@@ -302,6 +329,7 @@ def test_a_shuffle_accountant_takes_the_loader_that_it_is_about():
     expected = ShuffleAccountant(24, 240)
     expected.history = [(1.0, RATE, BATCHES)]
     assert run.get_epsilon(DELTA) == expected.get_epsilon(DELTA)
+    hs.opacus.register(name="shuffled", accountant=ShuffleAccountant(24, 240), on_mismatch="raise")
     for other in (parts(), parts(shuffle=True, batch_size=12)):
         with pytest.raises(hs.SamplingMismatchError, match="Shuffle"):
             engine("shuffled").make_private(**other, noise_multiplier=1.0, poisson_sampling=False)
@@ -316,7 +344,7 @@ def test_a_hook_made_without_an_engine_is_that_of_the_accountant():
         accumulated_iterations = 2
 
     accountant.get_optimizer_hook_fn(0.1)(Stepping())
-    assert accountant.history == [(1.5, 0.2, 1)]
+    assert accountant.history == [(1.5, hs.Poisson(0.1, microbatches=2), 1)]
 
 
 def checkpoint_of(run, made, tmp_path):
@@ -351,9 +379,12 @@ def test_states_are_read_by_the_same_kind_with_the_same_settings_only():
 
     # Not registered at all, and back.
     bare = GroupAccountant(group_size=8)
-    with pytest.raises(ValueError, match="mechanism must be 'exact_group', got 'hockeystick'"):
-        bare.load_state_dict(state)
-    bare.history = list(run.history)
+    bare.load_state_dict(state)
+    assert bare.history == run.history
+    with pytest.raises(ValueError, match="group_size of the saved accountant is 8, of this one 2"):
+        GroupAccountant(group_size=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="mechanism must be 'renyi_group', got 'hockeystick'"):
+        RenyiGroupAccountant(group_size=8).load_state_dict(state)
     other = engine().accountant
     other.load_state_dict(bare.state_dict())
     assert other.history == run.history
@@ -376,6 +407,8 @@ def test_states_of_opacus_are_refused_with_the_way_to_take_them_over(mechanism):
     new = engine()
     with pytest.raises(ValueError, match=f"got '{mechanism}'.*from_opacus"):
         new.accountant.load_state_dict(old.accountant.state_dict())
+    with pytest.raises(ValueError, match=f"got '{mechanism}'.*from_opacus"):
+        GroupAccountant().load_state_dict(old.accountant.state_dict())
     assert len(new.accountant) == 0
     for taken in (old.accountant, old.accountant.state_dict()):
         accountant = hs.opacus.from_opacus(taken, group_size=4)
@@ -404,6 +437,46 @@ def test_damaged_states_are_refused(damaged):
         accountant.load_state_dict(damaged)
     with pytest.raises(TypeError, match="state must be a mapping"):
         accountant.load_state_dict(None)
+
+
+def test_an_engine_searches_noise_for_its_own_accountant_whoever_registers_later():
+    hs.opacus.register(group_size=8)
+    run = engine()
+    hs.opacus.register()
+    made = run.make_private_with_epsilon(**parts(), target_epsilon=3.0, target_delta=DELTA, epochs=2)
+    train(*made, epochs=2)
+    assert run.accountant.group_size == 8
+    assert 3.0 - 0.01 <= run.get_epsilon(DELTA) <= 3.0
+    assert run.accountant.state_dict()["mechanism"] == "hockeystick"
+    assert engine().accountant.group_size == 1
+    hs.opacus.register(group_size=8)
+    engine().accountant.load_state_dict(run.accountant.state_dict())
+
+
+def test_a_registered_accountant_is_printed_as_what_it_is():
+    hs.opacus.register()
+    kind = type(engine().accountant)
+    assert f"{kind.__module__}.{kind.__qualname__}" == "hockeystick.accountants.group.GroupAccountant"
+
+
+def test_arguments_of_other_accountants_are_left_alone():
+    hs.opacus.register()
+    accountant = engine().accountant
+    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    assert accountant.get_epsilon(DELTA, 0.01) == accountant.get_epsilon(DELTA, eps_error=0.01) > 0.0
+
+
+def test_what_poisson_samples_have_no_pair_for_is_refused_at_once():
+    with pytest.raises(hs.UnsupportedError, match="not supported together"):
+        hs.opacus.register(adjacency="replace", group_size=2)
+
+
+def test_an_older_opacus_is_told_from_the_one_that_is_needed(monkeypatch):
+    import opacus.accountants
+
+    monkeypatch.delattr(opacus.accountants, "register_accountant")
+    with pytest.raises(ImportError, match=r"register needs Opacus 1\.6 or newer, and this is"):
+        hs.opacus.register()
 
 
 def test_without_opacus_the_message_says_what_to_install(monkeypatch):

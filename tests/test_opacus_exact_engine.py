@@ -7,7 +7,12 @@ import pytest
 from opacus_runs import BATCHES, RATE, parts, train, weights_of
 
 import hockeystick as hs
-from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant, ShuffleAccountant
+from hockeystick.accountants import (
+    GroupAccountant,
+    IndividualAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
 from hockeystick.opacus.recognising import is_hooked
 
 pytestmark = [
@@ -82,7 +87,7 @@ def test_every_step_of_every_epoch_is_planned_for():
 @pytest.mark.parametrize("search", [False, True])
 def test_a_mismatch_is_found_before_anything_changes(search):
     given = parts(shuffle=True)
-    run = engine()
+    run = engine(on_mismatch="raise")
     before = weights_of(given["module"])
     make = run.make_private_with_epsilon if search else run.make_private
     how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
@@ -104,9 +109,18 @@ def test_a_mismatch_can_be_told_or_left_alone(search):
         how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
         return run, make(**parts(shuffle=True), **how, poisson_sampling=False)
 
-    with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles") as told:
-        made_private("warn")
-    assert sum(issubclass(each.category, hs.SamplingMismatchWarning) for each in told) == 1
+    if search:
+        # No noise is known with which the loader meets a target.
+        with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+            made_private("warn")
+    else:
+        with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles") as told:
+            run, made = made_private("warn")
+        assert sum(issubclass(each.category, hs.SamplingMismatchWarning) for each in told) == 1
+        train(*made)
+        assert len(run.accountant) == BATCHES
+        with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+            run.get_epsilon(DELTA)
     with warnings.catch_warnings():
         warnings.simplefilter("error", hs.SamplingMismatchWarning)
         run, made = made_private("ignore")
@@ -141,14 +155,160 @@ def test_a_shuffle_accountant_searches_for_the_loader_that_it_is_about():
     assert not is_hooked(given["module"])
 
 
-def test_accumulated_poisson_batches_are_charged_one_by_one():
+def test_accumulated_poisson_batches_are_charged_by_their_law():
     run = engine()
+    model, optimizer, loader = run.make_private(**parts(), noise_multiplier=2.0)
+    model.allow_grad_accumulation()
+    train(model, optimizer, loader, accumulate=5)
+    assert run.accountant.history == [(2.0, hs.Poisson(RATE, microbatches=5), BATCHES // 5)]
+
+
+def test_accountants_of_opacus_are_told_of_accumulated_batches_as_steps_with_a_part_of_the_noise():
+    run = engine("rdp")
     model, optimizer, loader = run.make_private(**parts(), noise_multiplier=2.0)
     model.allow_grad_accumulation()
     train(model, optimizer, loader, accumulate=5)
     [(noise, rate, steps)] = run.accountant.history
     assert (rate, steps) == (RATE, BATCHES)
     assert 0.0 < 2.0 / math.sqrt(5.0) - noise < 1e-14
+
+
+def test_accumulation_can_be_planned_for():
+    run = engine(sampling=hs.Poisson(RATE, microbatches=5))
+    made = run.make_private_with_epsilon(**parts(), **TARGET, epochs=2)
+    made[0].allow_grad_accumulation()
+    train(*made, epochs=2, accumulate=5)
+    assert 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+    least = hs.get_noise_multiplier(
+        epsilon=6.0, delta=DELTA, sample_rate=RATE, group_size=5, steps=2 * BATCHES // 5, bounds=True
+    )
+    assert least[0] <= made[1].noise_multiplier <= least[1]
+
+
+def fresh_batches(data, size, number):
+    """A loader that draws a fresh batch of a fixed size every time."""
+    import torch
+
+    class Fresh(torch.utils.data.Sampler):
+        def __iter__(self):
+            for _ in range(number):
+                yield torch.randperm(len(data))[:size].tolist()
+
+        def __len__(self):
+            return number
+
+    return torch.utils.data.DataLoader(data, batch_sampler=Fresh())
+
+
+def test_fresh_fixed_batches_of_ones_own_are_charged_as_what_they_are_said_to_be():
+    fixed = hs.WithoutReplacement(24, 240)
+    for accumulate in (1, 2):
+        given = parts()
+        given["data_loader"] = fresh_batches(given["data_loader"].dataset, 24, BATCHES)
+        run = engine(GroupAccountant(group_size=2), sampling=fixed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", hs.SamplingMismatchWarning)
+            made = run.make_private_with_epsilon(**given, **TARGET, epochs=2)
+        train(*made, epochs=2, accumulate=accumulate)
+        [(noise, draw, steps)] = run.accountant.history
+        assert (draw, steps) == (fixed, 2 * BATCHES)
+        if accumulate == 1:
+            assert 6.0 * (1.0 - 1e-5) < run.get_epsilon(DELTA) <= 6.0
+        else:
+            assert 0.0 < made[1].noise_multiplier / math.sqrt(2.0) - noise < 1e-14
+    # What is said must not contradict what is seen, nor what Opacus is asked for.
+    with pytest.warns(hs.SamplingMismatchWarning, match=r"WithoutReplacement.*but the loader shuffles"):
+        engine(sampling=fixed).make_private(**parts(shuffle=True), noise_multiplier=1.0)
+    for sampling in (fixed, hs.Poisson(0.2)):
+        given = parts()
+        with pytest.raises(hs.SamplingMismatchError, match="poisson_sampling=True draws Poisson samples"):
+            engine(sampling=sampling).make_private(**given, noise_multiplier=1.0, poisson_sampling=True)
+        assert not is_hooked(given["module"])
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_full_batches_and_several_of_them_under_one_noise(adjacency):
+    run = engine(GroupAccountant(adjacency=adjacency), sampling=hs.FullBatch())
+    made = run.make_private(**parts(batch_size=240), noise_multiplier=6.0)
+    train(*made, epochs=2)
+    assert run.accountant.history == [(6.0, hs.FullBatch(), 2)]
+    made = run.make_private(**parts(batch_size=240), noise_multiplier=6.0)
+    run.accountant.history = []
+    train(*made, epochs=4, accumulate=2)
+    # A record moves the sum by two clipping norms.
+    [(noise, draw, steps)] = run.accountant.history
+    assert (draw, steps) == (hs.FullBatch(), 2)
+    assert 0.0 < 3.0 - noise < 1e-14
+
+
+def test_opacus_accountants_are_refused_by_the_engine_where_they_would_answer(tmp_path):
+    run = engine("rdp")
+    with pytest.warns(hs.SamplingMismatchWarning, match="the loader shuffles"):
+        made = run.make_private(**parts(shuffle=True), noise_multiplier=1.0, poisson_sampling=False)
+    train(*made)
+    with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+        run.get_epsilon(DELTA)
+    run.save_checkpoint(path=tmp_path / "run.pt", module=made[0], optimizer=made[1])
+    resumed = engine("rdp")
+    again = resumed.make_private(**parts(), noise_multiplier=1.0)
+    resumed.load_checkpoint(path=tmp_path / "run.pt", module=again[0], optimizer=again[1])
+    with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+        resumed.get_epsilon(DELTA)
+
+
+def test_the_noise_of_gdp_is_found_though_its_own_search_fails_below():
+    targets = {"target_epsilon": 3.0, "target_delta": DELTA, "epochs": 2}
+    noise = engine("gdp").make_private_with_epsilon(**parts(), **targets)[1].noise_multiplier
+    from opacus import PrivacyEngine
+
+    theirs = (
+        PrivacyEngine(accountant="gdp")
+        .make_private_with_epsilon(**parts(), **targets, epsilon_tolerance=1e-4)[1]
+        .noise_multiplier
+    )
+    assert theirs * (1.0 - 1e-3) < noise <= theirs
+
+
+def test_states_of_a_registered_accountant_are_read_and_those_of_opacus_say_how_to_go_on(
+    tmp_path, monkeypatch
+):
+    from opacus import PrivacyEngine
+    from opacus.accountants import registry
+
+    monkeypatch.setattr(registry, "_ACCOUNTANTS", dict(registry._ACCOUNTANTS))
+    hs.opacus.register(group_size=2)
+    for name in ("hockeystick", "rdp"):
+        run = PrivacyEngine(accountant=name)
+        made = run.make_private(**parts(), noise_multiplier=1.0)
+        train(*made)
+        run.save_checkpoint(path=tmp_path / f"{name}.pt", module=made[0], optimizer=made[1])
+    resumed = engine(GroupAccountant(group_size=2))
+    resumed.load_checkpoint(path=tmp_path / "hockeystick.pt", module=made[0], optimizer=made[1])
+    assert resumed.accountant.history == [(1.0, RATE, BATCHES)]
+    with pytest.raises(ValueError, match=r"got 'rdp' of Opacus: take the history over by .*from_opacus"):
+        resumed.load_checkpoint(path=tmp_path / "rdp.pt", module=made[0], optimizer=made[1])
+
+
+def test_a_number_of_steps_can_be_planned_for():
+    run = engine()
+    made = run.make_private_with_epsilon(**parts(), **TARGET, steps=7)
+    least = hs.get_noise_multiplier(epsilon=6.0, delta=DELTA, sample_rate=RATE, steps=7, bounds=True)
+    assert least[0] <= made[1].noise_multiplier <= least[1]
+    for wrong in ({}, {"epochs": 1, "steps": 7}):
+        with pytest.raises(TypeError, match="exactly one of epochs and steps"):
+            run.make_private_with_epsilon(**parts(), **TARGET, **wrong)
+
+
+def test_an_individual_accountant_is_refused_with_what_to_use():
+    with pytest.raises(TypeError, match="attach an IndividualTracker"):
+        engine(IndividualAccountant(240))
+
+
+def test_what_the_accountant_has_no_pair_for_is_refused_before_anything_changes():
+    given = parts()
+    with pytest.raises(hs.UnsupportedError, match="not supported together"):
+        engine(GroupAccountant(2, "replace")).make_private(**given, noise_multiplier=1.0)
+    assert not is_hooked(given["module"])
 
 
 def test_a_registered_name_is_taken_too(monkeypatch):

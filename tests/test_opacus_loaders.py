@@ -188,6 +188,7 @@ def test_other_samplers(data, records):
     ranks = data.distributed.DistributedSampler(records, num_replicas=2, rank=0)
     scheme = check_loader(data.DataLoader(records, batch_size=5, sampler=ranks), on_mismatch="ignore")
     assert (scheme.name, scheme.sample_rate) == ("distributed", 0.25)
+    assert "DifferentiallyPrivateDistributedDataParallel" in scheme.description
 
     class Own(data.Sampler):
         def __iter__(self):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hockeystick.accountants.shuffle import ShuffleAccountant
-from hockeystick.errors import UnsupportedError, WideIntervalWarning
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick.errors import SamplingMismatchError, UnsupportedError, WideIntervalWarning
+from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,9 @@ LARGE_DATASET = 10**9
 RELATIONS = {"add_remove": "add or remove", "replace": "replace"}
 
 POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
+
+
+_ACCUMULATED = "several batches of a fixed size under one noise"
 
 
 class Entry(NamedTuple):
@@ -54,20 +57,25 @@ def compared(run: Run, delta: float, dataset_size: int | None = None) -> list[En
     """
     size = LARGE_DATASET if dataset_size is None else dataset_size
 
-    def fixed(draw: Draw) -> Sampling:
+    def poisson(draw: Draw) -> Draw:
+        return draw if isinstance(draw, Poisson) else _rate(draw)
+
+    def fixed(draw: Draw) -> Any:
         if isinstance(draw, WithoutReplacement):
             return draw
+        if isinstance(draw, Poisson):
+            return UnaccountedSampling(draw.sample_rate, f"{_ACCUMULATED}: they have no proven pair")
         return WithoutReplacement(min(size, max(1, round(_rate(draw) * size))), size)
 
-    def full(_: Draw) -> Sampling:
-        return FullBatch()
+    def full(draw: Draw) -> Sampling:
+        return replace(draw, sample_rate=1.0) if isinstance(draw, Poisson) else FullBatch()
 
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(map(_rate, draws)))
-    batches = dict.fromkeys(fixed(draw) for draw in draws)
+    batches = dict.fromkeys(fixed(draw) for draw in draws if not isinstance(draw, Poisson))
     sized = dataset_size is not None or any(isinstance(draw, WithoutReplacement) for draw in draws)
     schemes: list[tuple[str, Callable[[Draw], Draw], str]] = [
-        (POISSON, _rate, "members' own rates" if run.has_own_rates else f"rate {rates}"),
+        (POISSON, poisson, "members' own rates" if run.has_own_rates else f"rate {rates}"),
         (
             FIXED,
             fixed,
@@ -90,6 +98,8 @@ def shuffled(run: Run, delta: float, dataset_size: int | None = None) -> Entry |
     if len(draws) != 1 or run.group is not None:
         return None
     (draw,) = draws
+    if isinstance(draw, Poisson):
+        return None
     if isinstance(draw, WithoutReplacement):
         batch, size = draw.batch_size, draw.dataset_size
     elif dataset_size is not None:
@@ -138,7 +148,7 @@ def _entry(name: str, run: Run, delta: float, note: str) -> Entry:
             warnings.simplefilter("ignore", WideIntervalWarning)
             epsilon = float(curve.epsilon(delta))
         return entry._replace(epsilon=epsilon, status=status(curve), theorem=sources(curve))
-    except UnsupportedError as refusal:
+    except (UnsupportedError, SamplingMismatchError) as refusal:
         return entry._replace(note=str(refusal).partition(":")[0])
     except ValueError as refusal:
         return entry._replace(note=str(refusal))
@@ -149,9 +159,9 @@ def _rate(draw: Draw) -> float:
         return draw.batch_size / draw.dataset_size
     if isinstance(draw, float):
         return draw
-    return 1.0
+    return draw.sample_rate if isinstance(draw, Poisson) else 1.0
 
 
-def _size_words(batch: Sampling) -> str:
+def _size_words(batch: Draw) -> str:
     assert isinstance(batch, WithoutReplacement)
     return f"{batch.batch_size} of {batch.dataset_size}"

@@ -48,8 +48,8 @@ class Run:
         segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
         kinds = [kind for kind, _ in curve.segments]
         group = _group(kinds[0]) if kinds else None
-        size = kinds[0].group_size if kinds else 1
-        if any(_group(kind) != group or kind.group_size != size for kind in kinds):
+        size = kinds[0].records if kinds else 1
+        if any(_group(kind) != group or kind.records != size for kind in kinds):
             raise UnsupportedError(
                 "the steps of this curve are about different groups: ask about each of its parts"
             )
@@ -116,6 +116,8 @@ def _segment(kind: StepKind, count: int, adjacency: str) -> AnySegment:
     if kind.mechanism != "gaussian":
         noise = FAMILIES[kind.mechanism](kind.noise)
     draw: float | Sampling = kind.sample_rate
+    if kind.microbatches > 1:
+        draw = Poisson(kind.sample_rate, microbatches=kind.microbatches)
     if kind.sampling != "poisson":
         draw = WithoutReplacement(kind.batch_size, kind.dataset_size)
         if adjacency == "replace" and kind.batch_size == kind.dataset_size:
@@ -128,9 +130,11 @@ def _group(kind: StepKind) -> Group | None:
     plain_norms = kind.norms is None or (set(kind.norms) == {1.0} and not kind.orthogonal)
     if kind.rates is None and plain_norms:
         return None
+    # Those of all batches are the members', over and over.
+    size = kind.records
     return Group(
-        kind.group_size,
-        rates=kind.rates,
-        norms=None if plain_norms else kind.norms,
+        size,
+        rates=None if kind.rates is None else kind.rates[:size],
+        norms=None if plain_norms or kind.norms is None else kind.norms[:size],
         gradients="orthogonal" if kind.orthogonal else "aligned",
     )

@@ -95,7 +95,8 @@ def get_epsilon(
         sample_rate=sample_rate,
         sampling=sampling,
     )
-    sizes = check_group_sizes(group_size)
+    # A record in several accumulated batches is as many records in one.
+    sizes = check_group_sizes(check_group_sizes(group_size) * one_record.step.microbatches)
     require_within(sizes, sampling)
     shape, step, (deltas, counts, group_sizes) = one_record.columns(
         delta=float_array(delta, "delta"),

@@ -48,6 +48,8 @@ class Step(NamedTuple):
     rates: tuple[float, ...] | None
     norms: tuple[float, ...] | None
     orthogonal: bool
+    microbatches: int = 1
+    """Batches that are added up before noise; group size, rates and norms are those of all together."""
 
 
 class Configuration(NamedTuple):
@@ -110,11 +112,15 @@ def configure(
     norms = None if members is None else members.norms
     if orthogonal and norms is None:
         norms = (1.0,) * int(sizes)
+    microbatches = scheme.microbatches if isinstance(scheme, Poisson) else 1
+    if microbatches > 1:
+        _require_accumulable(scheme, relation, orthogonal)
+        sizes, rates, norms = _in_all_batches(microbatches, sizes, rates, norms, unknown)
     forms = _forms(sizes, rates, norms, unknown)
     pair = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
     require_within(sizes, scheme)
     drawing = _drawing(scheme, scheme_rates, relation, sizes, unknown)
-    step = Step(mechanism_name, noise, *drawing, sizes, rates, norms, orthogonal)
+    step = Step(mechanism_name, noise, *drawing, sizes, rates, norms, orthogonal, microbatches)
     return Configuration(step, relation, pair)
 
 
@@ -132,6 +138,45 @@ def require_within(sizes: Counts, sampling: Sampling | None) -> None:
     if isinstance(sampling, WithoutReplacement) and np.any(sizes > sampling.dataset_size):
         worst = sizes[sizes > sampling.dataset_size].flat[0]
         raise ValueError(f"group_size must be at most dataset_size {sampling.dataset_size}, got {worst}")
+
+
+def _require_accumulable(scheme: Sampling, adjacency: str, orthogonal: bool) -> None:
+    """Raise ``UnsupportedError`` where several batches under one noise have no proven pair."""
+    if adjacency == "replace":
+        raise UnsupportedError(
+            f"{scheme!r} has no proven pair for replaced records: use adjacency='add_remove', 'add' or "
+            f"'remove', or microbatches=1"
+        )
+    if orthogonal:
+        raise UnsupportedError(
+            f"{scheme!r} has no proven pair for a group with orthogonal gradients, as the copies of one "
+            f"member in several batches are aligned: use gradients='aligned', which is an upper bound, or "
+            f"microbatches=1"
+        )
+
+
+def _in_all_batches(
+    microbatches: int,
+    sizes: Counts,
+    rates: tuple[float, ...] | None,
+    norms: tuple[float, ...] | None,
+    unknown: str,
+) -> tuple[Counts, tuple[float, ...] | None, tuple[float, ...] | None]:
+    """Group that has the law of this one in several batches: every member once for each batch.
+
+    The batches are drawn on their own, so that a member is in each of them as if it were another record. Its
+    gradients are aligned at worst, as those of other records are.
+    """
+    if unknown == "group_size":
+        return sizes, rates, norms
+    together = sizes * microbatches
+    if np.any(together > LARGEST_GROUP):
+        worst = sizes[together > LARGEST_GROUP].flat[0]
+        raise ValueError(
+            f"group_size times microbatches must be at most {LARGEST_GROUP}, got {worst} times {microbatches}"
+        )
+    rates = None if rates is None else rates * microbatches
+    return together, rates, None if norms is None else norms * microbatches
 
 
 def _noise(

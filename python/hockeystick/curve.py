@@ -60,6 +60,12 @@ class StepKind(NamedTuple):
     norms: tuple[float, ...] | None
     orthogonal: bool
     pair: Pair
+    microbatches: int = 1
+
+    @property
+    def records(self) -> int:
+        """Number of records that change together, each of which is in any of the accumulated batches."""
+        return self.group_size // self.microbatches
 
 
 class PrivacyCurve:
@@ -481,6 +487,7 @@ def step_kind(
         step.norms,
         step.orthogonal,
         pair,
+        step.microbatches,
     )
     # With rates of the members' own the sample rate means nothing: equal steps must be equal.
     return (kind if kind.rates is None else kind._replace(sample_rate=1.0)), checked_adjacency
@@ -488,7 +495,7 @@ def step_kind(
 
 def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     kind, _ = segment
-    return (*kind[:7], kind.rates or (), kind.norms or (), kind.orthogonal)
+    return (*kind[:7], kind.rates or (), kind.norms or (), kind.orthogonal, kind.microbatches)
 
 
 def _for_core(kind: StepKind, count: int) -> tuple[Any, ...]:
@@ -508,11 +515,15 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
         sampling = f"mixture of {len(kind.rates)}" if is_mixture else "Poisson, own rates"
     elif kind.sampling == "poisson" and kind.sample_rate < 1.0:
         sampling = f"Poisson({kind.sample_rate:g})"
+    elif kind.sampling == "poisson" and kind.microbatches > 1:
+        sampling = "Poisson(1)"
     elif kind.sampling == "poisson" or (adjacency == "replace" and kind.batch_size == kind.dataset_size):
         sampling = "FullBatch()"  # the same pairs
     else:
         sampling = f"WithoutReplacement({kind.batch_size}, {kind.dataset_size})"
-    group = f"{kind.group_size} record" + ("s" if kind.group_size > 1 else "")
+    if kind.microbatches > 1:
+        sampling += f" of {kind.microbatches} batches"
+    group = f"{kind.records} record" + ("s" if kind.records > 1 else "")
     qualities = [
         word
         for word, present in (

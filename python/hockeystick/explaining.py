@@ -9,6 +9,7 @@ from hockeystick._comparison import compared, status
 from hockeystick._core import __version__
 from hockeystick._rounding import rounded_up
 from hockeystick._run import Run
+from hockeystick.accountants.history import check_draw
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import privacy_curve
 from hockeystick.intervals import DEFAULT_TOLERANCE
@@ -156,10 +157,13 @@ def explain(
     lower, upper = (float(end) for end in curve.bounds(delta=level))
     ((kind, _),) = curve.segments
     found = Explanation()
-    size = kind.group_size
+    size = kind.records
     unit = "one record" if size == 1 else f"a group of {size} records"
     scheme = sampling if sampling is not None else (Poisson(1.0 if sample_rate is None else sample_rate))
-    drawn = "each member at its own rate" if kind.rates is not None else repr(scheme)
+    drawn = repr(scheme)
+    if kind.rates is not None:
+        several = "" if kind.microbatches == 1 else f", in each of {kind.microbatches} accumulated batches"
+        drawn = f"each member at its own rate{several}"
     found["statement"] = (
         f"({rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
         f"{'is' if size == 1 else 'are'} {CHANGED[adjacency]}"
@@ -176,7 +180,7 @@ def explain(
     found["certified"] = f"epsilon of the dominating pair lies in [{lower:.9g}, {upper:.9g}]"
     own = mechanism if mechanism is not None else kind.noise
     run = Run(
-        ((own, scheme.sample_rate if isinstance(scheme, Poisson) else scheme, curve.steps),),
+        ((own, check_draw(scheme, "sampling"), curve.steps),),
         size,
         group,
         adjacency,

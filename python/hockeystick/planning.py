@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
+import numpy as np
+
 from hockeystick.configuration import configure
+from hockeystick.errors import UnreachableError
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.solving import solve
 
@@ -440,7 +443,7 @@ def get_group_size(
         sampling=sampling,
         unknown="group_size",
     )
-    return solve(
+    found = solve(
         "group_size",
         configuration,
         steps=steps,
@@ -450,3 +453,19 @@ def get_group_size(
         tolerance=tolerance,
         executor=executor,
     )
+    microbatches = configuration.step.microbatches
+    return found if microbatches == 1 else _members(found, microbatches, bounds)
+
+
+def _members(found: Any, microbatches: int, bounds: bool) -> Any:
+    """Group sizes from numbers of records in one batch, of which a member of the group is `microbatches`."""
+    lower, upper = found if bounds else (found, None)
+    sizes = lower // microbatches
+    if np.any(sizes < 1):
+        raise UnreachableError(
+            f"no group size meets the target: one record in {microbatches} accumulated batches misses it"
+        )
+    if upper is None:
+        return sizes
+    misses = np.ceil(np.asarray(upper) / microbatches)
+    return sizes, float(misses) if misses.shape == () else misses

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
-from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick.errors import UnsupportedError
+from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, text
+from hockeystick.errors import SamplingMismatchError, UnsupportedError
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -27,25 +27,46 @@ class Poisson:
     sample_rate : float
         Probability q in [0, 1] that a record is in a batch. One number: to sweep over sample
         rates, pass an array as the argument ``sample_rate`` of the function itself.
+    microbatches : int, optional
+        Number m of batches, each drawn on its own at the sample rate, whose clipped gradients are added
+        up before noise is added once, in [1, 10000]: gradient accumulation. One step is then one such
+        sum, and the noise multiplier that of its noise.
 
     Raises
     ------
     ValueError
-        If `sample_rate` is not in [0, 1].
+        If `sample_rate` is not in [0, 1], or `microbatches` is out of range.
     TypeError
-        If `sample_rate` is not a real number.
+        If `sample_rate` is not a real number, or `microbatches` not a whole one.
+
+    Notes
+    -----
+    A record is in a number of the m batches that has the binomial law Bin(m, q), and moves the sum by the
+    clipping norm each time. That is the law of a group of m records in one batch: a group of k records in
+    m batches has the dominating pair of a group of k·m. A batch at the rate m·q is something else, in which
+    a record comes once at most: it would understate the loss.
 
     Examples
     --------
     >>> import hockeystick as hs
     >>> hs.Poisson(0.01)
     Poisson(sample_rate=0.01)
+    >>> run = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": 3}
+    >>> print(f"{hs.get_epsilon(sampling=hs.Poisson(0.1, microbatches=3), **run):.3f}")
+    7.003
     """
 
     sample_rate: float
+    microbatches: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sample_rate", check_sample_rate(self.sample_rate))
+        count = count_scalar(self.microbatches, "microbatches", 1, LARGEST_GROUP)
+        object.__setattr__(self, "microbatches", count)
+
+    def __repr__(self) -> str:
+        accumulated = "" if self.microbatches == 1 else f", microbatches={self.microbatches}"
+        return f"{type(self).__name__}(sample_rate={self.sample_rate!r}{accumulated})"
 
 
 @dataclass(frozen=True)
@@ -129,6 +150,40 @@ class FullBatch:
     """
 
 
+@dataclass(frozen=True)
+class UnaccountedSampling:
+    """What a loader did that no guarantee is known for: it stands in a history where a sample rate would.
+
+    Steps with it are counted, saved and loaded as all others, so that training can go on; every question
+    about the privacy of a history that has such steps raises `SamplingMismatchError`.
+
+    Parameters
+    ----------
+    sample_rate : float
+        What the training loop said, which is not the rate of Poisson samples.
+    description : str
+        How the loader draws, and what to do about it: the words of the error.
+
+    Raises
+    ------
+    ValueError
+        If `sample_rate` is not in [0, 1].
+    TypeError
+        If an argument has the wrong type.
+    """
+
+    sample_rate: float
+    description: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sample_rate", check_sample_rate(self.sample_rate))
+        object.__setattr__(self, "description", text(self.description, "description"))
+
+    def refuse(self) -> NoReturn:
+        """Raise the error that says why there is no answer."""
+        raise SamplingMismatchError(self.description)
+
+
 def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
     dataset_size = count_scalar(scheme.dataset_size, "dataset_size", 1, LARGEST_DATASET)
     batch_size = count_scalar(scheme.batch_size, "batch_size", 1, LARGEST_DATASET)
@@ -148,6 +203,8 @@ def check_sampling(value: object) -> Sampling:
     """Return `value` if it is a sampling scheme that this version can account for."""
     if isinstance(value, Poisson | WithoutReplacement | FullBatch):
         return value
+    if isinstance(value, UnaccountedSampling):
+        value.refuse()
     if isinstance(value, Shuffle):
         raise UnsupportedError(
             f"sampling {value!r} has no proven dominating pair against the usual adversary: use "

@@ -5,18 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hockeystick._arguments import float_scalar
-from hockeystick.accountants.history import check_draw, check_noise, merged, with_step
+from hockeystick.accountants.history import (
+    check_answerable,
+    check_draw,
+    check_noise,
+    draw_in_words,
+    is_answerable,
+    merged,
+    with_step,
+)
 from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.groups import check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick.mechanisms import check_mechanism, check_noise_multiplier
-from hockeystick.sampling import Poisson, check_sample_rate, check_sampling
+from hockeystick.sampling import Poisson, UnaccountedSampling, check_sample_rate, check_sampling
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from hockeystick.accountants.history import AnySegment
+    from hockeystick.accountants.history import AnySegment, Draw
     from hockeystick.curve import StepKind
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
@@ -116,14 +124,22 @@ class GroupAccountant(Accountant):
         return check_noise(value, name)
 
     @staticmethod
-    def _check_draw(value: object, name: str) -> float | Sampling:
-        return check_draw(value, name)
+    def _check_draw(value: object, name: str) -> Draw:
+        draw: Draw = check_draw(value, name)
+        return draw
 
     def _checked(self, segments: object) -> list[AnySegment]:
         history = super()._checked(segments)
         for noise, draw, _ in history:
-            self._kind(noise, draw)
+            if not isinstance(draw, UnaccountedSampling):
+                self._kind(noise, draw)
         return history
+
+    def _record(self, noise: float | Mechanism, draw: Draw) -> None:
+        kept = check_draw(draw, "sampling")
+        if not isinstance(kept, UnaccountedSampling):
+            self._kind(noise, kept)
+        with_step(self._history, noise, kept)
 
     def step(
         self,
@@ -171,8 +187,7 @@ class GroupAccountant(Accountant):
             draw = check_draw(check_sampling(sampling), "sampling")
         else:
             draw = check_sample_rate(sample_rate)
-        self._kind(noise, draw)
-        with_step(self._history, noise, draw)
+        self._record(noise, draw)
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""
@@ -208,6 +223,8 @@ class GroupAccountant(Accountant):
             If `delta` is not in (0, 1), or the history has more than 10,000 different steps.
         TypeError
             If `delta` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
 
         Warns
         -----
@@ -235,6 +252,8 @@ class GroupAccountant(Accountant):
             If `epsilon` is out of range, or the history has more than 10,000 different steps.
         TypeError
             If `epsilon` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
 
         Warns
         -----
@@ -255,6 +274,8 @@ class GroupAccountant(Accountant):
         ------
         ValueError
             If the history has more than 10,000 different steps.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
         """
         steps: dict[StepKind, int] = {}
         for kind, count in self._segments():
@@ -266,19 +287,21 @@ class GroupAccountant(Accountant):
 
     def _segments(self) -> list[tuple[StepKind, int]]:
         # The list is the user's to change, so it is checked again.
-        return [
-            (self._kind(noise, draw), count) for noise, draw, count in merged(self._checked(self.history))
-        ]
+        history = self._checked(self.history)
+        check_answerable(history)
+        return [(self._kind(noise, draw), count) for noise, draw, count in merged(history)]
 
     def _sampling(self) -> str:
         if all(isinstance(draw, float) for _, draw, _ in self._history):
             return super()._sampling()
         words = dict.fromkeys(
-            "Poisson" if isinstance(draw, float) else repr(draw) for _, draw, _ in self._history
+            "Poisson" if isinstance(draw, float) else draw_in_words(draw) for _, draw, _ in self._history
         )
         return ", ".join(words)
 
     def _status(self) -> str:
+        if not is_answerable(self._history):
+            return "no answer: some steps were drawn in a way that no account is known for"
         pairs = dict.fromkeys(kind.pair for kind, _ in self._segments())
         words = [f"pair {'tight' if pair.tight else 'upper bound'} ({pair.source})" for pair in pairs]
         return "; ".join(["upper end of a certified interval", *words])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from hockeystick._arguments import count_scalar
+from hockeystick.errors import UnsupportedError
 from hockeystick.mechanisms import (
     FAMILIES,
     Gaussian,
@@ -12,7 +13,14 @@ from hockeystick.mechanisms import (
     check_mechanism,
     check_noise_multiplier,
 )
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate, check_sampling
+from hockeystick.sampling import (
+    FullBatch,
+    Poisson,
+    UnaccountedSampling,
+    WithoutReplacement,
+    check_sample_rate,
+    check_sampling,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +34,9 @@ if TYPE_CHECKING:
     RateSegment: TypeAlias = tuple[float | Mechanism, float, int]
     """The same with any mechanism; Gaussian noise is always its noise multiplier."""
     AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
-    """The same with any sampling; Poisson sampling is always its sample rate."""
+    """The same with any sampling; one batch by Poisson sampling is always its sample rate."""
+    Draw: TypeAlias = float | Sampling | UnaccountedSampling
+    """What stands for the sampling: a sample rate, a scheme, or why there is no answer."""
 
 SCHEMES = (WithoutReplacement, FullBatch)
 """Sampling schemes that stand for themselves in a history."""
@@ -41,13 +51,47 @@ def check_noise(value: object, name: str) -> float | Mechanism:
     return check_noise_multiplier(value, name)
 
 
-def check_draw(value: object, name: str) -> float | Sampling:
-    """`value` as a sample rate, or a sampling scheme other than Poisson's."""
-    if isinstance(value, Poisson):
-        return value.sample_rate
+def check_draw(value: object, name: str) -> Any:
+    """`value` as a sample rate where one Poisson batch is drawn, or a sampling scheme."""
     if isinstance(value, SCHEMES):
         return value
+    return check_poisson_draw(value, name)
+
+
+def check_poisson_draw(value: object, name: str) -> Any:
+    """`value` as a sample rate, or what stands for several Poisson batches or a loader without account."""
+    if isinstance(value, Poisson):
+        return value.sample_rate if value.microbatches == 1 else value
+    if isinstance(value, UnaccountedSampling):
+        return value
+    if isinstance(value, SCHEMES):
+        raise UnsupportedError(f"{name} must be a sample rate or Poisson(...), got {value!r}: {ONLY_POISSON}")
     return check_sample_rate(value, name)
+
+
+ONLY_POISSON = "GroupAccountant and IndividualAccountant account for batches of other kinds"
+
+
+def is_answerable(segments: Iterable[tuple[Any, Any, int]]) -> bool:
+    """Whether an account is known for all steps."""
+    return not any(isinstance(draw, UnaccountedSampling) for _, draw, _ in segments)
+
+
+def draw_in_words(draw: object) -> str:
+    """Return a sampling scheme as it is printed."""
+    return "not known to be covered" if isinstance(draw, UnaccountedSampling) else repr(draw)
+
+
+def check_answerable(segments: Iterable[tuple[Any, Any, int]]) -> None:
+    """Raise ``SamplingMismatchError`` if some steps were drawn in a way that no account is known for."""
+    for _, draw, _ in segments:
+        if isinstance(draw, UnaccountedSampling):
+            draw.refuse()
+
+
+def microbatches_of(draw: object) -> int:
+    """How many batches are added up in a step."""
+    return draw.microbatches if isinstance(draw, Poisson) else 1
 
 
 def check_gaussian_step(
@@ -73,8 +117,8 @@ def check_history(
     segments: object,
     name: str = ...,
     *,
-    noise: Callable[[object, str], float | Mechanism],
-    draw: Callable[[object, str], float | Sampling],
+    noise: Callable[[object, str], float | Mechanism] = ...,
+    draw: Callable[[object, str], Any],
 ) -> list[AnySegment]: ...
 def check_history(
     segments: object,
@@ -97,7 +141,7 @@ def check_history(
     return [_check_segment(segment, f"{name}[{i}]", noise, draw) for i, segment in enumerate(segments)]
 
 
-def with_step(segments: list[Any], noise: float | Mechanism, draw: float | Sampling, count: int = 1) -> None:
+def with_step(segments: list[Any], noise: float | Mechanism, draw: Draw, count: int = 1) -> None:
     """Append equal steps, in place; they join the last segment where that has the same parameters."""
     if segments and segments[-1][:2] == (noise, draw):
         segments[-1] = (noise, draw, segments[-1][2] + count)
@@ -115,6 +159,15 @@ def merged(segments: Iterable[tuple[_Noise, _Draw, int]]) -> list[tuple[_Noise, 
     for noise, draw, count in segments:
         steps[noise, draw] = steps.get((noise, draw), 0) + count
     return [(*key, count) for key, count in steps.items()]
+
+
+def by_microbatches(segments: Iterable[tuple[Any, Any, int]]) -> dict[int, list[Any]]:
+    """Segments with sample rates for schemes, by the number of batches that are added up in a step."""
+    found: dict[int, list[Any]] = {}
+    for noise, draw, count in segments:
+        rate = draw.sample_rate if isinstance(draw, Poisson) else draw
+        found.setdefault(microbatches_of(draw), []).append((noise, rate, count))
+    return found
 
 
 def as_core_segments(segments: Iterable[RateSegment]) -> list[tuple[tuple[str, float, int], float, int]]:

@@ -26,6 +26,7 @@ from hockeystick.accountants.norm_history import NormHistory
 from hockeystick.accountants.norms import check_norms, rounded_up
 from hockeystick.accountants.renyi import check_orders
 from hockeystick.accountants.state_limits import check_limits, refusals
+from hockeystick.sampling import Poisson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -277,7 +278,9 @@ class IndividualAccountant(GroupQuestions, Accountant):
         sample_rate : float, optional
             Probability in [0, 1] that an example is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson, WithoutReplacement or FullBatch, optional
-            How the batch is drawn. Give either this or `sample_rate`.
+            How the batch is drawn. Give either this or `sample_rate`. Of several Poisson batches that are
+            added up, `get_epsilon` is exact; examples' own epsilons are those of as many steps with a part of
+            the noise each, which is an upper bound.
 
         Raises
         ------
@@ -288,6 +291,9 @@ class IndividualAccountant(GroupQuestions, Accountant):
             the accountant stays as it was.
         """
         self._take(*check_gaussian_step(noise_multiplier, sample_rate, sampling), 1)
+
+    def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
+        self.step(noise_multiplier=noise_multiplier, sampling=Poisson(sample_rate, microbatches=batches))
 
     def _take(self, noise: float, draw: float | Sampling, count: int) -> None:
         """Record equal steps with the norms of the moment."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hockeystick import _core
+from hockeystick._accumulation import in_equal_parts
 from hockeystick.accountants.packing import packed, unpacked
+from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import rdp_to_epsilon
-from hockeystick.sampling import FullBatch, WithoutReplacement
+from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +37,22 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
         return 1.0 + norms, 2.0, draw.batch_size / draw.dataset_size
     if isinstance(draw, FullBatch):
         return norms, 1.0, 1.0
-    assert isinstance(draw, float)
+    if isinstance(draw, Poisson):
+        raise UnsupportedError(
+            f"examples with norms of their own are not accounted for with {draw!r} here: use microbatches=1, "
+            f"or IndividualAccountant, which bounds it"
+        )
     return norms, 1.0, draw
+
+
+def of_single_batches(
+    noise_multiplier: float, draw: float | Sampling, steps: int
+) -> tuple[float, float | Sampling, int]:
+    """Noise, draw and number of steps with one batch each that tell no less than those with several."""
+    if not isinstance(draw, Poisson):
+        return noise_multiplier, draw, steps
+    batches = draw.microbatches
+    return in_equal_parts(noise_multiplier, batches), draw.sample_rate, steps * batches
 
 
 class Accounts(ABC):
@@ -77,6 +93,7 @@ class RenyiAccounts(Accounts):
 
     def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
         """Add equal steps to all accounts."""
+        noise_multiplier, draw, steps = of_single_batches(noise_multiplier, draw, steps)
         shifts, _, rate = shifts_of(norms, draw)
         _core.accumulate_rdp(self._rdp, shifts, self._orders, noise_multiplier, rate, float(steps))
 
@@ -124,6 +141,7 @@ class ExactAccounts(Accounts):
 
     def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
         """Add equal steps to all accounts."""
+        noise_multiplier, draw, steps = of_single_batches(noise_multiplier, draw, steps)
         shifts, largest, rate = shifts_of(norms, draw)
         self._core.add(shifts, largest, noise_multiplier, rate, float(steps))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hockeystick import _core
-from hockeystick.accountants.individual_accounts import shifts_of
+from hockeystick.accountants.individual_accounts import of_single_batches, shifts_of
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.errors import WideIntervalWarning
 from hockeystick.groups import Group
@@ -136,8 +136,9 @@ def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: floa
     steps = []
     for norms, counts in history:
         for (noise, draw), count in counts.items():
-            shifts, largest, rate = shifts_of(norms[places], draw)
-            steps.append((shifts, largest, noise, rate, float(count)))
+            single_noise, single_draw, singles = of_single_batches(noise, draw, count)
+            shifts, largest, rate = shifts_of(norms[places], single_draw)
+            steps.append((shifts, largest, single_noise, rate, float(singles)))
     lower, upper = _core.epsilons_of_histories(len(places), steps, delta)
     wide = np.flatnonzero(is_wide(lower, upper))
     if wide.size:
@@ -154,8 +155,9 @@ def _uncertified_epsilon(history: NormHistory, places: NDArray[np.int64], delta:
     rdp = np.zeros((len(places), len(ORDERS)))
     for norms, steps in history:
         for (noise, draw), count in steps.items():
-            shifts, _, rate = shifts_of(norms[places], draw)
-            accumulate_rdp(rdp, shifts, ORDERS, noise, rate, steps=count)
+            single_noise, single_draw, singles = of_single_batches(noise, draw, count)
+            shifts, _, rate = shifts_of(norms[places], single_draw)
+            accumulate_rdp(rdp, shifts, ORDERS, single_noise, rate, steps=singles)
     return np.asarray(rdp_to_epsilon(ORDERS, rdp, delta))
 
 

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from hockeystick import _html
+from hockeystick._accumulation import batches_of, in_equal_parts
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
-from hockeystick.accountants.history import check_history, with_step
+from hockeystick.accountants.history import (
+    check_gaussian_step,
+    check_history,
+    check_poisson_draw,
+    is_answerable,
+    microbatches_of,
+    with_step,
+)
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.adjacency import ADVERSARY, check_adjacency
 from hockeystick.mechanisms import check_noise_multiplier
-from hockeystick.sampling import check_sample_rate
+from hockeystick.sampling import Poisson, check_sample_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
-    from hockeystick.accountants.history import Segment
+    from hockeystick.accountants.history import Draw, Segment
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
@@ -79,9 +87,10 @@ class Accountant(ABC):
         return check_noise_multiplier(value, name)
 
     @staticmethod
-    def _check_draw(value: object, name: str) -> float | Sampling:
+    def _check_draw(value: object, name: str) -> Draw:
         """`value` as the sampling of a segment."""
-        return check_sample_rate(value, name)
+        draw: Draw = check_poisson_draw(value, name)
+        return draw
 
     def _checked(self, segments: object) -> list[Any]:
         """`segments` as a history of this accountant."""
@@ -104,25 +113,50 @@ class Accountant(ABC):
     def _settings(self) -> dict[str, Any]:
         """Return the constructor arguments by name, of plain JSON types."""
 
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+    def step(
+        self,
+        *,
+        noise_multiplier: float,
+        sample_rate: float | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
         """Record one optimisation step.
 
         Parameters
         ----------
         noise_multiplier : float
             Standard deviation of the noise in units of the clipping norm, at least zero.
-        sample_rate : float
-            Probability in [0, 1] that a record is in the batch.
+        sample_rate : float, optional
+            Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
+        sampling : Poisson, optional
+            How the batch is drawn, or the several that are added up. Give either this or `sample_rate`.
 
         Raises
         ------
         ValueError
             If an argument is out of range; the accountant stays as it was.
         TypeError
-            If an argument is not a real number; the accountant stays as it was.
+            If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
+            the accountant stays as it was.
+        UnsupportedError
+            If the accountant does not cover such batches; it stays as it was.
         """
-        checked_noise_multiplier = check_noise_multiplier(noise_multiplier)
-        with_step(self._history, checked_noise_multiplier, check_sample_rate(sample_rate))
+        self._record(*check_gaussian_step(noise_multiplier, sample_rate, sampling))
+
+    def _record(self, noise: float | Mechanism, draw: Draw) -> None:
+        """Record one step with checked noise; a draw that has no account makes the answers errors."""
+        kept = self._check_draw(draw, "sampling")
+        self._require_members(kept)
+        with_step(self._history, noise, kept)
+
+    def _require_members(self, draw: Draw) -> None:
+        """Raise ``ValueError`` if the group has too many members in all accumulated batches together."""
+        batches = microbatches_of(draw)
+        if self.group_size * batches > self._LARGEST_GROUP:
+            raise ValueError(
+                f"group_size times microbatches must be at most {self._LARGEST_GROUP}, "
+                f"got {self.group_size} times {batches}"
+            )
 
     def __len__(self) -> int:
         """Return the number of steps so far."""
@@ -138,14 +172,14 @@ class Accountant(ABC):
         Parameters
         ----------
         sample_rate : float
-            Probability in [0, 1] that a record is in one physical batch. The hook multiplies it by
-            the optimizer's ``accumulated_iterations``.
+            Probability in [0, 1] that a record is in one batch of the loader.
 
         Returns
         -------
         callable
-            Takes the optimizer, reads its ``noise_multiplier`` and ``accumulated_iterations`` and
-            calls `step`.
+            Takes the optimizer and records a step with its ``noise_multiplier``: for several batches that
+            it has accumulated, that of ``Poisson(sample_rate, microbatches=...)``. Where this has no proven
+            pair it records m steps with noise multiplier σ/√m, which is an upper bound.
 
         Raises
         ------
@@ -153,16 +187,36 @@ class Accountant(ABC):
             If `sample_rate` is not in [0, 1].
         TypeError
             If `sample_rate` is not a real number.
+
+        Notes
+        -----
+        Accumulated are batches of several backward passes (the optimizer's ``accumulated_iterations``),
+        and those before a step that ``signal_skip_step`` left out. The pieces into which a
+        ``BatchMemoryManager`` splits one batch are one batch. The function raises ``RuntimeError``
+        where it cannot tell, as it was attached when steps had been left out already.
         """
-        checked_sample_rate = check_sample_rate(sample_rate)
+        rate = check_sample_rate(sample_rate)
+        count = batches_of()
 
         def hook(optim: Optimizer) -> None:
-            self.step(
-                noise_multiplier=optim.noise_multiplier,
-                sample_rate=checked_sample_rate * optim.accumulated_iterations,
-            )
+            self._accumulated(optim.noise_multiplier, rate, count(optim))
 
         return hook
+
+    def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
+        """Record one step after several batches, each drawn at the sample rate.
+
+        Where their sum has no proven pair, as for replaced records, it is as many steps with a part of the
+        noise each, which tell more: training is not stopped half way.
+        """
+        noise = check_noise_multiplier(noise_multiplier)
+        try:
+            self._record(noise, Poisson(sample_rate, microbatches=batches))
+        except ValueError:  # too many, or no pair
+            if batches == 1:
+                raise
+            for _ in range(batches):
+                self._record(in_equal_parts(noise, batches), sample_rate)
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
         """Save the accountant as plain JSON types.
@@ -212,7 +266,10 @@ class Accountant(ABC):
 
     def _sampling(self) -> str:
         """Return how batches are drawn."""
-        return "Poisson, every record in every batch with the probability of its step"
+        words = "Poisson, every record in every batch with the probability of its step"
+        if any(microbatches_of(draw) > 1 for _, draw, _ in self._history):
+            words += "; several batches under one noise in some steps"
+        return words
 
     def _adversary(self) -> str:
         """Return whom the answers are about."""
@@ -234,7 +291,7 @@ class Accountant(ABC):
 
     def _repr_html_(self) -> str:
         rows = list(self._described().items())
-        if self._ANSWERS_AT_ONCE and len(self):
+        if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self._history):
             rows += _html.epsilons(lambda deltas: np.array([self.get_epsilon(d) for d in deltas.tolist()]))
         return _html.table(rows, caption=self._summary()[1:-1], named=True)
 

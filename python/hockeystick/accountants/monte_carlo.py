@@ -11,7 +11,14 @@ from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
-from hockeystick.accountants.history import as_core_segments, check_history, merged
+from hockeystick.accountants.history import (
+    as_core_segments,
+    by_microbatches,
+    check_answerable,
+    check_history,
+    check_poisson_draw,
+    merged,
+)
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
@@ -245,7 +252,11 @@ class MonteCarloAccountant(Accountant):
     def _interval(self, epsilon: float, samples: int, error: float, seed: int) -> MonteCarloEstimate:
         """Interval for delta(epsilon) over all directions, wrong with probability `error` at most."""
         directions = DIRECTIONS[self.adjacency]
-        mixtures = [self._mixture(segment) for segment in merged(check_history(self.history))]
+        mixtures = [
+            self._mixture(segment, batches)
+            for batches, segments in by_microbatches(self._segments()).items()
+            for segment in merged(segments)
+        ]
         runs = [
             simulated(
                 (
@@ -264,15 +275,25 @@ class MonteCarloAccountant(Accountant):
         ]
         return MonteCarloEstimate(*(max(ends) for ends in zip(*runs, strict=True)))
 
-    def _mixture(self, segment: Segment) -> tuple[Floats, Floats, float, int]:
+    def _segments(self) -> list[Any]:
+        # The list is the user's to change, so it is checked again.
+        history: list[Any] = check_history(self.history, draw=check_poisson_draw)
+        check_answerable(history)
+        return history
+
+    def _mixture(self, segment: Segment, batches: int) -> tuple[Floats, Floats, float, int]:
         noise_multiplier, sample_rate, steps = segment
-        log_weights, shifts = _core.binomial_law(self.group_size, sample_rate)
+        # A member is in each of the accumulated batches on its own, as another member would be.
+        log_weights, shifts = _core.binomial_law(self.group_size * batches, sample_rate)
         return log_weights, shifts, noise_multiplier, steps
 
     def _renyi_epsilon(self, delta: float) -> float:
-        segments = as_core_segments(check_history(self.history))
+        parts = by_microbatches(self._segments())
+        # A larger group loses more: the most batches of any step stand for those of all.
+        members = self.group_size * max(parts, default=1)
+        segments = as_core_segments([segment for part in parts.values() for segment in part])
         epsilon, _ = _core.history_epsilon(
-            np.array([delta]), segments, self.group_size, self.adjacency, "exact", "canonne"
+            np.array([delta]), segments, members, self.adjacency, "exact", "canonne"
         )
         return float(epsilon[0])
 

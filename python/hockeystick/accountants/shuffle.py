@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from hockeystick._arguments import float_scalar, require
-from hockeystick.accountants.history import check_history
+from hockeystick.accountants.history import check_answerable, check_history, check_poisson_draw
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import STRONG_ADVERSARY
-from hockeystick.sampling import Shuffle, check_sample_rate
+from hockeystick.errors import UnsupportedError
+from hockeystick.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.shuffle.guarantee import of_history
 from hockeystick.shuffle.membership import check_plan
 
@@ -103,7 +104,9 @@ class ShuffleAccountant(Accountant):
         """Return "shuffle"."""
         return "shuffle"
 
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+    def step(  # type: ignore[override]  # a batch is drawn in one way only
+        self, *, noise_multiplier: float, sample_rate: float
+    ) -> None:
         """Record one optimisation step: one batch of the current epoch.
 
         Parameters
@@ -183,16 +186,27 @@ class ShuffleAccountant(Accountant):
         """
         # The list is the user's to change, so it is checked again.
         history = self._checked(self.history)
+        check_answerable(history)
         if self._kept is None or self._kept[0] != history:
             steps = tuple((noise, count) for noise, _, count in history)
             self._kept = (history, of_history(self.sampling, steps=steps, **self._group()))
         return self._kept[1]
 
     def _checked(self, segments: object) -> list[Any]:
-        history = check_history(segments)
-        for i, (_, sample_rate, _) in enumerate(history):
-            self._require_rate(sample_rate, f"history[{i}] sample_rate")
+        history: list[Any] = check_history(segments, draw=check_poisson_draw)
+        for i, (_, draw, _) in enumerate(history):
+            if not isinstance(draw, UnaccountedSampling):
+                self._require_rate(check_sample_rate(draw), f"history[{i}] sample_rate")
         return history
+
+    def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
+        if batches > 1:
+            size = self.sampling.batch_size
+            raise UnsupportedError(
+                f"a {type(self).__name__} of batches of {size} does not cover a step after {batches} of them"
+                f": make the batches larger and account for Shuffle({batches * size}, ...)"
+            )
+        self.step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
 
     def _require_rate(self, sample_rate: float, name: str) -> None:
         size, batch = self.sampling.dataset_size, self.sampling.batch_size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hockeystick._arguments import count_scalar
 from hockeystick.mechanisms import FAMILIES
-from hockeystick.sampling import FullBatch, WithoutReplacement
+from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +21,19 @@ if TYPE_CHECKING:
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""
 
-SCHEMES: dict[str, type[Any]] = {"without_replacement": WithoutReplacement, "full_batch": FullBatch}
-"""Sampling schemes by the words of a saved state; Poisson sampling is its sample rate."""
+SCHEMES: dict[str, type[Any]] = {
+    "poisson": Poisson,
+    "without_replacement": WithoutReplacement,
+    "full_batch": FullBatch,
+    "unaccounted": UnaccountedSampling,
+}
+"""Sampling schemes by the words of a saved state; one batch by Poisson sampling is its sample rate."""
+
+OF_OPACUS = ("rdp", "prv", "gdp")
+"""Names of Opacus's own accountants, whose states have a history and no settings."""
+
+OWN = ("exact_group", "renyi_group", "monte_carlo_group", "shuffle", "individual")
+"""Names of the accountants of this library; states of registered ones carry the name of the registration."""
 
 KEYS = ("version", "mechanism", "settings", "history")
 
@@ -72,15 +83,32 @@ def history_from_state(
     TypeError
         If `state` or a part of it has the wrong type.
     """
+    if isinstance(state, Mapping) and "version" not in state and state.get("mechanism") in OF_OPACUS:
+        raise ValueError(
+            f"mechanism must be {mechanism!r}, got {state['mechanism']!r} of Opacus: take the history over "
+            "by hockeystick.opacus.from_opacus(state)"
+        )
     check_keys(state, KEYS, "state")
     assert isinstance(state, Mapping)
     version = count_scalar(state["version"], "version", 1)
     if version > VERSION:
         raise ValueError(f"state has version {version}, this version of hockeystick reads up to {VERSION}")
-    if state["mechanism"] != mechanism:
+    if state["mechanism"] != mechanism and not _is_registered(
+        state["mechanism"], state["settings"], settings
+    ):
         raise ValueError(f"mechanism must be {mechanism!r}, got {state['mechanism']!r}")
     _check_settings(state["settings"], settings)
     return checked(segments_from_json(state["history"], "history"))
+
+
+def _is_registered(name: object, found: object, expected: Mapping[str, Any]) -> bool:
+    """Whether a state is one of this kind of accountant, under a name that it was registered by with Opacus.
+
+    Kinds of accountants have settings of their own, by which they are told from each other.
+    """
+    if not isinstance(name, str) or name in OWN or name in OF_OPACUS:
+        return False
+    return isinstance(found, Mapping) and set(found) == set(expected)
 
 
 def _to_json(value: Any, key: str, kinds: Mapping[str, type[Any]]) -> float | dict[str, Any]:
@@ -111,7 +139,7 @@ def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: st
     kind = kinds[found]
     arguments = tuple(field.name for field in fields(kind))
     check_keys(value, (key, *arguments), name)
-    return kind(*(value[argument] for argument in arguments))
+    return kind(**{argument: value[argument] for argument in arguments})
 
 
 def _check_settings(found: object, expected: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 - `register`: the accountants of this library by name, for ``PrivacyEngine(accountant="hockeystick")``.
 - `PrivacyEngine`: Opacus's engine with exact noise for a target, and a look at the loader.
 - `from_opacus`: what one of Opacus's accountants, or a checkpoint, has recorded, for any group.
+- `attach`: an accountant for the steps of an optimizer that nobody's engine made.
 - `check_loader`: whether a data loader draws its batches as the accountant assumes.
 - `IndividualTracker`: keeps the account of every example beside the training.
 - `per_example_norms`: the gradient norms of a whole data set.
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hockeystick.opacus.histories import from_opacus
+from hockeystick.opacus.hooks import attach
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
 from hockeystick.opacus.registering import register
 
@@ -29,6 +31,7 @@ __all__ = [
     "IndividualTracker",
     "LoaderScheme",
     "PrivacyEngine",
+    "attach",
     "check_loader",
     "from_opacus",
     "per_example_norms",

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
 from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.history import check_draw
+from hockeystick.accountants.individual import IndividualAccountant
 from hockeystick.accountants.interface import Accountant
-from hockeystick.opacus.hooks import check_before, rate_of, step_hook
-from hockeystick.opacus.loaders import ON_MISMATCH, check_loader
+from hockeystick.errors import SamplingMismatchError
+from hockeystick.opacus.hooks import charge_for, charge_of_poisson, step_hook
+from hockeystick.opacus.loaders import ON_MISMATCH, complain
 from hockeystick.opacus.noise import noise_for
+from hockeystick.sampling import Poisson, UnaccountedSampling, check_sampling
+
+if TYPE_CHECKING:
+    from hockeystick.opacus.hooks import Charge
+    from hockeystick.sampling import Sampling
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
@@ -26,28 +34,37 @@ class PrivacyEngine(OpacusEngine):
         ``GroupAccountant()``: exact, for one record.
     secure_mode : bool, optional
         As in Opacus.
-    on_mismatch : {"raise", "warn", "ignore"}, optional
-        What to do when the loader does not draw its batches as the accountant assumes, as in
-        `check_loader`.
+    on_mismatch : {"warn", "raise", "ignore"}, optional
+        What to do when no account is known for the loader. "warn" warns once, lets training run, and makes
+        ``get_epsilon`` raise `SamplingMismatchError`; "raise" raises it before anything has changed; "ignore"
+        counts the steps as if the batches were Poisson samples, at your own risk.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How the loader draws, and what the steps are charged as. It is compared with the loader, and believed
+        where that draws in a way that is not known, such as by a ``batch_sampler`` of your own. By default
+        what the loader is seen to draw. ``Poisson(rate, microbatches=m)`` plans for m accumulated batches.
 
     Raises
     ------
     ValueError
         If `accountant` is a name that nobody registered, or `on_mismatch` is something else.
     TypeError
-        If `accountant` is neither an accountant nor a name.
+        If `accountant` is neither an accountant nor a name; or if it is an `IndividualAccountant`, which
+        needs the norms of the examples: attach an `IndividualTracker` beside the engine's accountant.
 
     Notes
     -----
     Everything is as in Opacus, but for this:
 
-    - ``make_private`` looks at the loader first, and `SamplingMismatchError` leaves the model as it was;
-    - steps are charged at the rate with which the loader draws. Opacus charges one over the number of
-      batches, which for some loaders, of 93 batches for one, is not the same;
+    - ``make_private`` looks at the loader first, and an error leaves the model as it was;
+    - steps are charged as the loader draws: Poisson samples at its rate (Opacus charges one over the number
+      of batches, which for some loaders, of 93 batches for one, is not the same), full batches, and fresh
+      subsets of a fixed size as what they are;
     - ``make_private_with_epsilon`` finds the smallest noise, rounded up, and not one for which ε is at
       most 0.01 smaller than asked for; it counts whole steps (Opacus plans for 224 steps in 3 epochs of 75
       batches); and steps that the accountant has taken already are part of the target;
-    - m Poisson batches that are accumulated for one step are charged as m steps with noise multiplier σ/√m.
+    - m Poisson batches that are added up for one step, by several backward passes or by
+      ``signal_skip_step``, are charged by their exact law, as ``Poisson(rate, microbatches=m)``; accountants
+      of Opacus are told of m steps with noise multiplier σ/√m.
 
     Examples
     --------
@@ -73,21 +90,24 @@ class PrivacyEngine(OpacusEngine):
         *,
         accountant: Any = None,
         secure_mode: bool = False,
-        on_mismatch: str = "raise",
+        on_mismatch: str = "warn",
+        sampling: Sampling | None = None,
     ) -> None:
         action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
-        if accountant is not None and not isinstance(accountant, str | Accountant | IAccountant):
-            raise TypeError(
-                f"accountant must be an accountant or the name of one, got {type(accountant).__name__}"
-            )
+        wanted = None if sampling is None else check_sampling(sampling)
+        _check_kind(accountant)
         # Opacus makes its accountant by a name.
         named = accountant if isinstance(accountant, str) else "rdp"
         super().__init__(accountant=named, secure_mode=secure_mode)
         if not isinstance(accountant, str):
             self.accountant = GroupAccountant() if accountant is None else accountant
         self._on_mismatch = action
+        self._sampling = wanted
+        self._mismatch: str | None = None
 
-    def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **arguments: Any) -> Any:
+    def make_private(
+        self, *, data_loader: Any, poisson_sampling: bool | None = None, **arguments: Any
+    ) -> Any:
         """Make model, optimizer and loader private, as Opacus does, and account for the loader's batches.
 
         Parameters
@@ -95,7 +115,8 @@ class PrivacyEngine(OpacusEngine):
         data_loader : torch.utils.data.DataLoader
             What to train on.
         poisson_sampling : bool, optional
-            Whether Opacus replaces the loader by one that draws Poisson samples.
+            Whether Opacus replaces the loader by one that draws Poisson samples. By default it does, unless
+            the engine's `sampling` is of another kind.
         **arguments
             The other arguments of Opacus's ``make_private``.
 
@@ -107,13 +128,27 @@ class PrivacyEngine(OpacusEngine):
         Raises
         ------
         SamplingMismatchError
-            If the loader does not draw as is accounted for and `on_mismatch` is "raise"; nothing has
-            changed then.
+            If no account is known for the loader and `on_mismatch` is "raise"; nothing has changed then.
+        UnsupportedError
+            If the accountant has no proven pair for what the loader draws; nothing has changed then.
+
+        Warns
+        -----
+        SamplingMismatchWarning
+            If the loader does not draw Poisson samples and `on_mismatch` is "warn": what its steps are
+            charged as, or that ``get_epsilon`` will refuse.
         """
-        self._refuse_mismatch(data_loader, poisson_sampling)
-        made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **arguments)
+        poisson = self._draws_poisson(poisson_sampling)
+        charge = self._charge_before(data_loader, poisson)
+        made = super().make_private(data_loader=data_loader, poisson_sampling=poisson, **arguments)
         optimizer, loader = made[1], made[-1]
-        optimizer.attach_step_hook(step_hook(self.accountant, loader, 1 / len(loader), self._on_mismatch))
+        if poisson and charge.has_account:
+            charge = charge_for(self.accountant, loader, 1 / len(loader), self._on_mismatch)
+        if charge.problem is not None:
+            complain(charge.problem, "warn")
+        if not charge.has_account and not isinstance(self.accountant, Accountant):
+            self._mismatch = charge.draw.description  # type: ignore[union-attr]
+        optimizer.attach_step_hook(step_hook(self.accountant, charge))
         return made
 
     def make_private_with_epsilon(
@@ -122,8 +157,9 @@ class PrivacyEngine(OpacusEngine):
         data_loader: Any,
         target_epsilon: float,
         target_delta: float,
-        epochs: int,
-        poisson_sampling: bool = True,
+        epochs: int | None = None,
+        steps: int | None = None,
+        poisson_sampling: bool | None = None,
         **arguments: Any,
     ) -> Any:
         """Make private with the smallest noise that meets a target, for a group as for one record.
@@ -137,10 +173,13 @@ class PrivacyEngine(OpacusEngine):
             before are part of it.
         target_delta : float
             In (0, 1).
-        epochs : int
+        epochs : int, optional
             Number of times that training goes through the loader, at least one.
+        steps : int, optional
+            Number of steps of the optimizer, at least one, in place of `epochs`.
         poisson_sampling : bool, optional
-            Whether Opacus replaces the loader by one that draws Poisson samples.
+            Whether Opacus replaces the loader by one that draws Poisson samples. By default it does, unless
+            the engine's `sampling` is of another kind.
         **arguments
             The other arguments of Opacus's ``make_private_with_epsilon``.
 
@@ -153,29 +192,119 @@ class PrivacyEngine(OpacusEngine):
         ------
         ValueError
             If an argument is out of range or no noise meets the target; nothing has changed then.
+        TypeError
+            If not exactly one of `epochs` and `steps` is given, or an argument has the wrong type.
         SamplingMismatchError
-            As `make_private`.
+            If no account is known for the loader, unless `on_mismatch` is "ignore": no noise is known then
+            that meets the target. Nothing has changed.
         """
-        self._refuse_mismatch(data_loader, poisson_sampling)
-        batches = len(data_loader)
-        rate = 1 / batches
-        if not poisson_sampling:
-            rate = rate_of(check_loader(data_loader, on_mismatch="ignore"), rate)
+        if (epochs is None) == (steps is None):
+            raise TypeError("give exactly one of epochs and steps")
+        poisson = self._draws_poisson(poisson_sampling)
+        charge = self._charge_before(data_loader, poisson)
+        if isinstance(charge.draw, UnaccountedSampling):
+            charge.draw.refuse()
+        draw, together = charge.draw, 1
+        if isinstance(self._sampling, Poisson) and isinstance(draw, float):
+            together = self._sampling.microbatches
+            draw = check_draw(Poisson(draw, microbatches=together), "sampling")
+        if epochs is None:
+            planned = count_scalar(steps, "steps", 1)
+        else:
+            planned = -(-count_scalar(epochs, "epochs", 1) * len(data_loader) // together)
         noise_multiplier = noise_for(
-            self.accountant,
-            epsilon=target_epsilon,
-            delta=target_delta,
-            sample_rate=rate,
-            steps=count_scalar(epochs, "epochs", 1) * batches,
+            self.accountant, epsilon=target_epsilon, delta=target_delta, draw=draw, steps=planned
         )
         return self.make_private(
             data_loader=data_loader,
-            poisson_sampling=poisson_sampling,
+            poisson_sampling=poisson,
             noise_multiplier=noise_multiplier,
             **arguments,
         )
 
-    def _refuse_mismatch(self, loader: Any, poisson_sampling: bool) -> None:
-        """Raise, if asked to, while nothing has changed yet."""
-        if self._on_mismatch == "raise":
-            check_before(self.accountant, loader, poisson_sampling)
+    def get_epsilon(self, delta: float) -> float:
+        """Epsilon of all steps so far, as the accountant says.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon.
+
+        Raises
+        ------
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for; it names the loader.
+        """
+        if self._mismatch is not None:
+            raise SamplingMismatchError(self._mismatch)
+        return float(self.accountant.get_epsilon(delta))
+
+    def save_checkpoint(self, *, checkpoint_dict: dict[str, Any] | None = None, **arguments: Any) -> None:
+        """Save as Opacus does, and what the engine remembers for an accountant of Opacus.
+
+        Parameters
+        ----------
+        checkpoint_dict : dict, optional
+            What else to save.
+        **arguments
+            The other arguments of Opacus's ``save_checkpoint``.
+        """
+        others = dict(checkpoint_dict or {})
+        if self._mismatch is not None:
+            others[_MISMATCH] = self._mismatch
+        super().save_checkpoint(checkpoint_dict=others, **arguments)
+
+    def load_checkpoint(self, **arguments: Any) -> Any:
+        """Load as Opacus does, and what the engine remembers for an accountant of Opacus.
+
+        Parameters
+        ----------
+        **arguments
+            Those of Opacus's ``load_checkpoint``.
+
+        Returns
+        -------
+        dict
+            What else was saved.
+        """
+        checkpoint = super().load_checkpoint(**arguments)
+        found = checkpoint.pop(_MISMATCH, None)
+        if not isinstance(self.accountant, Accountant):
+            self._mismatch = found
+        return checkpoint
+
+    def _draws_poisson(self, asked: bool | None) -> bool:
+        """Whether Opacus is to make a loader that draws Poisson samples."""
+        if asked is None:
+            return self._sampling is None or isinstance(self._sampling, Poisson)
+        return bool(asked)
+
+    def _charge_before(self, loader: Any, poisson: bool) -> Charge:
+        """Return what steps will be charged as; raise, if asked to, while nothing has changed yet."""
+        rate = 1 / len(loader)
+        if poisson:
+            return charge_of_poisson(self.accountant, rate, self._sampling, self._on_mismatch)
+        return charge_for(self.accountant, loader, rate, self._on_mismatch, self._sampling)
+
+
+_MISMATCH = "hockeystick_sampling_mismatch"
+"""Key of a checkpoint."""
+
+
+def _check_kind(accountant: object) -> None:
+    """Raise ``TypeError`` for what cannot be an engine's accountant."""
+    if isinstance(accountant, IndividualAccountant):
+        raise TypeError(
+            "accountant must not be an IndividualAccountant, which needs the norms of all examples at every "
+            "step: leave the engine its own, and attach an IndividualTracker(model, dataset, loss_fn, "
+            "accountant) to the optimizer"
+        )
+    if accountant is not None and not isinstance(accountant, str | Accountant | IAccountant):
+        raise TypeError(
+            f"accountant must be an accountant or the name of one, got {type(accountant).__name__}"
+        )

@@ -2,51 +2,72 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hockeystick._accumulation import batches_of, in_equal_parts, whole_in_every_batch
+from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.shuffle import ShuffleAccountant
-from hockeystick.opacus.loaders import check_loader, complain
+from hockeystick.errors import UnsupportedError
+from hockeystick.opacus.loaders import ON_MISMATCH, RATE_TOLERANCE, check_loader, complain, mismatch
+from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hockeystick.accountants.history import Draw
     from hockeystick.opacus.loaders import LoaderScheme
+    from hockeystick.sampling import Sampling
 
-_ROUNDED_DOWN = 1.0 - 2.0**-51
-"""Factor that more than undoes the rounding of a square root and a quotient."""
+__all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]
 
+_GOES_ON = (
+    "Training goes on, and the steps are counted, but every question about their privacy will be refused "
+    "with these words"
+)
 
-def check_for(accountant: Any, loader: Any, on_mismatch: str) -> LoaderScheme:
-    """Scheme of a loader, which must be the one that the accountant is about."""
-    if not isinstance(accountant, ShuffleAccountant):
-        return check_loader(loader, on_mismatch=on_mismatch)
-    scheme = check_loader(loader, on_mismatch="ignore")
-    wanted = accountant.sampling
-    sizes = (scheme.batch_size, scheme.dataset_size)
-    if scheme.name != "shuffle" or sizes != (wanted.batch_size, wanted.dataset_size):
-        complain(f"{wanted!r} is accounted for, but {scheme.description}", on_mismatch)
-    return scheme
+ONCE_AN_EPOCH = ("shuffle", "sequential", "distributed")
+"""Names of schemes in which different batches of an epoch have different records."""
 
 
-def check_before(accountant: Any, loader: Any, poisson_sampling: bool) -> None:
-    """Raise if what ``make_private`` will make of a loader is not what the accountant is about."""
-    if not poisson_sampling:
-        check_for(accountant, loader, "raise")
-    elif isinstance(accountant, ShuffleAccountant):
-        complain(
-            f"{accountant.sampling!r} is accounted for, but poisson_sampling=True draws Poisson samples",
-            "raise",
-        )
+class Charge(NamedTuple):
+    """What a step that draws from a loader is charged as."""
+
+    draw: Draw
+    """Of one batch of the loader: a sample rate, a scheme, or why there is no account."""
+    problem: str | None = None
+    """What is to be said about it."""
+    once_an_epoch: bool = False
+    """Whether batches that are accumulated share no record, and are one larger batch."""
+
+    @property
+    def has_account(self) -> bool:
+        """Whether an answer will be given."""
+        return not isinstance(self.draw, UnaccountedSampling)
 
 
-def rate_of(scheme: LoaderScheme, told: float) -> float:
-    """Sample rate to account for: the one that the loader draws with, or else what Opacus tells."""
-    return scheme.sample_rate if scheme.is_poisson and scheme.sample_rate is not None else told
+def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, action: str) -> Charge:
+    """Return the charge of a loader that ``make_private`` will make, which draws Poisson samples at `rate`.
+
+    What the user says about the sampling must not contradict that: an error even where mismatches only warn.
+    """
+    stated = accountant.sampling if isinstance(accountant, ShuffleAccountant) else sampling
+    drawn = f"poisson_sampling=True draws Poisson samples at rate {rate!r}"
+    if isinstance(stated, Poisson) and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate:
+        stated = None
+    if stated is not None:
+        if action != "ignore":
+            complain(f"{stated!r} is accounted for, but {drawn}", "raise")
+        return Charge(rate)
+    _require_covered(accountant, rate)
+    return Charge(rate)
 
 
-def step_hook(accountant: Any, loader: Any, told: float, on_mismatch: str) -> Callable[[Any], None]:
-    """Return a function that records one step of an Opacus optimizer that draws from `loader`.
+def charge_for(
+    accountant: Any, loader: Any, told: float, action: str, sampling: Sampling | None = None
+) -> Charge:
+    """Return what an accountant charges a step that draws from `loader`.
 
     Parameters
     ----------
@@ -56,46 +77,209 @@ def step_hook(accountant: Any, loader: Any, told: float, on_mismatch: str) -> Ca
         What training draws from.
     told : float
         Sample rate that Opacus computed, one over the number of batches.
-    on_mismatch : {"raise", "warn", "ignore"}
-        What to do about a loader that draws in another way than is accounted for.
+    action : {"raise", "warn", "ignore"}
+        What to do about a loader without a guarantee.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        What the user says that the loader draws; it is believed of loaders that are not known.
 
-    Returns
-    -------
-    callable
-        Function of the optimizer: that of `poisson_hook` for Poisson batches. Other batches get the rate m
-        times as high for m accumulated ones, as in Opacus.
+    Raises
+    ------
+    SamplingMismatchError
+        If no account is known for the loader and `action` is "raise".
+    UnsupportedError
+        If the accountant has no pair for what is drawn.
     """
-    scheme = check_for(accountant, loader, on_mismatch)
-    if not scheme.is_poisson:
-        return accounting_hook(accountant, told)
-    return poisson_hook(accountant, rate_of(scheme, told))
+    scheme = check_loader(loader, on_mismatch="ignore")
+    if isinstance(accountant, ShuffleAccountant):
+        wanted = accountant.sampling
+        sizes = (scheme.batch_size, scheme.dataset_size)
+        if scheme.name == "shuffle" and sizes == (wanted.batch_size, wanted.dataset_size):
+            return Charge(told)
+        problem = f"{wanted!r} is accounted for, but {scheme.description}"
+        return _without_account(told, problem, action, scheme)
+    if sampling is not None:
+        return _as_stated(accountant, scheme, told, action, sampling)
+    if scheme.is_poisson and scheme.sample_rate is not None:
+        _require_covered(accountant, scheme.sample_rate)
+        return Charge(scheme.sample_rate)
+    draw = _covered(accountant, scheme.sampling)
+    if draw is not None:
+        problem = f"{scheme.description}: the steps are charged as those of {scheme.sampling!r}"
+        return Charge(draw, problem if action != "ignore" else None)
+    problem = f"Poisson sampling is accounted for, but {scheme.description}"
+    return _without_account(told, problem, action, scheme)
+
+
+def _as_stated(accountant: Any, scheme: LoaderScheme, told: float, action: str, sampling: Sampling) -> Charge:
+    problem = None if scheme.name == "unknown" else mismatch(scheme, sampling)
+    if problem is not None:
+        return _without_account(told, problem, action, scheme)
+    draw = _covered(accountant, sampling)
+    if draw is None:
+        raise UnsupportedError(
+            f"{type(accountant).__name__} does not account for {sampling!r}: use GroupAccountant"
+        )
+    return Charge(draw)
+
+
+def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | None:
+    """Return `sampling` in the words of an accountant, None where that has none."""
+    if isinstance(sampling, Poisson):
+        sampling = Poisson(
+            sampling.sample_rate
+        )  # a batch of the loader; optimizers count how many they add up
+    draw: float | Sampling | None = sampling.sample_rate if isinstance(sampling, Poisson) else sampling
+    if isinstance(sampling, FullBatch) and not isinstance(accountant, GroupAccountant):
+        draw = 1.0
+    if isinstance(draw, WithoutReplacement) and not isinstance(accountant, GroupAccountant):
+        return None
+    if draw is not None:
+        _require_covered(accountant, draw)
+    return draw
+
+
+def _require_covered(accountant: Any, draw: float | Sampling) -> None:
+    """Raise ``UnsupportedError`` before training if the accountant has no pair for its steps."""
+    if isinstance(accountant, GroupAccountant):
+        accountant._kind(1.0, draw)
+
+
+def _without_account(told: float, problem: str, action: str, scheme: LoaderScheme | None = None) -> Charge:
+    if action == "raise":
+        complain(problem, "raise")
+    once = scheme is not None and scheme.name in ONCE_AN_EPOCH
+    if action == "ignore":
+        return Charge(told, None, once)
+    return Charge(UnaccountedSampling(told, problem), f"{problem}. {_GOES_ON}", once)
+
+
+def step_hook(accountant: Any, charge: Charge) -> Callable[[Any], None]:
+    """Return a function of an Opacus optimizer that charges one step, however many batches it is for."""
+    count = batches_of()
+
+    def hook(optimizer: Any) -> None:
+        _charge(accountant, optimizer.noise_multiplier, charge, count(optimizer))
+
+    return hook
 
 
 def poisson_hook(accountant: Any, rate: float) -> Callable[[Any], None]:
-    """Return a function that records one step of an optimizer that draws Poisson batches at a rate.
+    """Return a function that charges one step of an optimizer that draws Poisson batches at a rate."""
+    return step_hook(accountant, Charge(rate))
 
-    Those that are accumulated for one step are independent: a record may be in several of them, so that a
-    rate m times as high would understate. The noise of m batches is m independent parts of variance 1/m:
-    m steps with noise multiplier σ/√m, whose outputs tell more than their sum.
-    """
 
-    def hook(optimizer: Any) -> None:
-        batches, noise = optimizer.accumulated_iterations, optimizer.noise_multiplier
-        if batches > 1:
-            noise *= _ROUNDED_DOWN / math.sqrt(batches)
+def _charge(accountant: Any, noise: float, charge: Charge, batches: int) -> None:
+    draw = charge.draw
+    if isinstance(draw, UnaccountedSampling):
+        if isinstance(accountant, Accountant):
+            accountant._record(noise, draw)
+        else:  # Opacus's own accountants know rates only; the engine refuses in their place
+            accountant.step(noise_multiplier=noise, sample_rate=draw.sample_rate)
+    elif isinstance(draw, float):
+        if charge.once_an_epoch:
+            _charge_larger_batch(accountant, noise, draw, batches)
+        else:
+            _charge_poisson(accountant, noise, draw, batches)
+    elif isinstance(draw, FullBatch):
+        # Every record is in all batches, and moves the sum by as many clipping norms.
+        accountant.step(noise_multiplier=whole_in_every_batch(noise, batches), sampling=draw)
+    else:
         for _ in range(batches):
-            accountant.step(noise_multiplier=noise, sample_rate=rate)
-
-    return hook
+            accountant.step(noise_multiplier=in_equal_parts(noise, batches), sampling=draw)
 
 
-def accounting_hook(accountant: Any, rate: float) -> Callable[[Any], None]:
-    """Return what Opacus attaches: a step at the rate times the number of accumulated batches."""
+def _charge_poisson(accountant: Any, noise: float, rate: float, batches: int) -> None:
+    """Charge a step after Poisson batches, each drawn at `rate`.
 
-    def hook(optimizer: Any) -> None:
-        accountant.step(
-            noise_multiplier=optimizer.noise_multiplier,
-            sample_rate=rate * optimizer.accumulated_iterations,
+    They are independent: a record may be in several of them, and a rate as many times as high would
+    understate. Accountants that know nothing of that are told of as many steps with a part of the noise each.
+    """
+    if batches == 1:
+        accountant.step(noise_multiplier=noise, sample_rate=rate)
+    elif isinstance(accountant, Accountant) and _takes_schemes(accountant):
+        accountant._accumulated(noise, rate, batches)
+    else:
+        for _ in range(batches):
+            accountant.step(noise_multiplier=in_equal_parts(noise, batches), sample_rate=rate)
+
+
+def _takes_schemes(accountant: Any) -> bool:
+    return (
+        isinstance(accountant, ShuffleAccountant)
+        or "sampling" in inspect.signature(accountant.step).parameters
+    )
+
+
+def _charge_larger_batch(accountant: Any, noise: float, rate: float, batches: int) -> None:
+    """Charge a step after batches that share no record, as a batch that is so many times as large."""
+    if rate * batches > 1.0:
+        raise ValueError(
+            f"{batches} accumulated batches at sample rate {rate!r} each have a rate above 1 together: an "
+            f"epoch does not have so many, so that records are in several of them. Step more often"
         )
+    accountant.step(noise_multiplier=noise, sample_rate=rate * batches)
 
-    return hook
+
+def attach(
+    accountant: Any,
+    optimizer: Any,
+    data_loader: Any,
+    *,
+    sampling: Sampling | None = None,
+    on_mismatch: str = "warn",
+) -> None:
+    """Let an accountant record every step of an Opacus optimizer from now on, in place of any other.
+
+    What ``make_private`` of the engine does at its end, for loops that do without: a run that goes on with
+    another accountant, or a ``DPOptimizer`` that was made by hand.
+
+    Parameters
+    ----------
+    accountant : Accountant
+        Who is told, as `from_opacus` returns it.
+    optimizer : opacus.optimizers.DPOptimizer
+        What makes the steps; of any way of clipping. Its step hook is replaced.
+    data_loader : torch.utils.data.DataLoader
+        What training draws from, which is looked at as by `check_loader`.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How the loader draws, as in `PrivacyEngine`.
+    on_mismatch : {"warn", "raise", "ignore"}, optional
+        What to do about a loader that no account is known for, as in `PrivacyEngine`.
+
+    Raises
+    ------
+    SamplingMismatchError
+        If no account is known for the loader and `on_mismatch` is "raise".
+    TypeError
+        If an argument has the wrong type.
+    UnsupportedError
+        If the accountant has no proven pair for what the loader draws.
+
+    Warns
+    -----
+    SamplingMismatchWarning
+        If the loader does not draw Poisson samples and `on_mismatch` is "warn".
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> engine.accountant = hs.opacus.from_opacus(engine.accountant)  # doctest: +SKIP
+    >>> hs.opacus.attach(engine.accountant, optimizer, loader)  # doctest: +SKIP
+    """
+    from hockeystick._arguments import choice
+    from hockeystick.accountants.individual import IndividualAccountant
+    from hockeystick.sampling import check_sampling
+
+    action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
+    if not isinstance(accountant, Accountant) or isinstance(accountant, IndividualAccountant):
+        raise TypeError(
+            f"accountant must be an accountant of hockeystick other than IndividualAccountant, for which "
+            f"there is IndividualTracker; got {type(accountant).__name__}"
+        )
+    if not hasattr(optimizer, "attach_step_hook"):
+        raise TypeError(f"optimizer must be an opacus DPOptimizer, got {type(optimizer).__name__}")
+    wanted = None if sampling is None else check_sampling(sampling)
+    charge = charge_for(accountant, data_loader, 1 / len(data_loader), action, wanted)
+    if charge.problem is not None:
+        complain(charge.problem, "warn")
+    optimizer.attach_step_hook(step_hook(accountant, charge))

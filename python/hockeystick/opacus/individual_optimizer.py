@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 DPOptimizer: Any = needed("opacus.optimizers", "opacus").DPOptimizer
 
 
+class _Replaced(DPOptimizer):
+    """An optimizer whose place another one has taken: schedulers that still hold it would change nothing."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("noise_multiplier", "max_grad_norm"):
+            raise RuntimeError(
+                f"{name} of this optimizer has no effect any more: an IndividualClippingOptimizer took its "
+                f"place. Make schedulers of noise and clipping for that one"
+            )
+        super().__setattr__(name, value)
+
+
+def _retire(optimizer: Any) -> None:
+    """Let an optimizer refuse the changes that only the one in its place would act upon."""
+    optimizer.__class__ = _Replaced
+
+
 class IndividualClippingOptimizer(DPOptimizer):
     """Opacus's optimizer, but for clipping each example to its own norm in an accountant.
 
@@ -32,7 +49,8 @@ class IndividualClippingOptimizer(DPOptimizer):
     ----------
     optimizer : opacus.optimizers.DPOptimizer
         What ``make_private`` returned; use this one in its place. Its step hook, the engine's
-        accountant, is kept.
+        accountant, is kept. Schedulers of noise or clipping must be made for this one: from now on the
+        other one refuses to be changed.
     accountant : IndividualAccountant
         Whose ``norms`` are the thresholds; made with ``individual_clipping=True`` and the same
         ``max_grad_norm``.
@@ -80,6 +98,7 @@ class IndividualClippingOptimizer(DPOptimizer):
             secure_mode=optimizer.secure_mode,
         )
         self.step_hook = optimizer.step_hook
+        _retire(optimizer)
         self._accountant = accountant
         self._batch_hook: Callable[[], None] | None = None
         self._announced: list[Counts] = []

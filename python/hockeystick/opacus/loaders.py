@@ -6,6 +6,7 @@ nothing is imported here.
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import warnings
@@ -23,6 +24,9 @@ RATE_TOLERANCE = 1e-9
 """Relative difference of sample rates that counts as none."""
 
 ON_MISMATCH = ("raise", "warn", "ignore")
+
+_PACKAGES = ("hockeystick", "opacus")
+"""Packages whose lines a warning does not point at."""
 
 _NO_ACCOUNT = "no accountant of this version covers it"
 
@@ -119,7 +123,7 @@ def check_loader(
     action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
     wanted = None if assumed is None else check_sampling(assumed)
     scheme = _scheme_of(loader)
-    problem = _mismatch(scheme, wanted)
+    problem = mismatch(scheme, wanted)
     if problem is not None:
         complain(problem, action)
     return scheme
@@ -130,10 +134,22 @@ def complain(problem: str, action: str) -> None:
     if action == "raise":
         raise SamplingMismatchError(problem)
     if action == "warn":
-        warnings.warn(problem, SamplingMismatchWarning, stacklevel=3)
+        warnings.warn(problem, SamplingMismatchWarning, stacklevel=_levels_to_caller())
 
 
-def _mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:
+def _levels_to_caller() -> int:
+    """Levels from the function that calls this up to the first line outside of `_PACKAGES`.
+
+    Python shows a warning once for each line: one that pointed into this library would be shown for the first
+    training run of a process only.
+    """
+    frame, levels = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
+def mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:
     """Return what is wrong, or None."""
     if wanted is None:
         if scheme.is_poisson:
@@ -221,7 +237,9 @@ def _of_draws(sampler: Any, batch_size: int, data: Any) -> LoaderScheme:
             batch_size,
             f"the loader deals {'shuffled' if sampler.shuffle else 'fixed'} records out to "
             f"{sampler.num_replicas} ranks, in batches of {batch_size}, each record once an epoch: "
-            f"{_NO_ACCOUNT}. Let Opacus make the loader (poisson_sampling=True, distributed=True)",
+            f"{_NO_ACCOUNT}. Give Opacus a loader without this sampler, leave poisson_sampling as it is, and "
+            f"wrap the model in opacus.distributed.DifferentiallyPrivateDistributedDataParallel: Opacus then "
+            f"makes a loader for every rank",
         )
     return _unknown(f"draws records by {kind.__name__}, which is not known")
 
@@ -286,8 +304,8 @@ def _shuffled(size: int, draws: int, batch_size: int) -> LoaderScheme:
         batch_size,
         f"the loader shuffles {size} records and walks through them in batches of {batch_size}, {part} an "
         f"epoch: batches depend on each other, and Poisson sampling at rate {rate:.6g} may need less noise "
-        f"than this does. Use Poisson sampling, or draw fresh fixed batches and account for "
-        f"WithoutReplacement({batch}, {size})",
+        f"than this does. Use Poisson sampling, or draw fresh fixed batches by a batch_sampler of your own "
+        f"and say so: hockeystick.opacus.PrivacyEngine(sampling=WithoutReplacement({batch}, {size}))",
     )
 
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import float_scalar, require
 from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.interface import Accountant
 from hockeystick.planning import get_noise_multiplier
+from hockeystick.sampling import Poisson
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hockeystick.sampling import Sampling
 
 SMALLEST, LARGEST = 1e-3, 1e6
 """Range of the search."""
@@ -20,7 +24,7 @@ WIDTH = 1e-6
 """Relative distance from the smallest noise multiplier at which the search ends."""
 
 
-def noise_for(accountant: Any, *, epsilon: float, delta: float, sample_rate: float, steps: int) -> float:
+def noise_for(accountant: Any, *, epsilon: float, delta: float, draw: float | Sampling, steps: int) -> float:
     """Noise multiplier with which the accountant's steps so far and planned ones meet a target.
 
     Parameters
@@ -31,8 +35,8 @@ def noise_for(accountant: Any, *, epsilon: float, delta: float, sample_rate: flo
         Target, positive and finite.
     delta : float
         In (0, 1).
-    sample_rate : float
-        Of the planned steps, in [0, 1].
+    draw : float or sampling scheme
+        Of the planned steps: a sample rate, or a scheme that the accountant covers.
     steps : int
         Their number, at least one.
 
@@ -54,16 +58,22 @@ def noise_for(accountant: Any, *, epsilon: float, delta: float, sample_rate: flo
     trial = deepcopy(accountant)
 
     def met(noise_multiplier: float) -> bool:
-        trial.history = [*past, (noise_multiplier, sample_rate, steps)]
-        return bool(trial.get_epsilon(level) <= target)
+        trial.history = [*past, (noise_multiplier, draw, steps)]
+        if isinstance(trial, Accountant):
+            return bool(trial.get_epsilon(level) <= target)
+        try:
+            return bool(trial.get_epsilon(level) <= target)
+        except (ArithmeticError, ValueError):
+            # Opacus's accountants fail where little noise is left: GDP finds no sign change, PRV no grid.
+            return False
 
     if not past and isinstance(accountant, GroupAccountant):
-        return _of_equal_steps(accountant, target, level, sample_rate, steps)
+        return _of_equal_steps(accountant, target, level, draw, steps)
     return _smallest(met, target)
 
 
 def _of_equal_steps(
-    accountant: GroupAccountant, epsilon: float, delta: float, sample_rate: float, steps: int
+    accountant: GroupAccountant, epsilon: float, delta: float, draw: float | Sampling, steps: int
 ) -> float:
     """Return what the compiled solver finds in one call."""
     whose: dict[str, Any] = {"group_size": accountant.group_size}
@@ -72,7 +82,7 @@ def _of_equal_steps(
     noise = get_noise_multiplier(
         epsilon=epsilon,
         delta=delta,
-        sample_rate=sample_rate,
+        sampling=Poisson(draw) if isinstance(draw, float) else draw,
         steps=steps,
         adjacency=accountant.adjacency,
         tolerance=accountant.tolerance,

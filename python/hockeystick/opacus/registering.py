@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,8 +12,8 @@ from hockeystick._extras import needed
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual import IndividualAccountant
 from hockeystick.accountants.interface import Accountant
-from hockeystick.opacus.hooks import step_hook
-from hockeystick.opacus.loaders import ON_MISMATCH
+from hockeystick.opacus.hooks import charge_for, step_hook
+from hockeystick.opacus.loaders import ON_MISMATCH, complain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -30,7 +31,7 @@ def register(
     *,
     group: Group | None = None,
     accountant: Accountant | None = None,
-    on_mismatch: str = "raise",
+    on_mismatch: str = "warn",
     force: bool = False,
 ) -> None:
     """Make an accountant available to Opacus as ``PrivacyEngine(accountant=name)``.
@@ -40,8 +41,8 @@ def register(
     group_size : int, optional
         Number of records that change together, in [1, 10000].
     name : str, optional
-        What to call it. Registering again under the same name replaces the accountant, for engines that
-        are made afterwards and for the noise that earlier ones search: give two groups two names.
+        What to call it. Registering again under the same name replaces the accountant for engines that
+        are made afterwards; earlier ones go on with their own, also where they search noise.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Neighbouring relation.
     group : Group, optional
@@ -49,9 +50,10 @@ def register(
     accountant : Accountant, optional
         Another accountant than `GroupAccountant`, such as ``RenyiGroupAccountant(group_size=8)``, in
         place of `group_size`, `adjacency` and `group`. It has no steps; every engine gets a copy.
-    on_mismatch : {"raise", "warn", "ignore"}, optional
-        What ``make_private`` does when the loader that it returns does not draw its batches as the
-        accountant assumes, as in `check_loader`.
+    on_mismatch : {"warn", "raise", "ignore"}, optional
+        What ``make_private`` does when no account is known for the loader that it returns. "warn" warns once,
+        lets training run, and makes ``get_epsilon`` raise `SamplingMismatchError`; "raise" raises it at once;
+        "ignore" counts the steps as if the batches were Poisson samples, at your own risk.
     force : bool, optional
         Whether to replace what Opacus or others have registered under `name`, "prv" for example.
 
@@ -59,21 +61,23 @@ def register(
     ------
     ValueError
         If an argument is out of range, `accountant` has steps, or `name` belongs to somebody else.
+    UnsupportedError
+        If the accountant has no proven pair for Poisson samples, which the engine makes.
     TypeError
         If an argument has the wrong type or excludes another one, or `accountant` is an
         `IndividualAccountant`, which an engine does not tell the norms (`IndividualTracker` does).
     ImportError
-        If Opacus is not installed.
+        If Opacus is not installed, or older than 1.6.
 
     Notes
     -----
     The engine's accountant is what `accountant` is, and besides:
 
-    - ``make_private`` raises `SamplingMismatchError` for a loader without Poisson sampling, and the
-      steps are charged at the rate with which the loader draws;
-    - m Poisson batches that are accumulated for one step are charged as m steps with noise multiplier
-      σ/√m, since a record may be in several of them. A ``BatchMemoryManager`` splits one batch and costs
-      nothing;
+    - the steps are charged as the loader of ``make_private`` draws: Poisson samples at its rate, full
+      batches, and fresh subsets of a fixed size as what they are;
+    - m Poisson batches that are added up for one step, by several backward passes or by
+      ``signal_skip_step``, are charged by their exact law, as ``Poisson(rate, microbatches=m)``, since a
+      record may be in several of them. A ``BatchMemoryManager`` splits one batch and costs nothing;
     - ``make_private_with_epsilon`` of Opacus's own engine searches noise for which ε is at most 0.01
       below the target (its argument ``epsilon_tolerance``). `hockeystick.opacus.PrivacyEngine` finds the
       smallest noise, and counts the steps exactly.
@@ -91,11 +95,18 @@ def register(
     8
     """
     registry = needed("opacus.accountants", "opacus")
+    if not hasattr(registry, "register_accountant"):
+        version = getattr(needed("opacus", "opacus"), "__version__", "an older version")
+        raise ImportError(
+            f"register needs Opacus 1.6 or newer, and this is {version}, whose accountants have no register: "
+            f"update it, or use hockeystick.opacus.PrivacyEngine, which takes an accountant itself"
+        )
     require(bool(text(name, "name")), "name", repr(name), "a name")
     template = _template(group_size, adjacency, group, accountant)
+    if isinstance(template, GroupAccountant):
+        template._kind(1.0, 0.5)  # the engine makes Poisson samples
     made = registered_class(template, name, choice(on_mismatch, "on_mismatch", ON_MISMATCH))
     registry.register_accountant(name, made, force=force or _is_ours(registry, name))
-    registry.IAccountant.register(made)
 
 
 def _template(group_size: int, adjacency: str, group: Group | None, accountant: Any) -> Accountant:
@@ -114,17 +125,32 @@ def _template(group_size: int, adjacency: str, group: Group | None, accountant: 
 
 
 def _is_ours(registry: Any, name: str) -> bool:
+    found = _class_of(registry, name)
+    return found is not None and issubclass(found, Registered)
+
+
+def _class_of(registry: Any, name: str) -> type[Any] | None:
+    """Return what a name stands for, None if for nothing."""
     try:
-        return isinstance(registry.create_accountant(name), Registered)
+        return type(registry.create_accountant(name))
     except ValueError:  # there is none of this name
-        return False
+        return None
 
 
 def registered_class(template: Accountant, name: str, on_mismatch: str) -> type[Any]:
     """Class of accountants like `template` that Opacus knows as `name`."""
-    kind = type(template)
-    parts = {"_template": deepcopy(template), "_name": name, "_on_mismatch": on_mismatch}
-    return type(kind.__name__, (Registered, kind), parts | {"__doc__": kind.__doc__})
+    key = (repr(template), name, on_mismatch)
+    if key not in _CLASSES:
+        kind = type(template)
+        parts: dict[str, Any] = {"_template": deepcopy(template), "_name": name, "_on_mismatch": on_mismatch}
+        parts |= {"__doc__": kind.__doc__, "__module__": kind.__module__}
+        made = _CLASSES[key] = type(kind.__name__, (Registered, kind), parts)
+        needed("opacus.accountants", "opacus").IAccountant.register(made)
+    return _CLASSES[key]
+
+
+_CLASSES: dict[tuple[str, str, str], type[Any]] = {}
+"""Classes by settings, name and what they do about loaders: copies of an accountant are of its own class."""
 
 
 def _restored(template: Accountant, name: str, on_mismatch: str) -> Any:
@@ -147,17 +173,30 @@ class Registered:
 
     @classmethod
     def mechanism(cls) -> str:
-        """Return the name under which Opacus knows the accountant."""
-        return cls._name
+        """Return a name under which Opacus makes accountants like this one.
 
-    def get_epsilon(self, delta: float, **others: Any) -> float:
+        It is that of the registration, as long as nobody registers another accountant under it. An engine
+        searches noise by this name, and must find its own accountant.
+        """
+        registry: Any = sys.modules.get("opacus.accountants")
+        name: str = cls._name
+        if registry is None or not hasattr(registry, "register_accountant"):
+            return name
+        found = _class_of(registry, name)
+        if found is cls:
+            return name
+        own = name if found is None else f"{name}: {cls._template!r}"
+        registry.register_accountant(own, cls, force=True)
+        return own
+
+    def get_epsilon(self, delta: float, *more: Any, **others: Any) -> float:
         """Upper bound on epsilon of all steps so far.
 
         Parameters
         ----------
         delta : float
             In (0, 1).
-        **others
+        *more, **others
             Left alone: what Opacus passes along of the arguments of ``make_private_with_epsilon``, which
             may be meant for the optimizer or for another accountant.
 
@@ -165,6 +204,11 @@ class Registered:
         -------
         float
             Epsilon.
+
+        Raises
+        ------
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
         """
         return float(_accounting(self).get_epsilon(delta))
 
@@ -176,7 +220,7 @@ class Registered:
         Parameters
         ----------
         sample_rate : float
-            Probability in [0, 1] that a record is in one physical batch.
+            Probability in [0, 1] that a record is in one batch of the loader.
 
         Returns
         -------
@@ -186,14 +230,23 @@ class Registered:
         Raises
         ------
         SamplingMismatchError
-            If ``make_private`` returns a loader that draws in another way than is accounted for.
+            If ``make_private`` returns a loader that no account is known for, and the accountant was
+            registered with ``on_mismatch="raise"``.
+
+        Warns
+        -----
+        SamplingMismatchWarning
+            If that loader does not draw Poisson samples, and it was registered with ``on_mismatch="warn"``.
         """
         frame = inspect.currentframe()
         loader = _loader_in_the_making(None if frame is None else frame.f_back)
         if loader is None:
             hook: Callable[[Optimizer], None] = _accounting(self).get_optimizer_hook_fn(sample_rate)
             return hook
-        return step_hook(self, loader, sample_rate, self._on_mismatch)
+        charge = charge_for(self, loader, sample_rate, self._on_mismatch)
+        if charge.problem is not None:
+            complain(charge.problem, "warn")
+        return step_hook(self, charge)
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
         """Save the accountant as plain JSON types.
@@ -210,6 +263,7 @@ class Registered:
             the history are tuples, as in Opacus.
         """
         state: MutableMapping[str, Any] = _accounting(self).state_dict(destination)
+        state["mechanism"] = self._name
         state["history"] = [tuple(entry) for entry in state["history"]]
         return state
 
@@ -229,8 +283,8 @@ class Registered:
             it was.
         """
         found = state_dict.get("mechanism") if hasattr(state_dict, "get") else None
-        if found == type(self._template).mechanism():
-            state_dict = {**state_dict, "mechanism": self._name}
+        if found in (self._name, type(self._template).mechanism()):
+            state_dict = {**state_dict, "mechanism": self.mechanism()}
         elif isinstance(found, str) and found != self._name:
             raise ValueError(
                 f"mechanism must be {self._name!r}, got {found!r}: make the engine with "

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hockeystick._accumulation import batches_of
 from hockeystick._arguments import require
 from hockeystick._individual import NormAccountant, NormRefresher
 from hockeystick.opacus.hooks import poisson_hook
 from hockeystick.opacus.per_example import CHUNK_SIZE, check_dataset, per_example_norms
-from hockeystick.opacus.recognising import is_plain_optimizer
+from hockeystick.opacus.recognising import is_grad_sample_module, is_plain_optimizer
 from hockeystick.sampling import check_sample_rate
 
 if TYPE_CHECKING:
     from hockeystick.opacus.per_example import Loss
+
+_BY_HAND = (
+    "other ways to clip, several processes and unwrapped models are not followed; copy the weights into a "
+    "bare module, and tell the accountant by update_norms(per_example_norms(module, dataset, loss_fn)) and "
+    "step()"
+)
 
 
 class IndividualTracker:
@@ -42,10 +49,17 @@ class IndividualTracker:
     ValueError
         If the data set has another size than the accountant, or a number is out of range.
     TypeError
-        If an argument has the wrong type.
+        If an argument has the wrong type: the model too, which must be the ``GradSampleModule`` that
+        ``make_private`` returned.
 
     Notes
     -----
+    It follows one process that clips the gradient of every example as a whole to one norm, or, with
+    `IndividualClippingOptimizer`, to norms of their own. It does not follow ghost clipping, clipping by
+    layers, adaptive clipping, several processes, and ``make_private(wrap_model=False)``. There the accountant
+    can be told by hand: copy the weights into a module without Opacus, take `per_example_norms` of that, and
+    call ``update_norms`` and ``step``.
+
     INDIVIDUAL, Algorithms 1 and 2. The training is not changed: weights are the same bit by bit, with
     and without the tracker. A refresh costs a forward and a backward pass over the whole data set.
 
@@ -70,6 +84,11 @@ class IndividualTracker:
     ) -> None:
         if not isinstance(accountant, NormAccountant):
             raise TypeError(f"accountant must be an IndividualAccountant, got {type(accountant).__name__}")
+        if not is_grad_sample_module(model):
+            raise TypeError(
+                f"model must be the GradSampleModule that make_private returned, with wrap_model=True and "
+                f"grad_sample_mode='hooks', got {type(model).__name__}: {_BY_HAND}"
+            )
         self._model = model
         self._accountant = accountant
         self._refresher = NormRefresher(
@@ -97,7 +116,7 @@ class IndividualTracker:
         sample_rate : float
             Probability in [0, 1] that an example is in one physical batch without a
             ``BatchMemoryManager``. Batches that are accumulated for a step are drawn one by one and may
-            share examples: m of them are charged as m steps with 1/√m of the noise.
+            share examples: m of them are charged as those of ``Poisson(sample_rate, microbatches=m)``.
 
         Raises
         ------
@@ -113,23 +132,30 @@ class IndividualTracker:
         if not is_plain_optimizer(optimizer) and before_batch is None:
             raise TypeError(
                 f"optimizer must be an opacus DPOptimizer or an IndividualClippingOptimizer, "
-                f"got {type(optimizer).__name__}"
+                f"got {type(optimizer).__name__}: {_BY_HAND}"
             )
         self._check_fit(optimizer)
         if self._attached:
             raise ValueError("the tracker is attached already: it would charge every step twice")
         self._attached = True
+        count = batches_of()
         earlier = optimizer.step_hook
         if before_batch is not None:
             before_batch(self._refresher.before_step)
 
         def hook(stepping: Any) -> None:
-            if earlier is not None:
-                earlier(stepping)
+            # Whatever can fail comes before anything is charged.
             self._check_norm(stepping)
+            if before_batch is not None and (batches := count(stepping)) > 1:
+                raise ValueError(
+                    f"a step with norms of the examples' own must be of one batch, got {batches}: an example "
+                    f"that is in several of them moves the sum by more than its norm"
+                )
             # Opacus calls this with the update ready and the weights as yet unmoved.
             if before_batch is None:
                 self._refresher.before_step()
+            if earlier is not None:
+                earlier(stepping)
             account(stepping)
 
         optimizer.attach_step_hook(hook)

@@ -27,6 +27,7 @@ from hockeystick.reporting.document import (
     Table,
 )
 from hockeystick.reporting.reproducing import code_for
+from hockeystick.sampling import Poisson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,6 +137,8 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         words["queries"] = "of one dimension, where noise is not Gaussian"
     if run.has_own_rates:
         words["sampling"] = "each member at its own rate"
+        if any(isinstance(draw, Poisson) for _, draw, _ in run.segments):
+            words["sampling"] += ", in several batches under one noise"
     if isinstance(subject, Accounted):
         words.update({name: subject.described[name] for name in ("sampling", "adversary", "status")})
     elif isinstance(subject, Exact):

@@ -9,6 +9,7 @@ from hockeystick._run import Run
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.curve import PrivacyCurve
 from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _privacy_curve(curve: PrivacyCurve) -> str:
 def _one_kind(run: Run, segment: AnySegment) -> str:
     noise, draw, steps = segment
     settings: dict[str, Any] = {"noise_multiplier" if isinstance(noise, float) else "mechanism": noise}
-    if not run.has_own_rates:
+    if not run.has_own_rates or isinstance(draw, Poisson):  # which says how many batches there are
         settings["sample_rate" if isinstance(draw, float) else "sampling"] = draw
     settings["steps"] = steps
     if run.group is not None:
