@@ -144,8 +144,10 @@ def registered_class(template: Accountant, name: str, on_mismatch: str) -> type[
         kind = type(template)
         parts: dict[str, Any] = {"_template": deepcopy(template), "_name": name, "_on_mismatch": on_mismatch}
         parts |= {"__doc__": kind.__doc__, "__module__": kind.__module__}
-        made = _CLASSES[key] = type(kind.__name__, (Registered, kind), parts)
-        needed("opacus.accountants", "opacus").IAccountant.register(made)
+        _CLASSES[key] = type(kind.__name__, (Registered, kind), parts)
+    registry = sys.modules.get("opacus.accountants")
+    if registry is not None:  # a pickled accountant is read without Opacus too
+        registry.IAccountant.register(_CLASSES[key])
     return _CLASSES[key]
 
 
