@@ -197,7 +197,7 @@ mod tests {
     fn the_sum_is_that_of_its_definition() {
         for (seen, keep) in [(0.3, 0.75), (1.0, 0.6), (0.01, 0.9), (0.5, 0.51)] {
             for direction in [Direction::Remove, Direction::Add] {
-                let loss = AtomLoss::response(seen, keep, direction);
+                let loss = AtomLoss::response((seen, 1.0 - seen), keep, direction);
                 for steps in [1u32, 2, 7, 60, 900] {
                     for epsilon in [-0.5, 0.0, 0.3, 2.0] {
                         let expected = direct(&loss, steps, epsilon);
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_billion_steps_are_a_gaussian() {
         // Losses ±x each step: mean Tx²/2·…; by the central limit theorem μ² = T·Var.
-        let loss = AtomLoss::response(1.0, 0.5 + 1e-5, Direction::Remove);
+        let loss = AtomLoss::response((1.0, 0.0), 0.5 + 1e-5, Direction::Remove);
         let (_, _, mean, variance) = loss.moments(0.0);
         let steps = 1e9;
         let found = delta(&loss, steps, 1.0).unwrap();

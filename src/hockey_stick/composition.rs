@@ -209,6 +209,11 @@ impl Composition {
         (lower, upper)
     }
 
+    /// The least ε known to need no δ: the largest loss of any output, rounded up; infinite where there is none.
+    pub fn most_loss(&self) -> f64 {
+        self.directed.iter().map(Directed::most_loss).fold(0.0, f64::max)
+    }
+
     /// Upper bound on the Rényi divergence of order α > 1.
     ///
     /// # Errors

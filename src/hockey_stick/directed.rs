@@ -18,6 +18,7 @@ use super::coin_count;
 use super::enclosure::{Aim, Enclosure};
 use super::grid::is_on_lattice;
 use super::inverse;
+use super::most_loss::MostLoss;
 use super::neighbourhood::Kept;
 use super::one_step;
 use super::saddle;
@@ -295,28 +296,70 @@ impl Directed {
         if self.segments.is_empty() {
             return certain_delta(epsilon, 0.0, self.rounding);
         }
-        if epsilon >= self.most_loss() {
+        let most = MostLoss::of(&self.segments);
+        let room = most.above(epsilon);
+        if room <= 0.0 {
             return Enclosure::ZERO;
         }
-        if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice() {
-            return one_step::delta(loss, epsilon);
+        // E[(1 − e^{ε − ℓ})₊] where no loss is above the largest. None counts where one step falls short of its own by as much.
+        let log_mass = if room.is_finite() {
+            self.log_mass_near_most(room)
+        } else {
+            0.0
+        };
+        let log_gain = (-(-room).exp_m1()).ln();
+        let ceiling = Enclosure::of_logs(
+            f64::NEG_INFINITY,
+            log_mass + log_gain + f64::EPSILON * (4.0 + log_gain.abs() + log_mass.abs()),
+        );
+        if let Some(found) = self.closed_form(epsilon) {
+            return found.meet(ceiling);
         }
-        if let [segment] = self.segments.as_slice()
-            && let StepLoss::Atoms(loss) = &segment.loss
-            && let Some(found) = coin_count::delta(loss, segment.steps, epsilon)
-        {
-            return found;
+        if room.is_finite() && room <= ROUNDINGS * self.rounding * most.size {
+            return ceiling; // about what rounding may have made of ε
         }
+        self.delta_below(epsilon, aim, ceiling)
+    }
+
+    /// log of an upper bound on the probability that no step's loss is `room` or more below its largest.
+    fn log_mass_near_most(&self, room: f64) -> f64 {
+        let each = |segment: &Segment| {
+            let (most, _) = segment.loss.most_loss();
+            let level = most - room - 4.0 * f64::EPSILON * (most.abs() + room);
+            segment.steps * segment.loss.log_mass_above(level).min(0.0)
+        };
+        self.segments.iter().map(each).sum()
+    }
+
+    /// δ of one step, or of equal steps with two outcomes.
+    fn closed_form(&self, epsilon: f64) -> Option<Enclosure> {
+        match self.segments.as_slice() {
+            [Segment { loss, steps: 1.0 }] => Some(one_step::delta(loss, epsilon)),
+            [
+                Segment {
+                    loss: StepLoss::Atoms(loss),
+                    steps,
+                },
+            ] => coin_count::delta(loss, *steps, epsilon),
+            _ => None,
+        }
+    }
+
+    /// δ at an ε below the largest loss, where it is at most that of `ceiling`.
+    fn delta_below(&mut self, epsilon: f64, aim: &Aim, ceiling: Enclosure) -> Enclosure {
         // While a root is searched the answer is often at hand.
         if let Some(hint) = aim.hint {
             for (_, deeper) in &ATTEMPTS[..2] {
-                let known = self.truncated(hint + aim.log_share() - deeper).known(epsilon);
+                let known = self
+                    .truncated(hint + aim.log_share() - deeper)
+                    .known(epsilon)
+                    .meet(ceiling);
                 if aim.is_met(known) {
                     return known;
                 }
             }
         }
-        let mut found = self.by_single_steps(epsilon, aim.width);
+        let mut found = self.by_single_steps(epsilon, aim.width).meet(ceiling);
         if aim.is_met(found) {
             return found;
         }
@@ -378,8 +421,8 @@ impl Directed {
         }
         let all_most = |segment: &Segment| segment.steps * segment.loss.log_mass_of_most_loss();
         let log_mass: f64 = self.segments.iter().map(all_most).sum();
-        let most = self.most_loss();
-        let below = most - epsilon - 1e-13 * (most.abs() + epsilon.abs());
+        let most = MostLoss::of(&self.segments);
+        let below = most.surely_above(epsilon);
         if log_mass > f64::NEG_INFINITY && below > 0.0 {
             let part = log_mass + (-(-below).exp_m1()).ln();
             found.log_lower = found.log_lower.max(part - 1e-13 * (1.0 + part.abs()));
@@ -477,8 +520,9 @@ impl Directed {
             return found;
         }
         let guess = self.guess(log_delta);
+        let most = self.most_loss();
         let curve = |epsilon: f64, aim: &Aim| self.delta_for(epsilon, aim);
-        inverse::epsilon(curve, log_delta, tolerance, guess)
+        inverse::epsilon(curve, log_delta, tolerance, guess, most)
     }
 
     /// Bounds on ε where that of the run without noise is finite: it is no less, and hardly more.
@@ -542,10 +586,17 @@ impl Directed {
         self.segments.iter().all(|segment| is_on_lattice(&segment.loss))
     }
 
-    /// The least upper bound of the loss.
-    fn most_loss(&self) -> f64 {
-        let most = |segment: &Segment| segment.steps * segment.loss.most_loss();
-        self.segments.iter().map(most).sum::<f64>() * (1.0 + 4.0 * f64::EPSILON)
+    /// The largest loss of the run, rounded up; infinite where an output may tell whether a member was there.
+    pub fn most_loss(&self) -> f64 {
+        if self.log_kept < 0.0 {
+            return f64::INFINITY;
+        }
+        let rest = MostLoss::of(&self.segments).rounded_up();
+        if self.moved == 0.0 {
+            rest
+        } else {
+            (rest + self.moved) * (1.0 + 4.0 * self.rounding)
+        }
     }
 }
 

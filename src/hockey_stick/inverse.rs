@@ -14,12 +14,14 @@ const ROUNDS: usize = 80;
 /// Certified bounds on the least ε ≥ 0 with δ(ε) ≤ e^`log_delta`.
 ///
 /// `curve(ε, aim)` encloses log δ(ε); `guess` is an ε nearby and −d log δ/dε there. The upper
-/// bound is an ε at which the curve's own upper bound is at most `log_delta`, so that asking for δ there confirms it.
+/// bound is an ε at which the curve's own upper bound is at most `log_delta`, so that asking for δ there confirms it. δ is known to be
+/// 0 from `most` on, which may be infinite.
 pub(crate) fn epsilon(
     mut curve: impl FnMut(f64, &Aim) -> Enclosure,
     log_delta: f64,
     tolerance: f64,
     guess: (f64, f64),
+    most: f64,
 ) -> (f64, f64) {
     let mut slope = guess.1.max(1e-300);
     // What the curve could not do once is not asked for again.
@@ -50,6 +52,9 @@ pub(crate) fn epsilon(
         }
         epsilon = epsilon.max(0.0);
     }
+    if epsilon >= most {
+        epsilon = 0.5 * most;
+    }
     // Bracket of the middle of the enclosure, and Newton's method on its logarithm inside it.
     let middle = |found: Enclosure| {
         if found.log_lower == f64::NEG_INFINITY {
@@ -58,8 +63,8 @@ pub(crate) fn epsilon(
             0.5 * (found.log_lower + found.log_upper)
         }
     };
-    let (mut low, mut high) = (0.0, f64::INFINITY); // δ too large; small enough
-    let (mut upper, mut lower) = (f64::INFINITY, 0.0f64);
+    let (mut low, mut high) = (0.0, most); // δ too large; small enough
+    let (mut upper, mut lower) = (most, 0.0f64);
     let mut last: Option<(f64, f64)> = None;
     for _ in 0..ROUNDS {
         let found = ask(epsilon, width_at(epsilon, slope), ROUGHNESS);

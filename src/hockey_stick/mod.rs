@@ -16,6 +16,7 @@ mod loss_polynomial;
 mod loss_table;
 pub mod monitor;
 pub mod monte_carlo;
+mod most_loss;
 pub mod neighbourhood;
 pub(crate) mod one_step;
 mod saddle;

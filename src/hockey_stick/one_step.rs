@@ -36,10 +36,8 @@ pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64) -> Enclosu
         StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD)),
         StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon),
         StepLoss::Laplace(laplace) => {
-            let value = laplace.log_one_step(epsilon);
-            // Sums of k + 1 positive terms, each of a few exponentials of arguments up to 2k/b + |ε|.
-            let size = 2.0 * laplace.pieces() as f64 / laplace.scale() + epsilon.abs();
-            around(value, 8.0 * f64::EPSILON * (laplace.pieces() as f64 + 8.0 + size))
+            let (lower, upper) = laplace.log_one_step(epsilon);
+            Enclosure::of_logs(lower, upper)
         }
         StepLoss::Atoms(loss) => {
             let (value, error) = loss.one_step(epsilon);

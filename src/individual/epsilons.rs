@@ -242,7 +242,7 @@ impl<'a, L: Losses> Group<'a, L> {
             found.fold(Enclosure::ZERO, Enclosure::max)
         };
         let guess = (0.98 * plan.chernoff, self.heights.c);
-        inverse::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess)
+        inverse::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess, f64::INFINITY)
     }
 
     fn contour(&self, plan: &Plan, account: usize, side: usize) -> Option<Contour> {

@@ -11,22 +11,34 @@ pub struct AtomLoss {
     atoms: Vec<(f64, f64)>,
     /// All losses are a whole number of this apart, up to rounding, where that is known.
     gap: Option<f64>,
+    /// Losses are right to a few units in the last place of themselves and of this: 0 where they keep their digits next to 0.
+    loss_floor: f64,
 }
 
 impl AtomLoss {
     /// Randomised response whose bit is set if a member of the group is in the batch, which one is with probability s = `seen`
-    /// in (0, 1]; the answer is true with probability p (theory §2).
+    /// in (0, 1] and none with `unseen` = 1 − s; the answer is true with probability p (theory §2).
     ///
-    /// The outcome 1 has probability 1 − p under Q and 1 − p + s(2p − 1) under P; "add" exchanges P and Q.
-    pub fn response(seen: f64, keep: f64, direction: Direction) -> Self {
+    /// The outcome 1 has probability 1 − p under Q and (1 − s)(1 − p) + sp under P; "add" exchanges P and Q.
+    pub fn response((seen, unseen): (f64, f64), keep: f64, direction: Direction) -> Self {
         let moved = seen * (2.0 * keep - 1.0);
         let (set, unset) = (1.0 - keep, keep);
-        let losses = ((moved / set).ln_1p(), (-moved / unset).ln_1p());
+        let (yes, no) = (unseen * set + seen * keep, unseen * keep + seen * set);
+        // No differences of nearly equal numbers, and no logarithms of quotients next to 1.
+        let log = |likely: f64, rest: f64| if likely < 0.5 { likely.ln() } else { (-rest).ln_1p() };
+        let fall = moved / unset;
+        let losses = (
+            (moved / set).ln_1p(),
+            if fall < 0.5 { (-fall).ln_1p() } else { (no / unset).ln() },
+        );
         let atoms = match direction {
-            Direction::Remove => vec![(losses.0, (set + moved).ln()), (losses.1, (-(set + moved)).ln_1p())],
-            Direction::Add => vec![(-losses.1, keep.ln()), (-losses.0, (-keep).ln_1p())],
+            Direction::Remove => vec![(losses.0, log(yes, no)), (losses.1, log(no, yes))],
+            Direction::Add => vec![(-losses.1, keep.ln()), (-losses.0, set.ln())],
         };
-        Self::new(atoms)
+        Self {
+            loss_floor: 0.0,
+            ..Self::new(atoms)
+        }
     }
 
     /// One record replaced in a fixed batch of which it is part with probability γ = `seen` (PITFALLS Theorem 14): the
@@ -41,22 +53,37 @@ impl AtomLoss {
             atoms.push((0.0, rest.ln()));
         }
         atoms.push((-(moved / set).ln_1p(), set.ln()));
-        Self::new(atoms)
+        Self {
+            loss_floor: 0.0,
+            ..Self::new(atoms)
+        }
     }
 
     /// The law with these losses, descending, and the logs of their probabilities, which sum to 1.
     pub fn new(atoms: Vec<(f64, f64)>) -> Self {
-        Self { atoms, gap: None }
+        Self {
+            atoms,
+            gap: None,
+            loss_floor: 1.0,
+        }
     }
 
     /// The same where all losses are a whole number of `gap` > 0 apart, up to rounding.
     pub fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
-        Self { atoms, gap: Some(gap) }
+        Self {
+            gap: Some(gap),
+            ..Self::new(atoms)
+        }
     }
 
     /// What all losses are a whole number of apart, where that is known.
     pub fn gap(&self) -> Option<f64> {
         self.gap
+    }
+
+    /// 1 if losses next to 0 may be off by a few units in the last place of 1.
+    pub fn floor(&self) -> f64 {
+        self.loss_floor
     }
 
     /// Losses, descending, with the logs of their probabilities.
@@ -110,15 +137,31 @@ impl AtomLoss {
         law
     }
 
-    /// δ of one step at ε, and a bound on its relative error.
+    /// log of an upper bound on P(ℓ > `level`).
+    pub fn log_mass_above(&self, level: f64) -> f64 {
+        let mut mass = LogSum::default();
+        for &(loss, log_mass) in &self.atoms {
+            if loss + 8.0 * f64::EPSILON * (loss.abs() + self.loss_floor) > level {
+                mass.add(log_mass);
+            }
+        }
+        (mass.ln() + 1e-12).min(0.0)
+    }
+
+    /// δ of one step at ε, and a bound on its error.
     pub fn one_step(&self, epsilon: f64) -> (f64, f64) {
         let (mut value, mut error) = (0.0, 0.0);
         for &(loss, log_mass) in &self.atoms {
             let gap = loss - epsilon;
+            let wrong = 4.0 * f64::EPSILON * (4.0 * self.loss_floor + 2.0 * loss.abs() + gap.abs());
+            let mass = log_mass.exp();
             if gap > 0.0 {
-                let mass = log_mass.exp();
-                value += mass * -(-gap).exp_m1();
-                error += mass * 4.0 * f64::EPSILON * (4.0 + loss.abs() + epsilon.abs() + log_mass.abs());
+                let part = mass * -(-gap).exp_m1();
+                value += part;
+                error += part * 4.0 * f64::EPSILON * (4.0 + log_mass.abs());
+            }
+            if gap > -wrong {
+                error += mass * wrong;
             }
         }
         (value, error)
@@ -134,8 +177,8 @@ mod tests {
         for keep in [0.5 + 1e-9, 0.6, 0.99] {
             for seen in [1e-6, 0.3, 1.0] {
                 for loss in [
-                    AtomLoss::response(seen, keep, Direction::Remove),
-                    AtomLoss::response(seen, keep, Direction::Add),
+                    AtomLoss::response((seen, 1.0 - seen), keep, Direction::Remove),
+                    AtomLoss::response((seen, 1.0 - seen), keep, Direction::Add),
                     AtomLoss::replaced_response(seen, keep),
                 ] {
                     let p: f64 = loss.atoms().iter().map(|atom| atom.1.exp()).sum();

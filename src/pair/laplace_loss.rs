@@ -5,8 +5,8 @@
 //!
 //! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
 
+use super::laplace_sums::{Knot, Rounded, knots};
 use super::{Direction, GroupLaw};
-use crate::special::log_space::{LogSum, log_add};
 
 /// The outputs from a whole number on, of one of the two pairs.
 #[derive(Debug, Clone, Copy)]
@@ -20,15 +20,16 @@ pub struct Branch {
 /// Mixture of Laplace distributions against the one at 0.
 #[derive(Debug, Clone)]
 pub struct LaplaceLoss {
-    scale: f64,
-    branches: Vec<Branch>,
+    pub(super) scale: f64,
+    pub(super) branches: Vec<Branch>,
     /// (loss, log of its probability under P), ascending.
     atoms: Vec<(f64, f64)>,
-    /// log A_j and log B_j for j = 0..k.
-    constant: Vec<f64>,
-    rising: Vec<f64>,
-    /// log r at 0, 1, …, k.
-    knots: Vec<f64>,
+    /// The logs of the weights of 0, 1, …, k.
+    pub(super) log_weights: Vec<f64>,
+    /// The ratio r at 0, 1, …, k.
+    pub(super) knots: Vec<Knot>,
+    /// The largest loss, rounded up, as the sum of a number and a small one.
+    most: (f64, f64),
     /// Densities that moments took so far.
     work: u64,
 }
@@ -41,42 +42,25 @@ impl LaplaceLoss {
         for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
             weights[*shift as usize] = *log_weight;
         }
-        Self::of_weights(&weights, scale, direction)
-    }
-
-    /// The same for the logs of the weights of 0, 1, …, k.
-    fn of_weights(weights: &[f64], scale: f64, direction: Direction) -> Self {
-        let last = weights.len() - 1;
-        let mut constant = Vec::with_capacity(last + 1);
-        let mut running = LogSum::default();
-        for (i, weight) in weights.iter().enumerate() {
-            running.add(weight + i as f64 / scale);
-            constant.push(running.ln());
-        }
-        let mut rising = vec![f64::NEG_INFINITY; last + 1];
-        let mut running = LogSum::default();
-        for i in (0..=last).rev() {
-            rising[i] = running.ln();
-            running.add(weights[i] - i as f64 / scale);
-        }
-        let lowest = running.ln();
-        let mut knots: Vec<f64> = (0..=last)
-            .map(|j| log_add(constant[j], rising[j] + 2.0 * j as f64 / scale))
-            .collect();
-        knots[0] = lowest;
+        let knots = knots(&weights, scale);
         let first = Branch { direction, first: 0 };
         let mut loss = Self {
             scale,
             branches: vec![first],
             atoms: Vec::new(),
-            constant,
-            rising,
+            log_weights: weights,
             knots,
+            most: (0.0, 0.0),
             work: 0,
         };
         loss.atoms = match direction {
             Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
             Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
+        };
+        loss.most = match (law.shifts(), direction) {
+            ([shift], _) => quotient_above(*shift, scale),
+            (_, Direction::Remove) => (loss.above(last), 0.0),
+            (_, Direction::Add) => (loss.above(0), 0.0),
         };
         loss
     }
@@ -89,18 +73,28 @@ impl LaplaceLoss {
     /// below 0, and the rest of the mass at 0. Both ratios pass through 1 at x = 1. With a = P(Lap(0) > 1) = e^{−1/b}/2,
     /// P(ℓ > 0) = (1−γ)a + γ(1−a) and P(ℓ < 0) = a, which leaves (1−γ)(1 − e^{−1/b}).
     pub fn replaced(seen: f64, scale: f64) -> Self {
-        let law = [(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
-        let mut loss = Self::of_weights(&law, scale, Direction::Remove);
-        // (1 − γ) + γ, which logarithms would round.
-        loss.knots[1] = 0.0;
+        let weights = vec![(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
+        let mut knots = knots(&weights, scale);
+        // r(1) = (1 − γ) + γ, which logarithms would round.
+        let nothing = Rounded::default();
+        (knots[1].excess, knots[1].log_ratio) = (nothing, nothing);
         let both = [Direction::Add, Direction::Remove];
-        loss.branches = both.map(|direction| Branch { direction, first: 1 }).to_vec();
+        let mut loss = Self {
+            scale,
+            branches: both.map(|direction| Branch { direction, first: 1 }).to_vec(),
+            atoms: Vec::new(),
+            log_weights: weights,
+            knots,
+            most: (0.0, 0.0),
+            work: 0,
+        };
         let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
         loss.atoms = vec![
             loss.highest(Direction::Add),
             (0.0, still),
             loss.highest(Direction::Remove),
         ];
+        loss.most = (loss.above(2), 0.0);
         loss
     }
 
@@ -129,21 +123,30 @@ impl LaplaceLoss {
         self.knots.len() - 1
     }
 
-    /// log r at the whole number j.
-    pub fn log_ratio_at(&self, j: usize) -> f64 {
-        self.knots[j]
-    }
-
-    /// log A and log B of a piece.
-    pub(super) fn coefficients(&self, piece: usize) -> (f64, f64) {
-        (self.constant[piece], self.rising[piece])
+    /// log A and log B of a piece, and a bound on the error of either.
+    pub(super) fn coefficients(&self, piece: usize) -> (f64, f64, f64) {
+        let Knot { constant, rising, .. } = self.knots[piece];
+        (constant.value, rising.value, constant.error.max(rising.error))
     }
 
     /// log r and its derivative at x in [j, j + 1].
     pub fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
-        let rising = self.rising[j] + 2.0 * x / self.scale;
-        let log_ratio = log_add(self.constant[j], rising);
+        let (log_ratio, rising) = self.knots[j].log_ratio_at(x, x - j as f64, self.scale);
         (log_ratio, 2.0 / self.scale * (rising - log_ratio).exp())
+    }
+
+    /// A bound on the error of the log ratio that [`LaplaceLoss::log_ratio`] found.
+    pub fn log_ratio_error(&self, j: usize, x: f64, log_ratio: f64) -> f64 {
+        self.knots[j].log_ratio_error(x, x - j as f64, self.scale, log_ratio)
+    }
+
+    /// A bound on the errors of the losses of the atoms.
+    pub(super) fn atom_error(&self) -> f64 {
+        let ends = [self.knots.first(), self.knots.last()];
+        ends.into_iter()
+            .flatten()
+            .map(|knot| knot.log_ratio.error)
+            .fold(0.0, f64::max)
     }
 
     /// Atoms of the loss, ascending: (loss, log of its probability under P).
@@ -151,17 +154,36 @@ impl LaplaceLoss {
         &self.atoms
     }
 
-    /// The largest loss, and the log of its probability under P.
+    /// The largest loss, rounded up, as the sum of a number and a small one: without sampling it is k/b, which may be a number or not.
     pub fn most_loss(&self) -> (f64, f64) {
-        self.atoms
-            .last()
-            .copied()
-            .unwrap_or((f64::NEG_INFINITY, f64::NEG_INFINITY))
+        self.most
+    }
+
+    /// log of the probability of the largest loss under P, rounded down.
+    pub fn log_mass_of_most_loss(&self) -> f64 {
+        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
+        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
+        self.atoms.last().map_or(f64::NEG_INFINITY, below)
+    }
+
+    /// A bound on how far [`LaplaceLoss::most_loss`] is above the largest loss.
+    pub fn most_loss_slack(&self) -> f64 {
+        match self.most {
+            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
+            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
+            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
+        }
+    }
+
+    /// |log r| at the whole number j, rounded up.
+    fn above(&self, j: usize) -> f64 {
+        let Rounded { value, error } = self.knots[j].log_ratio;
+        (value.abs() + error) * (1.0 + f64::EPSILON)
     }
 
     /// The outputs below 0.
     fn lowest(&self, direction: Direction) -> (f64, f64) {
-        let (level, mass) = (self.knots[0], 0.5f64.ln());
+        let (level, mass) = (self.knots[0].log_ratio.value, 0.5f64.ln());
         match direction {
             Direction::Remove => (level, mass + level),
             Direction::Add => (-level, mass),
@@ -171,7 +193,8 @@ impl LaplaceLoss {
     /// The outputs above k.
     fn highest(&self, direction: Direction) -> (f64, f64) {
         let last = self.pieces();
-        let (level, mass) = (self.knots[last], 0.5f64.ln() - last as f64 / self.scale);
+        let mass = 0.5f64.ln() - last as f64 / self.scale;
+        let level = self.knots[last].log_ratio.value;
         match direction {
             Direction::Remove => (level, mass + level),
             Direction::Add => (-level, mass),
@@ -186,89 +209,14 @@ impl LaplaceLoss {
             Direction::Add => noise,
         }
     }
-
-    /// Where log r crosses `level`, with the piece it is in; `None` outside (log r(0), log r(k)).
-    fn crossing(&self, level: f64) -> Option<(usize, f64)> {
-        let last = self.pieces();
-        if level < self.knots[0] || level >= self.knots[last] {
-            return None;
-        }
-        let j = self.knots.partition_point(|&knot| knot <= level).clamp(1, last) - 1;
-        // A + B e^{2x/b} = e^level
-        let gap = level + (-(self.constant[j] - level).exp()).ln_1p();
-        let x = 0.5 * self.scale * (gap - self.rising[j]);
-        let x = if x.is_finite() { x } else { j as f64 };
-        Some((j, x.clamp(j as f64, (j + 1) as f64)))
-    }
-
-    /// log of the hockey-stick divergence of one step at any real ε: sums of positive terms in closed form.
-    pub fn log_one_step(&self, epsilon: f64) -> f64 {
-        let mut total = LogSum::default();
-        let half = 0.5f64.ln();
-        let last = self.pieces();
-        let b = self.scale;
-        let direction = match self.branches.as_slice() {
-            [one] => one.direction,
-            // Joined at 0.
-            _ if epsilon < 0.0 => Direction::Add,
-            _ => Direction::Remove,
-        };
-        match direction {
-            Direction::Remove => {
-                let (first, from) = if epsilon < self.knots[0] {
-                    // All outputs count: P − e^ε Q is 1 − e^ε.
-                    return (-epsilon.exp_m1()).max(0.0).ln();
-                } else {
-                    match self.crossing(epsilon) {
-                        Some(found) => found,
-                        None => return f64::NEG_INFINITY,
-                    }
-                };
-                // ∫ e^{−x/b}/2b·(r − e^ε) over [u, v], by r(x) − e^ε = (r(u) − e^ε) + B(e^{2x/b} − e^{2u/b}).
-                for j in first..last {
-                    let u = if j == first { from } else { j as f64 };
-                    let width = ((j + 1) as f64 - u) / b;
-                    if width <= 0.0 {
-                        continue;
-                    }
-                    let part = (-(-width).exp_m1()).ln();
-                    let (at_start, _) = self.log_ratio(j, u);
-                    let above = if j == first { 0.0 } else { at_start - epsilon };
-                    total.add(half + epsilon + above.max(0.0).exp_m1().ln() - u / b + part);
-                    total.add(half + self.rising[j] + u / b + part + width + part);
-                }
-                let above = self.knots[last] - epsilon;
-                total.add(half + epsilon + log_exp_m1(above) - last as f64 / b);
-            }
-            Direction::Add => {
-                if -epsilon >= self.knots[last] {
-                    return (-epsilon.exp_m1()).max(0.0).ln();
-                }
-                let Some((end, to)) = self.crossing(-epsilon) else {
-                    return f64::NEG_INFINITY;
-                };
-                // ∫ e^{−x/b}/2b·(1 − e^ε r) over [u, v], by the value at v and B(e^{2v/b} − e^{2x/b}).
-                for j in 0..=end {
-                    let (u, v) = (j as f64, if j == end { to } else { (j + 1) as f64 });
-                    let width = (v - u) / b;
-                    if width <= 0.0 {
-                        continue;
-                    }
-                    let part = (-(-width).exp_m1()).ln();
-                    let (at_end, _) = self.log_ratio(j, v);
-                    let below = if j == end { 0.0 } else { epsilon + at_end };
-                    total.add(half + (-below.min(0.0).exp_m1()).ln() - u / b + part);
-                    total.add(half + epsilon + self.rising[j] + u / b + part + width + log_exp_m1(width));
-                }
-                let below = epsilon + self.knots[0];
-                total.add(half + (-below.min(0.0).exp_m1()).ln());
-            }
-        }
-        total.ln()
-    }
 }
 
-/// log(e^a − 1) for a ≥ 0.
-fn log_exp_m1(a: f64) -> f64 {
-    if a > 30.0 { a } else { a.max(0.0).exp_m1().ln() }
+/// a/b for whole a ≥ 0 and b > 0, rounded up at twice the precision: the second number is 0 exactly where a/b is a number.
+fn quotient_above(a: f64, b: f64) -> (f64, f64) {
+    let high = a / b;
+    if high.is_infinite() {
+        return (high, 0.0);
+    }
+    let low = (-high).mul_add(b, a) / b;
+    (high, low + 4.0 * f64::EPSILON * low.abs())
 }

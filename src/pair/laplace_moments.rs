@@ -6,6 +6,7 @@
 use super::Direction;
 use super::laplace_loss::{Branch, LaplaceLoss};
 use super::nodes::Nodes;
+use super::power_excess::log_power_excess;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 
@@ -58,8 +59,9 @@ impl LaplaceLoss {
     /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
     /// atom's part of the moment are left out: all of them together, k in each branch, are 2k·e^-60 of it.
     ///
-    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], which keeps its digits where all losses are small. P may well be on
-    /// the panels that were left out, where e^{cℓ} is next to nothing: their part is −P, in closed form.
+    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
+    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may well
+    /// be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
     pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let rule = GaussLegendre::get();
         let stretches = self.stretches();
@@ -73,12 +75,13 @@ impl LaplaceLoss {
             parts.push(Part {
                 loss,
                 log_mass,
-                size: loss.abs(),
+                error: self.atom_error(),
                 output: (0, 0.0),
             });
         }
         let (mut panels, mut complete) = (0, true);
         let mut left_out = LeftOut::default();
+        let mut untilted = LogSum::default();
         for (index, branch, piece) in self.all_pieces() {
             let direction = branch.direction;
             let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
@@ -86,7 +89,12 @@ impl LaplaceLoss {
             while let Some((start, end)) = open.pop() {
                 let most = self.most_tilted(direction, (piece, start, end), c);
                 if most < largest - NEGLIGIBLE {
-                    left_out.add(self.mass_between(direction, piece, (start, end)));
+                    let of = |direction| self.mass_between(direction, piece, (start, end));
+                    let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
+                    match direction {
+                        Direction::Add => left_out.add(c, plain, mixed),
+                        Direction::Remove => left_out.add(c, mixed, plain),
+                    }
                     continue;
                 }
                 let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
@@ -97,7 +105,9 @@ impl LaplaceLoss {
                 }
                 complete &= growth <= MOST_GROWTH;
                 panels += 1;
-                error.add(most + growth + half.ln() + GaussLegendre::log_error_factor());
+                let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
+                error.add(most + of_rule);
+                untilted.add(self.most_untilted(piece, start, end) + (1.0 + 2.0 * c.abs()).ln() + of_rule);
                 for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
                     let x = middle + half * node;
                     let (log_ratio, _) = self.log_ratio(piece, x);
@@ -105,13 +115,14 @@ impl LaplaceLoss {
                     parts.push(Part {
                         loss: direction.sign() * log_ratio,
                         log_mass,
-                        size: log_ratio.abs() + x / self.scale(),
+                        error: self.log_ratio_error(piece, x, log_ratio),
                         output: (index, x),
                     });
                 }
             }
         }
         self.add_work(panels * NODES);
+        left_out.rounding += untilted.ln().exp();
         let mut nodes = law_of(&parts, &left_out, c, error.ln());
         if !complete {
             nodes.error = f64::INFINITY;
@@ -179,32 +190,39 @@ impl LaplaceLoss {
         if half > 0.5 * b {
             return f64::INFINITY;
         }
-        let power = power(direction, c);
+        let power = power(direction, c).abs().max(1.0); // P and Q themselves are integrated too
         let beyond = (REAL_AXIS - 1.0) * half / b;
         let angle = 2.0 * IMAGINARY_AXIS * half / b;
         let (_, slope) = self.log_ratio(piece, end);
         let share = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
         let turn = angle * (share / angle.cos()).min(1.0);
-        (2.0 * power.abs() * share + 1.0) * beyond - power.abs() * (0.5 * angle).cos().ln() + y * turn
+        (2.0 * power * share + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
     }
 
     /// P's mass on [start, end] of a piece, and a bound on its rounding error.
     fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> (f64, f64) {
         let b = self.scale();
         let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
-        let part = |exponent: f64| {
+        let part = |exponent: f64, error: f64| {
             let mass = 0.5 * exponent.exp() * width;
-            (mass, mass * ROUNDINGS * (4.0 + exponent.abs()))
+            let size = if mass > 0.0 { exponent.abs() + start / b } else { 0.0 };
+            (mass, mass * (ROUNDINGS * (4.0 + size) + error))
         };
         match direction {
-            Direction::Add => part(-start / b),
+            Direction::Add => part(-start / b, 0.0),
             Direction::Remove => {
                 // ∫ (A + Be^{2x/b})e^{−x/b}/2b
-                let (constant, rising) = self.coefficients(piece);
-                let (falling, growing) = (part(constant - start / b), part(rising + end / b));
+                let (constant, rising, error) = self.coefficients(piece);
+                let (falling, growing) = (part(constant - start / b, error), part(rising + end / b, error));
                 (falling.0 + growing.0, falling.1 + growing.1)
             }
         }
+    }
+
+    /// An upper bound on the logs of the densities of P and Q on [start, end] of a piece.
+    fn most_untilted(&self, piece: usize, start: f64, end: f64) -> f64 {
+        let (log_ratio, _) = self.log_ratio(piece, end);
+        log_ratio.max(0.0) - (2.0 * self.scale()).ln() - start / self.scale()
     }
 
     /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
@@ -228,40 +246,75 @@ struct Part {
     loss: f64,
     /// log of its mass under P.
     log_mass: f64,
-    /// Size of what was added up for the loss.
-    size: f64,
+    /// Bound on the error of the loss.
+    error: f64,
     /// Branch and output; 0 for an atom.
     output: (usize, f64),
 }
 
-/// P's mass on the panels that were left out, and its rounding error.
+/// What the panels that were left out, where e^{cℓ} is next to nothing, add to E[e^{cℓ}] − 1, and its rounding error.
 #[derive(Default)]
 struct LeftOut {
-    mass: f64,
+    change: f64,
     rounding: f64,
 }
 
 impl LeftOut {
-    fn add(&mut self, (mass, rounding): (f64, f64)) {
-        self.mass += mass;
-        self.rounding += rounding;
+    /// A panel with these masses under P and under Q, and their rounding errors.
+    fn add(&mut self, c: f64, (p, p_rounding): (f64, f64), (q, q_rounding): (f64, f64)) {
+        let tilt = c.max(0.0);
+        self.change += tilt * (q - p) - p;
+        self.rounding += (1.0 + tilt) * p_rounding + tilt * q_rounding;
+    }
+}
+
+/// What one loss adds to E[e^{cℓ}] − 1.
+struct Change {
+    value: f64,
+    /// Its derivative by the loss, in absolute value.
+    slope: f64,
+    /// Units in the last place of the value that its own exponents cost.
+    size: f64,
+}
+
+impl Change {
+    /// For c > 0 the mass times e^{cℓ} − 1 + c(e^{−ℓ} − 1), as E[e^{−ℓ}] = 1: that is not negative.
+    fn of(loss: f64, log_mass: f64, c: f64) -> Self {
+        if c > 0.0 {
+            let (log_excess, log_slope) = log_power_excess(-loss, -c);
+            let value = (log_mass + log_excess).exp();
+            return Self {
+                value,
+                slope: (log_mass + log_slope).exp(),
+                size: if value > 0.0 { log_excess.abs() } else { 0.0 },
+            };
+        }
+        let tilt = c * loss;
+        let tilted = (log_mass + tilt).exp();
+        Self {
+            value: if tilt < 1.0 {
+                log_mass.exp() * tilt.exp_m1()
+            } else {
+                tilted - log_mass.exp()
+            },
+            slope: c.abs() * tilted,
+            size: 0.0,
+        }
     }
 }
 
 /// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
 fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     let mut total = LogSum::default();
-    let (mut excess, mut excess_rounding) = (-left_out.mass, left_out.rounding); // E[e^{cℓ} − 1]
-    for &Part { loss, log_mass, .. } in parts {
-        let tilt = c * loss;
-        total.add(log_mass + tilt);
-        let change = if tilt < 1.0 {
-            log_mass.exp() * tilt.exp_m1()
-        } else {
-            (log_mass + tilt).exp() - log_mass.exp()
-        };
-        excess += change;
-        excess_rounding += change.abs() * ROUNDINGS * (4.0 + log_mass.abs());
+    let (mut excess, mut excess_rounding) = (left_out.change, left_out.rounding); // E[e^{cℓ} − 1]
+    for part in parts {
+        let Part {
+            loss, log_mass, error, ..
+        } = *part;
+        total.add(log_mass + c * loss);
+        let Change { value, slope, size } = Change::of(loss, log_mass, c);
+        excess += value;
+        excess_rounding += value.abs() * (ROUNDINGS * (4.0 + size + log_mass.abs()) + error) + slope * error;
     }
     let log_total = total.ln();
     let near_one = log_total.abs() < 0.5;
@@ -274,7 +327,7 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     for &Part {
         loss,
         log_mass,
-        size,
+        error,
         output,
     } in parts
     {
@@ -283,10 +336,10 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
             nodes.error += weight;
             continue;
         }
-        let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs());
+        let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs()) + error;
         nodes.mean += weight * loss;
         nodes.mean_size += weight * loss.abs();
-        nodes.loss_rounding += weight * ROUNDINGS * size;
+        nodes.loss_rounding += weight * error;
         nodes.weight_rounding.0 += weight * weight_rounding;
         nodes.weight_rounding.1 += weight * weight_rounding * loss.abs();
         nodes.losses.push(loss);
@@ -300,9 +353,9 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     let rounding = if near_one {
         excess_rounding * (-log_total).exp() + f64::EPSILON * excess.abs()
     } else {
-        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs())
+        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs()) + c.abs() * nodes.loss_rounding
     };
-    nodes.log_moment_error = 1.1 * (nodes.error + rounding) + c.abs() * nodes.loss_rounding;
+    nodes.log_moment_error = 1.1 * (nodes.error + rounding);
     nodes
 }
 

@@ -34,6 +34,13 @@ impl GroupLaw {
         &self.shifts
     }
 
+    /// The same law of shifts that are measured in units of `unit` > 0.
+    #[must_use]
+    pub fn in_units_of(mut self, unit: f64) -> Self {
+        self.shifts.iter_mut().for_each(|shift| *shift /= unit);
+        self
+    }
+
     /// Logarithm of the probability that nothing moves: −∞ if 0 is not among the shifts.
     pub fn log_probability_of_zero(&self) -> f64 {
         let position = self.shifts.iter().position(|&shift| shift == 0.0);

@@ -73,17 +73,28 @@ impl StepLoss {
         }
     }
 
-    /// The least upper bound of the loss.
-    pub fn most_loss(&self) -> f64 {
-        match self {
+    /// The least upper bound of the loss, rounded up, as the sum of a number and a small one.
+    pub fn most_loss(&self) -> (f64, f64) {
+        let above = |loss: f64| loss + 8.0 * f64::EPSILON * loss.abs();
+        let one = match self {
             Self::Smooth(loss) => loss
                 .pieces()
                 .iter()
                 .map(Piece::most_loss)
                 .fold(f64::NEG_INFINITY, f64::max),
             Self::Gaussian(_) => f64::INFINITY,
-            Self::Laplace(loss) => loss.most_loss().0,
+            Self::Laplace(loss) => return loss.most_loss(),
             Self::Atoms(loss) => loss.atoms()[0].0,
+        };
+        (above(one), 0.0)
+    }
+
+    /// A bound on how far [`StepLoss::most_loss`] is above the least upper bound, where that has some probability.
+    pub fn most_loss_slack(&self) -> f64 {
+        match self {
+            Self::Smooth(_) | Self::Gaussian(_) => 0.0,
+            Self::Laplace(loss) => loss.most_loss_slack(),
+            Self::Atoms(loss) => 16.0 * f64::EPSILON * (loss.atoms()[0].0.abs() + loss.floor()),
         }
     }
 
@@ -91,8 +102,17 @@ impl StepLoss {
     pub fn log_mass_of_most_loss(&self) -> f64 {
         match self {
             Self::Smooth(_) | Self::Gaussian(_) => f64::NEG_INFINITY,
-            Self::Laplace(loss) => loss.most_loss().1,
+            Self::Laplace(loss) => loss.log_mass_of_most_loss(),
             Self::Atoms(loss) => loss.atoms()[0].1,
+        }
+    }
+
+    /// log of an upper bound on P(ℓ > `level`); 0 where none is at hand.
+    pub fn log_mass_above(&self, level: f64) -> f64 {
+        match self {
+            Self::Smooth(_) | Self::Gaussian(_) => 0.0,
+            Self::Laplace(loss) => loss.log_mass_above(level),
+            Self::Atoms(loss) => loss.log_mass_above(level),
         }
     }
 
@@ -177,8 +197,9 @@ impl StepLoss {
 
     /// Randomised response on a bit that is set if a member of the group is in the batch, by the law of their count.
     pub fn response(law: &GroupLaw, keep: f64, direction: Direction) -> Option<Self> {
-        let seen = -law.log_probability_of_zero().exp_m1();
-        (seen > 0.0).then(|| Self::Atoms(AtomLoss::response(seen, keep, direction)))
+        let log_unseen = law.log_probability_of_zero();
+        let (seen, unseen) = (-log_unseen.exp_m1(), log_unseen.exp());
+        (seen > 0.0).then(|| Self::Atoms(AtomLoss::response((seen, unseen), keep, direction)))
     }
 
     /// The same bit, one record replaced in a fixed batch (PITFALLS Theorem 14).
@@ -285,7 +306,7 @@ impl LossCurve for LaplaceCurve<'_> {
             loss: sign * log_ratio,
             slope,
             log_density: self.loss.log_density(self.direction, output, log_ratio),
-            size: log_ratio.abs() + output / self.loss.scale(),
+            size: self.loss.log_ratio_error(self.piece, output, log_ratio) / f64::EPSILON,
         }
     }
     fn reach(&self, _: f64, _: bool, _: &Scratch) -> f64 {

@@ -264,9 +264,7 @@ impl Scheme {
             (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::laplace(&law, scale, direction)),
             // In units of two, which is what a member that pushes another record out moves.
             (Sampling::FixedBatch { .. }, Some(direction)) if self.group.size == 1 => {
-                let halves: Vec<f64> = law.shifts().iter().map(|shift| 0.5 * shift).collect();
-                let law = GroupLaw::explicit_log(law.log_weights(), &halves)?;
-                Ok(StepLoss::laplace(&law, 0.5 * scale, direction))
+                Ok(StepLoss::laplace(&law.in_units_of(2.0), 0.5 * scale, direction))
             }
             (Sampling::FixedBatch { .. }, None) if all => Ok(StepLoss::laplace(&law, scale, Direction::Remove)),
             (Sampling::FixedBatch { .. }, None) if self.group.size == 1 => {

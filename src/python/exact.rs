@@ -348,6 +348,13 @@ impl Composition {
         Ok(found.to_pyarray(py))
     }
 
+    fn most_loss(&self, py: Python<'_>) -> PyResult<f64> {
+        let curve = Arc::clone(&self.curve);
+        watched(py, None, move |_| {
+            Ok(curve.lock().unwrap_or_else(PoisonError::into_inner).most_loss())
+        })
+    }
+
     fn delta_by<'py>(
         &self,
         py: Python<'py>,

@@ -9,10 +9,6 @@ use crate::pair::power_excess::log_power_excess;
 use crate::pair::{Direction, GroupLaw};
 use crate::special::log_space::{log_add, log1p_exp};
 
-/// Nearer to 1 the roundings of Laplace moments, which are then next to 1, count for more than the order: divergences grow with it, so
-/// that this order's is a bound.
-const NEAREST_ORDER: f64 = 1.0 + 1e-6;
-
 /// The pair of one step: P with the group's members in the batch as `law` says, Q without.
 #[derive(Debug)]
 pub enum PairDivergence {
@@ -74,15 +70,7 @@ impl PairDivergence {
                     Direction::Add => &mut losses[0],
                     Direction::Remove => &mut losses[1],
                 };
-                let found = laplace(loss, order);
-                if order >= NEAREST_ORDER {
-                    return Ok(found);
-                }
-                let upper = found.upper.min(laplace(loss, NEAREST_ORDER).upper);
-                Ok(Divergence {
-                    value: 0.5 * (found.lower() + upper), // the lower bound stays
-                    upper,
-                })
+                Ok(laplace(loss, order, direction))
             }
             Self::Skellam(pair) => pair.of_order(order, direction),
             Self::Response { seen, keep } => Ok(response(*seen, *keep, order, direction)),
@@ -90,11 +78,12 @@ impl PairDivergence {
     }
 }
 
-fn laplace(loss: &mut LaplaceLoss, order: f64) -> Divergence {
-    let (log_moment, error, ..) = loss.moments(order - 1.0);
+fn laplace(loss: &mut LaplaceLoss, order: f64, direction: Direction) -> Divergence {
+    let (log_excess, error) = loss.log_power_excess(direction.ratio_exponent(order));
+    let rounding = 1.0 + 8.0 * f64::EPSILON;
     Divergence {
-        value: log_moment / (order - 1.0),
-        upper: (log_moment + error) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
+        value: log1p_exp(log_excess) / (order - 1.0),
+        upper: log1p_exp(log_excess + error.ln_1p() + f64::EPSILON * log_excess.abs()) / (order - 1.0) * rounding,
     }
 }
 

@@ -201,7 +201,7 @@ impl Law {
                 StepOutcome::Nothing => (0.0, 0.0, 0.0),
                 StepOutcome::Loss(loss) => match loss.widest_distance() {
                     Some(distance) => (distance, f64::INFINITY, 0.0),
-                    None => pure(loss.most_loss()),
+                    None => pure(loss.most_loss().0.next_up()),
                 },
                 StepOutcome::Telling { log_unseen } => (f64::INFINITY, f64::INFINITY, -log_unseen.exp_m1()),
                 StepOutcome::Partly { log_kept, .. } => (f64::INFINITY, f64::INFINITY, -log_kept.exp_m1()),
