@@ -26,7 +26,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
+.PHONY: help tools demo test test-debug test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -76,6 +76,9 @@ pictures: demo ## run the demo and keep its pictures for the README
 test: $(VENV)/for-dev ## Rust and Python tests, doctests included
 	cargo test --release --locked
 	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser'
+
+test-debug: $(VENV)/made | tools ## the Rust unit tests with debug assertions and overflow checks
+	cargo test --profile checked --locked --lib
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
 	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'

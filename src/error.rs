@@ -22,6 +22,12 @@ pub enum Error {
     /// No value of the unknown reaches the target.
     #[error("{0}")]
     Unreachable(String),
+    /// Two certified bounds on one number leave no room for it: a defect of this crate.
+    #[error(
+        "two certified bounds on one number contradict each other, so that at least one of them is wrong; this is a \
+         defect of hockeystick: please report it with the arguments"
+    )]
+    Contradiction,
     /// A defect of this crate, caught where it would have left it.
     #[error("hockeystick failed internally; please report the arguments")]
     Internal,
@@ -81,4 +87,41 @@ pub fn require_delta(delta: f64) -> Result<()> {
 /// Checks that ε is finite and not negative.
 pub fn require_epsilon(epsilon: f64) -> Result<()> {
     require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
+}
+
+/// Certified bounds on one number may cross by this part of it (of 1 + |log δ| for log δ), and by no more.
+///
+/// The error that a bound allows for is that of its computation. The last steps to the number that is compared (a logarithm,
+/// sums of exponents of up to a few thousand, conversions from δ and back) round by some 1e-16 of it each. A thousand of them
+/// are far below the narrowest tolerance, 1e-9.
+pub(crate) const LAST_BITS: f64 = 1e-12;
+
+/// Bounds on one number, the largest of the lower and the smallest of the upper ones that were certified: they may cross by
+/// the last bits, and are then exchanged.
+///
+/// # Errors
+/// [`Error::Contradiction`] where they cross by more.
+pub(crate) fn ordered(lower: f64, upper: f64) -> Result<(f64, f64)> {
+    if lower <= upper {
+        Ok((lower, upper))
+    } else if lower - upper <= LAST_BITS * lower.abs() {
+        Ok((upper, lower))
+    } else {
+        Err(Error::Contradiction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_that_cross_are_an_error_beyond_the_last_bits() {
+        assert_eq!(ordered(1.0, 2.0), Ok((1.0, 2.0)));
+        assert_eq!(ordered(0.0, f64::INFINITY), Ok((0.0, f64::INFINITY)));
+        assert_eq!(ordered(1.0 + 1e-14, 1.0), Ok((1.0, 1.0 + 1e-14)));
+        for (lower, upper) in [(1.0 + 1e-9, 1.0), (1e-300, 0.0), (f64::INFINITY, 1e9)] {
+            assert_eq!(ordered(lower, upper), Err(Error::Contradiction), "{lower} {upper}");
+        }
+    }
 }

@@ -1,19 +1,28 @@
 //! Exact privacy accounting for DP-SGD: one record, one person's records, any group.
 //!
-//! The crate knows nothing of Python outside its extension module (`src/python`, feature `python`).
-//! Dependencies point one way: [`special`] ← [`pair`] ← [`renyi`], [`hockey_stick`], [`tradeoff`] ← [`individual`] ← `python`.
+//! The privacy of a run is that of a pair of distributions which dominates what neighbouring data sets can produce. This
+//! crate composes the pairs of all steps and computes δ(ε) and ε(δ) of the composition as intervals that are certified to
+//! contain the value: discretisation, truncation, quadrature and rounding are bounded on the safe side.
 //!
-//! | module | computes |
-//! |---|---|
-//! | [`special`] | numerics that know nothing of privacy: extended range, log-space sums, quadrature, roots |
-//! | [`pair`] | dominating pairs: group laws, the likelihood ratio, its certified moments |
-//! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs |
-//! | [`hockey_stick`] | δ from samples and by Monte Carlo |
-//! | [`tradeoff`] | how often a group is in the batches: laws of shuffled and subsampled runs |
-//! | [`individual`] | accounts of single examples, from the norms of their gradients |
-//! | [`error`] | the one error type |
+//! ε of 1,000 steps of DP-SGD for a person with eight records, and δ at that ε:
 //!
-//! ε of 1,000 steps of DP-SGD for a person with eight records:
+//! ```
+//! use hockeystick::hockey_stick::composition::Composition;
+//! use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+//!
+//! let scheme = Scheme {
+//!     mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
+//!     sampling: Sampling::Poisson { sample_rate: 0.01 },
+//!     group: Group::of(8),
+//! };
+//! let mut run = Composition::new(&[(scheme, 1000)], Neighbours::AddRemove)?;
+//! let (lower, upper) = run.epsilon(1e-5, 1e-6)?;
+//! assert_eq!(format!("{lower:.4} {upper:.4}"), "6.4554 6.4554");
+//! assert!(run.delta(upper, 1e-6)?.upper() <= 1e-5);
+//! # Ok::<(), hockeystick::error::Error>(())
+//! ```
+//!
+//! An upper bound by way of Rényi divergences is cheaper and larger:
 //!
 //! ```
 //! use hockeystick::pair::Adjacency;
@@ -22,10 +31,26 @@
 //!
 //! let segment = Segment::gaussian(2.0, 0.01, 1000);
 //! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
-//! let epsilon = run.epsilon(1e-5)?.value;
-//! assert_eq!(format!("{epsilon:.2}"), "7.00");
+//! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
 //! # Ok::<(), hockeystick::error::Error>(())
 //! ```
+//!
+//! # Modules
+//!
+//! Dependencies point one way, down this table from each module to those above it; nothing outside the extension module
+//! `python` (feature `python`) knows of Python.
+//!
+//! | module | computes |
+//! |---|---|
+//! | [`error`] | the one error type: which argument was wrong, its value, what is allowed; contradictions between certified bounds |
+//! | `threads` | the pool in which questions are answered in parallel |
+//! | [`special`] | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
+//! | [`pair`] | from the description of a step (mechanism, sampling, group, neighbours) to its dominating pair: group laws, likelihood ratios, certified moments of real and complex order |
+//! | [`hockey_stick`] | the exact engine: δ(ε) and ε(δ) of composed pairs by closed forms, inversion, grids and Chernoff's bound; planning (noise, rate, steps, group size); Monte Carlo |
+//! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs, calibration |
+//! | [`tradeoff`] | trade-off functions and their algebra; how often a group is in the batches of shuffled and subsampled runs |
+//! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
+//! | `python` | the extension module `hockeystick._core`: argument checks and array views |
 
 pub mod error;
 pub mod hockey_stick;

@@ -30,6 +30,7 @@ from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.curve import PrivacyCurve, privacy_curve
 from hockeystick.errors import (
+    ContradictionError,
     OptimalOrderWarning,
     SamplingMismatchError,
     SamplingMismatchWarning,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from hockeystick.reporting import report
 
 __all__ = [
+    "ContradictionError",
     "Explanation",
     "FullBatch",
     "Gaussian",

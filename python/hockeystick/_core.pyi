@@ -127,6 +127,7 @@ def history_delta(
 
 # The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a
 # member of the group); every pair is a certified interval (lower, upper).
+def meet_bounds(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]: ...
 def solve(
     unknown: str,
     adjacency: str,

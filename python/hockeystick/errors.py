@@ -14,6 +14,15 @@ class UnreachableError(ValueError):
     """A target that no value in the supported range meets; the message says how near one comes."""
 
 
+class ContradictionError(RuntimeError):
+    """Two certified bounds on one number contradict each other, so that at least one of them is wrong.
+
+    Where several ways to compute a number are available, what they say is compared. That they contradict
+    each other means a defect of this library, not a mistake of the caller: no number is returned, as it
+    might be no bound. Please report it with the arguments of the call.
+    """
+
+
 class StateTypeError(ValueError, TypeError):
     """A part of a saved state has the wrong type.
 

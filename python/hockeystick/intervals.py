@@ -22,8 +22,9 @@ TINY_DELTA = 1e-12
 
 TINY_DELTA_TOLERANCE = 1e-3
 
-_NEGLIGIBLE = {"epsilon": 1e-12, "delta": 1e-100}
-"""Below this upper end the width of the interval does not matter."""
+_LEAST = {"epsilon": sys.float_info.min, "delta": sys.float_info.min}
+"""Below this upper end, the smallest normal number, a float64 has fewer digits the smaller it is: a
+relative width cannot be asked for there, and the interval from 0 is as good as intended."""
 
 
 def check_tolerance(value: object) -> float:
@@ -35,14 +36,14 @@ def check_tolerance(value: object) -> float:
 
 def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> None:
     """Warn once, at the user's line, if an interval for epsilon or delta is too wide."""
-    if name not in _NEGLIGIBLE:
+    if name not in _LEAST:
         return
     wanted = np.full(upper.shape, tolerance)
     if name == "delta":
         wanted[upper <= TINY_DELTA] = max(tolerance, TINY_DELTA_TOLERANCE)
     with np.errstate(invalid="ignore"):
         wide = (upper - lower > wanted * upper) | (np.isinf(upper) & np.isfinite(lower))
-    wide &= upper >= _NEGLIGIBLE[name]
+    wide &= upper >= _LEAST[name]
     if np.any(wide):
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = np.where(wide, lower / upper, np.inf)

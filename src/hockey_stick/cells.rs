@@ -262,6 +262,8 @@ impl Frame {
                         // Beyond the end of the support, or a guess that overshot it.
                         let last = curve.point(sweep.end, &mut scratch);
                         if last.loss <= target {
+                            // Not where an earlier guess was: the rest of the curve would be lost.
+                            (next, next_point) = (sweep.end, None);
                             break;
                         }
                         guess = sweep.boundary(target, &mut scratch);

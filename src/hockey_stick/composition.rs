@@ -10,6 +10,12 @@ use crate::special::log_space::LogSum;
 use crate::special::root::golden_section;
 use std::collections::HashMap;
 
+/// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
+const FIRST_STEP: f64 = 0.1;
+/// Steps out at most: the first seven multiply by 2⁷ at least, by 64⁷ where δ hardly falls; beyond the last nothing would be
+/// gained by an ε that large.
+const MOST_STEPS_OUT: usize = 24;
+
 /// Distinct segments at most.
 pub const MOST_SEGMENTS: usize = 10_000;
 
@@ -120,7 +126,7 @@ impl Composition {
             return Ok(*known);
         }
         self.directed.iter_mut().for_each(Directed::forget);
-        let found = self.worst(epsilon, &Aim::of_width(tolerance));
+        let found = self.worst(epsilon, &Aim::of_width(tolerance)).certified()?;
         remember(&mut self.deltas, question, found);
         Ok(found)
     }
@@ -134,7 +140,7 @@ impl Composition {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
         let pairs = self.directed.iter_mut().zip(&mut self.neighbourhoods);
         let all = pairs.map(|(directed, nearby)| nearby.delta(directed, epsilon, wanted));
-        Ok(all.fold(Enclosure::ZERO, Enclosure::max))
+        all.fold(Enclosure::ZERO, Enclosure::max).certified()
     }
 
     /// Certified δ at ε where only the side of `log_delta` matters, or a relative width of `tolerance` near it.
@@ -144,7 +150,7 @@ impl Composition {
     pub(super) fn delta_beside(&mut self, epsilon: f64, log_delta: f64, tolerance: f64) -> Result<Enclosure> {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
         self.directed.iter_mut().for_each(Directed::forget);
-        Ok(self.worst(epsilon, &Aim::beside(log_delta, tolerance)))
+        self.worst(epsilon, &Aim::beside(log_delta, tolerance)).certified()
     }
 
     /// The larger δ of all directions.
@@ -152,9 +158,9 @@ impl Composition {
         let mut found = Enclosure::ZERO;
         for (i, directed) in self.directed.iter_mut().enumerate() {
             // Another direction counts only where its δ may be larger: often a bound tells.
-            if i > 0 {
+            if i > 0 && found.log_lower > f64::NEG_INFINITY {
                 let other = directed.delta_for(epsilon, &Aim::beside(found.log_lower, aim.width));
-                if other.log_upper <= found.log_lower {
+                if other.log_upper <= found.log_lower && other.certified().is_ok() {
                     continue;
                 }
             }
@@ -170,43 +176,93 @@ impl Composition {
     /// ε not finite, or a route that does not apply.
     pub fn delta_by(&mut self, route: Route, epsilon: f64, tolerance: f64) -> Result<Enclosure> {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+        self.directed.iter_mut().for_each(Directed::forget);
         let mut worst = Enclosure::ZERO;
         for directed in &mut self.directed {
             worst = worst.max(directed.delta_by(route, epsilon, tolerance)?);
         }
-        Ok(worst)
+        worst.certified()
     }
 
-    /// Certified bounds on ε at δ, aiming for a relative width of `tolerance`; the upper one may be infinite.
+    /// Certified bounds on ε at δ, aiming for a relative width of `tolerance`; the upper one may be infinite. Asked for δ at
+    /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ.
     ///
     /// # Errors
     /// δ outside (0, 1).
     pub fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<(f64, f64)> {
         crate::error::require_delta(delta)?;
-        Ok(self.epsilon_of_log(delta.ln(), tolerance))
+        self.epsilon_where(delta.ln(), tolerance, |found| found.upper() <= delta)
     }
 
-    /// The same at log δ < 0, which may be below the range of an `f64`.
-    pub fn epsilon_of_log(&mut self, log_delta: f64, tolerance: f64) -> (f64, f64) {
+    /// Bounds on ε at log δ < 0, which may be below the range of an `f64`.
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
+    pub fn epsilon_of_log(&mut self, log_delta: f64, tolerance: f64) -> Result<(f64, f64)> {
+        self.epsilon_where(log_delta, tolerance, |found| found.log_upper <= log_delta)
+    }
+
+    /// Bounds on ε; `is_met` says whether δ at an ε is small enough.
+    fn epsilon_where(
+        &mut self,
+        log_delta: f64,
+        tolerance: f64,
+        is_met: impl Fn(Enclosure) -> bool,
+    ) -> Result<(f64, f64)> {
         let question = (log_delta.to_bits(), tolerance.to_bits());
         if let Some(known) = self.epsilons.get(&question) {
-            return *known;
+            return Ok(*known);
         }
         self.directed.iter_mut().for_each(Directed::forget);
         let (mut lower, mut upper) = (0.0f64, 0.0f64);
         for (i, directed) in self.directed.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
             let aim = Aim::beside(log_delta, tolerance);
-            if i > 0 && directed.delta_for(upper, &aim).log_upper <= log_delta {
+            if i > 0 && directed.delta_for(upper, &aim).certified()?.log_upper <= log_delta {
                 continue;
             }
-            let (low, high) = directed.epsilon(log_delta, tolerance);
+            let (low, high) = directed.epsilon(log_delta, tolerance)?;
             lower = lower.max(low);
             upper = upper.max(high);
             directed.shrink();
         }
-        remember(&mut self.epsilons, question, (lower, upper));
-        (lower, upper)
+        let found = self.confirmed((lower, upper), log_delta, tolerance, is_met)?;
+        remember(&mut self.epsilons, question, found);
+        Ok(found)
+    }
+
+    /// The bounds on ε with an upper one at which δ, asked for on its own, is small enough.
+    ///
+    /// A search for ε makes use of what it learned on the way, and of a narrower or wider aim than a question for δ has, so that
+    /// two certified upper bounds on δ at one ε may differ. Where that for δ is too large, ε grows until it is not.
+    fn confirmed(
+        &mut self,
+        (lower, upper): (f64, f64),
+        log_delta: f64,
+        tolerance: f64,
+        is_met: impl Fn(Enclosure) -> bool,
+    ) -> Result<(f64, f64)> {
+        if lower == 0.0 && is_met(self.delta(0.0, tolerance)?) {
+            return Ok((0.0, 0.0));
+        }
+        if upper.is_infinite() {
+            return Ok((lower, upper));
+        }
+        let (mut epsilon, mut step) = (upper, FIRST_STEP * tolerance * upper);
+        let mut found = self.delta(epsilon, tolerance)?;
+        for _ in 0..MOST_STEPS_OUT {
+            if is_met(found) {
+                return Ok((lower, epsilon));
+            }
+            let excess = found.log_upper - log_delta;
+            epsilon += step;
+            found = self.delta(epsilon, tolerance)?;
+            // As far again as δ fell too little, if it goes on as it went, but not by less than twice the step nor by far more.
+            let missing = found.log_upper - log_delta;
+            let ahead = 1.1 * missing / (excess - missing);
+            step *= if ahead.is_nan() { 2.0 } else { ahead.clamp(2.0, 64.0) };
+        }
+        Ok((lower, f64::INFINITY))
     }
 
     /// The least ε known to need no δ: the largest loss of any output, rounded up; infinite where there is none.
@@ -244,14 +300,19 @@ impl Composition {
         let needed = (0.01 * alpha.min(1.0 - alpha).max(1e-12)).ln();
         let mut limit = 1e-3f64;
         for directed in &mut self.directed {
-            limit = limit.max(directed.epsilon(needed, 1e-2).1.min(1e6));
+            limit = limit.max(directed.epsilon(needed, 1e-2)?.1.min(1e6));
         }
+        let mut contradicted = Ok(Enclosure::ZERO);
         let mut delta = |epsilon: f64| {
             let all = self
                 .directed
                 .iter_mut()
-                .map(|directed| directed.delta(epsilon, tolerance.max(1e-6)).upper());
-            all.fold(0.0, f64::max)
+                .map(|directed| directed.delta(epsilon, tolerance.max(1e-6)));
+            let found = all.fold(Enclosure::ZERO, Enclosure::max);
+            if found.certified().is_err() {
+                contradicted = found.certified();
+            }
+            found.upper()
         };
         // Both are concave in e^ε or e^{−ε}: one maximum each.
         let steep_limit = if alpha > 0.0 { limit.min(-alpha.ln()) } else { limit };
@@ -262,6 +323,7 @@ impl Composition {
             (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha)
         });
         let at_zero = 1.0 - delta(0.0) - alpha;
+        contradicted?;
         Ok(at_zero.max(-steep).max(-flat).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON))
     }
 }

@@ -20,7 +20,7 @@ use super::grid::is_on_lattice;
 use super::inverse;
 use super::most_loss::MostLoss;
 use super::neighbourhood::Kept;
-use super::one_step;
+use super::one_step::{self, Effort};
 use super::saddle;
 use super::segment::{KEEPING_PANELS, Segment, Total};
 use super::truncated::{Form, Truncated};
@@ -49,6 +49,8 @@ const RESERVE: u64 = 40_000_000;
 const RARE: f64 = -1.2;
 /// Different steps for which as much again may be done.
 const SEGMENTS: u64 = 100;
+/// Width of log δ from which on next to nothing is known: then coarse inversions are tried.
+const UNKNOWN: f64 = 0.5;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -84,6 +86,8 @@ pub struct Directed {
     moments: Vec<(f64, f64)>,
     /// Standard deviation of the loss, once it was asked for.
     deviation: Option<f64>,
+    /// What single steps took so far, in terms of densities.
+    single_steps: u64,
     /// [`Directed::work`] at which no route but bounds is tried any more.
     limit: u64,
     noiseless: Option<Noiseless>,
@@ -124,6 +128,7 @@ impl Directed {
             log_variation: None,
             moments: Vec::new(),
             deviation: None,
+            single_steps: 0,
             limit: 0,
             noiseless: None,
         };
@@ -203,7 +208,7 @@ impl Directed {
     /// What was done so far, in terms of densities.
     fn work(&self) -> u64 {
         let whole: u64 = self.segments.iter().map(|segment| segment.loss.work()).sum();
-        whole + self.truncated.iter().map(Truncated::work).sum::<u64>()
+        whole + self.single_steps + self.truncated.iter().map(Truncated::work).sum::<u64>()
     }
 
     /// Certified log δ at any real ε, to a relative width of about `width` of δ where that can be had.
@@ -223,7 +228,7 @@ impl Directed {
         } else {
             f64::NEG_INFINITY
         };
-        let known = Enclosure::of_logs(lower, seen.log_upper);
+        let known = seen.with_logs(lower, seen.log_upper);
         if aim.is_met(known) {
             return known;
         }
@@ -260,7 +265,7 @@ impl Directed {
         let lost = -self.log_kept.exp_m1();
         let with = |log: f64, slack: f64| ((lost + (self.log_kept + log).exp()) * (1.0 + slack)).ln();
         let slack = self.rounding * (2.0 + self.log_kept.abs());
-        Enclosure::of_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
+        rest.with_logs(with(rest.log_lower, -slack), with(rest.log_upper, slack))
     }
 
     /// By how much the losses of outcomes that do not tell are moved.
@@ -368,6 +373,7 @@ impl Directed {
         match aim.hint {
             None => {
                 found = found.meet(self.chernoff(epsilon));
+                found = found.meet(self.truncated_bound(epsilon, aim, found));
                 bounded = true;
             }
             Some(hint) if aim.bounds_first => {
@@ -394,6 +400,9 @@ impl Directed {
                 if exhausted || aim.is_met(found) || found.log_upper < UNDERFLOW {
                     return found;
                 }
+                if form == Form::LongInversion && found.width() > UNKNOWN {
+                    found = self.coarsely(epsilon, aim, expected, found);
+                }
                 let truncated = self.truncated(expected + aim.log_share() - deeper);
                 found = found.meet(truncated.delta(form, epsilon, aim));
                 if aim.is_met(found) {
@@ -410,14 +419,56 @@ impl Directed {
         found
     }
 
+    /// What coarser questions say: where a fine answer takes too many points, one of a digit or two often does not, and is far better
+    /// than bounds. Finer ones follow while they succeed. The coarser the question, the more outputs may be left out.
+    fn coarsely(&mut self, epsilon: f64, aim: &Aim, expected: f64, known: Enclosure) -> Enclosure {
+        const WIDTHS: [f64; 4] = [0.3, 1e-2, 1e-3, 1e-4];
+        const FORMS: [(Form, f64); 3] = [(Form::Inversion, 0.0), (Form::SplitInversion, 24.0), (Form::Grid, 0.0)];
+        let mut found = known;
+        for width in WIDTHS.into_iter().filter(|width| *width > 3.0 * aim.width) {
+            let coarse = Aim {
+                width,
+                enough: width,
+                ..*aim
+            };
+            self.truncated.iter_mut().for_each(Truncated::forget_failures);
+            for _ in 0..TRUNCATIONS {
+                // Without a hint nothing is known of δ but its bound.
+                let about = aim.hint.map_or(found.log_upper, |_| expected.min(found.log_upper));
+                for (form, deeper) in FORMS {
+                    if coarse.is_met(found) || self.work() > self.limit {
+                        break;
+                    }
+                    let truncated = self.truncated(about + coarse.log_share() - deeper);
+                    found = found.meet(truncated.delta(form, epsilon, &coarse));
+                }
+                let lost = self.truncated(about + coarse.log_share()).log_lost();
+                if coarse.is_met(found)
+                    || lost < found.log_upper + coarse.log_share() - 0.7
+                    || self.work() > self.limit
+                {
+                    break;
+                }
+            }
+            if !coarse.is_met(found) {
+                break;
+            }
+        }
+        found
+    }
+
     /// What single steps say: δ of a run is at least that of any of its steps (the others may be ignored) and the part of
     /// it where every step has its largest loss, at most that of as many steps in which the whole group always takes
     /// part and, for ε ≥ 0, at most the sum of their total variations.
     fn by_single_steps(&mut self, epsilon: f64, width: f64) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
+        let mut effort = Effort {
+            done: 0,
+            limit: self.limit.saturating_sub(self.work()),
+        };
         for segment in &self.segments {
-            let one = one_step::delta_within(&segment.loss, epsilon, 0.1 * width);
-            found.log_lower = found.log_lower.max(one.log_lower);
+            let one = one_step::delta_within(&segment.loss, epsilon, 0.1 * width, &mut effort);
+            found = found.meet(one.with_logs(one.log_lower, 0.0));
         }
         let all_most = |segment: &Segment| segment.steps * segment.loss.log_mass_of_most_loss();
         let log_mass: f64 = self.segments.iter().map(all_most).sum();
@@ -425,16 +476,18 @@ impl Directed {
         let below = most.surely_above(epsilon);
         if log_mass > f64::NEG_INFINITY && below > 0.0 {
             let part = log_mass + (-(-below).exp_m1()).ln();
-            found.log_lower = found.log_lower.max(part - 1e-13 * (1.0 + part.abs()));
+            found = found.meet(Enclosure::of_logs(part - 1e-13 * (1.0 + part.abs()), 0.0));
         }
         if epsilon >= 0.0 {
-            found.log_upper = self.log_variation().min(0.0);
+            found = found.meet(Enclosure::of_logs(f64::NEG_INFINITY, self.log_variation()));
         }
         let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
         if let Some(square) = self.segments.iter().map(square).sum::<Option<f64>>() {
-            let whole = one_step::delta_within(&StepLoss::shift(square.sqrt() * (1.0 + 1e-12)), epsilon, 1e-3);
-            found.log_upper = found.log_upper.min(whole.log_upper);
+            let widest = StepLoss::shift(square.sqrt() * (1.0 + 1e-12));
+            let whole = one_step::delta_within(&widest, epsilon, 1e-3, &mut effort);
+            found = found.meet(whole.with_logs(f64::NEG_INFINITY, whole.log_upper));
         }
+        self.single_steps += effort.done;
         found
     }
 
@@ -456,6 +509,36 @@ impl Directed {
             self.truncated.len() - 1
         });
         &mut self.truncated[place]
+    }
+
+    /// The best of Chernoff's bounds on what truncations leave, each with what that leaves out: where δ is about, even if far
+    /// outputs spoil the bound on the whole law.
+    ///
+    /// Truncations are tried farther out by twice as much each time, until what is left out is not what the bound consists of;
+    /// and between the last two, where the last one's far outputs spoil the bound already.
+    fn truncated_bound(&mut self, epsilon: f64, aim: &Aim, known: Enclosure) -> Enclosure {
+        const USUAL: f64 = -20.0;
+        const CLOSEST: f64 = 24.0;
+        let mut found = known;
+        let mut bound = |directed: &mut Self, expected: f64| {
+            let truncated = directed.truncated(expected + aim.log_share());
+            let here = truncated.chernoff(epsilon);
+            found = found.meet(here);
+            here.log_upper <= truncated.log_lost() + 2.0
+        };
+        let (mut near, mut far) = (0.0, USUAL.min(known.log_upper));
+        while bound(self, far) && far > UNDERFLOW && self.work() <= self.limit {
+            (near, far) = (far, 2.0 * far);
+        }
+        while near < 0.0 && near - far > CLOSEST && self.work() <= self.limit {
+            let middle = 0.5 * (near + far);
+            if bound(self, middle) {
+                near = middle;
+            } else {
+                far = middle;
+            }
+        }
+        found
     }
 
     /// Chernoff's bound at the best tilt, or at those of earlier questions if that is all that work is left for: any will do.
@@ -511,13 +594,16 @@ impl Directed {
 
     /// Where log δ = `log_delta` may be: certified lower and upper bounds on ε ≥ 0, to a relative width of about
     /// `tolerance`.
-    pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> (f64, f64) {
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
+    pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<(f64, f64)> {
         // What telling steps lose no ε makes good.
         if (-self.log_kept.exp_m1()).ln() > log_delta + 1e-12 || self.moved == f64::INFINITY {
-            return (f64::INFINITY, f64::INFINITY);
+            return Ok((f64::INFINITY, f64::INFINITY));
         }
-        if let Some(found) = self.noiseless_epsilon(log_delta, tolerance) {
-            return found;
+        if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
+            return Ok(found);
         }
         let guess = self.guess(log_delta);
         let most = self.most_loss();
@@ -526,15 +612,20 @@ impl Directed {
     }
 
     /// Bounds on ε where that of the run without noise is finite: it is no less, and hardly more.
-    fn noiseless_epsilon(&mut self, log_delta: f64, tolerance: f64) -> Option<(f64, f64)> {
-        let (low, high) = self.noiseless.as_mut()?.run.epsilon(log_delta, 0.5 * tolerance);
+    fn noiseless_epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Option<(f64, f64)>> {
+        let Some(noiseless) = &mut self.noiseless else {
+            return Ok(None);
+        };
+        let (low, high) = noiseless.run.epsilon(log_delta, 0.5 * tolerance)?;
         if high == 0.0 {
-            return Some((0.0, 0.0));
+            return Ok(Some((0.0, 0.0)));
+        }
+        if high.is_infinite() {
+            return Ok(None);
         }
         let below = low * (1.0 - 0.4 * tolerance);
-        let is_needed =
-            high.is_finite() && self.delta_for(below, &Aim::beside(log_delta, tolerance)).log_lower > log_delta;
-        is_needed.then_some((below, high))
+        let there = self.delta_for(below, &Aim::beside(log_delta, tolerance)).certified()?;
+        Ok((there.log_lower > log_delta).then_some((below, high)))
     }
 
     /// ε and −d log δ/dε near where log δ = `log_delta`.
@@ -603,8 +694,10 @@ impl Directed {
 /// log of an upper bound on the sum of δ(ε) of all steps, each taken alone, to a relative `width`.
 fn log_sum_of_steps(segments: &[Segment], epsilon: f64, width: f64) -> f64 {
     let mut sum = LogSum::default();
+    // A limit of its own, so that the bound is the same whenever it is asked for.
+    let mut effort = Effort::default();
     for segment in segments {
-        sum.add(one_step::delta_within(&segment.loss, epsilon, width).log_upper + segment.steps.ln());
+        sum.add(one_step::delta_within(&segment.loss, epsilon, width, &mut effort).log_upper + segment.steps.ln());
     }
     sum.ln()
 }

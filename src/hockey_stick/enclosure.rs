@@ -1,5 +1,7 @@
 //! Certified intervals for δ, kept as logarithms so that 1e-300 and 1 − 1e-20 lose nothing.
 
+use crate::error::{Error, LAST_BITS, Result};
+
 /// What is wanted of an enclosure of log δ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aim {
@@ -34,7 +36,8 @@ impl Aim {
 
     /// True if nothing more need be found.
     pub(super) fn is_met(&self, found: Enclosure) -> bool {
-        found.width() <= self.enough || found.is_far_from(self.hint)
+        // A contradiction ends the search: nothing more can mend it.
+        found.contradicted || found.width() <= self.enough || found.is_far_from(self.hint)
     }
 
     /// log of the part of δ that may be neglected.
@@ -44,12 +47,17 @@ impl Aim {
 }
 
 /// log δ is in [lower, upper].
+///
+/// Where two enclosures of one number have nothing in common, at least one of them is wrong. What comes of them is marked
+/// as contradicted, and stays so in whatever is made of it, until [`Enclosure::certified`] turns it into an error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Enclosure {
     /// Lower bound on log δ; −∞ for none.
     pub log_lower: f64,
     /// Upper bound on log δ, at most 0.
     pub log_upper: f64,
+    /// True if bounds that this was made of contradict each other.
+    contradicted: bool,
 }
 
 impl Enclosure {
@@ -57,22 +65,56 @@ impl Enclosure {
     pub const ZERO: Self = Self {
         log_lower: f64::NEG_INFINITY,
         log_upper: f64::NEG_INFINITY,
+        contradicted: false,
     };
     /// Nothing is known.
     pub const TRIVIAL: Self = Self {
         log_lower: f64::NEG_INFINITY,
         log_upper: 0.0,
+        contradicted: false,
     };
 
     /// From bounds on log δ; NaN counts as no bound.
     pub fn of_logs(lower: f64, upper: f64) -> Self {
+        let lower = if lower.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            lower.min(0.0)
+        };
+        let upper = if upper.is_nan() { 0.0 } else { upper.min(0.0) };
+        if lower <= upper {
+            return Self {
+                log_lower: lower,
+                log_upper: upper,
+                contradicted: false,
+            };
+        }
         Self {
-            log_lower: if lower.is_nan() {
-                f64::NEG_INFINITY
-            } else {
-                lower.min(0.0)
-            },
-            log_upper: if upper.is_nan() { 0.0 } else { upper.min(0.0) },
+            log_lower: upper,
+            log_upper: lower,
+            contradicted: lower - upper > LAST_BITS * (1.0 + lower.abs()),
+        }
+    }
+
+    /// Bounds that were derived from this enclosure: contradicted if it is.
+    #[must_use]
+    pub(crate) fn with_logs(self, lower: f64, upper: f64) -> Self {
+        let derived = Self::of_logs(lower, upper);
+        Self {
+            contradicted: self.contradicted || derived.contradicted,
+            ..derived
+        }
+    }
+
+    /// The enclosure, unless bounds behind it contradict each other.
+    ///
+    /// # Errors
+    /// [`Error::Contradiction`], a defect of this crate.
+    pub fn certified(self) -> Result<Self> {
+        if self.contradicted {
+            Err(Error::Contradiction)
+        } else {
+            Ok(self)
         }
     }
 
@@ -117,32 +159,29 @@ impl Enclosure {
 
     /// What both enclosures of one number allow.
     ///
-    /// Enclosures of one number have something in common. Should an error in this library make two contradict each
-    /// other, the answer is all that lies between them and not a bound that one of them refutes.
+    /// Where they miss each other by rounding alone, that is all that either allows; where they miss by more, the result is
+    /// contradicted.
+    #[must_use]
     pub fn meet(self, other: Self) -> Self {
-        let both = Self {
-            log_lower: self.log_lower.max(other.log_lower),
-            log_upper: self.log_upper.min(other.log_upper),
-        };
-        if both.log_lower <= both.log_upper {
-            return both;
+        let both = self.with_logs(self.log_lower.max(other.log_lower), self.log_upper.min(other.log_upper));
+        let contradicted = both.contradicted || other.contradicted;
+        if self.log_lower.max(other.log_lower) <= self.log_upper.min(other.log_upper) {
+            return Self { contradicted, ..both };
         }
-        // The last bits of the logarithms may differ.
-        debug_assert!(
-            both.log_lower <= both.log_upper + 1e-12 * (1.0 + both.log_upper.abs()),
-            "{self:?} and {other:?} contradict each other"
-        );
         Self {
             log_lower: self.log_lower.min(other.log_lower),
             log_upper: self.log_upper.max(other.log_upper),
+            contradicted,
         }
     }
 
     /// Enclosure of the larger of two numbers.
+    #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
             log_lower: self.log_lower.max(other.log_lower),
             log_upper: self.log_upper.max(other.log_upper),
+            contradicted: self.contradicted || other.contradicted,
         }
     }
 }
@@ -158,5 +197,29 @@ mod tests {
         assert_eq!(wide.meet(narrow), Enclosure::of_logs(-8.0, -7.0));
         let (low, high) = (Enclosure::of_logs(-9.0, -8.0), Enclosure::of_logs(-8.0 + 1e-15, -7.0));
         assert_eq!(low.meet(high), Enclosure::of_logs(-9.0, -7.0));
+        assert!(low.meet(high).certified().is_ok());
+    }
+
+    #[test]
+    fn enclosures_that_miss_each_other_are_an_error_whatever_is_made_of_them() {
+        let (low, high) = (Enclosure::of_logs(-9.0, -8.0), Enclosure::of_logs(-7.9, -7.0));
+        for wrong in [
+            low.meet(high),
+            high.meet(low),
+            Enclosure::ZERO.meet(high),
+            Enclosure::of_logs(-7.9, -8.0),
+        ] {
+            assert_eq!(wrong.certified(), Err(Error::Contradiction));
+            for made in [
+                wrong.meet(Enclosure::TRIVIAL),
+                Enclosure::TRIVIAL.meet(wrong),
+                wrong.max(Enclosure::of_logs(-1.0, -0.5)),
+                Enclosure::ZERO.max(wrong),
+                wrong.with_logs(-3.0, -2.0),
+            ] {
+                assert_eq!(made.certified(), Err(Error::Contradiction), "{made:?}");
+            }
+        }
+        assert_eq!(low.certified(), Ok(low));
     }
 }

@@ -1,6 +1,7 @@
 //! ε(δ) from a certified curve: the smallest ε ≥ 0 whose upper bound on δ is small enough, from both sides.
 
 use super::enclosure::{Aim, Enclosure};
+use crate::error::{Error, Result, ordered};
 
 /// ε beyond which nothing is searched.
 const FARTHEST: f64 = 1e300;
@@ -14,21 +15,26 @@ const ROUNDS: usize = 80;
 /// Certified bounds on the least ε ≥ 0 with δ(ε) ≤ e^`log_delta`.
 ///
 /// `curve(ε, aim)` encloses log δ(ε); `guess` is an ε nearby and −d log δ/dε there. The upper
-/// bound is an ε at which the curve's own upper bound is at most `log_delta`, so that asking for δ there confirms it. δ is known to be
-/// 0 from `most` on, which may be infinite.
+/// bound is an ε at which the curve's own upper bound is at most `log_delta`. δ is known to be 0 from `most` on, which may be
+/// infinite.
+///
+/// # Errors
+/// An enclosure that is contradicted, or an ε at which δ is certified to be too large above one at which it is certified
+/// to be small enough.
 pub(crate) fn epsilon(
     mut curve: impl FnMut(f64, &Aim) -> Enclosure,
     log_delta: f64,
     tolerance: f64,
     guess: (f64, f64),
     most: f64,
-) -> (f64, f64) {
+) -> Result<(f64, f64)> {
     let mut slope = guess.1.max(1e-300);
     // What the curve could not do once is not asked for again.
     let mut least_width = 1e-10f64;
     // The steps out of an enclosure must fit into the tolerance with it.
     let width_at = |epsilon: f64, slope: f64| 0.6 * tolerance * epsilon.abs() * slope;
     // While the root is approached a rough answer will do, from what is laid out for a fine one.
+    let mut contradicted = false;
     let mut ask = |epsilon: f64, width: f64, roughness: f64| {
         let width = width.max(least_width).clamp(1e-10, 2.0);
         let aim = Aim {
@@ -38,6 +44,7 @@ pub(crate) fn epsilon(
             bounds_first: false,
         };
         let found = curve(epsilon, &aim);
+        contradicted |= found.certified().is_err();
         if found.width().is_finite() && !aim.is_met(found) {
             least_width = (1.1 * found.width()).min(30.0 * width);
         }
@@ -48,7 +55,7 @@ pub(crate) fn epsilon(
     if epsilon.is_nan() || epsilon <= 0.0 || epsilon * slope < 1.0 {
         let at_zero = ask(0.0, 1e-6, 1.0);
         if at_zero.log_upper <= log_delta {
-            return (0.0, 0.0);
+            return at_zero.certified().map(|_| (0.0, 0.0));
         }
         epsilon = epsilon.max(0.0);
     }
@@ -108,7 +115,7 @@ pub(crate) fn epsilon(
             (2.0 * low).max(low + 1.0 / slope)
         };
         if epsilon > FARTHEST {
-            return (lower, f64::INFINITY);
+            return found.certified().map(|_| (lower, f64::INFINITY));
         }
     }
     // Step out of the enclosure's width on both sides, from its middle.
@@ -139,7 +146,11 @@ pub(crate) fn epsilon(
     let reach = near(step(log_delta - found.log_lower));
     let misses = |candidate: f64| ask(candidate, width_at(candidate, slope), 1.0).log_lower > log_delta;
     lower = step_out(epsilon, -reach, lower, tolerance, misses);
-    (lower.min(upper), upper)
+    if contradicted {
+        return Err(Error::Contradiction);
+    }
+    // δ may be small enough at a negative ε.
+    ordered(lower, upper.max(0.0))
 }
 
 /// The first ε found that `holds`, from `start` by steps that double from `reach` on (its sign says which way) towards

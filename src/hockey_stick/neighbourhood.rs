@@ -78,7 +78,7 @@ impl Kept {
         let mut upper = LogSum::default();
         upper.add(found.log_upper);
         upper.add(self.log_lost);
-        Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+        found.with_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
     }
 }
 

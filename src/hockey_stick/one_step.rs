@@ -5,13 +5,16 @@
 //! The first form is a difference of normal tails. Where they all but cancel (hardly any privacy loss) the
 //! second is used: its integrand is positive, and a sum of Gaussians times constants, whose derivatives bound the error
 //! of Gauss–Legendre quadrature. An error of x* is of second order, as the integrand vanishes there.
+//!
+//! The second form is worth its cost only where the tails cancel: rounding makes the logarithm of a density wrong by some
+//! 1e-16 of its size, in either form. Its cost is counted (see [`Effort`]), and ends with the work that a caller allows.
 
 use super::enclosure::Enclosure;
 use crate::pair::StepLoss;
 use crate::pair::gaussian_loss::GaussianLoss;
 use crate::pair::loss::{GaussianCurve, LossCurve};
 use crate::pair::nodes::SmoothLoss;
-use crate::pair::piece::{Piece, Scratch};
+use crate::pair::piece::{Piece, Scratch, Tail};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 use crate::special::normal::{log_mills, log_upper_tail};
@@ -19,22 +22,46 @@ use std::f64::consts::PI;
 
 /// Relative width that is always aimed for.
 const GOOD: f64 = 1e-10;
-/// Panels of the integral at most.
-const MOST_PANELS: usize = 20_000;
+/// The integral is worth its cost where the difference of tails is at most this part of P's tail: above, it would be no
+/// more accurate.
+const CANCELLED: f64 = 0.25;
+/// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
+const MOST_WORK: u64 = 120_000_000;
+/// What an evaluation takes besides the terms of the densities, in terms.
+const EVALUATION: u64 = 16;
 /// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
 /// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
 const PANEL_WIDTH: f64 = 16.0;
 
-/// δ of one step at any real ε.
-pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
-    delta_within(loss, epsilon, GOOD)
+/// Work on integrals so far, in terms of densities, and how much of it may be done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// Terms of densities evaluated so far.
+    pub(super) done: u64,
+    /// No integral goes on beyond this.
+    pub(super) limit: u64,
 }
 
-/// The same, where a relative width of `width` will do: then the difference of tails nearly always does.
-pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64) -> Enclosure {
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            done: 0,
+            limit: MOST_WORK,
+        }
+    }
+}
+
+/// δ of one step at any real ε.
+pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
+    delta_within(loss, epsilon, GOOD, &mut Effort::default())
+}
+
+/// δ of one step where a relative width of `width` will do: then the difference of tails nearly always does. What
+/// integrals take is added to `effort`; beyond its limit there are none, and the enclosure is wider.
+pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
     match loss {
-        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD)),
-        StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon),
+        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD), effort),
+        StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon, effort),
         StepLoss::Laplace(laplace) => {
             let (lower, upper) = laplace.log_one_step(epsilon);
             Enclosure::of_logs(lower, upper)
@@ -51,7 +78,7 @@ fn around(log_value: f64, error: f64) -> Enclosure {
     Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
 }
 
-fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64) -> Enclosure {
+fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
     // Pieces descend: where there are two, the first has the losses above 0 and the second those below
     // (for ε < 0 the curve is that of the second pair everywhere).
     let piece = match loss.pieces() {
@@ -68,17 +95,13 @@ fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64) -> Enclosure {
         let value = (-epsilon.exp_m1()).ln();
         return around(value, 8.0 * f64::EPSILON);
     }
-    let (log_p, log_q) = piece.log_masses_above(threshold);
-    let farthest = {
-        piece.point(threshold, &mut scratch);
-        piece.farthest(threshold, true, &scratch)
-    };
-    let difference = difference(log_p, log_q + epsilon, farthest, epsilon);
-    if difference.width() < width {
+    let (p, q) = piece.tails_above(threshold);
+    let (difference, part) = difference(p, q, epsilon);
+    if difference.width() < width || part > CANCELLED {
         return difference;
     }
     let tail = |x: f64| piece.log_masses_above(x).0;
-    integral(piece, threshold, epsilon, tail, &mut scratch).meet(difference)
+    integral(piece, threshold, epsilon, tail, &mut scratch, effort).meet(difference)
 }
 
 /// No output within reach has a loss of ε: what P has beyond is an upper bound.
@@ -89,13 +112,22 @@ fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
     Enclosure::of_logs(f64::NEG_INFINITY, -1000.0)
 }
 
-/// e^a − e^b for tails found at `farthest` standard deviations.
-fn difference(a: f64, b: f64, farthest: f64, epsilon: f64) -> Enclosure {
-    let error = 1e-15 * (8.0 + farthest * farthest) + 2.0 * f64::EPSILON * (a.abs() + b.abs() + epsilon.abs());
-    let value = -(b - a).min(0.0).exp_m1(); // over e^a
-    let wrong = error * (1.0 + (b - a).exp());
+/// P's tail less e^ε times Q's, and which part of P's tail that is.
+///
+/// The error of Q's tail counts as much as that tail does: where Q is far away its relative error is large, and the tail
+/// itself is next to nothing.
+fn difference(p: Tail, q: Tail, epsilon: f64) -> (Enclosure, f64) {
+    let (a, b) = (p.log_mass, q.log_mass + epsilon);
+    let below = (b - a).min(0.0); // log of Q's part over P's
+    let value = -below.exp_m1(); // over e^a
+    let rounding = 2.0 * f64::EPSILON;
+    let (p_error, q_error) = (
+        p.error + rounding * (4.0 + a.abs()),
+        q.error + rounding * (4.0 + q.log_mass.abs() + epsilon.abs()),
+    );
+    let wrong = p_error.exp_m1() + ((below + q_error).min(0.0).exp() - below.exp()).max(0.0) + rounding;
     let log = |x: f64| if x > 0.0 { a + x.ln() } else { f64::NEG_INFINITY };
-    Enclosure::of_logs(log(value - wrong), log(value + wrong))
+    (Enclosure::of_logs(log(value - wrong), log(value + wrong)), value)
 }
 
 /// N(μ, 1) against N(0, 1): δ = Φ(−t) − e^ε Φ(−t − μ) with t = ε/μ − μ/2. As e^ε φ(t + μ) = φ(t), the second term is
@@ -132,11 +164,12 @@ pub(crate) fn gaussian_delta(distance: f64, epsilon: f64) -> Enclosure {
     let found = of_gaussian(distance, -epsilon);
     let with = |delta: f64, slack: f64| ((-epsilon.exp_m1() + epsilon.exp() * delta) * (1.0 + slack)).ln();
     let slack = 8.0 * f64::EPSILON;
-    Enclosure::of_logs(with(found.lower(), -slack), with(found.upper(), slack))
+    found.with_logs(with(found.lower(), -slack), with(found.upper(), slack))
 }
 
-fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
+fn of_gaussians(loss: &GaussianLoss, epsilon: f64, effort: &mut Effort) -> Enclosure {
     let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+    let mut sum = Enclosure::ZERO; // carries a contradiction of a part
     let mut scratch = Scratch::default();
     for (distance, log_weight) in loss.parts() {
         let part = if distance == 0.0 {
@@ -152,17 +185,15 @@ fn of_gaussians(loss: &GaussianLoss, epsilon: f64) -> Enclosure {
                     distance,
                     log_weight: 0.0,
                 };
-                integral(&curve, threshold, epsilon, log_upper_tail, &mut scratch).meet(found)
+                integral(&curve, threshold, epsilon, log_upper_tail, &mut scratch, effort).meet(found)
             };
-            Enclosure {
-                log_lower: found.log_lower + log_weight,
-                log_upper: found.log_upper + log_weight,
-            }
+            found.with_logs(found.log_lower + log_weight, found.log_upper + log_weight)
         };
         lower.add(part.log_lower);
         upper.add(part.log_upper);
+        sum = sum.max(part);
     }
-    Enclosure::of_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+    sum.with_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
 }
 
 /// The integral from x*, panel by panel until what `log_tail` says is left adds nothing.
@@ -172,16 +203,18 @@ fn integral(
     epsilon: f64,
     log_tail: impl Fn(f64) -> f64,
     scratch: &mut Scratch,
+    effort: &mut Effort,
 ) -> Enclosure {
     let rule = GaussLegendre::get();
     let mut start = threshold;
     let mut total = LogSum::default();
     let mut wrong = LogSum::default();
-    for _ in 0..MOST_PANELS {
+    while effort.done < effort.limit {
         curve.point(start, scratch);
         let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, true, scratch) + PANEL_WIDTH);
         for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
             let point = curve.point(start + half_width * (1.0 + node), scratch);
+            effort.done += EVALUATION + 2 * scratch.terms();
             let gain = point.loss - epsilon;
             let log_mass = point.log_density + (weight * half_width).ln();
             if gain > 0.0 {

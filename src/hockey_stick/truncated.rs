@@ -124,6 +124,11 @@ impl Truncated {
         self.tilt = None;
     }
 
+    /// Forgets at which tilts no contour could be made, before less is asked of one.
+    pub(super) fn forget_failures(&mut self) {
+        self.failures.iter_mut().for_each(Vec::clear);
+    }
+
     /// Hands over what was made for earlier questions.
     pub(super) fn take_kept(&mut self) -> Kept {
         Kept {
@@ -161,7 +166,7 @@ impl Truncated {
         let mut upper = LogSum::default();
         upper.add(found.log_upper);
         upper.add(self.log_lost);
-        Enclosure::of_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+        found.with_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
     }
 
     /// What contours and grids made for earlier questions say of the truncated curve.

@@ -12,7 +12,7 @@ use super::accounts::Accounts;
 use super::histories::{Histories, HistoryLosses};
 use super::moment_losses::MomentLosses;
 use super::plans::{Grid, Plan, Shape, WANTED};
-use crate::error::{Error, Result, require_delta};
+use crate::error::{Error, Result, ordered, require_delta};
 use crate::hockey_stick::contour::{Contour, ContourPoint, Line};
 use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::inverse;
@@ -178,25 +178,25 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
                 return Err(Error::Interrupted);
             }
             let group = Group::new(losses, shape, factor, &members);
-            let answers: Vec<((f64, f64), Option<Shape>)> = in_pool(|| {
+            let answers: Result<Vec<((f64, f64), Option<Shape>)>> = in_pool(|| {
                 members
                     .par_iter()
                     .map(|&i| {
                         let Some((plan, _)) = plan(i) else {
-                            return ((0.0, f64::INFINITY), None);
+                            return Ok(((0.0, f64::INFINITY), None));
                         };
-                        let answer = group.epsilon(&plan, i, log_delta);
+                        let answer = group.epsilon(&plan, i, log_delta)?;
                         if answer.1 - answer.0 <= 4.0 * WANTED * answer.1 {
-                            return (answer, None);
+                            return Ok((answer, None));
                         }
                         let next = next.and_then(|lines| plan.usable(shape.line.checked_sub(lines)?));
-                        (answer, next.and_then(|line| plan.shape(line)))
+                        Ok((answer, next.and_then(|line| plan.shape(line))))
                     })
                     .collect()
             });
-            for (&i, (answer, next)) in members.iter().zip(answers) {
+            for (&i, (answer, next)) in members.iter().zip(answers?) {
                 let known = &mut found[i];
-                *known = (known.0.max(answer.0), known.1.min(answer.1).max(0.0));
+                *known = ordered(known.0.max(answer.0), known.1.min(answer.1).max(0.0))?;
                 shapes[i] = next;
             }
         }
@@ -230,12 +230,12 @@ impl<'a, L: Losses> Group<'a, L> {
     }
 
     /// Bounds on ε of a member.
-    fn epsilon(&self, plan: &Plan, account: usize, log_delta: f64) -> (f64, f64) {
+    fn epsilon(&self, plan: &Plan, account: usize, log_delta: f64) -> Result<(f64, f64)> {
         let contours: Vec<Contour> = (0..DIRECTIONS.len())
             .filter_map(|side| self.contour(plan, account, side))
             .collect();
         if contours.len() < DIRECTIONS.len() {
-            return (0.0, f64::INFINITY);
+            return Ok((0.0, f64::INFINITY));
         }
         let curve = |epsilon: f64| {
             let found = contours.iter().map(|contour| contour.delta(epsilon));

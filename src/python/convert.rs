@@ -12,12 +12,14 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::import_exception!(hockeystick.errors, UnreachableError);
+pyo3::import_exception!(hockeystick.errors, ContradictionError);
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
             Error::Interrupted => PyKeyboardInterrupt::new_err(error.to_string()),
             Error::Internal => PyRuntimeError::new_err(error.to_string()),
+            Error::Contradiction => ContradictionError::new_err(error.to_string()),
             Error::Unreachable(_) => UnreachableError::new_err(error.to_string()),
             _ => PyValueError::new_err(error.to_string()),
         }

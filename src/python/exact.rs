@@ -6,6 +6,7 @@ use crate::error::{Error, Result, require_epsilon};
 use crate::hockey_stick::black_box;
 use crate::hockey_stick::composition::Composition as Curve;
 use crate::hockey_stick::directed::Route;
+use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::unknowns::{self, Bracket, Target};
 use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
 use crate::threads::in_pool;
@@ -378,4 +379,13 @@ impl Composition {
         })?;
         Ok(columns(py, found.into_iter().map(|d| (d.lower(), d.upper())).collect()))
     }
+}
+
+/// What two pairs of bounds on log δ allow together; how tests see that a contradiction reaches Python.
+#[pyfunction]
+pub(super) fn meet_bounds(one: (f64, f64), other: (f64, f64)) -> Result<(f64, f64)> {
+    let met = Enclosure::of_logs(one.0, one.1)
+        .meet(Enclosure::of_logs(other.0, other.1))
+        .certified()?;
+    Ok((met.log_lower, met.log_upper))
 }

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::exact::{Composition, black_box_epsilon, solve};
+    use super::exact::{Composition, black_box_epsilon, meet_bounds, solve};
     #[pymodule_export]
     use super::individual::{IndividualAccounts, accumulate_rdp, histories_epsilons};
     #[pymodule_export]

@@ -8,7 +8,7 @@ use super::convex::Bounds;
 use super::laplace_sum::{Factor, LaplaceSum};
 use super::lattice::LatticeLaw;
 use super::polygon::Polygon;
-use crate::error::Result;
+use crate::error::{Result, ordered};
 use crate::hockey_stick::composition::Composition;
 use crate::hockey_stick::directed::Directed;
 use crate::hockey_stick::enclosure::Enclosure;
@@ -432,10 +432,8 @@ impl Composed {
         if sums.is_none() || !is_close {
             let engine = backward.unwrap_or(&self.forward);
             let asked = ask(engine, epsilon, self.wanted)?;
-            found = Bounds {
-                lower: found.lower.max(asked.lower()),
-                upper: found.upper.min(asked.upper()),
-            };
+            let (lower, upper) = ordered(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
+            found = Bounds { lower, upper };
         }
         Ok(Bounds {
             lower: (found.lower * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
