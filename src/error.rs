@@ -104,7 +104,7 @@ pub(crate) const LAST_BITS: f64 = 1e-12;
 pub(crate) fn ordered(lower: f64, upper: f64) -> Result<(f64, f64)> {
     if lower <= upper {
         Ok((lower, upper))
-    } else if lower - upper <= LAST_BITS * lower.abs() {
+    } else if lower.is_finite() && lower - upper <= LAST_BITS * lower.abs() {
         Ok((upper, lower))
     } else {
         Err(Error::Contradiction)

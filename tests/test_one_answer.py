@@ -135,15 +135,20 @@ def test_one_step_of_a_large_group_takes_no_time() -> None:
     )
     assert time.process_time() - start < 10.0  # 0.1 s; it was minutes
     assert upper - lower <= 1e-6 * upper
-    # "Remove": delta is the mixture's tail above x*, as the other law has nothing there.
+    # "Remove": where log(p/q) is epsilon, delta is P's tail less p times Mills' ratio of Q.
     counts = np.arange(size + 1)
     weights = binom.logpmf(counts, size, rate)
 
-    def log_tail(x: float) -> float:
-        return float(logsumexp(weights + log_ndtr((counts - x) / sigma)))
+    def log_parts(x: float) -> float:
+        return float(logsumexp(weights - 0.5 * ((x - counts) / sigma) ** 2))
 
-    x = brentq(lambda x: log_tail(x) - np.log(delta), 8000.0, 9900.0, xtol=1e-12)
-    epsilon = float(logsumexp(weights - 0.5 * ((x - counts) / sigma) ** 2)) + 0.5 * (x / sigma) ** 2
+    def excess(x: float) -> float:
+        tail = np.exp(logsumexp(weights + log_ndtr((counts - x) / sigma)))
+        mills = sigma / x * (1.0 - (sigma / x) ** 2)
+        return float(tail - np.exp(log_parts(x)) / np.sqrt(2.0 * np.pi) * mills - delta)
+
+    x = brentq(excess, 8900.0, 9300.0, xtol=1e-12, rtol=1e-15)
+    epsilon = log_parts(x) + 0.5 * (x / sigma) ** 2
     assert lower * (1 - 1e-9) <= epsilon <= upper * (1 + 1e-9)
 
 

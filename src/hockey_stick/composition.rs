@@ -242,7 +242,8 @@ impl Composition {
         tolerance: f64,
         is_met: impl Fn(Enclosure) -> bool,
     ) -> Result<(f64, f64)> {
-        if lower == 0.0 && is_met(self.delta(0.0, tolerance)?) {
+        if lower == 0.0 && (self.is_met_by_crude_bounds(tolerance, &is_met) || is_met(self.delta(0.0, tolerance)?))
+        {
             return Ok((0.0, 0.0));
         }
         if upper.is_infinite() {
@@ -268,6 +269,15 @@ impl Composition {
     /// The least ε known to need no δ: the largest loss of any output, rounded up; infinite where there is none.
     pub fn most_loss(&self) -> f64 {
         self.directed.iter().map(Directed::most_loss).fold(0.0, f64::max)
+    }
+
+    /// True if bounds that δ(0) never exceeds are small enough, so that it need not be asked for.
+    fn is_met_by_crude_bounds(&mut self, tolerance: f64, is_met: impl Fn(Enclosure) -> bool) -> bool {
+        self.directed.iter_mut().all(|directed| {
+            directed.forget();
+            let bound = directed.crude_bound_at_zero(tolerance);
+            bound.is_some_and(|log_delta| is_met(Enclosure::of_logs(f64::NEG_INFINITY, log_delta)))
+        })
     }
 
     /// Upper bound on the Rényi divergence of order α > 1.

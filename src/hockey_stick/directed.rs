@@ -491,6 +491,16 @@ impl Directed {
         found
     }
 
+    /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of what an answer takes; `None` where there is none.
+    pub(super) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {
+        let applies = self.noiseless.is_none()
+            && self.moved == 0.0
+            && self.log_kept == 0.0
+            && !matches!(self.segments.as_slice(), [] | [Segment { steps: 1.0, .. }]);
+        // An answer is what this and other bounds allow together.
+        applies.then(|| self.by_single_steps(0.0, width).log_upper)
+    }
+
     /// log of a bound on the sum of the total variations of all steps.
     fn log_variation(&mut self) -> f64 {
         let segments = &self.segments;
