@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import norm as normal
 
 import hockeystick as hs
 from hockeystick import kernels
@@ -142,7 +143,7 @@ def test_norms_and_steps_that_change_compose(delta):
 
 @pytest.mark.parametrize(("noise", "draw"), [(1.0, 0.1), (0.8, 0.03), (2.0, 0.4), (4.0, FIXED)])
 def test_a_hundred_steps_with_norms_that_shrink_are_exact(noise, draw):
-    # More examples than are ever asked of the exact engine one by one.
+    # More steps than those after which the exact engine is asked first.
     examples, refreshes, count = 60, 6, 18
     shrinking = np.random.default_rng(7).uniform(0.0, 1.5, size=examples)
     accountant = IndividualAccountant(examples)
@@ -155,6 +156,47 @@ def test_a_hundred_steps_with_norms_that_shrink_are_exact(noise, draw):
         parts = [curve(math.exp(-shrinking[i] * t), (noise, draw, count)) for t in range(refreshes)]
         curves.append(sum(parts[1:], start=parts[0]))
     assert_exact(epsilons[chosen], curves, 1e-5, 1e-9)
+
+
+def one_step_delta(shift, rate, epsilon):
+    """δ of one sampled Gaussian step: each direction by the output with that ratio of densities."""
+
+    def masses_above(ratio):
+        output = np.log((ratio - 1.0 + rate) / rate) / shift + 0.5 * shift
+        alone, moved = normal.sf(output), normal.sf(output - shift)
+        return (1.0 - rate) * alone + rate * moved, alone
+
+    mixture, noise = masses_above(np.exp(epsilon))
+    remove = mixture - np.exp(epsilon) * noise
+    if np.exp(-epsilon) <= 1.0 - rate:
+        return remove
+    mixture, noise = masses_above(np.exp(-epsilon))
+    return max(remove, 1.0 - noise - np.exp(epsilon) * (1.0 - mixture))
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.01), (1.0, 0.1), (2.0, 0.5)])
+def test_a_single_step_has_its_closed_form_for_many_examples(noise, rate):
+    # More examples than the exact engine is asked about after several steps: none gets a fallback.
+    norms = np.minimum(np.exp(np.random.default_rng(1).normal(-1.0, 1.0, 400)), 1.0)
+    accountant = run(IndividualAccountant(400), (noise, rate, 1), norms=norms)
+    epsilons = accountant.get_epsilons(1e-5)
+    for norm, epsilon in zip(norms, epsilons, strict=True):
+        if epsilon == 0.0:
+            assert one_step_delta(norm / noise, rate, 0.0) <= 1e-5
+        elif norm < 1.0:
+            assert one_step_delta(norm / noise, rate, epsilon) == pytest.approx(1e-5, rel=1e-7)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_few_steps_with_norms_of_their_own_are_exact(count):
+    norms = np.random.default_rng(3).uniform(0.05, 0.95, (3, 40))
+    accountant = IndividualAccountant(40)
+    for row in norms:
+        run(accountant, (0.8, 0.2, count), norms=row)
+    epsilons = accountant.get_epsilons(1e-5)
+    chosen = range(0, 40, 10)
+    parts = [[curve(norm, (0.8, 0.2, count)) for norm in norms[:, i]] for i in chosen]
+    assert_exact(epsilons[list(chosen)], [sum(part[1:], start=part[0]) for part in parts], 1e-5, 1.2e-7)
 
 
 @pytest.mark.parametrize("count", [5, 30])

@@ -35,7 +35,7 @@ const PANEL_WIDTH: f64 = 16.0;
 
 /// Work on integrals so far, in terms of densities, and how much of it may be done.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Effort {
+pub(crate) struct Effort {
     /// Terms of densities evaluated so far.
     pub(super) done: u64,
     /// No integral goes on beyond this.
@@ -58,7 +58,7 @@ pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
 
 /// δ of one step where a relative width of `width` will do: then the difference of tails nearly always does. What
 /// integrals take is added to `effort`; beyond its limit there are none, and the enclosure is wider.
-pub(super) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
+pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
     match loss {
         StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD), effort),
         StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon, effort),

@@ -11,6 +11,7 @@
 use super::accounts::Accounts;
 use super::histories::{Histories, HistoryLosses};
 use super::moment_losses::MomentLosses;
+use super::one_by_one;
 use super::plans::{Grid, Plan, Shape, WANTED};
 use crate::error::{Error, Result, ordered, require_delta};
 use crate::hockey_stick::contour::{Contour, ContourPoint, Line};
@@ -29,6 +30,10 @@ const ENDS: [f64; 5] = [0.35, 0.5, 0.7, 1.0, 1.4];
 /// Heights of a line at most, and where more are needed before anything decays it is not tried: after a few steps, of which each
 /// may well have next to no loss, nothing ever decays.
 const MOST_HEIGHTS: usize = 1500;
+/// Different histories that the exact engine is asked about: a millisecond each after a single step, 3 to 150 of them after a few.
+const MOST_ONE_BY_ONE: usize = 256;
+/// Relative width above which bounds from inversion leave something open.
+const OPEN: f64 = 1e-9;
 /// The two directions.
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Remove, Direction::Add];
 
@@ -122,7 +127,10 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
     invert(&MomentLosses::new(accounts), accounts.examples.len(), delta, monitor)
 }
 
-/// The same from all norms that the examples had. It takes longer, and is certified for fewer steps.
+/// The same from all norms that the examples had: it takes longer, and is certified for fewer steps.
+///
+/// The exact engine is asked about single steps, and about up to [`MOST_ONE_BY_ONE`] different histories that are short, or that
+/// inversion leaves open.
 ///
 /// # Errors
 /// δ outside (0, 1); an interruption.
@@ -141,7 +149,47 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
 /// ```
 pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {
     require_delta(delta)?;
-    invert(&HistoryLosses::new(histories), histories.len(), delta, monitor)
+    let mut found = vec![(0.0, f64::INFINITY); histories.len()];
+    let (single, others): (Vec<usize>, Vec<usize>) =
+        (0..histories.len()).partition(|&i| histories.history(i).count() <= 1.0);
+    put(
+        &mut found,
+        &single,
+        one_by_one::epsilons(histories, &single, delta, monitor)?,
+    );
+    let (short, mut long): (Vec<usize>, Vec<usize>) =
+        others.into_iter().partition(|&i| histories.history(i).is_short());
+    if one_by_one::count_different(histories, &short) <= MOST_ONE_BY_ONE {
+        put(
+            &mut found,
+            &short,
+            one_by_one::epsilons(histories, &short, delta, monitor)?,
+        );
+    } else {
+        long.extend(short);
+    }
+    let taken = histories.taken(&long);
+    put(
+        &mut found,
+        &long,
+        invert(&HistoryLosses::new(&taken), long.len(), delta, monitor)?,
+    );
+    long.retain(|&i| found[i].1 == f64::INFINITY || found[i].1 - found[i].0 > OPEN * found[i].1);
+    if one_by_one::count_different(histories, &long) <= MOST_ONE_BY_ONE {
+        put(
+            &mut found,
+            &long,
+            one_by_one::epsilons(histories, &long, delta, monitor)?,
+        );
+    }
+    Ok(found)
+}
+
+/// Takes new bounds on ε of some examples into account.
+fn put(found: &mut [(f64, f64)], members: &[usize], bounds: Vec<(f64, f64)>) {
+    for (&i, (lower, upper)) in members.iter().zip(bounds) {
+        found[i] = (found[i].0.max(lower), found[i].1.min(upper));
+    }
 }
 
 fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {

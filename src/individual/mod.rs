@@ -17,6 +17,7 @@
 //! | `cells` | E[e^{zℓ}] of complex order as polynomials on parts of octaves |
 //! | [`histories`] | keeps all norms of examples, and their losses from cells |
 //! | [`epsilons`] | ε of many losses by complex-order inversion |
+//! | `one_by_one` | ε of single histories by the exact engine |
 
 pub mod accounts;
 mod basis;
@@ -25,6 +26,7 @@ pub mod epsilons;
 pub mod histories;
 mod moment_losses;
 mod octaves;
+mod one_by_one;
 mod plans;
 pub mod rdp;
 mod rdp_table;

@@ -361,9 +361,10 @@ class IndividualAccountant(GroupQuestions, Accountant):
         ndarray of float64, shape (n,)
             Upper bounds for these norms; whether they bound the examples' privacy says `is_guarantee`. With
             ``exact=True`` the least epsilon wherever its computation can be certified: relative 1e-9 above it
-            for delta from 1e-5 on, 1e-6 for 1e-12. Elsewhere, for some examples where fewer than about a
-            hundred steps with small sample rates count, and after more than 64 MB of norms, that of Rényi
-            divergences (up to 32 such examples are computed one by one). Norms below C / 2**20 count as that.
+            for delta from 1e-5 on, 1e-6 for 1e-12 and after fewer than about a hundred steps. Elsewhere, for
+            examples where few steps with small sample rates count if they have more than 256 different
+            histories, and after more than 64 MB of norms, that of Rényi divergences. Norms below C / 2**20
+            count as that.
             With ``exact=False`` that of Rényi divergences. Never more than `get_epsilon`, and equal to it for
             examples whose norm was always C.
 
@@ -382,7 +383,10 @@ class IndividualAccountant(GroupQuestions, Accountant):
     ) -> Floats:
         """Epsilon of the examples at `places`."""
         worst = self.get_epsilon(delta)
-        if executor is not None:
+        if self._exact and len(self) == 1:
+            # A single step has a closed form, which needs no moments.
+            lower, upper = np.zeros(len(places)), np.full(len(places), np.inf)
+        elif executor is not None:
             parts = (places[part] for part in slices(len(places), SMALLEST_PART, BLOCK))
             jobs = ((self._settled(part), delta) for part in parts)
             bounds = list(ordered_map(executor, account_epsilons, jobs))

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""
 
+CERTIFIED_WIDTH = 1e-6
+"""The same for examples of few steps: what is left after that is not asked for again."""
+
 SMALLEST_TOLERANCE = 1e-9
 """Relative width of intervals for single examples."""
 
@@ -39,9 +42,6 @@ MOST_SUMS = 2000
 
 MOST_CURVES = 128
 """Different norms that `history_epsilon` makes curves of."""
-
-MOST_ALONE = 32
-"""Examples with changing norms that the exact engine is asked for one by one."""
 
 ORDERS = 1.0 + np.geomspace(0.05, 500.0, 96)
 """Rényi orders of what is not exact."""
@@ -112,26 +112,25 @@ def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
     noise, draw = kind
     sampling = Poisson(draw) if isinstance(draw, float) else draw
     if isinstance(sampling, WithoutReplacement):
-        # Every member in the batch pushes another example out. No tighter pair is known for several.
-        shift = 1.0 + float(norms.max(initial=0.0)) if size == 1 else 2.0
-        return step_kind(noise_multiplier=noise * 2.0 / shift, sampling=sampling, group_size=size)[0]
+        # Every member in the batch pushes another example out. No tighter pair is known.
+        return step_kind(noise_multiplier=noise, sampling=sampling, group_size=size)[0]
     if not len(norms):
         return None
     group = Group(norms=norms) if np.any(norms < 1.0) else Group(size=len(norms))
     return step_kind(noise_multiplier=noise, sampling=sampling, group=group)[0]
 
 
-def is_wide(lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+def is_wide(lower: Floats, upper: Floats, width: float = EXACT_WIDTH) -> NDArray[np.bool_]:
     """Tell which intervals are wide, as those are of which nothing is known, up to infinity."""
-    return np.isinf(upper) | (upper - lower > EXACT_WIDTH * upper)
+    return np.isinf(upper) | (upper - lower > width * upper)
 
 
 def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: float) -> Floats:
     """Epsilon of the examples at `places` from what their norms were.
 
-    Exact wherever that can be certified. The rest, as after few steps, is the exact engine's for norms that
-    never changed and for a few examples, else that of Rényi divergences. Of more than `MOST_CURVES` different
-    norms, some are rounded up to others.
+    Exact wherever that can be certified, in closed form after a single step. Of many examples with different
+    histories, some may be left open after a few steps: for norms that never changed they are the exact
+    engine's, with some of more than `MOST_CURVES` different norms rounded up to others, else Rényi bounds.
     """
     steps = []
     for norms, counts in history:
@@ -140,7 +139,7 @@ def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: floa
             shifts, largest, rate = shifts_of(norms[places], single_draw)
             steps.append((shifts, largest, single_noise, rate, float(singles)))
     lower, upper = _core.epsilons_of_histories(len(places), steps, delta)
-    wide = np.flatnonzero(is_wide(lower, upper))
+    wide = np.flatnonzero(is_wide(lower, upper, CERTIFIED_WIDTH))
     if wide.size:
         upper[wide] = np.minimum(upper[wide], _uncertified_epsilon(history, places[wide], delta))
     return upper
@@ -150,8 +149,6 @@ def _uncertified_epsilon(history: NormHistory, places: NDArray[np.int64], delta:
     if len(history) == 1:
         ((norms, steps),) = history
         return _same_norm_epsilon(norms[places], steps, delta)
-    if len(places) <= MOST_ALONE:
-        return np.array([_closely(_group_kinds(history, place), delta) for place in places[:, np.newaxis]])
     rdp = np.zeros((len(places), len(ORDERS)))
     for norms, steps in history:
         for (noise, draw), count in steps.items():
