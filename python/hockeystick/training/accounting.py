@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
 from hockeystick.accountants import ShuffleAccountant
@@ -55,7 +55,7 @@ def step_charger(
     """
     if accountant is None:
         return lambda noise_multiplier: None
-    step = getattr(accountant, "step", None)
+    step: Any = getattr(accountant, "step", None)
     check_callable(step, "accountant.step")
     rate = batch_size / dataset_size
     if isinstance(accountant, ShuffleAccountant):
