@@ -84,12 +84,12 @@ fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
         return Ok((0.0, f64::INFINITY));
     };
     let tolerance = if history.count() > 1.0 { ENOUGH } else { NARROW };
-    if let ([step], 0.0) = (history.steps(), history.gaussian()) {
-        if step.count == 1.0 {
-            let found = of_single_step(rates[usize::from(step.rate)], step.v, delta)?;
-            if found.1 - found.0 <= tolerance * found.1 {
-                return Ok(found);
-            }
+    if let ([step], 0.0) = (history.steps(), history.gaussian())
+        && step.count == 1.0
+    {
+        let found = of_single_step(rates[usize::from(step.rate)], step.v, delta)?;
+        if found.1 - found.0 <= tolerance * found.1 {
+            return Ok(found);
         }
     }
     Composition::new(&segments, Neighbours::AddRemove)?.epsilon(delta, tolerance)
