@@ -60,8 +60,9 @@ HEADER = """\
 #   fixed-replace-group loss law sum_j h_j [loss of N(0) against N(2j)], h = Hypergeometric(n, k, b)
 #   aligned             noise N(0); mixture over the subsets S of the group: weight the product of the rates
 #                       in S and of 1 - rate outside S, shift the sum of the norms in S
-#   orthogonal          the same with shift sqrt(sum of squared norms in S)
-#   poisson-orthogonal  noise N(0); mixture of N(sqrt(j)), j ~ Binomial(k, q)
+#   orthogonal          one coordinate a member, noise N(0) in each; member i's is N(norm_i) with probability
+#                       rate_i: the product of the members' pairs
+#   poisson-orthogonal  the same for k members of norm 1 and rate q
 #   laplace             noise Laplace(0, scale b); mixture of Laplace(j, b), j ~ Binomial(k, q)
 #   segments            'poisson' pairs composed; separated by ' | ', each with its own steps
 """
@@ -328,13 +329,20 @@ def steps_of(pair, parameters, steps, direction):
         parts = [(part, int(read(part)["steps"])) for part in parameters.split(" | ")]
         return [one for part, count in parts for one in steps_of("poisson", part, count, direction)]
     p = read(parameters)
-    if pair in ("poisson", "poisson-orthogonal"):
+    if pair == "poisson":
         size = int(p["k"])
-        shifts = [mp.sqrt(j) if pair == "poisson-orthogonal" else j for j in range(size + 1)]
-        return [(GaussianMixture(p["sigma"], binomial(size, p["q"]), shifts, direction), steps)]
-    if pair in ("aligned", "orthogonal"):
-        length = mp.fsum if pair == "aligned" else (lambda norms: mp.sqrt(mp.fsum(v * v for v in norms)))
-        weights, shifts = subsets(as_list(p["rates"]), as_list(p["norms"]), length)
+        return [
+            (GaussianMixture(p["sigma"], binomial(size, p["q"]), list(range(size + 1)), direction), steps)
+        ]
+    if pair == "poisson-orthogonal":
+        one = GaussianMixture(p["sigma"], binomial(1, p["q"]), [0, 1], direction)
+        return [(one, int(p["k"]) * steps)]
+    if pair == "orthogonal":
+        members = zip(as_list(p["rates"]), as_list(p["norms"]), strict=True)
+        laws = [subsets([rate], [norm], mp.fsum) for rate, norm in members]
+        return [(GaussianMixture(p["sigma"], *law, direction), steps) for law in laws]
+    if pair == "aligned":
+        weights, shifts = subsets(as_list(p["rates"]), as_list(p["norms"]), mp.fsum)
         return [(GaussianMixture(p["sigma"], weights, shifts, direction), steps)]
     if pair == "poisson-replace":
         return [(PoissonReplace(p["sigma"], p["q"]), steps)]
@@ -379,9 +387,8 @@ PLAN = [
     ("norms", "aligned", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 1, "both", [0.02, 0.5]),
     ("norms", "aligned", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 500, "both", ["1e-5", "1e-15"]),
     ("norms", "aligned", "sigma=2 rates=0.1;0.01;0.05;0.3 norms=0.3;1;0.7;0.1", 200, "both", ["1e-7"]),
-    ("norms", "orthogonal", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 1, "both", [0.03, 0.5]),
     ("norms", "orthogonal", "sigma=1 rates=0.02;0.02;0.02 norms=1;0.5;0.25", 500, "both", ["1e-6"]),
-    ("orthogonal", "poisson-orthogonal", "sigma=1 q=0.01 k=8", 1, "both", [0.04, 1]),
+    ("orthogonal", "poisson-orthogonal", "sigma=1 q=0.01 k=2", 1, "both", [0.015, 1]),
     ("orthogonal", "poisson-orthogonal", "sigma=1 q=0.01 k=8", 1000, "both", ["1e-5", "1e-20"]),
     ("laplace", "laplace", "b=1 q=0.1 k=1", 1, "both", [0, 0.05, 0.1]),
     ("laplace", "laplace", "b=2 q=0.05 k=3", 1, "both", [0.02, 0.05]),

@@ -41,11 +41,10 @@ def is_supported(mechanism, scheme, adjacency, group):
     """theory.md section 2, row by row."""
     replace = adjacency == "replace"
     if mechanism in ("laplace", "response"):
-        one = group in {"one", "group of one"}
         return {
             "poisson": not replace and group in PLAIN | {"one rate", "rates"},
             "full": group in PLAIN,
-            "fixed": one,
+            "fixed": group in PLAIN,
         }[scheme]
     if scheme == "fixed":
         return group in PLAIN
@@ -124,6 +123,8 @@ CHANGES = {
     "group=Group(rates=...)": GROUPS["rates"],
     "group=Group(norms=...)": GROUPS["norms"],
     "group=Group(rates=..., norms=...)": GROUPS["rates and norms"],
+    "group=Group(size=..., gradients='orthogonal')": GROUPS["orthogonal"],
+    "group=Group(rates=..., gradients='orthogonal')": GROUPS["rates, orthogonal"],
 }
 
 
@@ -142,8 +143,9 @@ def followed(run, sentence):
         (("gaussian", "poisson", "replace", "several"), ["WithoutReplacement", "FullBatch", "group_size=1"]),
         (("gaussian", "fixed", "add", "norms"), ["Poisson", "FullBatch", "a group_size"]),
         (("gaussian", "full", "remove", "rates"), ["Poisson"]),
-        (("laplace", "fixed", "add_remove", "several"), ["noise_multiplier", "Poisson", "FullBatch"]),
-        (("response", "fixed", "remove", "several"), ["noise_multiplier", "Poisson", "FullBatch"]),
+        (("laplace", "fixed", "add_remove", "rates"), ["Poisson", "a group_size"]),
+        (("response", "fixed", "remove", "rates"), ["Poisson", "a group_size"]),
+        (("gaussian", "fixed", "remove", "orthogonal"), ["Poisson", "FullBatch", "a group_size"]),
         (("response", "poisson", "replace", "one"), ["noise_multiplier", "'add_remove'", "FullBatch"]),
         (("laplace", "poisson", "replace", "one"), ["noise_multiplier", "'add_remove'"]),
         (("laplace", "poisson", "add", "norms"), ["noise_multiplier", "a group_size"]),
@@ -194,14 +196,15 @@ def test_the_accountant_takes_the_steps_that_the_table_lists():
 def test_an_upper_bound_that_need_not_be_attained_is_labelled():
     fixed = {"noise_multiplier": 2.0, "sampling": hs.WithoutReplacement(10, 100), "steps": 5}
     assert hs.privacy_curve(**fixed).tight
-    assert not hs.privacy_curve(group_size=2, **fixed).tight
+    assert hs.privacy_curve(group_size=2, **fixed).tight
     replaced = hs.privacy_curve(adjacency="replace", group_size=2, **fixed)
     assert not replaced.tight
     assert "upper bound" in str(replaced)
     tight = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=5)
     assert tight.tight
     assert "upper bound" not in str(tight)
-    assert not (tight + hs.privacy_curve(group_size=2, **fixed)).tight
+    assert (tight + hs.privacy_curve(group_size=2, **fixed)).tight
+    assert not (replaced + replaced).tight
 
 
 def test_mechanisms_without_an_exact_curve_are_refused_with_advice():

@@ -131,6 +131,13 @@ def status(curve: PrivacyCurve) -> str:
     return "upper bound: the true epsilon may be smaller"
 
 
+BOUNDS = {
+    "pair": "the curve of the dominating pair",
+    "chain": "a chain of single records (GROUP, Theorem 5), smaller than the curve of the pair",
+}
+"""What `PrivacyCurve.bound_used` says, in words."""
+
+
 def sources(curve: PrivacyCurve) -> str:
     """Return the theorems behind a curve."""
     return "; ".join(dict.fromkeys(kind.pair.source for kind, _ in curve.segments))

@@ -109,11 +109,13 @@ def get_epsilon(
     -----
     The composed privacy curve of the dominating pair of each step is evaluated with every numerical
     error bounded on the safe side, in each direction that the adjacency asks for; the larger counts.
-    (lower, upper) encloses the curve of the pair. For fixed batches (`WithoutReplacement`) with a
-    group of several records or replaced records, the pair itself is an upper bound that need not be
-    attained: there the guarantee is upper, and the true epsilon may be below lower. Pairs: GROUP,
-    Theorem 18 and Lemma 14 ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and
-    Theorem 14 ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms").
+    (lower, upper) encloses the curve of the pair. For records replaced in fixed batches
+    (`WithoutReplacement`) the pair is an upper bound that need not be attained. For several of them
+    the smaller of its curve and that of a chain of single records (GROUP, Theorem 5) is taken, which
+    `PrivacyCurve.bound_used` tells. There the guarantee is upper; lower says how closely the bound
+    was computed, and the true epsilon may be below it. Pairs: GROUP, Theorem 18 and Lemma 14
+    ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and Theorem 14
+    ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms").
 
     Examples
     --------

@@ -12,7 +12,17 @@ from hockeystick.errors import UnsupportedError
 from hockeystick.groups import check_group
 from hockeystick.mechanisms import as_core, check_mechanism
 from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sampling
-from hockeystick.support import NORMS, ONE, RATES, RATES_AND_NORMS, SEVERAL, require_supported
+from hockeystick.support import (
+    NORMS,
+    ONE,
+    ORTHOGONAL,
+    RATES,
+    RATES_AND_NORMS,
+    RATES_AND_ORTHOGONAL,
+    SEVERAL,
+    not_attained,
+    require_supported,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -116,9 +126,14 @@ def configure(
     if microbatches > 1:
         _require_accumulable(scheme, relation, orthogonal)
         sizes, rates, norms = _in_all_batches(microbatches, sizes, rates, norms, unknown)
-    forms = _forms(sizes, rates, norms, unknown)
+    forms = _forms(sizes, rates, norms, orthogonal, unknown)
     pair = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
     require_within(sizes, scheme)
+    drawn_from_all = isinstance(scheme, WithoutReplacement) and np.any(
+        sizes > scheme.dataset_size - scheme.batch_size
+    )
+    if drawn_from_all and relation != "replace":
+        pair = not_attained(pair, "a batch is all of the smaller data set")
     drawing = _drawing(scheme, scheme_rates, relation, sizes, unknown)
     step = Step(mechanism_name, noise, *drawing, sizes, rates, norms, orthogonal, microbatches)
     return Configuration(step, relation, pair)
@@ -240,11 +255,17 @@ def _scheme(
 
 
 def _forms(
-    sizes: Counts, rates: tuple[float, ...] | None, norms: tuple[float, ...] | None, unknown: str
+    sizes: Counts,
+    rates: tuple[float, ...] | None,
+    norms: tuple[float, ...] | None,
+    orthogonal: bool,
+    unknown: str,
 ) -> list[str]:
     """Kinds of groups that the arguments ask for, in the words of the table of supported pairs."""
     if unknown == "group_size":
         return [ONE, SEVERAL]
+    if orthogonal:
+        return [ORTHOGONAL if rates is None else RATES_AND_ORTHOGONAL]
     if rates is not None or norms is not None:
         return [RATES if norms is None else NORMS if rates is None else RATES_AND_NORMS]
     present = {ONE: np.any(sizes == 1), SEVERAL: np.any(sizes > 1)}

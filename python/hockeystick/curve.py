@@ -25,7 +25,7 @@ from hockeystick.sampling import check_sample_rate
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from hockeystick._arguments import FloatOrFloats
     from hockeystick.groups import Group
@@ -205,8 +205,9 @@ class PrivacyCurve:
         Returns
         -------
         lower, upper : float or ndarray
-            Enclose the curve of the dominating pair; where `tight` is false, only upper is a
-            statement about the run.
+            Enclose the curve of the dominating pair or, where `bound_used` says "chain", the bound by a
+            chain of single records. Where `tight` is false only upper is a statement about the run:
+            lower then says how closely the bound was computed, not how small the truth may be.
 
         Raises
         ------
@@ -230,6 +231,47 @@ class PrivacyCurve:
             lower, upper = self._composed().delta(given.ravel())
         warn_if_wide(unknown, lower, upper, self._tolerance)
         return in_shape(lower, given.shape), in_shape(upper, given.shape)
+
+    def bound_used(
+        self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
+    ) -> str | NDArray[np.str_]:
+        """Which of the proven bounds an answer is: every answer is the smallest of them.
+
+        Parameters
+        ----------
+        delta : array_like, optional
+            In (0, 1): asks about epsilon there.
+        epsilon : array_like, optional
+            Finite and at least zero: asks about delta there. Give either this or `delta`.
+
+        Returns
+        -------
+        str or ndarray of str
+            "pair" for the curve of the dominating pair. "chain" for that of a chain of data sets, each with
+            one record more replaced, by the curve of one record (GROUP, Theorem 5): only where several
+            records of a fixed batch are replaced, where it may be the smaller of the two.
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not real, or not exactly one is given.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> fixed = hs.WithoutReplacement(256, 60_000)
+        >>> run = {"noise_multiplier": 8.0, "sampling": fixed, "steps": 2000, "adjacency": "replace"}
+        >>> hs.privacy_curve(group_size=4, **run).bound_used(delta=1e-5)
+        'chain'
+        """
+        if (delta is None) == (epsilon is None):
+            raise TypeError("give exactly one of delta and epsilon")
+        unknown, at = ("epsilon", delta) if epsilon is None else ("delta", epsilon)
+        given = float_array(at, "delta" if epsilon is None else "epsilon")
+        words = np.array(self._composed().bound_used(unknown, given.ravel()), dtype=np.str_)
+        return str(words[0]) if given.shape == () else words.reshape(given.shape)
 
     def beta(self, alpha: ArrayLike) -> FloatOrFloats:
         """Lower bound on the trade-off function: how often an attack misses at a false positive rate.

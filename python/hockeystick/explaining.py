@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._comparison import compared, status
+from hockeystick._comparison import BOUNDS, compared, status
 from hockeystick._core import __version__
 from hockeystick._rounding import rounded_up
 from hockeystick._run import Run
@@ -35,7 +35,8 @@ class Explanation(dict[str, Any]):
 
     Plain data but for how it prints: strings, numbers, lists and dicts, ready for ``json.dumps``. Its keys:
     "epsilon" and "lower" (the certified interval), "delta", "mechanism", "sampling", "adjacency",
-    "group", "steps", "adversary", "status", "theorem", "other_schemes" and "disclosure".
+    "group", "steps", "adversary", "status", "theorem", "bound", "certified",
+    "other_schemes" and "disclosure".
     """
 
     def __str__(self) -> str:
@@ -73,6 +74,7 @@ _ASSUMPTIONS = (
     "adversary",
     "status",
     "theorem",
+    "bound",
     "certified",
 )
 
@@ -177,7 +179,9 @@ def explain(
     found["adversary"] = ADVERSARY
     found["status"] = status(curve)
     found["theorem"] = kind.pair.source
-    found["certified"] = f"epsilon of the dominating pair lies in [{lower:.9g}, {upper:.9g}]"
+    found["bound"] = BOUNDS[str(curve.bound_used(delta=level))]
+    subject = "the dominating pair" if found["bound"] == BOUNDS["pair"] else "this bound"
+    found["certified"] = f"epsilon of {subject} lies in [{lower:.9g}, {upper:.9g}]"
     own = mechanism if mechanism is not None else kind.noise
     run = Run(
         ((own, check_draw(scheme, "sampling"), curve.steps),),

@@ -29,7 +29,8 @@ class Group:
         a member. By default all are 1. A member of norm zero contributes nothing.
     gradients : {"aligned", "orthogonal"}, optional
         Whether the members' gradients may point anywhere, so that at worst they all point the same
-        way (the default), or are known to be orthogonal to each other.
+        way (the default), or are known to be orthogonal to each other: then a step is the composition of
+        the members' own steps, each with its rate and norm.
 
     Raises
     ------

@@ -21,7 +21,10 @@ class Combination(NamedTuple):
 
 
 ONE, SEVERAL, RATES, NORMS, RATES_AND_NORMS = "one", "several", "rates", "norms", "rates and norms"
-"""A group: of one record, of several alike, with rates, with norms or orthogonal gradients, or with both."""
+"""A group: of one record, of several alike, with rates, with norms, or with both."""
+
+ORTHOGONAL, RATES_AND_ORTHOGONAL = "orthogonal", "rates and orthogonal"
+"""A group of several records with orthogonal gradients, and perhaps norms; without and with rates."""
 
 
 class Pair(NamedTuple):
@@ -41,8 +44,12 @@ _THEOREM_18 = _tight("GROUP, Theorem 18")
 _LEMMA_14 = _tight("GROUP, Lemma 14")
 _ALIGNED = _tight("GROUP, Lemma 14 and section 6")
 _PROPOSITION_9 = _tight("PITFALLS, Proposition 9")
-_FIXED_GROUP = Pair(False, "PITFALLS, Proposition 9, for a group")
+_PRODUCT = _tight("composition of the members' pairs")
+_FIXED_GROUP = _tight("PITFALLS, Proposition 9, for a group")
 _THEOREM_14 = Pair(False, "PITFALLS, Theorem 14")
+_REPLACED_GROUP = Pair(
+    False, "the smaller of PITFALLS, Theorem 14, for a group, and GROUP, Theorem 5, for a chain of records"
+)
 _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
@@ -55,16 +62,23 @@ _SUPPORTED = {
         RATES: _LEMMA_14,
         NORMS: _ALIGNED,
         RATES_AND_NORMS: _ALIGNED,
+        ORTHOGONAL: _PRODUCT,
+        RATES_AND_ORTHOGONAL: _PRODUCT,
     },
-    ("gaussian", "full_batch", "add_remove"): {ONE: _THEOREM_18, SEVERAL: _THEOREM_18, NORMS: _ALIGNED},
+    ("gaussian", "full_batch", "add_remove"): {
+        ONE: _THEOREM_18,
+        SEVERAL: _THEOREM_18,
+        NORMS: _ALIGNED,
+        ORTHOGONAL: _PRODUCT,
+    },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
-    ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _THEOREM_14},
+    ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
     ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
-    ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9},
-    ("laplace", "without_replacement", "replace"): {ONE: _THEOREM_14},
+    ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
+    ("laplace", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("randomized_response", "poisson", "add_remove"): {
         ONE: _TWO_ANSWERS,
@@ -72,9 +86,9 @@ _SUPPORTED = {
         RATES: _TWO_ANSWERS,
     },
     ("randomized_response", "full_batch", "add_remove"): {ONE: _TWO_ANSWERS, SEVERAL: _TWO_ANSWERS},
-    ("randomized_response", "without_replacement", "add_remove"): {ONE: _THEOREM_10},
+    ("randomized_response", "without_replacement", "add_remove"): {ONE: _THEOREM_10, SEVERAL: _THEOREM_10},
     ("randomized_response", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
-    ("randomized_response", "without_replacement", "replace"): {ONE: _THEOREM_14},
+    ("randomized_response", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
 }
 
 SUPPORTED = {
@@ -86,6 +100,10 @@ SUPPORTED = {
 
 For Laplace noise every likelihood ratio grows along the one coordinate, so Lemma 14 holds as it stands;
 randomised response has two answers, which dominate whatever the batch holds.
+
+Fixed batches, several records added or removed: j members in the batch push j other records out, so that the
+sum moves by at most 2 j, and Lemma 14 applies to the mixture over j. Where every other record pushes the sum
+by -1 and every member by +1, it moves by exactly 2 j in every batch and every step: the pair is attained.
 """
 
 _WORDS = {
@@ -100,8 +118,10 @@ _WORDS = {
     ONE: "one record",
     SEVERAL: "a group of several records",
     RATES: "a group with rates of its own",
-    NORMS: "a group with norms of its own or orthogonal gradients",
-    RATES_AND_NORMS: "a group with rates of its own, and norms of its own or orthogonal gradients",
+    NORMS: "a group with norms of its own",
+    RATES_AND_NORMS: "a group with rates and norms of its own",
+    ORTHOGONAL: "a group with orthogonal gradients",
+    RATES_AND_ORTHOGONAL: "a group with rates of its own and orthogonal gradients",
 }
 
 _ADVICE = {
@@ -116,7 +136,11 @@ _ADVICE = {
     RATES: "group=Group(rates=...)",
     NORMS: "group=Group(norms=...)",
     RATES_AND_NORMS: "group=Group(rates=..., norms=...)",
+    ORTHOGONAL: "group=Group(size=..., gradients='orthogonal')",
+    RATES_AND_ORTHOGONAL: "group=Group(rates=..., gradients='orthogonal')",
 }
+
+_KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
 
 
 def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Iterable[str]) -> Pair:
@@ -131,10 +155,18 @@ def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Ite
     return Pair(all(pair.tight for pair in pairs), "; ".join(sources))
 
 
+def not_attained(pair: Pair, reason: str) -> Pair:
+    """Return a pair that is tight in general as the upper bound that it is for the `reason` given."""
+    return Pair(False, f"{pair.source}; {reason}") if pair.tight else pair
+
+
 def _refusal(wanted: Combination) -> str:
     noise, sampling, relation, group = (_WORDS[part] for part in wanted)
     # Nobody who adds one kind of noise wants another but the usual one.
     near = [other for other in SUPPORTED if other.mechanism in (wanted.mechanism, "gaussian")]
+    # That gradients are orthogonal is knowledge, which nobody has because it would help.
+    if wanted.group not in _KNOWN_TO_BE_ORTHOGONAL:
+        near = [other for other in near if other.group not in _KNOWN_TO_BE_ORTHOGONAL]
     alternatives = [_changes(wanted, other) for other in near]
     fewest = min(len(changes) for changes in alternatives)
     nearest = [changes for changes in alternatives if len(changes) == fewest]

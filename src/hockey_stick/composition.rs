@@ -2,9 +2,11 @@
 
 use super::directed::{Directed, Route};
 use super::enclosure::{Aim, Enclosure};
+use super::group_chain::GroupChain;
 use super::neighbourhood::{Neighbourhoods, Wanted};
 use crate::error::{Result, require};
 use crate::pair::Direction;
+use crate::pair::members::factored;
 use crate::pair::scheme::{Neighbours, Noiseless, Scheme, StepOutcome};
 use crate::special::log_space::LogSum;
 use crate::special::root::golden_section;
@@ -44,6 +46,17 @@ pub struct Composition {
     epsilons: HashMap<(u64, u64), (f64, f64)>,
     /// By ordered pair, for [`Composition::delta_nearby`].
     neighbourhoods: Vec<Neighbourhoods>,
+    /// A second bound, where the pair of a group is not tight: every answer is the smaller of the two.
+    chain: Option<GroupChain>,
+}
+
+/// Which of the proven bounds an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The curve of the group's dominating pair.
+    Pair,
+    /// A chain of data sets that differ in one record each (GROUP Theorem 5), by the curve of one record.
+    Chain,
 }
 
 /// Kinds of steps and their numbers.
@@ -83,6 +96,7 @@ impl Composition {
     /// # Errors
     /// An argument out of range, a combination that theory §2 does not list, more than 10,000 segments.
     pub fn new(segments: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
+        let segments = &factored(segments)?;
         require(
             segments.len() <= MOST_SEGMENTS,
             "segments",
@@ -102,7 +116,9 @@ impl Composition {
                 None => run,
             });
         }
-        Ok(Self::of_directions(directed))
+        let mut run = Self::of_directions(directed);
+        run.chain = GroupChain::of(segments, neighbours)?;
+        Ok(run)
     }
 
     /// The worst of some ordered pairs.
@@ -112,6 +128,7 @@ impl Composition {
             directed,
             deltas: HashMap::new(),
             epsilons: HashMap::new(),
+            chain: None,
         }
     }
 
@@ -126,7 +143,8 @@ impl Composition {
             return Ok(*known);
         }
         self.directed.iter_mut().for_each(Directed::forget);
-        let found = self.worst(epsilon, &Aim::of_width(tolerance)).certified()?;
+        let found = self.worst(epsilon, &Aim::of_width(tolerance));
+        let found = self.smallest(epsilon, found)?;
         remember(&mut self.deltas, question, found);
         Ok(found)
     }
@@ -150,7 +168,60 @@ impl Composition {
     pub(super) fn delta_beside(&mut self, epsilon: f64, log_delta: f64, tolerance: f64) -> Result<Enclosure> {
         require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
         self.directed.iter_mut().for_each(Directed::forget);
-        self.worst(epsilon, &Aim::beside(log_delta, tolerance)).certified()
+        let found = self.worst(epsilon, &Aim::beside(log_delta, tolerance)).certified()?;
+        if found.log_upper <= log_delta {
+            return Ok(found); // a smaller bound is on the same side
+        }
+        self.smallest(epsilon, found)
+    }
+
+    /// The smaller of the pair's δ at ε and that of the chain, each end on its own.
+    fn smallest(&mut self, epsilon: f64, pair: Enclosure) -> Result<Enclosure> {
+        let pair = pair.certified()?;
+        let chain = match &mut self.chain {
+            Some(chain) if epsilon >= 0.0 => chain.delta_below(epsilon, pair.log_upper)?,
+            _ => None,
+        };
+        let Some(chain) = chain else {
+            return Ok(pair);
+        };
+        let chain = chain.certified()?;
+        Ok(Enclosure::of_logs(
+            pair.log_lower.min(chain.log_lower),
+            pair.log_upper.min(chain.log_upper),
+        ))
+    }
+
+    /// Which bound gives the upper end of [`Composition::delta`].
+    ///
+    /// # Errors
+    /// ε not finite.
+    pub fn bound_of_delta(&mut self, epsilon: f64, tolerance: f64) -> Result<Bound> {
+        if self.chain.is_none() {
+            require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+            return Ok(Bound::Pair);
+        }
+        let smallest = self.delta(epsilon, tolerance)?;
+        self.directed.iter_mut().for_each(Directed::forget);
+        let pair = self.worst(epsilon, &Aim::of_width(tolerance));
+        Ok(if smallest.log_upper < pair.log_upper {
+            Bound::Chain
+        } else {
+            Bound::Pair
+        })
+    }
+
+    /// Which bound gives the upper end of [`Composition::epsilon`].
+    ///
+    /// # Errors
+    /// δ outside (0, 1).
+    pub fn bound_of_epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Bound> {
+        let (_, smallest) = self.epsilon(delta, tolerance)?;
+        if self.chain.is_none() {
+            return Ok(Bound::Pair);
+        }
+        let (_, pair) = self.epsilon_of_pair(delta.ln(), tolerance)?;
+        Ok(if smallest < pair { Bound::Chain } else { Bound::Pair })
     }
 
     /// The larger δ of all directions.
@@ -213,6 +284,21 @@ impl Composition {
         if let Some(known) = self.epsilons.get(&question) {
             return Ok(*known);
         }
+        let (mut lower, mut upper) = self.epsilon_of_pair(log_delta, tolerance)?;
+        let chain = match &mut self.chain {
+            Some(chain) => chain.epsilon_below(log_delta, upper, tolerance)?,
+            None => None,
+        };
+        if let Some((low, high)) = chain {
+            (lower, upper) = (lower.min(low), upper.min(high));
+        }
+        let found = self.confirmed((lower, upper), log_delta, tolerance, is_met)?;
+        remember(&mut self.epsilons, question, found);
+        Ok(found)
+    }
+
+    /// The larger ε of all directions, by the pair alone.
+    fn epsilon_of_pair(&mut self, log_delta: f64, tolerance: f64) -> Result<(f64, f64)> {
         self.directed.iter_mut().for_each(Directed::forget);
         let (mut lower, mut upper) = (0.0f64, 0.0f64);
         for (i, directed) in self.directed.iter_mut().enumerate() {
@@ -226,9 +312,7 @@ impl Composition {
             upper = upper.max(high);
             directed.shrink();
         }
-        let found = self.confirmed((lower, upper), log_delta, tolerance, is_met)?;
-        remember(&mut self.epsilons, question, found);
-        Ok(found)
+        Ok((lower, upper))
     }
 
     /// The bounds on ε with an upper one at which δ, asked for on its own, is small enough.
@@ -312,30 +396,47 @@ impl Composition {
         for directed in &mut self.directed {
             limit = limit.max(directed.epsilon(needed, 1e-2)?.1.min(1e6));
         }
-        let mut contradicted = Ok(Enclosure::ZERO);
-        let mut delta = |epsilon: f64| {
-            let all = self
-                .directed
+        let mut failed = Ok(Enclosure::ZERO);
+        let directed = &mut self.directed;
+        let pair = error_by_lines(alpha, limit, |epsilon| {
+            let all = directed
                 .iter_mut()
                 .map(|directed| directed.delta(epsilon, tolerance.max(1e-6)));
             let found = all.fold(Enclosure::ZERO, Enclosure::max);
             if found.certified().is_err() {
-                contradicted = found.certified();
+                failed = found.certified();
             }
             found.upper()
-        };
-        // Both are concave in e^ε or e^{−ε}: one maximum each.
-        let steep_limit = if alpha > 0.0 { limit.min(-alpha.ln()) } else { limit };
-        let (_, steep) = golden_section(0.0, steep_limit, 40, |epsilon| {
-            delta(epsilon) - 1.0 + epsilon.exp() * alpha
         });
-        let (_, flat) = golden_section(0.0, limit, 40, |epsilon| {
-            (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha)
+        // Both are lower bounds. Of the chain, few splits will do: each is valid.
+        let chain = self.chain.as_mut().map_or(0.0, |chain| {
+            error_by_lines(alpha, limit, |epsilon| {
+                let found = chain.delta(epsilon, 2).and_then(Enclosure::certified);
+                match found {
+                    Ok(found) => found.upper(),
+                    Err(error) => {
+                        failed = Err(error);
+                        1.0
+                    }
+                }
+            })
         });
-        let at_zero = 1.0 - delta(0.0) - alpha;
-        contradicted?;
-        Ok(at_zero.max(-steep).max(-flat).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON))
+        failed.map(|_| pair.max(chain))
     }
+}
+
+/// The largest of the lines max(1 − δ(ε) − e^ε α, e^{−ε}(1 − δ(ε) − α)), 0 ≤ ε ≤ `limit`, that a search finds.
+fn error_by_lines(alpha: f64, limit: f64, mut delta: impl FnMut(f64) -> f64) -> f64 {
+    // Both are concave in e^ε or e^{−ε}: one maximum each.
+    let steep_limit = if alpha > 0.0 { limit.min(-alpha.ln()) } else { limit };
+    let (_, steep) = golden_section(0.0, steep_limit, 40, |epsilon| {
+        delta(epsilon) - 1.0 + epsilon.exp() * alpha
+    });
+    let (_, flat) = golden_section(0.0, limit, 40, |epsilon| {
+        (-epsilon).exp() * (delta(epsilon) - 1.0 + alpha)
+    });
+    let at_zero = 1.0 - delta(0.0) - alpha;
+    at_zero.max(-steep).max(-flat).clamp(0.0, 1.0) * (1.0 - 4.0 * f64::EPSILON)
 }
 
 /// Remembers an answer; all are forgotten when there are many.

@@ -10,6 +10,7 @@ pub(crate) mod contour;
 pub mod directed;
 pub mod enclosure;
 mod grid;
+mod group_chain;
 pub mod interval;
 pub(crate) mod inverse;
 mod loss_polynomial;

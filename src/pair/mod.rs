@@ -14,6 +14,7 @@ mod laplace_sums;
 pub mod law;
 pub mod line;
 pub mod loss;
+pub mod members;
 pub mod moment;
 pub mod nodes;
 mod panel;

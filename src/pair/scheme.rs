@@ -1,15 +1,12 @@
 //! From how a run is made to the privacy losses of its steps: the table of theory §2.
 
 use super::law::require_group_size;
+use super::members::{needs_poisson, subset_sums};
 use super::{Direction, GroupLaw, StepLoss};
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
 use crate::special::extended::Extended;
 use crate::special::normal::log_upper_tail;
 
-/// Subset sums at most; beyond, the law of a group with many different norms is refused.
-const MOST_SUMS: usize = 20_000;
-/// Sums closer than this, relatively, are one number that was rounded.
-const SAME_SUM: f64 = 1e-13;
 /// Below this noise tells shifts apart: they differ by 10⁸ standard deviations, and what is left of an overlap is
 /// below e^-1e15.
 const TELLING: f64 = 1e-8;
@@ -65,7 +62,7 @@ pub struct Group {
     pub rates: Option<Vec<f64>>,
     /// A bound on the norm of each one's gradient, in units of the clipping norm.
     pub norms: Option<Vec<f64>>,
-    /// True if the gradients are known to be mutually orthogonal.
+    /// True if the gradients are known to be mutually orthogonal: see [`Scheme::factors`].
     pub orthogonal: bool,
 }
 
@@ -254,8 +251,15 @@ impl Scheme {
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
     }
 
-    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 and Theorem 14 for one record of a
-    /// fixed batch, and where all members are replaced in every batch.
+    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 for fixed batches, where that holds
+    /// for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed batch are replaced.
+    ///
+    /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
+    /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
+    /// hM + (1 − h)A − α(hM + (1 − h)B) = (1 − h)(A − α'((1 − β)M + βB)) with β = α/α', so that δ is at most (1 − h) times
+    /// the larger of the divergences at α' of A from M and from B. A batch is moved by at most twice its number of members,
+    /// hence by at most the largest such distance d, in both: δ is at most that of (1 − h)Lap(d) + h Lap(0) from Lap(0), as
+    /// for one record that is in the batch with probability 1 − h.
     fn laplace(&self, scale: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
         let law = self.law()?;
         let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
@@ -263,36 +267,34 @@ impl Scheme {
             _ if self.group.norms.is_some() => Err(unsupported("Laplace", "norms of its own")),
             (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::laplace(&law, scale, direction)),
             // In units of two, which is what a member that pushes another record out moves.
-            (Sampling::FixedBatch { .. }, Some(direction)) if self.group.size == 1 => {
+            (Sampling::FixedBatch { .. }, Some(direction)) => {
                 Ok(StepLoss::laplace(&law.in_units_of(2.0), 0.5 * scale, direction))
             }
-            (Sampling::FixedBatch { .. }, None) if all => Ok(StepLoss::laplace(&law, scale, Direction::Remove)),
-            (Sampling::FixedBatch { .. }, None) if self.group.size == 1 => {
-                Ok(StepLoss::replaced_laplace(&law, scale))
+            (Sampling::FixedBatch { .. }, None) if all => {
+                // One distance for all that may be in a batch; full batches have no other.
+                let farthest = law.shifts().last().copied().unwrap_or(0.0);
+                let widest = GroupLaw::explicit(&[1.0], &[farthest])?;
+                Ok(StepLoss::laplace(&widest, scale, Direction::Remove))
             }
-            (Sampling::FixedBatch { .. }, _) => Err(unsupported("Laplace", "several records of a fixed batch")),
+            (Sampling::FixedBatch { .. }, None) => {
+                let farthest = law.shifts().last().copied().unwrap_or(2.0);
+                Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
+            }
             (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
             (Sampling::Mixture, _) => Err(unsupported("Laplace", "an explicit mixture")),
         }
     }
 
-    /// Randomised response: theory §2 for Poisson sampling; for one record of a fixed batch by Theorems 10 and 14 of
-    /// PITFALLS, as all neighbours by substitution are dominated by the two answers.
+    /// Randomised response: theory §2 for Poisson sampling; for fixed batches by Theorems 10 and 14 of PITFALLS, as the two
+    /// answers dominate whatever a batch holds: what counts is whether it holds a member.
     fn response(&self, keep: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
         let law = self.law()?;
-        let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
         match (self.sampling, direction) {
             _ if self.group.norms.is_some() => Err(unsupported("RandomizedResponse", "norms of its own")),
-            (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::response(&law, keep, direction)),
-            (Sampling::FixedBatch { .. }, Some(direction)) if self.group.size == 1 || all => {
+            (Sampling::Poisson { .. } | Sampling::FixedBatch { .. }, Some(direction)) => {
                 Ok(StepLoss::response(&law, keep, direction))
             }
-            (Sampling::FixedBatch { .. }, None) if self.group.size == 1 || all => {
-                Ok(StepLoss::replaced_response(&law, keep))
-            }
-            (Sampling::FixedBatch { .. }, _) => {
-                Err(unsupported("RandomizedResponse", "several records of a fixed batch"))
-            }
+            (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
             (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
             (Sampling::Mixture, _) => Err(unsupported("RandomizedResponse", "an explicit mixture")),
         }
@@ -301,31 +303,34 @@ impl Scheme {
     /// How far the members in a batch move its sum.
     ///
     /// # Errors
-    /// An argument out of range.
+    /// An argument out of range, or several members with orthogonal gradients, who do not move it in one direction: they
+    /// are steps of their own ([`Scheme::factors`]).
     pub fn law(&self) -> Result<GroupLaw> {
         let group = &self.group;
+        if group.orthogonal && group.size > 1 {
+            return Err(match self.sampling {
+                Sampling::Poisson { .. } => Error::Mismatch(
+                    "a step of several members with orthogonal gradients is the composition of its factors".into(),
+                ),
+                _ => needs_poisson(),
+            });
+        }
         match self.sampling {
             Sampling::Poisson { sample_rate } => {
                 require_sample_rate(sample_rate)?;
                 match (&group.rates, &group.norms) {
-                    (None, None) if !group.orthogonal => GroupLaw::binomial(group.size, sample_rate),
-                    (Some(rates), None) if !group.orthogonal => GroupLaw::poisson_binomial(rates),
-                    (rates, norms) => {
-                        let same = vec![sample_rate; group.size as usize];
-                        let ones = vec![1.0; group.size as usize];
-                        let (rates, norms) = (rates.as_ref().unwrap_or(&same), norms.as_ref().unwrap_or(&ones));
-                        subset_sums(rates, norms, group.orthogonal)
-                    }
+                    (None, None) => GroupLaw::binomial(group.size, sample_rate),
+                    (Some(rates), None) => GroupLaw::poisson_binomial(rates),
+                    (Some(rates), Some(norms)) => subset_sums(rates, norms),
+                    (None, Some(norms)) => subset_sums(&vec![sample_rate; group.size as usize], norms),
                 }
             }
             Sampling::FixedBatch {
                 batch_size,
                 dataset_size,
             } => {
-                if group.rates.is_some() || group.norms.is_some() || group.orthogonal {
-                    return Err(Error::Mismatch(
-                        "rates, norms and orthogonal gradients are supported for Poisson sampling only".into(),
-                    ));
+                if group.rates.is_some() || group.norms.is_some() {
+                    return Err(needs_poisson());
                 }
                 GroupLaw::hypergeometric(group.size, batch_size, dataset_size)
             }
@@ -342,65 +347,6 @@ impl Scheme {
     }
 }
 
-/// Every subset of the members, with its probability and the norm of its sum: Σ c_i if gradients may align,
-/// sqrt(Σ c_i²) if they are orthogonal (theory §2; GROUP §6).
-///
-/// Members with equal rate and norm are one binomial; equal sums are merged as they arise.
-fn subset_sums(rates: &[f64], norms: &[f64], orthogonal: bool) -> Result<GroupLaw> {
-    if rates.len() != norms.len() {
-        return Err(Error::Mismatch(format!(
-            "rates and norms must have one length, got {} and {}",
-            rates.len(),
-            norms.len()
-        )));
-    }
-    let mut members: Vec<(f64, f64)> = Vec::with_capacity(rates.len());
-    for (&rate, &norm) in rates.iter().zip(norms) {
-        require((0.0..=1.0).contains(&rate), "rates", rate, "in [0, 1]")?;
-        require((0.0..=1.0).contains(&norm), "norms", norm, "in [0, 1]")?;
-        if norm > 0.0 && rate > 0.0 {
-            members.push((norm, rate));
-        }
-    }
-    members.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut sums = vec![(0.0f64, 0.0f64)]; // (sum, log probability)
-    for class in members.chunk_by(|a, b| a == b) {
-        let (norm, rate) = class[0];
-        let unit = if orthogonal { norm * norm } else { norm };
-        let law = GroupLaw::binomial(class.len() as u64, rate)?;
-        let mut next: Vec<(f64, f64)> = Vec::with_capacity(sums.len() * law.shifts().len());
-        for (sum, log_probability) in &sums {
-            for (count, log_weight) in law.shifts().iter().zip(law.log_weights()) {
-                next.push((sum + count * unit, log_probability + log_weight));
-            }
-        }
-        next.sort_by(|a, b| a.0.total_cmp(&b.0));
-        sums.clear();
-        for (sum, log_probability) in next {
-            match sums.last_mut() {
-                Some(last) if sum - last.0 <= SAME_SUM * sum => {
-                    let (large, small) = if last.1 > log_probability {
-                        (last.1, log_probability)
-                    } else {
-                        (log_probability, last.1)
-                    };
-                    *last = (sum, large + (small - large).exp().ln_1p());
-                }
-                _ => sums.push((sum, log_probability)),
-            }
-        }
-        if sums.len() > MOST_SUMS {
-            return Err(Error::Mismatch(format!(
-                "norms must have at most {MOST_SUMS} different subset sums: round them up to multiples of one number"
-            )));
-        }
-    }
-    let shift = |sum: f64| if orthogonal { sum.sqrt() } else { sum };
-    let shifts: Vec<f64> = sums.iter().map(|part| shift(part.0)).collect();
-    let log_weights: Vec<f64> = sums.iter().map(|part| part.1).collect();
-    GroupLaw::explicit_log(&log_weights, &shifts)
-}
-
 /// A combination that theory §2 does not list.
 fn unsupported(mechanism: &str, what: &str) -> Error {
     Error::Mismatch(format!("{mechanism} is not supported with {what}"))
@@ -409,34 +355,6 @@ fn unsupported(mechanism: &str, what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn subset_sums_are_those_of_the_definition() {
-        let (rates, norms) = ([0.1, 0.2, 0.2, 0.5], [1.0, 0.5, 0.5, 0.25]);
-        for orthogonal in [false, true] {
-            let law = subset_sums(&rates, &norms, orthogonal).unwrap();
-            let mut total = 0.0;
-            for subset in 0..16u32 {
-                let (mut sum, mut probability) = (0.0, 1.0);
-                for i in 0..4 {
-                    let inside = subset & (1 << i) != 0;
-                    probability *= if inside { rates[i] } else { 1.0 - rates[i] };
-                    if inside {
-                        sum += if orthogonal { norms[i] * norms[i] } else { norms[i] };
-                    }
-                }
-                let shift: f64 = if orthogonal { f64::sqrt(sum) } else { sum };
-                assert!(law.shifts().iter().any(|s| (s - shift).abs() < 1e-12), "{shift}");
-                total += probability;
-            }
-            assert!((total - 1.0).abs() < 1e-12);
-            // Sums 0, 1/2, 1 of two members and the others': 3·2·2 subsets, of which some coincide.
-            let mass: f64 = law.log_weights().iter().map(|w| w.exp()).sum();
-            assert!((mass - 1.0).abs() < 1e-12);
-            let both = 0.5f64.ln() + 0.9f64.ln() + 0.64f64.ln();
-            assert!((law.log_weights()[0] - both).abs() < 1e-12);
-        }
-    }
 
     #[test]
     fn a_mixture_is_the_law_that_it_names() {
@@ -462,11 +380,5 @@ mod tests {
         assert!(scheme.law().is_err());
         scheme.group.norms = None;
         assert!(scheme.law().is_err());
-    }
-
-    #[test]
-    fn a_large_group_of_equal_norms_is_cheap() {
-        let law = subset_sums(&vec![0.01; 10_000], &vec![1.0; 10_000], true).unwrap();
-        assert!(law.shifts().len() > 1000 && (law.shifts()[4] - 2.0).abs() < 1e-15);
     }
 }

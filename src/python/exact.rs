@@ -4,7 +4,7 @@ use super::convert::{count, entries, guarded, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result, require_epsilon};
 use crate::hockey_stick::black_box;
-use crate::hockey_stick::composition::Composition as Curve;
+use crate::hockey_stick::composition::{Bound as Proven, Composition as Curve};
 use crate::hockey_stick::directed::Route;
 use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::unknowns::{self, Bracket, Target};
@@ -336,6 +336,29 @@ impl Composition {
         let tolerance = self.tolerance;
         let found = self.ask(py, entries(&delta), move |curve, delta| curve.epsilon(delta, tolerance))?;
         Ok(columns(py, found))
+    }
+
+    /// Which bound gives the upper end of ε at each δ, or of δ at each ε: "pair" or "chain".
+    fn bound_used(
+        &self,
+        py: Python<'_>,
+        unknown: &str,
+        at: PyReadonlyArrayDyn<'_, f64>,
+    ) -> PyResult<Vec<&'static str>> {
+        let tolerance = self.tolerance;
+        let of_epsilon = unknown == "epsilon";
+        let found = self.ask(py, entries(&at), move |curve, at| {
+            if of_epsilon {
+                return curve.bound_of_epsilon(at, tolerance);
+            }
+            require_epsilon(at)?;
+            curve.bound_of_delta(at, tolerance)
+        })?;
+        let word = |bound: Proven| match bound {
+            Proven::Pair => "pair",
+            Proven::Chain => "chain",
+        };
+        Ok(found.into_iter().map(word).collect())
     }
 
     fn beta<'py>(&self, py: Python<'py>, alpha: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Vector<'py>> {

@@ -15,6 +15,7 @@ use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::neighbourhood::Wanted;
 use crate::pair::atom_loss::AtomLoss;
 use crate::pair::laplace_loss::LaplaceLoss;
+use crate::pair::members::factored;
 use crate::pair::scheme::{Mechanism, Neighbours, Scheme, StepOutcome};
 use crate::pair::{Direction, GroupLaw, StepLoss};
 use crate::special::log_space::log1p_exp;
@@ -325,6 +326,7 @@ impl Composed {
     /// # Errors
     /// As [`Scheme::outcome`].
     pub fn of_steps(steps: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
+        let steps = factored(steps)?;
         let product = |direction: &Option<Direction>| {
             let law = |(scheme, count): &(Scheme, u64)| {
                 let law = Law::Step {

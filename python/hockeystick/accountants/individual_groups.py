@@ -112,7 +112,7 @@ def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
     noise, draw = kind
     sampling = Poisson(draw) if isinstance(draw, float) else draw
     if isinstance(sampling, WithoutReplacement):
-        # Every member in the batch pushes another example out. No tighter pair is known.
+        # Every member in the batch pushes another example out. For members of norm one the pair is tight.
         return step_kind(noise_multiplier=noise, sampling=sampling, group_size=size)[0]
     if not len(norms):
         return None

@@ -148,8 +148,8 @@ def hypergeometric_law(
     Notes
     -----
     w_j = C(k, j) C(n - k, b - j) / C(n, b), s_j = 2 j (PITFALLS, Proposition 9: "Avoiding Pitfalls
-    for Privacy Accounting of Subsampled Mechanisms under Composition"). An upper bound; tight for
-    a group of one.
+    for Privacy Accounting of Subsampled Mechanisms under Composition"). Tight where the
+    smaller data set still fills a batch, k + b <= n; an upper bound elsewhere.
 
     Examples
     --------

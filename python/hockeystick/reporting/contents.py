@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hockeystick import plot
-from hockeystick._comparison import compared, shuffled, sources, status
+from hockeystick._comparison import BOUNDS, compared, shuffled, sources, status
 from hockeystick._core import __version__
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
 from hockeystick._subject import Accounted, Exact, Tradeoff, bounds_as_they_are
@@ -125,6 +125,7 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
     if run is None:
         curve: TradeoffCurve = question.source
         return {"trade-off function": repr(curve)[1:-1], "adversary": curve.adversary}
+    what = "the dominating pair"
     words = {
         "mechanism": "; ".join(dict.fromkeys(_noise(noise) for noise, _, _ in run.segments)),
         "sampling": "; ".join(dict.fromkeys(_draw(draw) for _, draw, _ in run.segments)),
@@ -143,10 +144,11 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         words.update({name: subject.described[name] for name in ("sampling", "adversary", "status")})
     elif isinstance(subject, Exact):
         words["status"], words["theorem"] = status(subject.curve), sources(subject.curve)
+        used = str(subject.curve.bound_used(delta=question.delta))
+        if used != "pair":
+            words["bound"], what = BOUNDS[used], "this bound"
     if lower is not None:
-        words["certified"] = (
-            f"epsilon of the dominating pair lies in [{rounded_down(lower, 9)}, {rounded_up(upper, 9)}]"
-        )
+        words["certified"] = f"epsilon of {what} lies in [{rounded_down(lower, 9)}, {rounded_up(upper, 9)}]"
     return words
 
 
