@@ -145,7 +145,7 @@ def solve(
     epsilon: _Array,
     delta: _Array,
     tolerance: float,
-) -> tuple[_Array, _Array]: ...
+) -> tuple[_Array, _Array, NDArray[np.bool_]]: ...
 def black_box_epsilon(
     adjacency: str,
     mechanism: str,

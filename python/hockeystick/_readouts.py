@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import float_array, float_scalar, in_shape
+from hockeystick._distinct import answered_once
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -237,5 +238,5 @@ class ReadOuts:
 
 def _answers(ask: Any, asked: ArrayLike | None, name: str) -> Bounds:
     questions = float_array(asked, name)
-    lower, upper = ask(questions.ravel())
+    lower, upper = answered_once([questions.ravel()], ask)
     return in_shape(lower, questions.shape), in_shape(upper, questions.shape)

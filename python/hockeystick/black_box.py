@@ -8,14 +8,17 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick._distinct import answered_once
 from hockeystick.configuration import check_group_sizes, configure, require_within
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick.sampling import WithoutReplacement
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import ArrayLike
 
-    from hockeystick._arguments import FloatOrFloats
+    from hockeystick._arguments import FloatOrFloats, Floats
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
 
@@ -108,17 +111,22 @@ def get_epsilon(
         # larger part: that is the worst link.
         dataset_size = step.dataset_size - group_sizes + 1
         step = step._replace(dataset_size=dataset_size, batch_size=np.minimum(step.batch_size, dataset_size))
-    epsilon = _core.black_box_epsilon(
-        one_record.adjacency,
-        step.mechanism,
-        step.noise,
-        step.sampling,
-        step.sample_rate,
-        step.batch_size,
-        step.dataset_size,
-        counts,
-        group_sizes,
-        deltas,
-        width,
-    )
+
+    def answer(*columns: Any) -> tuple[Floats]:
+        noise, rates, batches, datasets, *others = columns
+        found = _core.black_box_epsilon(
+            one_record.adjacency,
+            step.mechanism,
+            noise,
+            step.sampling,
+            rates,
+            batches,
+            datasets,
+            *others,
+            width,
+        )
+        return (found,)
+
+    drawing = (step.sample_rate, step.batch_size, step.dataset_size)
+    (epsilon,) = answered_once((step.noise, *drawing, counts, group_sizes, deltas), answer)
     return in_shape(epsilon, shape)

@@ -16,6 +16,8 @@ from hockeystick._arguments import (
     in_shape,
     require,
 )
+from hockeystick._coarsening import coarsened
+from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.configuration import configure
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
@@ -27,14 +29,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hockeystick._arguments import FloatOrFloats
+    from hockeystick._arguments import FloatOrFloats, Floats
     from hockeystick.groups import Group
     from hockeystick.mechanisms import Mechanism
     from hockeystick.sampling import Sampling
     from hockeystick.support import Pair
-
-LARGEST_SEGMENTS = 10_000
-"""Most distinct kinds of steps in one curve."""
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
@@ -75,6 +74,12 @@ class PrivacyCurve:
     safe side: an upper bound on epsilon, delta, Rényi divergences and the advantage, a lower bound on
     the error of an attack. The first question prepares the curve; later ones are cheap.
 
+    A curve of more than 10,000 kinds of steps, as a noise schedule makes that changes at every update, is
+    answered for two runs near it: one with parameters rounded to leak more, which gives the upper ends,
+    and one with parameters rounded to leak less, which gives the lower ends. Both have at most 5,000 kinds
+    of steps in ordinary runs, so that epsilon is known to a part in a thousand or so, and a
+    `WideIntervalWarning` says how well.
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -88,26 +93,23 @@ class PrivacyCurve:
     against an adversary who sees the output of every step
     """
 
-    __slots__ = ("_adjacency", "_composition", "_steps", "_tolerance")
+    __slots__ = ("_adjacency", "_composition", "_less", "_steps", "_tolerance")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
     def __init__(self, steps: dict[StepKind, int], adjacency: str, tolerance: float) -> None:
-        if len(steps) > LARGEST_SEGMENTS:
-            raise ValueError(
-                f"a curve has at most {LARGEST_SEGMENTS} different kinds of steps, got {len(steps)}"
-            )
         most = max(steps.values(), default=0)
         require(most <= LARGEST_COUNT, "steps", most, f"at most {LARGEST_COUNT} of one kind")
         self._steps = steps
         self._adjacency = adjacency
         self._tolerance = tolerance
         self._composition: _core.Composition | None = None
+        self._less: _core.Composition | None = None
 
     @property
     def segments(self) -> tuple[tuple[StepKind, int], ...]:
         """Kinds of steps and how often each occurs, in an order that does not depend on the run's."""
-        return tuple(sorted(self._steps.items(), key=_order))
+        return _in_order(self._steps)
 
     @property
     def adjacency(self) -> str:
@@ -225,10 +227,9 @@ class PrivacyCurve:
             raise TypeError("give exactly one of delta and epsilon")
         if delta is not None:
             unknown, given = "epsilon", float_array(delta, "delta")
-            lower, upper = self._composed().epsilon(given.ravel())
         else:
             unknown, given = "delta", float_array(epsilon, "epsilon")
-            lower, upper = self._composed().delta(given.ravel())
+        lower, upper = answered_once([given.ravel()], lambda questions: self._both_ends(unknown, questions))
         warn_if_wide(unknown, lower, upper, self._tolerance)
         return in_shape(lower, given.shape), in_shape(upper, given.shape)
 
@@ -294,7 +295,7 @@ class PrivacyCurve:
             If `alpha` is not real.
         """
         rates = float_array(alpha, "alpha")
-        return in_shape(self._composed().beta(rates.ravel()), rates.shape)
+        return in_shape(entries_answered_once(rates.ravel(), self._composed().beta), rates.shape)
 
     def renyi(self, order: ArrayLike) -> FloatOrFloats:
         """Upper bound on the Rényi divergence.
@@ -317,7 +318,7 @@ class PrivacyCurve:
             If `order` is not real.
         """
         orders = float_array(order, "order")
-        return in_shape(self._composed().renyi(orders.ravel()), orders.shape)
+        return in_shape(entries_answered_once(orders.ravel(), self._composed().renyi), orders.shape)
 
     def advantage(self) -> float:
         """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
@@ -414,14 +415,30 @@ class PrivacyCurve:
     def _parts(self) -> tuple[dict[StepKind, int], str, float]:
         return self._steps, self._adjacency, self._tolerance
 
+    def _both_ends(self, unknown: str, questions: Floats) -> tuple[Floats, Floats]:
+        """Both ends of the interval for epsilon or delta at each question."""
+        lower, upper = getattr(self._composed(), unknown)(questions)
+        if self._less is not None:
+            # The upper end is that of a run that leaks more, so the lower end is that of one that leaks less.
+            lower = np.minimum(getattr(self._less, unknown)(questions)[0], upper)
+        return lower, upper
+
     def _composed(self) -> _core.Composition:
+        """Return the run in the core; where it was rounded, the one that leaks no less."""
         if self._composition is None:
-            self._composition = _core.Composition(self.core_segments(), self._adjacency, self._tolerance)
+            rounded = coarsened(self._steps)
+            if rounded is not None:
+                self._less = self._in_core(rounded[1])
+            self._composition = self._in_core(self._steps if rounded is None else rounded[0])
         return self._composition
 
+    def _in_core(self, steps: dict[StepKind, int]) -> _core.Composition:
+        return _core.Composition(_for_core(steps), self._adjacency, self._tolerance)
+
     def core_segments(self) -> list[tuple[Any, ...]]:
-        """Segments as the compiled core takes them."""
-        return [_for_core(kind, count) for kind, count in self.segments]
+        """Segments as the compiled core takes them, rounded to leak more if there are very many."""
+        rounded = coarsened(self._steps)
+        return _for_core(self._steps if rounded is None else rounded[0])
 
 
 def privacy_curve(
@@ -540,14 +557,23 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     return (*kind[:7], kind.rates or (), kind.norms or (), kind.orthogonal, kind.microbatches)
 
 
-def _for_core(kind: StepKind, count: int) -> tuple[Any, ...]:
-    return (
-        *kind[:7],
-        None if kind.rates is None else list(kind.rates),
-        None if kind.norms is None else list(kind.norms),
-        kind.orthogonal,
-        count,
-    )
+def _in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
+    """Kinds of steps in an order that does not depend on the run's."""
+    return tuple(sorted(steps.items(), key=_order))
+
+
+def _for_core(steps: dict[StepKind, int]) -> list[tuple[Any, ...]]:
+    """Segments as the compiled core takes them."""
+    return [
+        (
+            *kind[:7],
+            None if kind.rates is None else list(kind.rates),
+            None if kind.norms is None else list(kind.norms),
+            kind.orthogonal,
+            count,
+        )
+        for kind, count in _in_order(steps)
+    ]
 
 
 def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:

@@ -12,6 +12,8 @@ from hockeystick._arguments import float_scalar, require
 from hockeystick.errors import WideIntervalWarning
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hockeystick._arguments import Floats
 
 DEFAULT_TOLERANCE = 1e-6
@@ -55,6 +57,35 @@ def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> N
             WideIntervalWarning,
             stacklevel=_levels_inside(),
         )
+
+
+_UNKNOWNS = {
+    "noise_multiplier": "the smallest noise_multiplier that meets the target",
+    "sample_rate": "the largest sample_rate that meets the target",
+    "steps": "the largest number of steps that meets the target",
+    "group_size": "the largest group_size that meets the target",
+}
+"""What is searched, in words."""
+
+
+def warn_if_loose(
+    name: str, lower: Floats, upper: Floats, loose: NDArray[np.bool_], tolerance: float
+) -> None:
+    """Warn once, at the user's line, if a search could not bring its two ends together as asked."""
+    if not np.any(loose):
+        return
+    # The furthest apart by their ratio; a lower end of zero or an infinite upper one counts as the worst.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = np.where(loose, lower / upper, np.inf)
+    worst = int(np.argmin(shares))
+    others = int(np.count_nonzero(loose)) - 1
+    warnings.warn(
+        f"{_UNKNOWNS[name]} certainly lies in [{lower[worst]:.9g}, {upper[worst]:.9g}], as the certified "
+        f"intervals in between are wider than the tolerance {tolerance:g}; the safe end is returned"
+        + (f"; so it is for {others} further elements" if others else ""),
+        WideIntervalWarning,
+        stacklevel=_levels_inside(),
+    )
 
 
 def _levels_inside() -> int:

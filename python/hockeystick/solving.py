@@ -8,17 +8,20 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick._distinct import answered_once
 from hockeystick._executors import check_executor, ordered_map, slices
-from hockeystick.intervals import check_tolerance, warn_if_wide
+from hockeystick.intervals import check_tolerance, warn_if_loose, warn_if_wide
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
     from typing import Any
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from hockeystick._arguments import CountOrCounts, Counts, Floats
     from hockeystick.configuration import Configuration
+
+    Solved = tuple[Floats, Floats, NDArray[np.bool_]]
 
 SAFE_SIDE = {
     "epsilon": "upper",
@@ -54,8 +57,8 @@ def solve(
     """Safe side of the certified interval for `unknown`, or both sides, in the broadcast shape.
 
     The default of an argument stands for the unknown, which the core ignores, or for what the
-    question does not mention. An executor computes parts of the broadcast elements, which do not depend on
-    each other.
+    question does not mention. Elements do not depend on each other: equal ones are computed once, and an
+    executor computes parts of them.
     """
     check_executor(executor)
     if not isinstance(bounds, bool | np.bool_):
@@ -87,23 +90,28 @@ def solve(
         step.orthogonal,
         width,
     )
-    if executor is None:
-        lower, upper = _solved(fixed, columns)
-    else:
-        parts = slices(len(counts))
-        jobs = [(fixed, tuple(column[part] for column in columns)) for part in parts]
-        # An empty array has no parts, and the core knows what is wrong with the other arguments.
-        found = list(ordered_map(executor, _solved, jobs)) or [_solved(fixed, columns)]
-        lower, upper = (np.concatenate(ends) for ends in zip(*found, strict=True))
+    lower, upper, loose = answered_once(columns, lambda *rows: _shared_out(fixed, rows, executor))
     warn_if_wide(unknown, lower, upper, width)
+    warn_if_loose(unknown, lower, upper, loose, width)
     # The upper end of whole numbers stays a float: it may be infinite.
     low = _counts_in_shape(lower, shape) if unknown in WHOLE else in_shape(lower, shape)
     ends = (low, in_shape(upper, shape))
     return ends if bounds else ends[("lower", "upper").index(SAFE_SIDE[unknown])]
 
 
-def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> tuple[Floats, Floats]:
-    """Both ends of the interval of each element."""
+def _shared_out(fixed: tuple[Any, ...], columns: tuple[Any, ...], executor: Executor | None) -> Solved:
+    """Solve for all elements, parts of which the executor computes."""
+    if executor is None:
+        return _solved(fixed, columns)
+    jobs = [(fixed, tuple(column[part] for column in columns)) for part in slices(len(columns[0]))]
+    # An empty array has no parts, and the core knows what is wrong with the other arguments.
+    found = list(ordered_map(executor, _solved, jobs)) or [_solved(fixed, columns)]
+    lower, upper, loose = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return lower, upper, loose
+
+
+def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> Solved:
+    """Both ends of the interval of each element, and whether a search ended with the two too far apart."""
     unknown, adjacency, mechanism, sampling, rates, norms, orthogonal, width = fixed
     noise, sample_rate, batch_size, dataset_size, steps, group_size, epsilon, delta = columns
     return _core.solve(

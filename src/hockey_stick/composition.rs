@@ -18,8 +18,8 @@ const FIRST_STEP: f64 = 0.1;
 /// gained by an ε that large.
 const MOST_STEPS_OUT: usize = 24;
 
-/// Distinct segments at most.
-pub const MOST_SEGMENTS: usize = 10_000;
+/// Distinct segments at most. Each takes some tenths of a millisecond and some kilobytes, so this many take minutes.
+pub const MOST_SEGMENTS: usize = 1_000_000;
 
 /// The composition of steps, seen by a group. Ratios found for one question serve the next and answers are remembered,
 /// but no answer depends on what was asked before.
@@ -94,14 +94,14 @@ impl Composition {
     /// The composition of each scheme with its number of steps.
     ///
     /// # Errors
-    /// An argument out of range, a combination that theory §2 does not list, more than 10,000 segments.
+    /// An argument out of range, a combination that theory §2 does not list, more than 1,000,000 segments.
     pub fn new(segments: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
         let segments = &factored(segments)?;
         require(
             segments.len() <= MOST_SEGMENTS,
             "segments",
             segments.len(),
-            "at most 10000 different ones",
+            "at most 1000000 different ones",
         )?;
         let mut directed = Vec::new();
         for &direction in neighbours.pairs() {

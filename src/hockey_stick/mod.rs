@@ -27,6 +27,7 @@ mod settling;
 pub mod simulation;
 mod split;
 mod sweep;
+mod threshold;
 pub(crate) mod tilt;
 mod truncated;
 pub(crate) mod turns;

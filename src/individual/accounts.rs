@@ -112,21 +112,41 @@ pub(super) fn require_step(
     Ok(())
 }
 
-/// Index of a positive sample rate, which is put on the list if it is not there. Rates below [`LEAST_RATE`] count as that.
-pub(super) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> Result<u16> {
-    const MOST: usize = 10_000;
-    let sample_rate = sample_rate.max(LEAST_RATE);
-    if let Some(known) = rates.iter().position(|&rate| rate == sample_rate) {
-        return Ok(known as u16);
+/// Sample rates of a run that are kept as they are.
+const MOST_RATES: usize = 10_000;
+/// Sample rates at most, with those that were rounded; an index has 16 bits, so that a few runs can be merged.
+const MOST_ROUNDED_RATES: usize = 20_000;
+/// The largest rate below 1: steps at rate 1 are kept in another way.
+const LARGEST_RATE: f64 = 1.0 - 0.5 * f64::EPSILON;
+
+/// Index of a sample rate in (0, 1), which is put on the list if it is not there. Rates below [`LEAST_RATE`] count as that.
+///
+/// A run whose rate changes at every step is not refused: once there are [`MOST_RATES`], further rates are rounded up, by
+/// less than one part in 256, which can only overstate what the steps leak.
+pub(super) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> u16 {
+    let mut sample_rate = sample_rate.max(LEAST_RATE);
+    let find = |rates: &[f64], wanted: f64| rates.iter().position(|&rate| rate == wanted);
+    let mut known = find(rates, sample_rate);
+    if known.is_none() && rates.len() >= MOST_RATES {
+        sample_rate = rounded_up(sample_rate).min(LARGEST_RATE);
+        known = find(rates, sample_rate);
+        if known.is_none() && rates.len() >= MOST_ROUNDED_RATES {
+            let above = rates.iter().copied().filter(|&rate| rate >= sample_rate);
+            sample_rate = above.fold(LARGEST_RATE, f64::min);
+            known = find(rates, sample_rate);
+        }
     }
-    require(
-        rates.len() < MOST,
-        "sample_rate",
-        sample_rate,
-        "one of at most 10,000 different rates of a run",
-    )?;
-    rates.push(sample_rate);
-    Ok((rates.len() - 1) as u16)
+    let index = known.unwrap_or_else(|| {
+        rates.push(sample_rate);
+        rates.len() - 1
+    });
+    index as u16
+}
+
+/// A positive number rounded up to eight bits behind the leading one.
+fn rounded_up(x: f64) -> f64 {
+    const DROPPED: u64 = (1 << (52 - 8)) - 1;
+    f64::from_bits((x.to_bits() + DROPPED) & !DROPPED)
 }
 
 impl Account {
@@ -202,7 +222,7 @@ impl Accounts {
         }
         let kind = Kind::new(largest, noise_multiplier);
         let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate)?)
+            Some(rate_index(&mut self.rates, sample_rate))
         } else {
             None
         };
@@ -276,6 +296,32 @@ mod tests {
     use super::*;
     use crate::hockey_stick::monitor::Unwatched;
     use crate::individual::epsilons::epsilons;
+
+    #[test]
+    fn no_rate_is_refused_and_those_beyond_the_limits_are_rounded_up() {
+        let mut rates = Vec::new();
+        let rate_of = |i: u32| 0.9999 * (-1e-4 * f64::from(i)).exp();
+        for i in 0..200_000 {
+            let rate = rate_of(i);
+            let kept = rate_index(&mut rates, rate);
+            let kept = rates[usize::from(kept)];
+            let slack = if i < MOST_RATES as u32 { 0.0 } else { 1.0 / 256.0 };
+            assert!(
+                rate <= kept && kept <= rate * (1.0 + slack) && kept < 1.0,
+                "{i} {rate} {kept}"
+            );
+        }
+        assert!(rates.len() <= MOST_ROUNDED_RATES, "{}", rates.len());
+        // A full list answers with what stands above.
+        while rates.len() < MOST_ROUNDED_RATES {
+            rates.push(1e-30 / rates.len() as f64);
+        }
+        let above = rates.iter().copied().filter(|&rate| rate > 1e-20).fold(1.0, f64::min);
+        let kept = rate_index(&mut rates, 1e-20);
+        assert_eq!(rates[usize::from(kept)], above);
+        let kept = rate_index(&mut rates, 1.0 - 1e-15);
+        assert_eq!(rates[usize::from(kept)], LARGEST_RATE);
+    }
 
     #[test]
     fn the_order_of_steps_changes_no_slot_but_by_rounding() {

@@ -105,7 +105,7 @@ impl Histories {
         }
         let kind = Kind::new(largest, noise_multiplier);
         let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate)?)
+            Some(rate_index(&mut self.rates, sample_rate))
         } else {
             None
         };

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
+/// Lower ends, upper ends, and whether a search ended with the two too far apart.
+type Solved<'py> = (Vector<'py>, Vector<'py>, Bound<'py, PyArray1<bool>>);
 
 pub(super) fn neighbours(word: &str) -> Result<Neighbours> {
     match word {
@@ -146,7 +148,7 @@ pub(super) fn solve<'py>(
     epsilon: PyReadonlyArray1<'py, f64>,
     delta: PyReadonlyArray1<'py, f64>,
     tolerance: f64,
-) -> PyResult<Pair<'py>> {
+) -> PyResult<Solved<'py>> {
     let table = Table {
         mechanism: mechanism.into(),
         noise: vector(&noise),
@@ -167,9 +169,9 @@ pub(super) fn solve<'py>(
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let length = table.check(&[epsilons.len(), deltas.len()])?;
     let unknown = unknown.to_owned();
-    let above = |bracket: Bracket| (bracket.unsafe_side, bracket.safe);
-    let below = |bracket: Bracket| (bracket.safe, bracket.unsafe_side);
-    let answer = move |i: usize| -> Result<(f64, f64)> {
+    let above = |bracket: Bracket| (bracket.unsafe_side, bracket.safe, bracket.wide);
+    let below = |bracket: Bracket| (bracket.safe, bracket.unsafe_side, bracket.wide);
+    let answer = move |i: usize| -> Result<(f64, f64, bool)> {
         let target = |i: usize| Target {
             epsilon: epsilons[i],
             delta: deltas[i],
@@ -178,12 +180,15 @@ pub(super) fn solve<'py>(
         let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], neighbours);
         let steps_of = |i: usize| count("steps", table.steps[i]);
         match unknown.as_str() {
-            "epsilon" => run(i)?.epsilon(deltas[i], tolerance),
+            "epsilon" => {
+                let (lower, upper) = run(i)?.epsilon(deltas[i], tolerance)?;
+                Ok((lower, upper, false))
+            }
             "delta" => {
                 let epsilon = epsilons[i];
                 require_epsilon(epsilon)?;
                 let found = run(i)?.delta(epsilon, tolerance)?;
-                Ok((found.lower(), found.upper()))
+                Ok((found.lower(), found.upper(), false))
             }
             "noise_multiplier" => {
                 let scheme = Scheme {
@@ -202,7 +207,14 @@ pub(super) fn solve<'py>(
             _ => Err(Error::out_of_range("unknown", &unknown, "the name of an argument")),
         }
     };
-    Ok(columns(py, answer_all(py, length, answer)?))
+    let mut ends = Vec::with_capacity(length);
+    let mut wide = Vec::with_capacity(length);
+    for (lower, upper, is_wide) in answer_all(py, length, answer)? {
+        ends.push((lower, upper));
+        wide.push(is_wide);
+    }
+    let (lower, upper) = columns(py, ends);
+    Ok((lower, upper, wide.to_pyarray(py)))
 }
 
 #[pyfunction]

@@ -165,7 +165,9 @@ impl IndividualAccounts {
                 first.rates.push(*rate);
                 first.rates.len() - 1
             });
-            rates.push(place as u16);
+            rates.push(u16::try_from(place).map_err(|_| {
+                Error::Mismatch("accounts with more than 65,536 different sample rates cannot be merged".into())
+            })?);
         }
         let of_other = |account: &Account| {
             let mut account = account.clone();

@@ -18,7 +18,7 @@ from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, step_kind
 from hockeystick.groups import check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import check_mechanism, check_noise_multiplier
+from hockeystick.mechanisms import as_core, check_mechanism, check_noise_multiplier
 from hockeystick.sampling import Poisson, UnaccountedSampling, check_sample_rate, check_sampling
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class GroupAccountant(Accountant):
     -----
     The dominating pairs of GROUP ("Optimal Group Privacy for DP-SGD") and PITFALLS ("Avoiding Pitfalls
     for Privacy Accounting of Subsampled Mechanisms under Composition"), composed over the history;
-    ``print(accountant)`` says which.
+    ``print(accountant)`` says which. After more than 10,000 different steps, as with noise that changes at
+    every update, parameters are rounded as `PrivacyCurve` says; the accountant refuses none that it has
+    recorded.
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
     a replaced group, for example. The answers do not depend on the order of the steps.
 
@@ -101,7 +103,7 @@ class GroupAccountant(Accountant):
         super().__init__(group_size, adjacency)
         self._group = members
         self._tolerance = check_tolerance(tolerance)
-        self._kinds: dict[tuple[float | Mechanism, float | Sampling], StepKind] = {}
+        self._kinds: dict[tuple[type[Any], Sampling | None], StepKind] = {}
         self._curve: PrivacyCurve | None = None
 
     @property
@@ -191,9 +193,12 @@ class GroupAccountant(Accountant):
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""
-        found = self._kinds.get((noise, draw))
-        if found is None:
-            found, _ = step_kind(
+        # What is supported depends neither on how much noise there is nor on a sample rate, so a schedule of
+        # either asks once.
+        question = (type(noise), None if isinstance(draw, float) else draw)
+        known = self._kinds.get(question)
+        if known is None:
+            known, _ = step_kind(
                 noise_multiplier=noise if isinstance(noise, float) else None,
                 mechanism=None if isinstance(noise, float) else noise,
                 sampling=Poisson(draw) if isinstance(draw, float) else draw,
@@ -201,8 +206,11 @@ class GroupAccountant(Accountant):
                 group=self._group,
                 adjacency=self.adjacency,
             )
-            self._kinds[noise, draw] = found
-        return found
+            self._kinds[question] = known
+        known = known._replace(noise=noise if isinstance(noise, float) else float(as_core(noise)[1]))
+        # Members' own rates take the place of the sample rate.
+        own = known.rates is not None or not isinstance(draw, float)
+        return known if own else known._replace(sample_rate=draw)
 
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.
@@ -220,7 +228,7 @@ class GroupAccountant(Accountant):
         Raises
         ------
         ValueError
-            If `delta` is not in (0, 1), or the history has more than 10,000 different steps.
+            If `delta` is not in (0, 1).
         TypeError
             If `delta` is not a real number.
         SamplingMismatchError
@@ -249,7 +257,7 @@ class GroupAccountant(Accountant):
         Raises
         ------
         ValueError
-            If `epsilon` is out of range, or the history has more than 10,000 different steps.
+            If `epsilon` is out of range.
         TypeError
             If `epsilon` is not a real number.
         SamplingMismatchError
@@ -272,8 +280,6 @@ class GroupAccountant(Accountant):
 
         Raises
         ------
-        ValueError
-            If the history has more than 10,000 different steps.
         SamplingMismatchError
             If steps were taken with a loader that no account is known for.
         """

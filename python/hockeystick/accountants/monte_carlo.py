@@ -9,6 +9,7 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._coarsening import rounded_segments
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
 from hockeystick.accountants.history import (
@@ -49,8 +50,14 @@ ATTEMPTS = 20
 FIRST_RAISE = 0.01
 """Relative raise of epsilon after the first failed attempt; it doubles with each further one."""
 
+MOST_EXACT = 1_000
+"""Different kinds of steps that are simulated as they are; each takes a table of a millisecond or so."""
+
+MOST_ROUNDED = 500
+"""Kinds of steps that rounding aims for beyond; it moves the answer by less than the samples do."""
+
 # Purposes of a run, so that no two runs of one accountant share their samples.
-_DELTA, _PILOT, _ATTEMPT = range(3)
+_DELTA, _PILOT, _ATTEMPT, _BELOW = range(4)
 
 
 class MonteCarloAccountant(Accountant):
@@ -86,6 +93,10 @@ class MonteCarloAccountant(Accountant):
     Samples the composed dominating pair of GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD")
     by its Algorithm 2, with importance tilting. An answer is a bound with probability `confidence`
     over the samples, each answer on its own: of a hundred answers at 0.99, one may fail.
+
+    Every kind of step takes a table. After more than 1,000 different steps, as with noise that changes at
+    every update, multipliers and rates are rounded to a grid on which there are 500 or fewer: to the
+    leaking side for upper ends, to the other for lower ends.
 
     Examples
     --------
@@ -187,7 +198,13 @@ class MonteCarloAccountant(Accountant):
         probability of that.
         """
         level = _check_epsilon(epsilon)
-        return self._interval(level, self.samples, 1.0 - self.confidence, self._seed_for(_DELTA))
+        error, seed = 1.0 - self.confidence, self._seed_for(_DELTA)
+        if len(merged(self._segments())) <= MOST_EXACT:
+            return self._interval(level, self.samples, error, seed)
+        # Each run bounds delta on one side only, so that both must hold together.
+        above = self._interval(level, self.samples, 0.5 * error, seed)
+        below = self._interval(level, self.samples, 0.5 * error, self._seed_for(_BELOW), leaking=False)
+        return MonteCarloEstimate(above.estimate, min(below.lower, above.upper), above.upper)
 
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.
@@ -249,13 +266,18 @@ class MonteCarloAccountant(Accountant):
 
         return _root_from_above(excess, renyi_epsilon)
 
-    def _interval(self, epsilon: float, samples: int, error: float, seed: int) -> MonteCarloEstimate:
-        """Interval for delta(epsilon) over all directions, wrong with probability `error` at most."""
+    def _interval(
+        self, epsilon: float, samples: int, error: float, seed: int, leaking: bool = True
+    ) -> MonteCarloEstimate:
+        """Interval for delta(epsilon) over all directions, wrong with probability `error` at most.
+
+        Of a run with very many different steps it is that of one that leaks no less, or no more.
+        """
         directions = DIRECTIONS[self.adjacency]
         mixtures = [
             self._mixture(segment, batches)
             for batches, segments in by_microbatches(self._segments()).items()
-            for segment in merged(segments)
+            for segment in rounded_segments(merged(segments), leaking, MOST_EXACT, MOST_ROUNDED)
         ]
         runs = [
             simulated(
@@ -291,7 +313,8 @@ class MonteCarloAccountant(Accountant):
         parts = by_microbatches(self._segments())
         # A larger group loses more: the most batches of any step stand for those of all.
         members = self.group_size * max(parts, default=1)
-        segments = as_core_segments([segment for part in parts.values() for segment in part])
+        together = merged(segment for part in parts.values() for segment in part)
+        segments = as_core_segments(rounded_segments(together))
         epsilon, _ = _core.history_epsilon(
             np.array([delta]), segments, members, self.adjacency, "exact", "canonne"
         )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require
+from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require
 from hockeystick._extras import needed
 from hockeystick.curve import PrivacyCurve
 from hockeystick.dp_accounting.pure import pure_epsilon, telling_delta
-from hockeystick.dp_accounting.translation import NoPairError, Setting, Translation, translate
+from hockeystick.dp_accounting.translation import NoPairError, Setting, translate
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
+
+if TYPE_CHECKING:
+    from hockeystick.curve import StepKind
 
 _peer = needed("dp_accounting", "dp-accounting")
 PrivacyAccountant: Any = _peer.PrivacyAccountant
@@ -91,7 +94,9 @@ class ExactAccountant(PrivacyAccountant):
             neighboring_relation is _Relation.REPLACE_SPECIAL,
             count_scalar(group_size, "group_size", 1, LARGEST_GROUP),
         )
-        self._curve = PrivacyCurve({}, self._setting.adjacency, check_tolerance(tolerance))
+        self._tolerance = check_tolerance(tolerance)
+        self._steps: dict[StepKind, int] = {}
+        self._composed: PrivacyCurve | None = None
         self._non_private = False
 
     @property
@@ -102,7 +107,7 @@ class ExactAccountant(PrivacyAccountant):
     @property
     def tolerance(self) -> float:
         """Relative width of the certified intervals to aim at."""
-        return self._curve.tolerance
+        return self._tolerance
 
     @property
     def curve(self) -> PrivacyCurve:
@@ -190,11 +195,19 @@ class ExactAccountant(PrivacyAccountant):
             invalid_event, reason = refusal.args
             return self.CompositionErrorDetails(invalid_event, reason)
         # Made before anything is kept: it refuses too many steps.
-        curve = self._with(found, repeated)
+        added = PrivacyCurve(found.steps, self._setting.adjacency, self._tolerance) * repeated
+        totals = {kind: self._steps.get(kind, 0) + steps for kind, steps in added.segments}
+        most = max(totals.values(), default=0)
+        require(most <= LARGEST_COUNT, "steps", most, f"at most {LARGEST_COUNT} of one kind")
         if do_compose:
-            self._curve = curve
+            # In place: a copy for every event of a schedule would take the square of their number.
+            self._steps.update(totals)
+            self._composed = None
             self._non_private |= found.non_private
         return None
 
-    def _with(self, found: Translation, count: int) -> PrivacyCurve:
-        return self._curve + PrivacyCurve(found.steps, self._curve.adjacency, self._curve.tolerance) * count
+    @property
+    def _curve(self) -> PrivacyCurve:
+        if self._composed is None:
+            self._composed = PrivacyCurve(self._steps.copy(), self._setting.adjacency, self._tolerance)
+        return self._composed

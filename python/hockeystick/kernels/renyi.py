@@ -8,6 +8,7 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import float_array, float_scalar, float_vector, in_shape, require, text
+from hockeystick._distinct import entries_answered_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +72,14 @@ def renyi_mixture(
     [1.0, 4.0]
     """
     points = float_array(orders, "orders")
-    values = _core.renyi_mixture(
-        points.ravel(),
+    pair = (
         float_vector(weights, "weights"),
         float_vector(shifts, "shifts"),
         float_scalar(noise_multiplier, "noise_multiplier"),
         text(direction, "direction"),
         bool(log_weights),
     )
+    values = entries_answered_once(points.ravel(), lambda entries: _core.renyi_mixture(entries, *pair))
     return in_shape(values, points.shape)
 
 

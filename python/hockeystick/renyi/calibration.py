@@ -15,6 +15,7 @@ from hockeystick._arguments import (
     in_shape,
     require,
 )
+from hockeystick._distinct import answered_once
 from hockeystick.mechanisms import FAMILIES, check_sensitivity
 from hockeystick.renyi.divergence import check_renyi_group_sizes
 from hockeystick.renyi.statement import BOUNDS
@@ -96,7 +97,11 @@ def calibrate(
     targets = {"order": float_array(order, "order"), "tau": float_array(tau, "tau")}
     shape, (orders, taus), flat_runs = _flatten(targets, runs)
     size = check_sensitivity(sensitivity)
-    return in_shape(_core.renyi_calibrate(word, size, orders, taus, flat_runs, chosen), shape)
+    (found,) = answered_once(
+        [orders, taus, *flat_runs],
+        lambda order, tau, *runs: (_core.renyi_calibrate(word, size, order, tau, runs, chosen),),
+    )
+    return in_shape(found, shape)
 
 
 def calibrate_dp(
@@ -178,7 +183,12 @@ def calibrate_dp(
     if orders is not None:
         listed = float_vector(orders, "orders")
         require(listed.size > 0, "orders", "an empty array", "at least one order")
-    found = _core.renyi_calibrate_dp(word, size, epsilons, deltas, listed, flat_runs, chosen, way)
+    (found,) = answered_once(
+        [epsilons, deltas, *flat_runs],
+        lambda epsilon, delta, *runs: (
+            _core.renyi_calibrate_dp(word, size, epsilon, delta, listed, runs, chosen, way),
+        ),
+    )
     return in_shape(found, shape)
 
 

@@ -18,6 +18,7 @@ from hockeystick._arguments import (
     float_scalar,
     require,
 )
+from hockeystick._distinct import answered_once
 from hockeystick.kernels.renyi import renyi_group_bound
 from hockeystick.mechanisms import as_core, check_mechanism
 from hockeystick.renyi.statement import BOUNDS, COMPONENT_STATEMENT, RenyiBound, RenyiBounds, statement_of
@@ -130,7 +131,10 @@ def group_rdp(
     chosen = "exact" if bound is None else choice(bound, "bound", BOUNDS)
     points, rates, sizes = _numbers(orders, sample_rate, group_size)
     shape = broadcast(orders=points, sample_rate=rates, group_size=sizes)
-    values = _core.group_rdp(core, flat(points, shape), flat(rates, shape), flat(sizes, shape), chosen)
+    (values,) = answered_once(
+        [flat(array, shape) for array in (points, rates, sizes)],
+        lambda *columns: (_core.group_rdp(core, *columns, chosen),),
+    )
     return _stated(values, shape, statement_of(core[0], chosen, sizes))
 
 
