@@ -31,6 +31,20 @@ pub enum Error {
     /// A defect of this crate, caught where it would have left it.
     #[error("hockeystick failed internally; please report the arguments")]
     Internal,
+    /// Another thread used what was asked for while this process was forked.
+    #[error(
+        "another thread was using this object when this process was forked, so that its state in this process is unknown: \
+         make a new one here, or load a saved one"
+    )]
+    Forked,
+    /// The memory that an argument asks for is not there.
+    #[error("{argument} asks for more memory than there is, got {value}")]
+    TooLarge {
+        /// Name of the argument.
+        argument: &'static str,
+        /// Its value, printed.
+        value: String,
+    },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,
@@ -44,10 +58,21 @@ impl Error {
     pub fn out_of_range(argument: &'static str, value: impl Debug, allowed: &'static str) -> Self {
         Self::OutOfRange {
             argument,
-            value: format!("{value:?}"),
+            value: shortened(format!("{value:?}")),
             allowed,
         }
     }
+}
+
+/// The beginning of words too long for a message.
+fn shortened(mut words: String) -> String {
+    /// Characters that a message repeats.
+    const MOST: usize = 300;
+    if let Some((end, _)) = words.char_indices().nth(MOST) {
+        words.truncate(end);
+        words.push_str("...");
+    }
+    words
 }
 
 /// Checks `condition` on a value of `argument`; NaN must make the condition false.

@@ -55,6 +55,7 @@
 pub mod error;
 pub mod hockey_stick;
 pub mod individual;
+mod locks;
 pub mod pair;
 #[cfg(test)]
 mod properties;
@@ -62,5 +63,6 @@ mod properties;
 mod python;
 pub mod renyi;
 pub mod special;
+mod stopping;
 mod threads;
 pub mod tradeoff;

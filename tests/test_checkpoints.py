@@ -4,9 +4,11 @@ import json
 import os
 import random
 import runpy
+import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -237,3 +239,88 @@ def test_a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one(attem
     found = checkpoints.load(tmp_path / "a")
     assert (found.group_size, len(found)) in {(1, 0), (2, 2000)}
     assert len(list(tmp_path.iterdir())) <= 2
+
+
+def device(path):
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except OSError:
+        pytest.skip("may not make a device")
+
+
+def listening(path):
+    with socket.socket(socket.AF_UNIX) as each:
+        each.bind(os.fspath(path))
+
+
+OCCUPIED = (
+    {"pipe": os.mkfifo, "socket": listening, "device": device, "folder": os.mkdir}
+    if os.name == "posix"
+    else {}
+)
+
+
+@pytest.mark.parametrize("kind", OCCUPIED)
+@pytest.mark.parametrize("by_link", [False, True])
+def test_only_files_are_replaced_and_read(kind, by_link, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    target = Path("taken")
+    OCCUPIED[kind](target)
+    before = target.lstat()
+    name = Path("link") if by_link else target
+    if by_link:
+        name.symlink_to(target)
+    with pytest.raises(OSError, match="take the place of a"):
+        checkpoints.save(GroupAccountant(), name)
+    with pytest.raises(ValueError, match="must be a file"):
+        checkpoints.load(name)
+    after = target.lstat()
+    assert (after.st_ino, after.st_mode, after.st_rdev) == (before.st_ino, before.st_mode, before.st_rdev)
+    assert sorted(os.listdir()) == sorted({"taken", str(name)})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_links_are_followed_also_to_what_is_not_there_yet(tmp_path):
+    link, target = tmp_path / "link", tmp_path / "privacy.json"
+    link.symlink_to(target)
+    for _ in range(2):
+        checkpoints.save(GroupAccountant(group_size=4), link)
+        assert link.is_symlink()
+        assert checkpoints.load(target).group_size == 4
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match=r"loop|link"):
+        checkpoints.save(GroupAccountant(), loop)
+    assert loop.is_symlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+def test_a_report_takes_the_place_of_no_pipe(tmp_path):
+    pipe = tmp_path / "privacy.md"
+    os.mkfifo(pipe)
+    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=10)
+    with pytest.raises(OSError, match="pipe"):
+        hs.report(curve, pipe, delta=1e-5)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert os.listdir(tmp_path) == ["privacy.md"]
+
+
+def test_a_reader_beside_a_writer_sees_the_old_file_or_the_new_one(tmp_path):
+    path, done = tmp_path / "privacy.json", threading.Event()
+    short, long = GroupAccountant(group_size=2), GroupAccountant(group_size=3)
+    long.history = [(1.0 + i, 0.01, 1) for i in range(500)]
+    checkpoints.save(short, path)
+
+    def write():
+        while not done.is_set():
+            checkpoints.save(long, path)
+            checkpoints.save(short, path)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = [checkpoints._state_text(path, 10**9) for _ in range(3000)]
+    finally:
+        done.set()
+        writer.join()
+    assert len(set(seen)) == 2

@@ -229,3 +229,95 @@ def test_parts_cover_all_elements_once():
         parts = slices(length, 7, 30)
         assert [i for part in parts for i in range(length)[part]] == list(range(length))
         assert all(0 < part.stop - part.start <= 30 for part in parts)
+
+
+class Spoiling(ThreadPoolExecutor):
+    """Has workers that change one answer."""
+
+    def __init__(self, spoil):
+        super().__init__(1)
+        self.spoil = spoil
+
+    def submit(self, function, /, *arguments, **named):
+        def spoiled():
+            outcome = function(*arguments, **named)
+            return self.spoil(outcome)
+
+        return super().submit(spoiled)
+
+
+def instead(change):
+    return lambda outcome: outcome._replace(answer=change(outcome.answer))
+
+
+def with_entry(value, end=1):
+    def change(answer):
+        ends = [each.copy() for each in answer]
+        ends[end][0] = value
+        return tuple(ends)
+
+    return instead(change)
+
+
+WRONG_BOUNDS = {
+    "nan": (with_entry(np.nan), "nan"),
+    "a negative number": (with_entry(-1.0, 0), "-1.0"),
+    "ends the wrong way round": (with_entry(1e9, 0), "1000000000.0"),
+    "one end": (instead(lambda answer: answer[0]), "pair"),
+    "too few": (instead(lambda answer: tuple(each[:-1] for each in answer)), "shape"),
+    "whole numbers": (instead(lambda answer: tuple(each.astype(int) for each in answer)), "int64"),
+    "objects": (instead(lambda answer: tuple(each.astype(object) for each in answer)), "object"),
+    "nothing": (instead(lambda answer: None), "None"),
+    "text": (instead(lambda answer: "x" * 100_000), "xxx"),
+    "no outcome": (lambda outcome: 3.0, "3.0"),
+}
+
+
+@pytest.mark.parametrize("spoilt", WRONG_BOUNDS)
+def test_bounds_of_workers_that_cannot_be_are_named(spoilt):
+    spoil, message = WRONG_BOUNDS[spoilt]
+    accountant = IndividualAccountant(3)
+    accountant.update_norms([0.1, 0.5, 0.7])
+    accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    before = accountant.get_epsilons(1e-5)
+    with Spoiling(spoil) as executor:
+        run = {"noise_multiplier": [1.0, 2.0], "sample_rate": 0.01, "steps": 10, "executor": executor}
+        questions = (
+            lambda: hs.get_epsilon(delta=1e-5, **run),
+            lambda: hs.get_delta(epsilon=1.0, **run),
+            lambda: accountant.get_epsilons(1e-5, executor=executor),
+        )
+        for question in questions:
+            with pytest.raises(RuntimeError, match="worker of the executor") as caught:
+                question()
+            assert message in str(caught.value)
+            assert len(str(caught.value)) < 1000
+    assert np.array_equal(accountant.get_epsilons(1e-5), before)
+
+
+WRONG_SUMS = {
+    "nan": (np.nan, 0, "nan"),
+    "infinity": (np.inf, 0, "inf"),
+    "a negative sum": (-1e-9, 0, "-1e-09"),
+    "more than there are samples": (1e9, 0, "1000000000.0"),
+    "squares above the sum": (1e3, 1, "1000.0"),
+}
+
+
+@pytest.mark.parametrize("spoilt", WRONG_SUMS)
+def test_sums_of_workers_that_cannot_be_are_named(spoilt):
+    value, column, message = WRONG_SUMS[spoilt]
+
+    def change(answer):
+        answer = answer.copy()
+        answer[-1, column] = value
+        return answer
+
+    with Spoiling(instead(change)) as executor:
+        with pytest.raises(RuntimeError, match="worker of the executor") as caught:
+            drawn(executor)
+        assert message in str(caught.value)
+        accountant = MonteCarloAccountant(2, samples=200, executor=executor)
+        accountant.history = [(1.0, 0.1, 40_000)]
+        with pytest.raises(RuntimeError, match="worker of the executor"):
+            accountant.get_delta(1.0)

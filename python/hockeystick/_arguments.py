@@ -6,21 +6,26 @@ number is whole; and the few ranges that must be checked before any call into th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import reprlib
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+FloatOrFloats: TypeAlias = float | Floats
+"""A Python float where every broadcast argument is a scalar, an array otherwise."""
+CountOrCounts: TypeAlias = int | Counts
+"""A Python int where every broadcast argument is a scalar, an array otherwise."""
 
-    from numpy.typing import NDArray
 
-    Floats: TypeAlias = NDArray[np.float64]
-    Counts: TypeAlias = NDArray[np.int64]
-    FloatOrFloats: TypeAlias = float | Floats
-    """A Python float where every broadcast argument is a scalar, an array otherwise."""
-    CountOrCounts: TypeAlias = int | Counts
-    """A Python int where every broadcast argument is a scalar, an array otherwise."""
+Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
+
+FLOAT_BYTES = 8
+"""Of the largest floats that the core takes."""
 
 LARGEST_COUNT = 2**63 - 1
 """Largest whole number that an int64 holds."""
@@ -35,16 +40,80 @@ LARGEST_ORDER = 1e4
 """Largest Rényi order at which the core computes the exact divergence."""
 
 
+LONGEST_SHOWN = 200
+"""Characters of an argument that a message repeats."""
+
+LONGEST_INTEGER = 600
+"""Bits of an integer that is shown in digits: Python refuses to print those of more than 4,300 digits."""
+
+
+class _Shown(reprlib.Repr):
+    """Begins long lists and texts only, so that nothing of the size of the argument is ever made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 30
+        self.maxstring = self.maxother = LONGEST_SHOWN
+        self.maxlevel = 4
+
+    def repr_int(self, value: int, level: int) -> str:
+        if value.bit_length() > LONGEST_INTEGER:
+            return f"an integer of {value.bit_length()} bits"
+        return repr(value)
+
+    def repr_str(self, value: str, level: int) -> str:
+        if len(value) > LONGEST_SHOWN:
+            return f"{value[: LONGEST_SHOWN // 2]!r}... ({len(value)} characters)"
+        return repr(value)
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        if len(value) > LONGEST_SHOWN:
+            return f"{value[: LONGEST_SHOWN // 2]!r}... ({len(value)} bytes)"
+        return repr(value)
+
+
+_SHOWN = _Shown()
+
+
+def shown(value: object) -> str:
+    """`value` as a message shows it: its ``repr``, cut if it is long."""
+    try:
+        return _cut(_SHOWN.repr(value))
+    except Exception:
+        return f"a {type(value).__name__}"
+
+
+def printed(value: object) -> str:
+    """`value` as a message prints it: text as it is and numbers as ``str`` gives them, cut if long."""
+    if isinstance(value, str):
+        return _cut(value)
+    if isinstance(value, np.generic | float):
+        return _cut(str(value))
+    return shown(value)
+
+
+def _cut(words: str) -> str:
+    if len(words) <= 2 * LONGEST_SHOWN:
+        return words
+    return f"{words[:LONGEST_SHOWN]}... ({len(words)} characters)"
+
+
 def require(condition: bool, name: str, value: object, allowed: str) -> None:
     """Raise ``ValueError`` naming the argument, its value and what is allowed, unless `condition`."""
     if not condition:
-        raise ValueError(f"{name} must be {allowed}, got {value}")
+        raise ValueError(f"{name} must be {allowed}, got {printed(value)}")
 
 
 def float_array(value: object, name: str) -> Floats:
     """`value` as a C-contiguous float64 array of any shape."""
-    # Unlike np.ascontiguousarray, np.asarray keeps an array of no dimensions as it is.
-    return np.asarray(_real_array(value, name), dtype=np.float64, order="C")
+    array = _real_array(value, name)
+    if array.dtype.itemsize > FLOAT_BYTES and array.dtype.kind == "f":
+        # Long doubles beyond the range of a float64 become infinite, without the warning of a cast.
+        with np.errstate(over="ignore", under="ignore"):
+            array = array.astype(np.float64)
+    # Unlike np.ascontiguousarray, np.require keeps an array of no dimensions as it is. Fields of packed
+    # records are not aligned.
+    return np.require(array, dtype=np.float64, requirements=("C", "ALIGNED"))
 
 
 def float_vector(value: object, name: str) -> Floats:
@@ -73,7 +142,7 @@ def count_array(value: object, name: str, minimum: int) -> Counts:
     too_large = array >= np.float64(2**63)
     if np.any(too_large):
         raise ValueError(f"{name} must be {allowed} and < 2**63, got {array[too_large].flat[0]}")
-    return np.asarray(array, dtype=np.int64, order="C")
+    return np.require(array, dtype=np.int64, requirements=("C", "ALIGNED"))
 
 
 def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_COUNT) -> int:
@@ -82,8 +151,23 @@ def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_
     bounded = maximum != LARGEST_COUNT
     limits = f"in [{minimum}, {maximum}]" if bounded else f">= {minimum}"
     if number is None or not minimum <= number <= maximum:
-        raise ValueError(f"{name} must be a whole number {limits}, got {value}")
+        raise ValueError(f"{name} must be a whole number {limits}, got {printed(value)}")
     return number
+
+
+def refusing(name: str, advice: str) -> Callable[[Wrapped], Wrapped]:
+    """Return a decorator: its function says why it has no argument of this name, which one may look for."""
+
+    def decorate(function: Wrapped) -> Wrapped:
+        @functools.wraps(function)
+        def refused(*positional: Any, **named: Any) -> Any:
+            if name in named:
+                raise TypeError(f"{function.__name__}() takes no {name}: {advice}")
+            return function(*positional, **named)
+
+        return cast("Wrapped", refused)
+
+    return decorate
 
 
 def text(value: object, name: str) -> str:
@@ -96,7 +180,7 @@ def text(value: object, name: str) -> str:
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
     """`value`, which must be one of the strings in `allowed`."""
     chosen = text(value, name)
-    require(chosen in allowed, name, repr(chosen), "one of " + ", ".join(map(repr, allowed)))
+    require(chosen in allowed, name, shown(chosen), "one of " + ", ".join(map(repr, allowed)))
     return chosen
 
 
@@ -134,7 +218,9 @@ def _real_array(value: object, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise TypeError(f"{name} must be a real number or an array of real numbers: {error}") from None
+        raise TypeError(
+            f"{name} must be a real number or an array of real numbers: {printed(str(error))}"
+        ) from None
     if array.dtype.kind not in "iuf":
         kind = type(value).__name__ if array.ndim == 0 else f"{type(value).__name__} of {array.dtype}"
         raise TypeError(f"{name} must be a real number or an array of real numbers, got {kind}")

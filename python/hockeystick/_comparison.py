@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from hockeystick._run import Run
 from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick.curve import PrivacyCurve
 from hockeystick.errors import SamplingMismatchError, UnsupportedError, WideIntervalWarning
-from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
+from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Draw = float | Sampling
 
-    from hockeystick._run import Run
-    from hockeystick.curve import PrivacyCurve
-    from hockeystick.sampling import Sampling
-
-    Draw = float | Sampling
 
 LARGE_DATASET = 10**9
 """Stands for the size of the data set where a fixed batch is compared with a sample rate alone."""

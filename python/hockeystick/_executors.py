@@ -7,14 +7,16 @@ that a worker that imports this package finds it.
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import BrokenExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-    from concurrent.futures import Executor, Future
+import numpy as np
 
-    Answer = TypeVar("Answer")
+from hockeystick._arguments import shown
+
+Answer = TypeVar("Answer")
+
 
 ATTEMPTS = 4
 """Times that a job is given to a worker before its loss is an error."""
@@ -59,18 +61,56 @@ def slices(length: int, smallest: int = 1, largest: int | None = None) -> list[s
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
+def check_floats(answer: object, what: str, shape: tuple[int, ...]) -> None:
+    """Raise ``RuntimeError`` unless a worker's `answer` is a float64 array of this shape without NaN."""
+    if not isinstance(answer, np.ndarray) or answer.dtype != np.float64 or answer.shape != shape:
+        got = f"{answer.dtype} of shape {answer.shape}" if isinstance(answer, np.ndarray) else shown(answer)
+        raise RuntimeError(
+            f"a worker of the executor answered with {got} for {what}, which must be float64 of shape {shape}"
+        )
+    if np.any(np.isnan(answer)):
+        place = np.unravel_index(int(np.argmax(np.isnan(answer))), shape)
+        raise RuntimeError(
+            f"a worker of the executor answered with nan for {what} at index {tuple(map(int, place))}"
+        )
+
+
+def check_bounds(answer: object, what: str, length: int) -> None:
+    """Raise ``RuntimeError`` unless a worker's `answer` is a pair (lower, upper) of `length` numbers each."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise RuntimeError(
+            f"a worker of the executor answered with {shown(answer)} for {what}, "
+            "which must be a pair (lower, upper)"
+        )
+    for end, name in zip(answer, ("lower", "upper"), strict=True):
+        check_floats(end, f"the {name} bounds on {what}", (length,))
+    lower, upper = answer
+    bad = ~((lower >= 0.0) & (lower <= upper))
+    if np.any(bad):
+        place = int(np.argmax(bad))
+        raise RuntimeError(
+            f"a worker of the executor answered with [{lower[place]!s}, {upper[place]!s}] for {what} "
+            f"at index {place}, which must be an interval of numbers >= 0"
+        )
+
+
 def ordered_map(
-    executor: Executor, function: Callable[..., Answer], jobs: Iterable[tuple[Any, ...]]
+    executor: Executor,
+    function: Callable[..., Answer],
+    jobs: Iterable[tuple[Any, ...]],
+    check: Callable[[Any, tuple[Any, ...]], None] | None = None,
 ) -> Generator[Answer, None, None]:
     """Yield ``function(*job)`` for each job, in the order of the jobs, computed by the executor.
 
     A job whose worker was lost is submitted again, ATTEMPTS times in all. On the way out, by an error or by
-    Ctrl-C, what has not begun is cancelled.
+    Ctrl-C, what has not begun is cancelled. What comes back may be from a worker with other versions or with
+    broken memory: ``check(answer, job)`` raises unless it can be an answer.
 
     Raises
     ------
     RuntimeError
-        If a worker of a process pool died, which ends the pool, or a job was lost too often.
+        If a worker of a process pool died, which ends the pool, a job was lost too often, or a worker's
+        answer cannot be one.
     Exception
         What the function raised.
     """
@@ -85,8 +125,14 @@ def ordered_map(
             job, future = running[0]
             outcome = _outcome(executor, function, job, future)
             running.popleft()
+            if not isinstance(outcome, _Outcome):
+                raise RuntimeError(
+                    f"a worker of the executor answered with {shown(outcome)}, which is no outcome of a job"
+                )
             if outcome.error is not None:
                 raise outcome.error
+            if check is not None:
+                check(outcome.answer, job)
             yield outcome.answer
     finally:
         for _, future in running:

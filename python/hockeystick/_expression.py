@@ -5,12 +5,12 @@ Everything here runs over the tuple without recursion, as chains of operations m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hockeystick.tradeoff import TradeoffCurve
+
 
 Recipe = tuple[Any, ...]
 """An operation and its arguments."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hockeystick._arguments import Floats
 from hockeystick._rounding import rounded_up
 from hockeystick.errors import OptimalOrderWarning, WideIntervalWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hockeystick._arguments import Floats
 
 SHOWN_DELTAS = (1e-5, 1e-6, 1e-8)
 """At which deltas a notebook shows the epsilon of an object."""

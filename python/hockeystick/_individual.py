@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
-from hockeystick._arguments import count_scalar, require
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick._arguments import Floats
+from hockeystick._arguments import Floats, count_scalar, require
 
 
 @runtime_checkable

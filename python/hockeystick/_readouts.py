@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hockeystick._arguments import float_array, float_scalar, in_shape
+from numpy.typing import ArrayLike
+
+from hockeystick import _core
+from hockeystick._arguments import FloatOrFloats, float_array, float_scalar, in_shape
 from hockeystick._distinct import answered_once
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick import _core
-    from hockeystick._arguments import FloatOrFloats
-
-    Bounds = tuple[FloatOrFloats, FloatOrFloats]
+Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 
 class ReadOuts:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hockeystick._arguments import count_scalar
-from hockeystick.accountants.history import merged
-from hockeystick.curve import PrivacyCurve, privacy_curve
+from hockeystick.accountants.history import AnySegment, merged
+from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.errors import UnsupportedError
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import FAMILIES
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick.accountants.history import AnySegment
-    from hockeystick.curve import StepKind
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.mechanisms import FAMILIES, Mechanism
+from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement
 
 
 @dataclass(frozen=True)

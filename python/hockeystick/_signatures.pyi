@@ -16,11 +16,11 @@ from hockeystick.sampling import Sampling
 
 class _Common(TypedDict):
     adjacency: NotRequired[str]
-    mechanism: NotRequired[Mechanism | None]
     tolerance: NotRequired[float]
     executor: NotRequired[Executor | None]
 
 class _Noise(TypedDict):
+    mechanism: NotRequired[Mechanism | None]
     noise_multiplier: NotRequired[ArrayLike | None]
 
 class _Drawing(TypedDict):

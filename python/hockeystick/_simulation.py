@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._executors import ordered_map, slices
+from hockeystick._arguments import Floats
+from hockeystick._executors import check_floats, ordered_map, slices
+from hockeystick._progress import Report
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
+Run = tuple[float, list[tuple[Floats, Floats, float, int]], bool, int, str, float | None, int, float]
 
-    from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
-
-    Run = tuple[float, list[tuple[Floats, Floats, float, int]], bool, int, str, float | None, int, float]
 
 SMALLEST_JOB = 32
 """Tasks that are worth a message: each is about 3 ms of one core, and a worker builds the tables first."""
+
+SUMMATION = 1e-6
+"""Room for the rounding of a worker's sums."""
 
 LARGEST_JOB = 2**15
 """Tasks of at most a hundred seconds of one core, so that a lost worker costs no more."""
@@ -40,7 +40,21 @@ def simulated(
     parts = slices(tasks, SMALLEST_JOB, LARGEST_JOB)
     jobs = ((run, part.start, part.stop) for part in parts)
     totals = np.zeros(2)
-    with closing(ordered_map(executor, _drawn, jobs)) as answers:
+
+    def check(sums: Floats, job: tuple[Run, int, int]) -> None:
+        _, first, end = job
+        check_floats(sums, "the sums of samples", (end - first, 2))
+        # Each sample is in [0, 1], and sums over a task are rounded.
+        most = (1.0 + SUMMATION) * (simulation.samples_before(end) - simulation.samples_before(first))
+        bad = ~((sums >= 0.0) & (sums <= most)).all(axis=1) | (sums[:, 1] > sums[:, 0] * (1.0 + SUMMATION))
+        if bad.any():
+            total, squares = sums[int(np.argmax(bad))].tolist()
+            raise RuntimeError(
+                f"a worker of the executor answered with the sum {total} and the sum of squares {squares} of "
+                f"samples in [0, 1], {most:g} of them at most"
+            )
+
+    with closing(ordered_map(executor, _drawn, jobs, check)) as answers:
         for part, sums in zip(parts, answers, strict=True):
             # Unlike np.sum, which adds in pairs, this adds one after the other.
             totals = np.add.accumulate(np.vstack((totals, sums)))[-1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hockeystick._arguments import Floats
 from hockeystick._expression import answers_at_once
 from hockeystick._run import Run
 from hockeystick.accountants import (
@@ -23,12 +25,7 @@ from hockeystick.curve import PrivacyCurve, privacy_curve
 from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideIntervalWarning
 from hockeystick.tradeoff import TradeoffCurve
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hockeystick._arguments import Floats
-
-    Bounds = tuple[Floats | None, Floats]
+Bounds = tuple[Floats | None, Floats]
 
 
 ATTACK_TOLERANCE = 1e-4

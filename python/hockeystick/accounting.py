@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from numpy.typing import ArrayLike
+
+from hockeystick._arguments import FloatOrFloats
 from hockeystick.configuration import configure
+from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.mechanisms import Mechanism
+from hockeystick.sampling import Sampling
 from hockeystick.solving import solve
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-    from typing import Any, Literal
-
-    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
-    from hockeystick._arguments import FloatOrFloats
     from hockeystick._signatures import DeltaArguments, EpsilonArguments
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
 
 
 @overload

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick._arguments import FloatOrFloats, Floats, count_array, float_array, in_shape
 from hockeystick._distinct import answered_once
 from hockeystick.configuration import check_group_sizes, configure, require_within
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.sampling import WithoutReplacement
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats, Floats
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.mechanisms import Mechanism
+from hockeystick.sampling import Sampling, WithoutReplacement
 
 
 def get_epsilon(

@@ -6,16 +6,17 @@ import hashlib
 import json
 import os
 import re
-import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hockeystick._arguments import count_scalar
-from hockeystick._atomic import write_atomically
+from hockeystick._arguments import count_scalar, shown
+from hockeystick._atomic import read_regular, write_atomically
 from hockeystick._strict_json import check_parts, parse
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual import IndividualAccountant
 from hockeystick.accountants.individual_filter import IndividualFilter
+from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
 from hockeystick.accountants.shuffle import ShuffleAccountant
@@ -23,11 +24,6 @@ from hockeystick.accountants.state import check_keys
 from hockeystick.accountants.state_limits import MOST_BYTES, MOST_PARTS, check_limits, refusals
 from hockeystick.groups import Group
 from hockeystick.opacus.registering import Registered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hockeystick.accountants.interface import Accountant
 
 __all__ = ["load", "save"]
 
@@ -70,7 +66,7 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
         One of `hockeystick.accountants`, also where it is registered with Opacus.
     path : path-like
         File to write or replace, in a folder that exists. Its owner alone may read it: what an accountant of
-        individual examples saves is private.
+        individual examples saves is private. A symbolic link is followed, and what it points to is written.
 
     Raises
     ------
@@ -79,7 +75,8 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
     ValueError
         If its history has too many segments for `load`, about 1,200,000.
     OSError
-        If the file cannot be written; it is then as it was.
+        If the file cannot be written, or a folder, a pipe, a socket or a device has this name; what is there
+        stays as it was.
 
     Notes
     -----
@@ -167,16 +164,7 @@ def _head(state: bytes) -> str:
 
 def _state_text(path: Path, most_bytes: int) -> bytes:
     """Return the text of the state in a file, once the checksum is right."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("a checkpoint must be a file")
-    if status.st_size > most_bytes:
-        raise ValueError(
-            f"a checkpoint must have at most most_bytes = {most_bytes} bytes, got {status.st_size}"
-        )
-    with path.open("rb") as file:
-        # Should the file grow meanwhile, no more than this is read: its end is then not what it must be.
-        text = file.read(status.st_size)
+    text = read_regular(path, most_bytes, "a checkpoint")
     head = KNOWN_HEAD.match(text)
     if head is None or not text.endswith(TAIL):
         raise ValueError("this is no checkpoint of hockeystick, or its beginning or end is damaged")
@@ -195,7 +183,7 @@ def _restored(state: Any, most_bytes: int) -> Any:
         raise TypeError(f"state must be a mapping, got {type(state).__name__}")
     mechanism, settings = state.get("mechanism"), state.get("settings")
     if not isinstance(mechanism, str) or mechanism not in KINDS:
-        raise ValueError(f"mechanism must be one of {list(KINDS)}, got {mechanism!r}")
+        raise ValueError(f"mechanism must be one of {list(KINDS)}, got {shown(mechanism)}")
     if not isinstance(settings, dict):
         raise TypeError(f"settings must be a mapping, got {type(settings).__name__}")
     kind = KINDS[mechanism]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import LARGEST_GROUP, broadcast, count_array, flat, float_array
+from hockeystick._arguments import LARGEST_GROUP, Counts, Floats, broadcast, count_array, flat, float_array
 from hockeystick.adjacency import check_adjacency
 from hockeystick.errors import UnsupportedError
-from hockeystick.groups import check_group
-from hockeystick.mechanisms import as_core, check_mechanism
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sampling
+from hockeystick.groups import Group, check_group
+from hockeystick.mechanisms import Mechanism, as_core, check_mechanism
+from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sampling
 from hockeystick.support import (
     NORMS,
     ONE,
@@ -20,20 +21,10 @@ from hockeystick.support import (
     RATES_AND_NORMS,
     RATES_AND_ORTHOGONAL,
     SEVERAL,
+    Pair,
     not_attained,
     require_supported,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
-    from hockeystick.support import Pair
 
 _SCHEME_NAMES = {Poisson: "poisson", WithoutReplacement: "without_replacement", FullBatch: "full_batch"}
 
@@ -204,11 +195,6 @@ def _noise(
             raise UnsupportedError(
                 f"{mechanism!r} has no exact privacy curve here: use hockeystick.renyi or "
                 f"RenyiGroupAccountant, or Gaussian(noise_multiplier) or Laplace(scale)"
-            )
-        if unknown == "noise_multiplier":
-            raise UnsupportedError(
-                "a noise multiplier is that of Gaussian noise: leave out mechanism, or search over its "
-                "parameter with get_epsilon"
             )
         if noise_multiplier is not None:
             raise TypeError("give exactly one of noise_multiplier and mechanism")

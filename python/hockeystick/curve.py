@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core, _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
     LARGEST_GROUP,
+    FloatOrFloats,
+    Floats,
     count_scalar,
     float_array,
     in_shape,
     require,
+    shown,
 )
 from hockeystick._coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
-from hockeystick.adjacency import ADVERSARY
+from hockeystick.adjacency import ADVERSARY, check_adjacency
 from hockeystick.configuration import configure
+from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick.mechanisms import FAMILIES, check_noise_multiplier
-from hockeystick.sampling import check_sample_rate
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import FloatOrFloats, Floats
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
-    from hockeystick.support import Pair
+from hockeystick.mechanisms import FAMILIES, Mechanism, check_noise_multiplier
+from hockeystick.sampling import Sampling, check_sample_rate
+from hockeystick.support import Pair
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
@@ -98,11 +93,23 @@ class PrivacyCurve:
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
     def __init__(self, steps: dict[StepKind, int], adjacency: str, tolerance: float) -> None:
-        most = max(steps.values(), default=0)
-        require(most <= LARGEST_COUNT, "steps", most, f"at most {LARGEST_COUNT} of one kind")
-        self._steps = steps
-        self._adjacency = adjacency
-        self._tolerance = tolerance
+        if not isinstance(steps, dict):
+            raise TypeError(
+                f"steps must be a dict of counts by StepKind, got {type(steps).__name__}: curves are "
+                "made by privacy_curve"
+            )
+        for kind in steps:
+            if not isinstance(kind, StepKind):
+                raise TypeError(
+                    f"steps must be counts of StepKinds, as `segments` has them, got {shown(kind)}"
+                )
+        for count in steps.values():
+            whole = type(count) is int
+            allowed = f"a whole number in [0, {LARGEST_COUNT}] of each kind"
+            require(whole and 0 <= count <= LARGEST_COUNT, "steps", count, allowed)
+        self._steps = dict(steps)
+        self._adjacency = check_adjacency(adjacency)
+        self._tolerance = check_tolerance(tolerance)
         self._composition: _core.Composition | None = None
         self._less: _core.Composition | None = None
 

@@ -13,11 +13,13 @@ give the same bits. Importing this imports neither Dask nor torch.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import float_array, float_scalar, require
+from hockeystick._arguments import Floats, float_array, float_scalar, require
 from hockeystick._extras import needed
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.accountants.history import check_draw, check_history
@@ -27,16 +29,10 @@ from hockeystick.accountants.norms import check_norms
 from hockeystick.accountants.renyi import check_orders
 from hockeystick.kernels import accumulate_rdp
 from hockeystick.mechanisms import check_noise_multiplier
+from hockeystick.sampling import Sampling
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+Steps = Sequence[tuple[float, float | Sampling, int]]
 
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
-    from hockeystick.sampling import Sampling
-
-    Steps = Sequence[tuple[float, float | Sampling, int]]
 
 __all__ = ["account", "accumulate", "all_gather", "merge"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._comparison import BOUNDS, compared, status
@@ -12,15 +13,10 @@ from hockeystick._run import Run
 from hockeystick.accountants.history import check_draw
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import privacy_curve
+from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.sampling import LARGEST_DATASET, Poisson
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.mechanisms import Mechanism
+from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
 
 RELATIONS = {
     "add_remove": "the group's records are added or removed",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from hockeystick._arguments import LARGEST_GROUP, choice, count_scalar, float_vector, require
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from hockeystick._arguments import LARGEST_GROUP, choice, count_scalar, float_vector, require, shown
 
 GRADIENTS = ("aligned", "orthogonal")
 
@@ -79,7 +77,7 @@ class Group:
 def check_group(value: object) -> Group:
     """Return `value`, which must be a group."""
     if not isinstance(value, Group):
-        raise TypeError(f"group must be a Group, got {value!r}")
+        raise TypeError(f"group must be a Group, got {shown(value)}")
     return value
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import Floats, float_scalar, require
 from hockeystick.errors import WideIntervalWarning
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hockeystick._arguments import Floats
 
 DEFAULT_TOLERANCE = 1e-6
 """Relative width of the certified interval that the functions aim at."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
-from hockeystick._arguments import count_scalar, float_scalar, require
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+from hockeystick._arguments import count_scalar, float_scalar, require, shown
 
 LARGEST_SENSITIVITY = 2**20
 """Largest sensitivity of Skellam noise."""
@@ -145,8 +142,7 @@ class RandomizedResponse:
         object.__setattr__(self, "p", p)
 
 
-if TYPE_CHECKING:
-    Mechanism: TypeAlias = Gaussian | Laplace | Skellam | RandomizedResponse
+Mechanism: TypeAlias = Gaussian | Laplace | Skellam | RandomizedResponse
 
 FAMILIES: dict[str, type[Any]] = {
     "gaussian": Gaussian,
@@ -162,7 +158,7 @@ _MECHANISMS = "Gaussian(noise_multiplier), Laplace(scale), Skellam(variance) or 
 def check_mechanism(value: object) -> Mechanism:
     """Return `value`, which must be a mechanism."""
     if not isinstance(value, Gaussian | Laplace | Skellam | RandomizedResponse):
-        raise TypeError(f"mechanism must be {_MECHANISMS}, got {value!r}")
+        raise TypeError(f"mechanism must be {_MECHANISMS}, got {shown(value)}")
     return value
 
 

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hockeystick._arguments import CountOrCounts, FloatOrFloats, refusing
 from hockeystick.configuration import configure
 from hockeystick.errors import UnreachableError
+from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
+from hockeystick.mechanisms import Mechanism
+from hockeystick.sampling import Sampling
 from hockeystick.solving import solve
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-    from typing import Any, Literal
-
-    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
-    from hockeystick._arguments import CountOrCounts, FloatOrFloats
     from hockeystick._signatures import (
         GroupSizeArguments,
         NoiseMultiplierArguments,
         SampleRateArguments,
         StepsArguments,
     )
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
 
 
 @overload
@@ -42,6 +40,11 @@ def get_noise_multiplier(
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
+@refusing(
+    "mechanism",
+    "the unknown is the noise multiplier of Gaussian noise; for the parameter of Laplace noise or randomized "
+    "response search with get_epsilon",
+)
 def get_noise_multiplier(
     *,
     epsilon: ArrayLike,
@@ -52,7 +55,6 @@ def get_noise_multiplier(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
@@ -81,8 +83,6 @@ def get_noise_multiplier(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        Not supported here: the unknown is the noise multiplier of Gaussian noise.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
     tolerance : float, optional
@@ -118,7 +118,6 @@ def get_noise_multiplier(
     """
     configuration = configure(
         adjacency=adjacency,
-        mechanism=mechanism,
         sample_rate=sample_rate,
         sampling=sampling,
         group_size=group_size,

@@ -25,21 +25,24 @@ Gradients in floating point depend on the company of their batch in the last bit
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import choice, count_scalar, float_scalar, float_vector, require
+from hockeystick._arguments import (
+    FloatOrFloats,
+    Floats,
+    choice,
+    count_scalar,
+    float_scalar,
+    float_vector,
+    require,
+)
 from hockeystick._extras import needed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats, Floats
 
 __all__ = ["Released", "mean", "quantiles"]
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, TypeAlias
 
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, text
+from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown, text
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    Sampling: TypeAlias = "Poisson | WithoutReplacement | FullBatch"
-    """What the exact curves cover; `Shuffle` is for `hockeystick.shuffle`."""
 
 LARGEST_DATASET = 2**53
 """Largest data set: up to here float64 tells whole numbers apart."""
@@ -192,6 +186,10 @@ def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
     object.__setattr__(scheme, "dataset_size", dataset_size)
 
 
+Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch
+"""What the exact curves cover; `Shuffle` is for `hockeystick.shuffle`."""
+
+
 def check_sample_rate(value: object, name: str = "sample_rate") -> float:
     """`value` as a probability."""
     sample_rate = float_scalar(value, name)
@@ -207,14 +205,14 @@ def check_sampling(value: object) -> Sampling:
         value.refuse()
     if isinstance(value, Shuffle):
         raise UnsupportedError(
-            f"sampling {value!r} has no proven dominating pair against the usual adversary: use "
+            f"sampling {shown(value)} has no proven dominating pair against the usual adversary: use "
             "Poisson(sample_rate), WithoutReplacement(batch_size, dataset_size) or FullBatch(); or "
             "hockeystick.shuffle.tradeoff or ShuffleAccountant for a weaker guarantee, against a strong "
             "adversary who knows batch membership"
         )
     if isinstance(value, type) or not hasattr(value, "__dict__"):
-        raise TypeError(f"sampling must be a sampling scheme such as Poisson(0.01), got {value!r}")
+        raise TypeError(f"sampling must be a sampling scheme such as Poisson(0.01), got {shown(value)}")
     raise UnsupportedError(
-        f"sampling {value!r} is not supported in this version; use Poisson(sample_rate), "
+        f"sampling {shown(value)} is not supported in this version; use Poisson(sample_rate), "
         "WithoutReplacement(batch_size, dataset_size) or FullBatch()"
     )

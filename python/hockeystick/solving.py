@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
-from hockeystick._arguments import count_array, float_array, in_shape
+from hockeystick._arguments import CountOrCounts, Counts, Floats, count_array, float_array, in_shape, shown
 from hockeystick._distinct import answered_once
-from hockeystick._executors import check_executor, ordered_map, slices
+from hockeystick._executors import check_bounds, check_executor, ordered_map, slices
+from hockeystick.configuration import Configuration
 from hockeystick.intervals import check_tolerance, warn_if_loose, warn_if_wide
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-    from typing import Any
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import CountOrCounts, Counts, Floats
-    from hockeystick.configuration import Configuration
-
-    Solved = tuple[Floats, Floats, NDArray[np.bool_]]
+Solved = tuple[Floats, Floats, NDArray[np.bool_]]
 
 SAFE_SIDE = {
     "epsilon": "upper",
@@ -105,9 +99,27 @@ def _shared_out(fixed: tuple[Any, ...], columns: tuple[Any, ...], executor: Exec
         return _solved(fixed, columns)
     jobs = [(fixed, tuple(column[part] for column in columns)) for part in slices(len(columns[0]))]
     # An empty array has no parts, and the core knows what is wrong with the other arguments.
-    found = list(ordered_map(executor, _solved, jobs)) or [_solved(fixed, columns)]
+    found = list(ordered_map(executor, _solved, jobs, _check_solved)) or [_solved(fixed, columns)]
     lower, upper, loose = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return lower, upper, loose
+
+
+def _check_solved(answer: object, job: tuple[Any, ...]) -> None:
+    """Raise ``RuntimeError`` unless a worker's answer can be one."""
+    (unknown, *_), columns = job
+    length = len(columns[0])
+    if not isinstance(answer, tuple) or len(answer) != 3:
+        raise RuntimeError(
+            f"a worker of the executor answered with {shown(answer)} for {unknown}, "
+            "which must be (lower, upper, loose)"
+        )
+    check_bounds(answer[:2], unknown, length)
+    loose = answer[2]
+    if not isinstance(loose, np.ndarray) or loose.dtype != np.bool_ or loose.shape != (length,):
+        raise RuntimeError(
+            f"a worker of the executor answered with {shown(loose)} for whether {unknown} is loose, "
+            f"which must be bool of shape {(length,)}"
+        )
 
 
 def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> Solved:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from hockeystick.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Combination(NamedTuple):

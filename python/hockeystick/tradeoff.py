@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core, _html
-from hockeystick._arguments import count_scalar, float_scalar, float_vector
+from hockeystick._arguments import FloatOrFloats, count_scalar, float_scalar, float_vector
 from hockeystick._expression import answers_at_once, is_shuffled, made, steps_of, words
 from hockeystick._readouts import ReadOuts
 from hockeystick._rounding import percent_up
 from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick.curve import PrivacyCurve
+from hockeystick.sampling import Shuffle, WithoutReplacement
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats
-    from hockeystick.sampling import Shuffle, WithoutReplacement
-
-    Bounds = tuple[FloatOrFloats, FloatOrFloats]
+Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 
 class TradeoffCurve(ReadOuts):

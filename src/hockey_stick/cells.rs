@@ -21,6 +21,7 @@ use crate::pair::StepLoss;
 use crate::pair::loss::LossCurve;
 use crate::pair::piece::Scratch;
 use crate::special::gauss_legendre::GaussLegendre;
+use crate::stopping::{carried, checkpoint};
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,12 +202,8 @@ impl Frame {
         let low = index(sweep.curve.point(sweep.start, &mut scratch).loss);
         let high = index(sweep.curve.point(sweep.end, &mut scratch).loss);
         let chunks = low.div_euclid(CHUNK)..high.div_euclid(CHUNK) + 1;
-        in_pool(|| {
-            let chunks = chunks.into_par_iter();
-            chunks
-                .map(|chunk| self.chunk(sweep, chunk, low, high, profile.size(chunk)))
-                .collect()
-        })
+        let one = carried(|chunk| self.chunk(sweep, chunk, low, high, profile.size(chunk)));
+        in_pool(|| chunks.into_par_iter().map(one).collect())
     }
 
     /// The cells of a curve in one chunk, each of `size` grid intervals.
@@ -228,6 +225,7 @@ impl Frame {
         let mut level = start.loss;
         let mut i = first;
         while i <= last && x < sweep.end {
+            checkpoint();
             for above in [false, true] {
                 let target = if above {
                     self.at(i + size)

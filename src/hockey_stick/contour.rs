@@ -31,6 +31,7 @@ use crate::pair::laplace_moments::LaplaceDecay;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
 use crate::special::log_space::{log_add, log_modulus_1p};
+use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
 /// Nodes in y at most.
@@ -101,6 +102,7 @@ impl Contour {
         let count = segments.len();
         let mut tilted: Vec<(Tilted<'_>, f64, f64)> = Vec::with_capacity(count);
         for segment in segments.iter_mut() {
+            checkpoint();
             let (steps, tolerance) = (segment.steps, quadrature(segment, count));
             let part = match &mut segment.loss {
                 StepLoss::Smooth(loss) => {
@@ -132,6 +134,7 @@ impl Contour {
         let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
         let mut size = 0;
         for (mut part, steps, tolerance) in tilted {
+            checkpoint();
             match &mut part {
                 Tilted::Smooth(loss, nodes, lifts) => {
                     **nodes = loss.nodes(c, reach, lifts, tolerance);
@@ -367,6 +370,7 @@ pub(super) fn find_reach(
     let mut reach = start;
     let mut before: Option<(f64, f64)> = None;
     for round in 0..24 {
+        checkpoint();
         let count = reach / spacing;
         if count.max(1.0) > most.min(MOST_NODES) {
             return None;

@@ -29,6 +29,7 @@ use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
 use crate::special::log_space::{LogSum, log1p_exp};
 use crate::special::root::solve_decreasing_between;
+use crate::stopping::checkpoint;
 
 /// Truncations tried for one δ, each further out.
 const TRUNCATIONS: usize = 4;
@@ -218,6 +219,7 @@ impl Directed {
 
     /// The same, for what is wanted.
     pub(super) fn delta_for(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
+        checkpoint();
         let Some(noiseless) = &mut self.noiseless else {
             return self.noisy_delta(epsilon, aim);
         };
@@ -599,7 +601,9 @@ impl Directed {
         }
         let c = order - 1.0;
         let rest = Total::at(&mut self.segments, c).map_or(f64::INFINITY, |total| total.log_moment_upper());
-        (rest.max(0.0) / c + self.moved) * (1.0 + 4.0 * f64::EPSILON)
+        // No divergence is above the largest loss, which is what those of huge orders come to.
+        let rest = (rest.max(0.0) / c).min(self.most_loss().max(0.0));
+        (rest + self.moved) * (1.0 + 4.0 * f64::EPSILON)
     }
 
     /// Where log δ = `log_delta` may be: certified lower and upper bounds on ε ≥ 0, to a relative width of about

@@ -19,6 +19,7 @@ use super::sweep::range;
 use super::tilt::Tilt;
 use crate::pair::StepLoss;
 use crate::special::log_space::{LogSum, log_modulus_1p};
+use crate::stopping::{carried, checkpoint};
 use crate::threads::in_pool;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
@@ -137,6 +138,7 @@ impl Grid {
         let mut spacing = wanted.max(least);
         let mut allowance = MOST_TERMS;
         for _ in 0..4 {
+            checkpoint();
             spacing = on_lattice(segments, spacing);
             let tilts = (c, plan.tilt.saddle);
             let Some(cells) = all_cells(segments, tilts, spacing, tolerance, &mut allowance) else {
@@ -226,12 +228,8 @@ impl Grid {
             spacing,
             log_aliasing: aliasing.ln() + 1e-9,
         };
-        let both = in_pool(|| {
-            rayon::join(
-                || frame.compose(segments, cells, |cells| &cells.upper),
-                || frame.compose(segments, cells, |cells| &cells.lower),
-            )
-        });
+        let compose = carried(|law: fn(&Cells) -> &GridLaw| frame.compose(segments, cells, law));
+        let both = in_pool(|| rayon::join(|| compose(|cells| &cells.upper), || compose(|cells| &cells.lower)));
         match both {
             (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
             _ => Composition::Failed,
@@ -373,6 +371,7 @@ impl Window {
         let (mut powers, mut size) = (0.0, 0.0);
         let mut mass_error = 0.0;
         for (segment, cells) in segments.iter().zip(cells) {
+            checkpoint();
             let (law, steps) = (law(cells), segment.steps);
             let sum: f64 = law.masses.iter().sum();
             if sum.is_nan() || sum <= 0.0 {

@@ -114,6 +114,9 @@ impl LossTable {
         let tolerance = (LAW_TOLERANCE / (steps as f64 * exponent.abs().max(1.0)))
             .min(LOSS_TOLERANCE.0)
             .max(LOSS_TOLERANCE.1);
+        if !moments.is_in_reach(exponent) {
+            return Err(too_little_noise(moments.pair().noise_multiplier()));
+        }
         let log_moment = if tilt == 0.0 {
             (0.0, 0.0)
         } else {
@@ -277,6 +280,13 @@ impl LossTable {
     }
 }
 
+fn too_little_noise(noise_multiplier: f64) -> Error {
+    Error::Unreachable(format!(
+        "noise_multiplier {noise_multiplier:?} is too small for Monte Carlo with such shifts: \
+         the table of the privacy loss would exceed {MAX_CELLS} cells"
+    ))
+}
+
 /// The point of a word in its cell, in (−1, 1).
 #[inline(always)]
 fn point_of(word: u64) -> f64 {
@@ -361,11 +371,7 @@ impl Builder<'_> {
             return Err(Error::Interrupted);
         }
         if self.cells.len() > MAX_CELLS {
-            return Err(Error::Unreachable(format!(
-                "noise_multiplier {} is too small for Monte Carlo with so many likely shifts: \
-                 the table of the privacy loss would exceed {MAX_CELLS} cells",
-                self.pair.noise_multiplier()
-            )));
+            return Err(too_little_noise(self.pair.noise_multiplier()));
         }
         if !self.add(centre, half_width) {
             self.cover(centre - 0.5 * half_width, 0.5 * half_width)?;

@@ -18,6 +18,7 @@ use crate::pair::piece::{Piece, Scratch, Tail};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 use crate::special::normal::{log_mills, log_upper_tail};
+use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
 /// Relative width that is always aimed for.
@@ -59,6 +60,7 @@ pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
 /// δ of one step where a relative width of `width` will do: then the difference of tails nearly always does. What
 /// integrals take is added to `effort`; beyond its limit there are none, and the enclosure is wider.
 pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
+    checkpoint();
     match loss {
         StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD), effort),
         StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon, effort),
@@ -210,6 +212,7 @@ fn integral(
     let mut total = LogSum::default();
     let mut wrong = LogSum::default();
     while effort.done < effort.limit {
+        checkpoint();
         curve.point(start, scratch);
         let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, true, scratch) + PANEL_WIDTH);
         for (node, weight) in rule.nodes.iter().zip(&rule.weights) {

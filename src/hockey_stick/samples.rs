@@ -1,6 +1,7 @@
 //! δ(ε) of the empirical law of given privacy losses.
 
 use crate::error::{Result, require};
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
@@ -38,6 +39,7 @@ pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
         .iter()
         .map(|&epsilon| {
             let sum = |piece: &[f64]| -> f64 { piece.iter().map(|&loss| excess(loss, epsilon)).sum() };
+            let sum = carried(sum);
             let pieces: Vec<f64> = in_pool(|| losses.par_chunks(PIECE).map(sum).collect());
             pieces.iter().sum::<f64>() / losses.len() as f64
         })

@@ -9,6 +9,7 @@ use crate::error::{Error, Result, require};
 use crate::pair::moment::Moments;
 use crate::pair::{Direction, MixturePair};
 use crate::special::root::golden_section;
+use crate::stopping::checkpoint;
 use crate::threads::in_pool;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -17,6 +18,8 @@ use std::ops::Range;
 
 /// Steps drawn by one task: 3 ms of work, so that tasks balance and an interruption is soon seen.
 const STEPS_PER_TASK: u64 = 1 << 20;
+/// Tasks drawn in one call at most: their streams and sums take memory.
+const MOST_TASKS: u64 = 1 << 20;
 /// Samples of one task at most.
 const SAMPLES_PER_TASK: u64 = 1 << 16;
 
@@ -43,7 +46,7 @@ const TILT_EVALUATIONS: usize = 20;
 /// parts.extend(run.draw(2..run.tasks(), &Unwatched)?);
 /// let sum = parts.iter().fold(0.0, |sum, part| sum + part.sum);
 /// let sum_of_squares = parts.iter().fold(0.0, |sum, part| sum + part.sum_of_squares);
-/// let found = run.estimate(sum, sum_of_squares);
+/// let found = run.estimate(sum, sum_of_squares)?;
 /// assert!(found.lower <= 4.5316772e-6 && 4.5316772e-6 <= found.upper);
 /// # Ok::<(), hockeystick::error::Error>(())
 /// ```
@@ -52,6 +55,8 @@ pub struct Simulation {
     settings: Settings,
     /// Log-probability that the steps that tell show nothing.
     log_unmoved: f64,
+    /// True if ε may be as large as the losses of steps that are taken to tell: δ is then at most what is found.
+    is_upper_only: bool,
     noisy: Noisy,
 }
 
@@ -73,13 +78,15 @@ impl Simulation {
         check(epsilon, settings)?;
         let mut epsilon = epsilon;
         let mut log_unmoved = 0.0;
+        let mut is_upper_only = false;
         let mut noisy: Vec<(Moments, u64)> = Vec::new();
         for segment in segments.iter().filter(|segment| segment.steps > 0) {
             crate::error::require_noise_multiplier(segment.noise_multiplier)?;
             if segment.law.shifts() == [0.0] {
                 continue;
             }
-            if is_telling(segment, epsilon) {
+            if is_telling(segment) {
+                is_upper_only |= segment.noise_multiplier > 0.0 && epsilon.abs() > LARGEST_EPSILON;
                 log_unmoved += segment.steps as f64 * segment.law.log_probability_of_zero();
             } else {
                 let pair = MixturePair::new(&segment.law, segment.noise_multiplier)?;
@@ -97,6 +104,7 @@ impl Simulation {
         Ok(Self {
             settings: *settings,
             log_unmoved,
+            is_upper_only,
             noisy,
         })
     }
@@ -125,6 +133,8 @@ impl Simulation {
         let count = self.tasks();
         require(tasks.start <= count, "first", tasks.start, "a task of the run")?;
         require(tasks.end <= count, "end", tasks.end, "at most the number of tasks")?;
+        let wanted = tasks.end.saturating_sub(tasks.start);
+        require(wanted <= MOST_TASKS, "end - first", wanted, "at most 1048576")?;
         self.draw_along(&mut self.stream(tasks.start), tasks, monitor)
     }
 
@@ -132,6 +142,7 @@ impl Simulation {
     pub(super) fn stream(&self, task: u64) -> Xoshiro256PlusPlus {
         let mut stream = Xoshiro256PlusPlus::seed_from_u64(self.settings.seed);
         for _ in 0..task {
+            checkpoint();
             stream.jump();
         }
         stream
@@ -159,7 +170,14 @@ impl Simulation {
     }
 
     /// The estimate and its interval, from the sums over all tasks of the values and of their squares.
-    pub fn estimate(&self, sum: f64, sum_of_squares: f64) -> Estimate {
+    ///
+    /// # Errors
+    /// Sums that values in [0, 1] cannot have.
+    pub fn estimate(&self, sum: f64, sum_of_squares: f64) -> Result<Estimate> {
+        let most = self.settings.samples as f64 * (1.0 + SUMMATION);
+        require((0.0..=most).contains(&sum), "sum", sum, "in [0, samples]")?;
+        let squares = (0.0..=sum * (1.0 + SUMMATION)).contains(&sum_of_squares);
+        require(squares, "sum_of_squares", sum_of_squares, "in [0, sum]")?;
         let noisy = match &self.noisy {
             Noisy::Known(delta) => Estimate::certain(*delta),
             Noisy::Drawn(run) => {
@@ -172,9 +190,17 @@ impl Simulation {
                 run.estimate(sample, self.settings.confidence)
             }
         };
-        with_telling(noisy, self.log_unmoved, self.settings.direction)
+        let found = with_telling(noisy, self.log_unmoved, self.settings.direction);
+        Ok(if self.is_upper_only {
+            Estimate { lower: 0.0, ..found }
+        } else {
+            found
+        })
     }
 }
+
+/// Room for the rounding of sums over all samples.
+const SUMMATION: f64 = 1e-6;
 
 /// Room for the last places of the few operations of a closed form.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
@@ -206,17 +232,20 @@ fn check(epsilon: f64, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// True if a step's output tells whether the group moved it, as far as δ(ε) can show.
+/// A step whose shifts are this many standard deviations apart tells whether the group moved it.
+const DISTANCE: f64 = 1e5;
+/// As far as δ(ε) can show up to this ε. Beyond it a run that tells has a larger δ.
+const LARGEST_EPSILON: f64 = 1e9;
+
+/// True if a step's output tells whether the group moved it, as far as δ(ε) can show up to [`LARGEST_EPSILON`].
 ///
 /// Without noise it does. With shifts at 0 and at least d standard deviations away, the loss when removing is
 /// log w_0 or above d²/2 − 40d + log w_j: infinite for every ε far below that.
-fn is_telling(segment: &Segment, epsilon: f64) -> bool {
-    const DISTANCE: f64 = 1e5;
-    const LARGEST_EPSILON: f64 = 1e9;
+fn is_telling(segment: &Segment) -> bool {
     let nearest = segment.law.shifts().iter().copied().find(|&shift| shift != 0.0);
     let lowest = segment.law.shifts()[0];
     let separated = nearest.is_some_and(|shift| shift >= DISTANCE * segment.noise_multiplier);
-    segment.noise_multiplier == 0.0 || (lowest >= 0.0 && separated && epsilon.abs() <= LARGEST_EPSILON)
+    segment.noise_multiplier == 0.0 || (lowest >= 0.0 && separated)
 }
 
 /// δ with the steps that tell: 1 − W + W·δ when removing, W the probability that they show nothing.

@@ -61,6 +61,12 @@ static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
     })
 });
 
+/// Makes what is otherwise made at its first use.
+#[cfg(feature = "python")]
+pub(super) fn prepare() {
+    LazyLock::force(&WEIGHTS);
+}
+
 /// Coefficients of the polynomial with these values at the nodes.
 pub(super) fn coefficients(values: &Terms) -> Terms {
     WEIGHTS

@@ -31,3 +31,9 @@ mod plans;
 pub mod rdp;
 mod rdp_table;
 mod step_moments;
+
+/// Makes what threads share: otherwise it is made at its first use.
+#[cfg(feature = "python")]
+pub(crate) fn prepare() {
+    basis::prepare();
+}

@@ -1,13 +1,15 @@
 //! Accounts of Rényi divergences, one for each example.
 
 use super::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
-use crate::error::{Error, Result, require_noise_multiplier, require_sample_rate};
+use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::locks::{ForkLock, Renewable};
 use crate::pair::{Direction, GroupLaw};
 use crate::renyi::divergence::mixture_divergences;
 use crate::renyi::require_orders;
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Examples that one task handles.
 const BLOCK: usize = 2048;
@@ -32,7 +34,7 @@ const KEPT: usize = 8;
 pub struct StepRdp {
     sample_rate: f64,
     orders: Vec<f64>,
-    table: RwLock<RdpTable>,
+    table: ForkLock<RdpTable>,
 }
 
 impl StepRdp {
@@ -44,7 +46,7 @@ impl StepRdp {
         Ok(Self {
             sample_rate,
             orders: orders.to_vec(),
-            table: RwLock::new(RdpTable::new(sample_rate, orders)),
+            table: ForkLock::new(RdpTable::new(sample_rate, orders)),
         })
     }
 
@@ -53,18 +55,21 @@ impl StepRdp {
     /// # Errors
     /// As [`StepRdp::new`].
     pub fn kept(sample_rate: f64, orders: &[f64]) -> Result<Arc<Self>> {
-        static TABLES: Mutex<Vec<Arc<StepRdp>>> = Mutex::new(Vec::new());
-        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tables
-            .iter()
-            .position(|table| table.sample_rate == sample_rate && table.orders == orders);
-        let found = match known {
-            Some(place) => tables.remove(place),
-            None => Arc::new(Self::new(sample_rate, orders)?),
+        static TABLES: Renewable<Vec<Arc<StepRdp>>> = Renewable::empty();
+        let ask = |tables: &mut Vec<Arc<Self>>| {
+            tables.retain(|step| step.table.is_of_use());
+            let known = tables
+                .iter()
+                .position(|step| step.sample_rate == sample_rate && step.orders == orders);
+            let found = match known {
+                Some(place) => tables.remove(place),
+                None => Arc::new(Self::new(sample_rate, orders)?),
+            };
+            tables.truncate(KEPT - 1);
+            tables.insert(0, found.clone());
+            Ok(found)
         };
-        tables.truncate(KEPT - 1);
-        tables.insert(0, found.clone());
-        Ok(found)
+        TABLES.with(|| Ok(Vec::new()), ask)
     }
 
     /// Adds `steps` times D_α of a step to each example's account, for each order α: accounts are rows of `accounts`, one number
@@ -104,90 +109,159 @@ impl StepRdp {
         noise_multiplier: f64,
         steps: f64,
     ) -> Result<()> {
+        let prepared = self.prepared(norms, noise_multiplier, steps)?;
+        self.add(&mut rows, norms, &prepared)
+    }
+
+    /// All of [`StepRdp::accumulate_rows`] that takes long, may be refused or may be stopped, without any account.
+    ///
+    /// # Errors
+    /// σ, a norm or the number of steps negative or not finite.
+    pub fn prepared(&self, norms: &[f64], noise_multiplier: f64, steps: f64) -> Result<Prepared> {
         require_noise_multiplier(noise_multiplier)?;
         require_norms(norms)?;
-        if self.sample_rate == 0.0 || steps == 0.0 {
+        require(steps >= 0.0 && steps.is_finite(), "steps", steps, "in [0, inf)")?;
+        let mut prepared = Prepared {
+            noise_multiplier,
+            steps,
+            direct: Vec::new(),
+        };
+        if self.sample_rate == 0.0 || self.sample_rate == 1.0 || steps == 0.0 {
+            return Ok(prepared);
+        }
+        let mut wanted: Vec<u32> = Vec::with_capacity(norms.len());
+        let mut direct: Vec<u64> = Vec::new();
+        for &norm in norms.iter().filter(|&&norm| norm > 0.0) {
+            match interval(prepared.inverse_of(norm)) {
+                Some(interval) => wanted.push(interval),
+                None => direct.push(norm.to_bits()),
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.make_rows(&wanted)?;
+        let unknown = self.table.read(|table| {
+            wanted.retain(|&interval| table.row(interval).is_some_and(|row| row.iter().any(Piece::has_gaps)));
+            wanted
+        })?;
+        if !unknown.is_empty() {
+            let is_unknown = |&norm: &f64| {
+                norm > 0.0
+                    && interval(prepared.inverse_of(norm)).is_some_and(|i| unknown.binary_search(&i).is_ok())
+            };
+            direct.extend(norms.iter().copied().filter(is_unknown).map(f64::to_bits));
+        }
+        direct.sort_unstable();
+        direct.dedup();
+        let one = carried(|bits: u64| Ok((bits, self.beside_table(f64::from_bits(bits), &prepared)?)));
+        prepared.direct = in_pool(|| direct.into_par_iter().map(one).collect::<Result<_>>())?;
+        Ok(prepared)
+    }
+
+    /// Adds a step that is prepared, of the same norms, to accounts in rows that lie anywhere. It is not stopped half-way.
+    ///
+    /// # Errors
+    /// In a forked process, see [`Error::Forked`].
+    pub fn add(&self, rows: &mut [&mut [f64]], norms: &[f64], prepared: &Prepared) -> Result<()> {
+        if self.sample_rate == 0.0 || prepared.steps == 0.0 {
             return Ok(());
         }
-        let inverse_of = |norm: f64| (noise_multiplier / norm).powi(2);
-        if self.sample_rate < 1.0 {
-            self.prepare(norms.iter().map(|&norm| inverse_of(norm)));
-        }
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        self.table.read(|table| {
+            in_pool(|| {
+                rows.par_chunks_mut(BLOCK)
+                    .zip(norms.par_chunks(BLOCK))
+                    .try_for_each(|(rows, norms)| self.add_block(table, rows, norms, prepared))
+            })
+        })?
+    }
+
+    fn add_block(
+        &self,
+        table: &RdpTable,
+        rows: &mut [&mut [f64]],
+        norms: &[f64],
+        prepared: &Prepared,
+    ) -> Result<()> {
         let arch = pulp::Arch::new();
-        in_pool(|| {
-            rows.par_chunks_mut(BLOCK)
-                .zip(norms.par_chunks(BLOCK))
-                .try_for_each(|(rows, norms)| {
-                    let mut order: Vec<(u64, usize)> = Vec::with_capacity(rows.len());
-                    for (i, &norm) in norms.iter().enumerate() {
-                        let w = inverse_of(norm);
-                        if norm == 0.0 {
-                            continue;
-                        }
-                        if self.sample_rate < 1.0 && w > LIMITS.0 && w < LIMITS.1 {
-                            order.push((w.to_bits(), i));
-                        } else {
-                            self.add_directly(rows[i], norm, noise_multiplier, steps)?;
-                        }
-                    }
-                    // One row of the table after the other: it stays in the nearest cache. Equal norms are evaluated once.
-                    order.sort_unstable();
-                    let mut values = Vec::new();
-                    for run in
-                        order.chunk_by(|a, b| interval_of(f64::from_bits(a.0)) == interval_of(f64::from_bits(b.0)))
-                    {
-                        let Some(pieces) = table.row(interval_of(f64::from_bits(run[0].0))) else {
-                            return Err(Error::Internal);
-                        };
-                        let known = arch.dispatch(Add {
-                            pieces,
-                            rows: &mut *rows,
-                            run,
-                            steps,
-                            values: &mut values,
-                        });
-                        if !known {
-                            for &(_, i) in run {
-                                self.add_unknown(pieces, rows[i], norms[i], noise_multiplier, steps)?;
-                            }
-                        }
-                    }
-                    Ok(())
-                })
+        let mut order: Vec<(u64, usize)> = Vec::with_capacity(rows.len());
+        for (i, &norm) in norms.iter().enumerate() {
+            if norm == 0.0 {
+                continue;
+            }
+            let w = prepared.inverse_of(norm);
+            if self.sample_rate == 1.0 {
+                self.add_gaussian(rows[i], norm, prepared);
+            } else if interval(w).is_some() {
+                order.push((w.to_bits(), i));
+            } else {
+                prepared.add_direct(rows[i], norm);
+            }
+        }
+        // One row of the table after the other: it stays in the nearest cache. Equal norms are evaluated once.
+        order.sort_unstable();
+        let mut values = Vec::new();
+        for run in order.chunk_by(|a, b| interval_of(f64::from_bits(a.0)) == interval_of(f64::from_bits(b.0))) {
+            let Some(pieces) = table.row(interval_of(f64::from_bits(run[0].0))) else {
+                return Err(Error::Internal);
+            };
+            let known = arch.dispatch(Add {
+                pieces,
+                rows: &mut *rows,
+                run,
+                steps: prepared.steps,
+                values: &mut values,
+            });
+            if !known {
+                for &(_, i) in run {
+                    prepared.add_direct(rows[i], norms[i]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the rows of the table for these intervals.
+    fn make_rows(&self, wanted: &[u32]) -> Result<()> {
+        let (missing, groups, made) = self.table.read(|table| {
+            let (missing, groups) = (table.missing(wanted), table.groups());
+            let make = carried(|i: usize| table.make(missing[i / groups], i % groups));
+            let made: Vec<Piece> = in_pool(|| (0..missing.len() * groups).into_par_iter().map(make).collect());
+            (missing, groups, made)
+        })?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.table.write(|table| {
+            let mut made = made.into_iter();
+            for interval in missing {
+                table.insert(interval, made.by_ref().take(groups).collect());
+            }
         })
     }
 
-    /// Makes the rows of the table that these w need.
-    fn prepare(&self, inverses: impl Iterator<Item = f64>) {
-        let mut wanted: Vec<u32> = inverses
-            .filter(|&w| w > LIMITS.0 && w < LIMITS.1)
-            .map(interval_of)
-            .collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let missing = table.missing(&wanted);
-        if missing.is_empty() {
-            return;
+    /// D of the orders that have no polynomial at this norm, and 0 for the others.
+    fn beside_table(&self, norm: f64, prepared: &Prepared) -> Result<Vec<f64>> {
+        let w = prepared.inverse_of(norm);
+        let Some(interval) = interval(w) else {
+            return self.divergences(&self.orders, norm, prepared.noise_multiplier);
+        };
+        let known: Vec<bool> = self.table.read(|table| {
+            let row = table.row(interval).map(Vec::as_slice).unwrap_or_default();
+            row.iter().map(|piece| piece.value(w).is_some()).collect()
+        })?;
+        let mut values = Vec::with_capacity(self.orders.len());
+        for (orders, known) in self.orders.chunks(LANES).zip(known) {
+            if known {
+                values.extend(orders.iter().map(|_| 0.0));
+            } else {
+                values.extend(self.divergences(orders, norm, prepared.noise_multiplier)?);
+            }
         }
-        let groups = table.groups();
-        let make = |i: usize| table.make(missing[i / groups], i % groups);
-        let made: Vec<Piece> = in_pool(|| (0..missing.len() * groups).into_par_iter().map(make).collect());
-        drop(table);
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let mut made = made.into_iter();
-        for interval in missing {
-            table.insert(interval, made.by_ref().take(groups).collect());
-        }
+        Ok(values)
     }
 
-    /// D of orders from `first` on without a table.
+    /// D of these orders without a table.
     fn divergences(&self, orders: &[f64], norm: f64, noise_multiplier: f64) -> Result<Vec<f64>> {
-        if self.sample_rate == 1.0 {
-            let half = 0.5 * (norm / noise_multiplier).powi(2) * (1.0 + 4.0 * f64::EPSILON);
-            return Ok(orders.iter().map(|order| order * half).collect());
-        }
         let law = GroupLaw::binomial(1, self.sample_rate)?;
         // Noise in units of the norm.
         let noise = noise_multiplier / norm;
@@ -195,37 +269,43 @@ impl StepRdp {
         Ok(found.into_iter().map(|value| value * (1.0 + 3e-11) + FLOOR).collect())
     }
 
-    fn add_directly(&self, row: &mut [f64], norm: f64, noise_multiplier: f64, steps: f64) -> Result<()> {
-        for (account, value) in row
-            .iter_mut()
-            .zip(self.divergences(&self.orders, norm, noise_multiplier)?)
-        {
-            *account += steps * value;
+    /// Adds the steps of an example that is in every batch.
+    fn add_gaussian(&self, row: &mut [f64], norm: f64, prepared: &Prepared) {
+        let half = 0.5 * (norm / prepared.noise_multiplier).powi(2) * (1.0 + 4.0 * f64::EPSILON);
+        for (account, order) in row.iter_mut().zip(&self.orders) {
+            *account += prepared.steps * (order * half);
         }
-        Ok(())
+    }
+}
+
+/// A step of given norms that is ready to be added, see [`StepRdp::prepared`].
+#[derive(Debug)]
+pub struct Prepared {
+    noise_multiplier: f64,
+    steps: f64,
+    /// Norms, as bits and in this order, with what no table has for them: D of each order.
+    direct: Vec<(u64, Vec<f64>)>,
+}
+
+impl Prepared {
+    /// w, where the table is asked.
+    fn inverse_of(&self, norm: f64) -> f64 {
+        (self.noise_multiplier / norm).powi(2)
     }
 
-    /// Adds the orders that have no polynomial at this norm.
-    fn add_unknown(
-        &self,
-        pieces: &Row,
-        row: &mut [f64],
-        norm: f64,
-        noise_multiplier: f64,
-        steps: f64,
-    ) -> Result<()> {
-        let w = (noise_multiplier / norm).powi(2);
-        let parts = row.chunks_mut(LANES).zip(self.orders.chunks(LANES));
-        for ((accounts, orders), piece) in parts.zip(pieces) {
-            if piece.value(w).is_none() {
-                let values = self.divergences(orders, norm, noise_multiplier)?;
-                for (account, value) in accounts.iter_mut().zip(values) {
-                    *account += steps * value;
-                }
-            }
+    fn add_direct(&self, row: &mut [f64], norm: f64) {
+        let Ok(place) = self.direct.binary_search_by_key(&norm.to_bits(), |(bits, _)| *bits) else {
+            return;
+        };
+        for (account, value) in row.iter_mut().zip(&self.direct[place].1) {
+            *account += self.steps * value;
         }
-        Ok(())
     }
+}
+
+/// The interval of the table in which w lies, if it is tabulated.
+fn interval(w: f64) -> Option<u32> {
+    (w > LIMITS.0 && w < LIMITS.1).then(|| interval_of(w))
 }
 
 /// Checks that every norm is finite and not negative; the error names the first few that are not.
@@ -271,6 +351,15 @@ struct Add<'a, 'b> {
 }
 
 impl Piece {
+    /// True if it has no polynomial somewhere.
+    fn has_gaps(&self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Halves(_, halves) => halves.iter().any(Self::has_gaps),
+            Self::Unknown => true,
+        }
+    }
+
     /// D at w.
     #[inline(always)]
     fn value(&self, w: f64) -> Option<[f64; LANES]> {

@@ -26,6 +26,7 @@
 //! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
 
 use super::step_moments::{Outputs, RELATIVE_ERROR};
+use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
@@ -173,6 +174,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// K of each order at w.
     fn log_moments(&self, w: f64) -> Lanes {
+        checkpoint();
         let outputs = Outputs::new(self.sample_rate, 1.0 / w, self.largest);
         std::array::from_fn(|lane| outputs.log_moment(self.orders[lane]))
     }

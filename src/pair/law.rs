@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, require, require_sample_rate};
 use crate::special::extended::Extended;
 use crate::special::log_space::log_sum_exp;
+use crate::stopping::checkpoint;
 
 /// Largest supported number of members in a group.
 pub const MAX_GROUP_SIZE: u64 = 10_000;
@@ -312,6 +313,7 @@ pub(crate) fn power(base: Extended, mut exponent: u64) -> Extended {
 fn convolve(a: &[Extended], b: &[Extended]) -> Vec<Extended> {
     let mut sum = vec![Extended::ZERO; a.len() + b.len() - 1];
     for (i, &x) in a.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
+        checkpoint();
         for (j, &y) in b.iter().enumerate().filter(|(_, y)| !y.is_zero()) {
             sum[i + j] = sum[i + j] + x * y;
         }

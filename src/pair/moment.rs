@@ -15,11 +15,15 @@ use super::power_excess::excess_sensitivity;
 use super::ratio::MixturePair;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::{LogSum, log1p_exp};
+use crate::stopping::checkpoint;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Certified error of one panel, and all that is left out, relative to the integral.
 const PANEL_TOLERANCE: f64 = 1e-14;
 const REST_TOLERANCE: f64 = 1e-13;
+
+/// How far out, in σ, points can be told apart at all: beyond it neighbouring `f64` are a ten-thousandth of σ apart.
+const FARTHEST: f64 = 1e12;
 
 /// Panels examined at most; what is left then counts as error.
 const MAX_PANELS: usize = 400_000;
@@ -123,13 +127,28 @@ impl Moments {
             let value = exponent * log_weight;
             return (value, value * (1.0 + f64::EPSILON));
         }
+        let crude = crude_log_moment(self.pair.shift_range(), self.pair.noise_multiplier(), exponent);
+        if self.reach(exponent) > FARTHEST {
+            return (crude, crude);
+        }
         let excess = self.integrate(exponent, Integrand::Excess, REST_TOLERANCE);
         let upper = log1p_exp(excess.log_upper());
-        let crude = crude_log_moment(self.pair.shift_range(), self.pair.noise_multiplier(), exponent);
         // NaN: rates or shifts so small that the excess underflows.
         let upper = if upper <= crude { upper } else { crude };
         let value = log1p_exp(excess.log_value);
         (if value <= upper { value } else { upper }, upper)
+    }
+
+    /// How far out, in σ, r^p may count.
+    fn reach(&self, exponent: f64) -> f64 {
+        let (low, high) = self.pair.shift_range();
+        // Stationary points of p·log r(x) − x²/2σ² are at x = p·(posterior mean of the shift).
+        low.abs().max(high.abs()) / self.pair.noise_multiplier() * exponent.abs().max(1.0) + MARGIN
+    }
+
+    /// False where the noise is so little beside the shifts that outputs cannot be told apart: nothing is then integrated.
+    pub fn is_in_reach(&self, exponent: f64) -> bool {
+        self.reach(exponent) <= FARTHEST
     }
 
     /// Integrates `integrand` with exponent p, leaving out at most `rest_tolerance` of the value.
@@ -174,11 +193,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(moments: &'a mut Moments, exponent: f64, integrand: Integrand) -> Self {
-        let (low, high) = moments.pair.shift_range();
-        let sigma = moments.pair.noise_multiplier();
-        // Stationary points of p·log r(x) − x²/2σ² are at x = p·(posterior mean of the shift).
-        let reach = low.abs().max(high.abs()) / sigma * exponent.abs().max(1.0) + MARGIN;
-        let level = reach.log2().ceil() as i32;
+        let level = moments.reach(exponent).log2().ceil() as i32;
         let mut search = Self {
             moments,
             exponent,
@@ -208,6 +223,7 @@ impl<'a> Search<'a> {
     fn run(&mut self, rest_tolerance: f64) {
         let mut examined = 0;
         while let Some(best) = self.heap.peek() {
+            checkpoint();
             let rest = best.log_upper + (self.heap.len() as f64).ln();
             if rest <= self.total.ln() + (rest_tolerance * self.slack()).ln() || examined >= MAX_PANELS {
                 break;

@@ -9,6 +9,7 @@ use super::gate::Gate;
 use super::piece::{LEAST_CHANGE, Lift, Piece, PiecePanel, Scratch};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::LogSum;
+use crate::stopping::checkpoint;
 use rustc_hash::FxHashMap;
 use std::collections::BinaryHeap;
 
@@ -76,6 +77,9 @@ struct Remembered {
     work: u64,
 }
 
+/// How far out, in σ, outputs can be told apart at all.
+const FARTHEST: f64 = 1e15;
+
 /// Moments that are remembered.
 const REMEMBERED: usize = 16;
 
@@ -112,6 +116,21 @@ pub struct Nodes {
     pub(super) outputs: Vec<(usize, f64)>,
     /// For each piece, an interval of outputs outside which the integrand adds no more than `error`.
     pub supports: Vec<(f64, f64)>,
+}
+
+impl Nodes {
+    /// What stands for the moments at a tilt whose outputs lie beyond the digits of an `f64`: nothing is known.
+    fn beyond_reach(c: f64, pieces: usize) -> Self {
+        Self {
+            c,
+            log_moment: f64::INFINITY,
+            log_moment_error: f64::INFINITY,
+            error: f64::INFINITY,
+            slopes: vec![0.0; pieces],
+            supports: vec![(f64::INFINITY, f64::NEG_INFINITY); pieces],
+            ..Self::default()
+        }
+    }
 }
 
 impl SmoothLoss {
@@ -252,6 +271,9 @@ impl SmoothLoss {
         for (i, &lift) in lifts.iter().enumerate() {
             let piece = &self.pieces[i];
             let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
+            if reach > FARTHEST {
+                return Nodes::beyond_reach(c, self.pieces.len());
+            }
             let level = reach.log2().ceil() as i32;
             let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
             if !from_left && !to_right {
@@ -272,6 +294,7 @@ impl SmoothLoss {
         let mut examined = 0;
         let end = self.work + MOST_WORK;
         while let Some(best) = heap.peek() {
+            checkpoint();
             let rest = best.log_upper + (heap.len() as f64).ln();
             if rest <= total.ln() + log_tolerance || examined >= MAX_PANELS || self.work > end {
                 break;
@@ -436,6 +459,7 @@ impl SmoothLoss {
         } = self;
         let mut change = 0.0;
         for (weight, &(i, x)) in nodes.weights.iter().zip(&nodes.outputs) {
+            checkpoint();
             *work += 8;
             let lifted = pieces[i].lifted(x, &tables[i], scratch);
             *work += 2 * scratch.terms();

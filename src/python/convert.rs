@@ -1,5 +1,6 @@
 //! Between Python's and the crate's words: errors, directions, laws, arrays.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::error::Error;
 use crate::pair::{Adjacency, Direction, GroupLaw};
 use crate::renyi::calibrate::Family;
@@ -7,8 +8,8 @@ use crate::renyi::conversion::Conversion;
 use crate::renyi::group_rdp::GroupBound;
 use crate::renyi::noise::Noise;
 use crate::renyi::run::Segment;
-use numpy::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use crate::stopping::is_stopped;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::import_exception!(hockeystick.errors, UnreachableError);
@@ -18,7 +19,8 @@ impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
             Error::Interrupted => PyKeyboardInterrupt::new_err(error.to_string()),
-            Error::Internal => PyRuntimeError::new_err(error.to_string()),
+            Error::Internal | Error::Forked => PyRuntimeError::new_err(error.to_string()),
+            Error::TooLarge { .. } => PyMemoryError::new_err(error.to_string()),
             Error::Contradiction => ContradictionError::new_err(error.to_string()),
             Error::Unreachable(_) => UnreachableError::new_err(error.to_string()),
             _ => PyValueError::new_err(error.to_string()),
@@ -26,9 +28,16 @@ impl From<Error> for PyErr {
     }
 }
 
-/// The result of `compute`, with a panic turned into an error: none may cross into Python.
+/// The result of `compute`, with a panic turned into an error: none may cross into Python. Every function of this module does
+/// all but the conversion of its arguments inside, itself or by `watched`.
 pub(super) fn guarded<T>(compute: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute)).unwrap_or(Err(Error::Internal))
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute)).unwrap_or_else(|payload| {
+        Err(if is_stopped(&*payload) {
+            Error::Interrupted
+        } else {
+            Error::Internal
+        })
+    })
 }
 
 /// "add" or "remove".

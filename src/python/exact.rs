@@ -1,5 +1,6 @@
 //! The exact engine: many configurations in parallel, or one composition that answers many questions.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use super::convert::{count, entries, guarded, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result, require_epsilon};
@@ -8,12 +9,14 @@ use crate::hockey_stick::composition::{Bound as Proven, Composition as Curve};
 use crate::hockey_stick::directed::Route;
 use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::unknowns::{self, Bracket, Target};
+use crate::locks::Renewable;
 use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use crate::stopping::carried;
 use crate::threads::in_pool;
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
@@ -119,7 +122,7 @@ fn answer_all<T: Send + 'static>(
     answer: impl Fn(usize) -> Result<T> + Send + Sync + 'static,
 ) -> PyResult<Vec<T>> {
     watched(py, None, move |monitor| {
-        let one = |i| unless_cancelled(monitor).and_then(|()| guarded(|| answer(i)));
+        let one = carried(|i| unless_cancelled(monitor).and_then(|()| guarded(|| answer(i))));
         in_pool(|| (0..length).into_par_iter().with_max_len(1).map(one).collect())
     })
 }
@@ -298,8 +301,16 @@ pub(super) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Scheme, u64)>
 /// A composition of steps; what is computed for one question serves the next.
 #[pyclass(frozen, module = "hockeystick._core")]
 pub(super) struct Composition {
-    curve: Arc<Mutex<Curve>>,
+    engine: Arc<Engine>,
     tolerance: f64,
+}
+
+/// The engine of a composition, and what it is made of: a forked process may need another, and so does the question after one
+/// that was stopped.
+struct Engine {
+    steps: Vec<(Scheme, u64)>,
+    neighbours: Neighbours,
+    curve: Renewable<Curve>,
 }
 
 impl Composition {
@@ -310,15 +321,16 @@ impl Composition {
         questions: Vec<f64>,
         question: impl Fn(&mut Curve, f64) -> Result<T> + Send + 'static,
     ) -> PyResult<Vec<T>> {
-        let curve = Arc::clone(&self.curve);
+        let engine = Arc::clone(&self.engine);
         watched(py, None, move |monitor| {
-            // A panic while the lock was held leaves cached work that is either complete or absent.
-            let mut curve = curve.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = |asked: f64| {
-                unless_cancelled(monitor)?;
-                guarded(|| question(&mut curve, asked))
-            };
-            questions.into_iter().map(answer).collect()
+            let make = || Curve::new(&engine.steps, engine.neighbours);
+            engine.curve.with(make, |curve| {
+                let answer = |asked: f64| {
+                    unless_cancelled(monitor)?;
+                    question(curve, asked)
+                };
+                questions.into_iter().map(answer).collect()
+            })
         })
     }
 }
@@ -328,9 +340,17 @@ impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
         let neighbours = neighbours(adjacency)?;
-        let curve = watched(py, None, move |_| Curve::new(&steps_of(segments)?, neighbours))?;
+        let engine = watched(py, None, move |_| {
+            let steps = steps_of(segments)?;
+            let curve = Renewable::holding(Curve::new(&steps, neighbours)?);
+            Ok(Engine {
+                steps,
+                neighbours,
+                curve,
+            })
+        })?;
         Ok(Self {
-            curve: Arc::new(Mutex::new(curve)),
+            engine: Arc::new(engine),
             tolerance,
         })
     }
@@ -385,10 +405,8 @@ impl Composition {
     }
 
     fn most_loss(&self, py: Python<'_>) -> PyResult<f64> {
-        let curve = Arc::clone(&self.curve);
-        watched(py, None, move |_| {
-            Ok(curve.lock().unwrap_or_else(PoisonError::into_inner).most_loss())
-        })
+        let found = self.ask(py, vec![0.0], |curve, _| Ok(curve.most_loss()))?;
+        Ok(found.into_iter().fold(0.0, f64::max))
     }
 
     fn delta_by<'py>(

@@ -1,18 +1,18 @@
 //! Individual accounts.
 
+use super::arrays::{Changed, PyReadonlyArray1, PyReadonlyArray2};
 use super::convert::{guarded, vector};
-use super::monitor::watched;
+use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
 use crate::individual::epsilons::{epsilons, epsilons_of_histories};
 use crate::individual::histories::Histories;
 use crate::individual::rdp::StepRdp;
+use crate::locks::ForkLock;
 use numpy::ndarray::ArrayBase;
-use numpy::{
-    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, ToPyArray,
-};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -20,35 +20,49 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 #[pyfunction]
 pub(super) fn accumulate_rdp<'py>(
     py: Python<'py>,
-    mut rdp: PyReadwriteArray2<'py, f64>,
+    rdp: Changed<'py>,
     norms: PyReadonlyArray1<'py, f64>,
     orders: PyReadonlyArray1<'py, f64>,
     noise_multiplier: f64,
     sample_rate: f64,
     steps: f64,
 ) -> PyResult<()> {
-    let (norms, orders) = (vector(&norms), vector(&orders));
+    let (norms, orders, mut rdp) = (vector(&norms), vector(&orders), rdp.0);
     let mut accounts = rdp.as_array_mut();
     if accounts.dim() != (norms.len(), orders.len()) {
         let (rows, columns) = accounts.dim();
         let wanted = format!("({}, {})", norms.len(), orders.len());
         return Err(Error::Mismatch(format!("rdp must have shape {wanted}, got ({rows}, {columns})")).into());
     }
-    let step = py.detach(|| guarded(|| StepRdp::kept(sample_rate, &orders)))?;
+    let columns = orders.len();
+    let (step, norms, prepared) = watched(py, None, move |_| {
+        let step = StepRdp::kept(sample_rate, &orders)?;
+        let prepared = step.prepared(&norms, noise_multiplier, steps)?;
+        Ok((step, norms, prepared))
+    })?;
+    let add = |rows: &mut [&mut [f64]]| py.detach(|| guarded(|| step.add(rows, &norms, &prepared)));
     let columns_are_adjacent = accounts.strides()[1] == 1;
     if columns_are_adjacent {
-        let rows: Vec<&mut [f64]> = accounts.outer_iter_mut().filter_map(ArrayBase::into_slice).collect();
+        let mut rows: Vec<&mut [f64]> = accounts.outer_iter_mut().filter_map(ArrayBase::into_slice).collect();
         if rows.len() == norms.len() {
-            py.detach(|| guarded(|| step.accumulate_rows(rows, &norms, noise_multiplier, steps)))?;
-            return Ok(());
+            return Ok(add(&mut rows)?);
         }
     }
-    let mut copy = vec![0.0; norms.len() * orders.len()];
-    py.detach(|| guarded(|| step.accumulate(&mut copy, &norms, noise_multiplier, steps)))?;
+    let mut copy = vec![0.0; norms.len() * columns];
+    add(&mut copy.chunks_exact_mut(columns).collect::<Vec<_>>())?;
     for (account, added) in accounts.iter_mut().zip(copy) {
         *account += added;
     }
     Ok(())
+}
+
+/// Checks that there is memory for so many accounts, which a failed allocation would end the process without.
+fn require_room(examples: usize) -> Result<(), Error> {
+    let room = Vec::<Account>::new().try_reserve_exact(examples);
+    room.map_err(|_| Error::TooLarge {
+        argument: "examples",
+        value: examples.to_string(),
+    })
 }
 
 /// Shifts, the largest possible, noise multiplier, sample rate and number of some steps.
@@ -63,12 +77,19 @@ pub(super) fn histories_epsilons<'py>(
     steps: Vec<Steps<'py>>,
     delta: f64,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let mut histories = Histories::new(examples);
-    for (shifts, largest, noise_multiplier, sample_rate, count) in steps {
-        let shifts = vector(&shifts);
-        py.detach(|| guarded(|| histories.add(&shifts, largest, noise_multiplier, sample_rate, count)))?;
-    }
+    require_room(examples)?;
+    let steps: Vec<_> = steps
+        .into_iter()
+        .map(|(shifts, largest, noise_multiplier, sample_rate, count)| {
+            (vector(&shifts), largest, noise_multiplier, sample_rate, count)
+        })
+        .collect();
     let found = watched(py, None, move |monitor| {
+        let mut histories = Histories::new(examples);
+        for (shifts, largest, noise_multiplier, sample_rate, count) in steps {
+            unless_cancelled(monitor)?;
+            histories.add(&shifts, largest, noise_multiplier, sample_rate, count)?;
+        }
         epsilons_of_histories(&histories, delta, monitor)
     })?;
     let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
@@ -77,7 +98,7 @@ pub(super) fn histories_epsilons<'py>(
 
 /// Accounts of the whole privacy loss of each example.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct IndividualAccounts(Arc<RwLock<Accounts>>);
+pub(super) struct IndividualAccounts(Arc<ForkLock<Accounts>>);
 
 /// Rates, Σv, whether some step had no noise; then for each slot example, rate, octave, additions and moments.
 type State<'py> = (
@@ -88,25 +109,30 @@ type State<'py> = (
     Bound<'py, PyArray2<f64>>,
 );
 
+fn no_account(argument: &'static str) -> Error {
+    Error::Mismatch(format!("{argument} must be places of accounts"))
+}
+
 impl IndividualAccounts {
     fn holding(accounts: Accounts) -> Self {
-        Self(Arc::new(RwLock::new(accounts)))
+        Self(Arc::new(ForkLock::new(accounts)))
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Accounts) -> T) -> T {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    fn read<T>(&self, look: impl FnOnce(&Accounts) -> T) -> Result<T, Error> {
+        guarded(|| self.0.read(look))
     }
 }
 
 #[pymethods]
 impl IndividualAccounts {
     #[new]
-    fn new(examples: usize) -> Self {
-        Self::holding(Accounts::new(examples))
+    fn new(examples: usize) -> PyResult<Self> {
+        require_room(examples)?;
+        Ok(Self::holding(guarded(|| Ok(Accounts::new(examples)))?))
     }
 
-    fn __len__(&self) -> usize {
-        self.read(|accounts| accounts.examples.len())
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.read(|accounts| accounts.examples.len())?)
     }
 
     /// Adds `steps` steps with these shifts, of which `largest` is the largest possible.
@@ -121,10 +147,9 @@ impl IndividualAccounts {
     ) -> PyResult<()> {
         let shifts = vector(&shifts);
         py.detach(|| {
-            guarded(|| {
-                let mut accounts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-                accounts.add(&shifts, largest, noise_multiplier, sample_rate, steps)
-            })
+            let add =
+                |accounts: &mut Accounts| accounts.add(&shifts, largest, noise_multiplier, sample_rate, steps);
+            guarded(|| self.0.write(add)?)
         })?;
         Ok(())
     }
@@ -133,8 +158,7 @@ impl IndividualAccounts {
     fn epsilons<'py>(&self, py: Python<'py>, delta: f64) -> PyResult<(Vector<'py>, Vector<'py>)> {
         let accounts = Arc::clone(&self.0);
         let found = watched(py, None, move |monitor| {
-            let accounts = accounts.read().unwrap_or_else(PoisonError::into_inner);
-            epsilons(&accounts, delta, monitor)
+            accounts.read(|accounts| epsilons(accounts, delta, monitor))?
         })?;
         let (lower, upper): (Vec<f64>, Vec<f64>) = found.into_iter().unzip();
         Ok((lower.to_pyarray(py), upper.to_pyarray(py)))
@@ -150,13 +174,13 @@ impl IndividualAccounts {
                 rates: accounts.rates.clone(),
                 examples: examples?,
             })
-        });
-        Ok(Self::holding(taken.ok_or(Error::Internal)?))
+        })?;
+        Ok(Self::holding(taken.ok_or_else(|| no_account("places"))?))
     }
 
     /// The accounts that stand at `own` of these, or of `other` where negative: −1 is the first there.
     fn mixed<'py>(&self, other: &Self, own: PyReadonlyArray1<'py, i64>) -> PyResult<Self> {
-        let (mut first, second) = (self.read(Clone::clone), other.read(Clone::clone));
+        let (mut first, second) = (self.read(Clone::clone)?, other.read(Clone::clone)?);
         // Rates of the other by their index in these.
         let mut rates: Vec<u16> = Vec::with_capacity(second.rates.len());
         for rate in &second.rates {
@@ -185,12 +209,12 @@ impl IndividualAccounts {
             })
             .collect();
         let rates = first.rates;
-        let examples = examples.ok_or(Error::Internal)?;
+        let examples = examples.ok_or_else(|| no_account("own"))?;
         Ok(Self::holding(Accounts { rates, examples }))
     }
 
     fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
-        let accounts = self.read(Clone::clone);
+        let accounts = self.read(Clone::clone)?;
         let gaussian: Vec<f64> = accounts.examples.iter().map(|account| account.gaussian).collect();
         let telling: Vec<bool> = accounts.examples.iter().map(|account| account.telling).collect();
         let (mut places, mut moments) = (Vec::new(), Vec::new());

@@ -1,5 +1,6 @@
 //! The kernels behind `hockeystick.kernels`.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use super::convert::{count, entries, guarded, law, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
@@ -9,9 +10,7 @@ use crate::pair::{GroupLaw, MixturePair};
 use crate::renyi::conversion::{self, Converted};
 use crate::renyi::{divergence, group_bound};
 use crate::threads::in_pool;
-use numpy::{
-    PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, ToPyArray,
-};
+use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -194,13 +193,13 @@ impl Simulation {
     }
 
     /// Number of tasks.
-    fn tasks(&self) -> u64 {
-        self.0.tasks()
+    fn tasks(&self) -> PyResult<u64> {
+        Ok(guarded(|| Ok(self.0.tasks()))?)
     }
 
     /// Samples of all tasks before this one.
-    fn samples_before(&self, task: u64) -> u64 {
-        self.0.samples_before(task)
+    fn samples_before(&self, task: u64) -> PyResult<u64> {
+        Ok(guarded(|| Ok(self.0.samples_before(task)))?)
     }
 
     /// Sums and sums of squares of the tasks from `first` on and before `end`.
@@ -213,9 +212,9 @@ impl Simulation {
     }
 
     /// (estimate, lower, upper) from the sums over all tasks.
-    fn estimate(&self, sum: f64, sum_of_squares: f64) -> (f64, f64, f64) {
-        let found = self.0.estimate(sum, sum_of_squares);
-        (found.estimate, found.lower, found.upper)
+    fn estimate(&self, sum: f64, sum_of_squares: f64) -> PyResult<(f64, f64, f64)> {
+        let found = guarded(|| self.0.estimate(sum, sum_of_squares))?;
+        Ok((found.estimate, found.lower, found.upper))
     }
 }
 

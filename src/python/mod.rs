@@ -5,6 +5,7 @@
 // A Python function has the arguments that Python passes.
 #![allow(clippy::too_many_arguments)]
 
+mod arrays;
 mod convert;
 mod exact;
 mod individual;
@@ -35,6 +36,16 @@ mod _core {
     use super::runs::{history_delta, history_epsilon, history_renyi};
     #[pymodule_export]
     use super::tradeoff::{TradeoffCurve, membership_law};
+    use super::{Bound, PyModule, PyResult};
+
+    /// Makes what all threads share and make at its first use, which a process that is forked meanwhile would wait for.
+    #[pymodule_init]
+    fn prepare(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::special::gauss_legendre::GaussLegendre::get();
+        crate::individual::prepare();
+        crate::tradeoff::prepare();
+        Ok(())
+    }
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name for it

@@ -4,8 +4,9 @@ use super::convert::guarded;
 use super::runner::Runner;
 use crate::error::Error;
 use crate::hockey_stick::monitor::Monitor;
+use crate::stopping::Stop;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Shared between the computing threads and the one that holds the interpreter.
 #[derive(Debug, Default)]
 struct Shared {
-    cancelled: AtomicBool,
+    stop: Stop,
     done: AtomicU64,
     total: AtomicU64,
     finished: Mutex<bool>,
@@ -44,7 +45,7 @@ impl Drop for Finish {
 
 impl Monitor for Shared {
     fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.stop.is_asked()
     }
     fn progress(&self, done: u64, total: u64) {
         self.total.store(total, Ordering::Relaxed);
@@ -56,7 +57,7 @@ impl Monitor for Shared {
 /// `progress(done, total)` about twenty times a second.
 ///
 /// It returns within a tick of an exception, whatever `compute` is at; `compute`, which owns all that it uses, is told to stop
-/// and otherwise left to end by itself.
+/// and ends at its next checkpoint (see [`crate::stopping`]).
 ///
 /// # Errors
 /// What `compute` returns; or the exception of a signal handler or of `progress`.
@@ -70,7 +71,7 @@ pub(super) fn watched<T: Send + 'static>(
     let (theirs, finish) = (Arc::clone(&answer), Finish(Arc::clone(&shared)));
     let runner = Runner::take()?;
     runner.start(Box::new(move || {
-        let found = guarded(|| compute(&*finish.0));
+        let found = guarded(|| finish.0.stop.watch(|| compute(&*finish.0)));
         *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         drop(finish);
     }))?;
@@ -78,7 +79,7 @@ pub(super) fn watched<T: Send + 'static>(
     loop {
         let finished = py.detach(|| shared.wait());
         if let Err(exception) = report(py, progress, &shared, &mut reported) {
-            shared.cancelled.store(true, Ordering::Relaxed);
+            shared.stop.ask();
             return Err(exception);
         }
         if finished {

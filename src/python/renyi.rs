@@ -1,18 +1,29 @@
 //! Rényi group privacy of single steps, and the noise that reaches a target.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use super::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::renyi::calibrate::{Setting, Target, calibrate, calibrate_dp};
 use crate::renyi::group_rdp::StepBound;
 use crate::renyi::require_orders;
+use crate::stopping::carried;
 use crate::threads::in_pool;
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Checks that all columns of a call have `length` elements.
+fn same_length(length: usize, others: &[usize]) -> Result<(), Error> {
+    if others.iter().all(|&other| other == length) {
+        Ok(())
+    } else {
+        Err(Error::Mismatch("all arguments must have one length".into()))
+    }
+}
 
 /// One bound an element: flat arrays of orders, sample rates and group sizes.
 #[pyfunction]
@@ -26,6 +37,7 @@ pub(super) fn group_rdp<'py>(
 ) -> PyResult<Vector<'py>> {
     let (mechanism, bound) = (noise(&mechanism)?, self::bound(bound)?);
     let (orders, rates, sizes) = (vector(&orders), vector(&sample_rates), vector(&group_sizes));
+    same_length(orders.len(), &[rates.len(), sizes.len()])?;
     let found = watched(py, None, move |monitor| {
         mechanism.check()?;
         require_orders(&orders)?;
@@ -46,6 +58,7 @@ pub(super) fn group_rdp<'py>(
             });
             each.collect()
         };
+        let answer = carried(answer);
         let parts: Result<Vec<Vec<(usize, f64)>>, Error> = in_pool(|| settings.par_iter().map(answer).collect());
         let mut values = vec![0.0; orders.len()];
         for (i, value) in parts?.into_iter().flatten() {
@@ -67,11 +80,13 @@ type RunArrays<'py> = (
 fn calibrated<'py>(
     py: Python<'py>,
     (rates, steps, sizes): &RunArrays<'py>,
+    targets: [usize; 2],
     bound: &str,
     solve: impl Fn(usize, Setting) -> Result<f64, Error> + Sync + Send + 'static,
 ) -> PyResult<Vector<'py>> {
     let bound = self::bound(bound)?;
     let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
+    same_length(rates.len(), &[steps.len(), sizes.len(), targets[0], targets[1]])?;
     let found = watched(py, None, move |monitor| {
         let answer = |i: usize| {
             unless_cancelled(monitor)?;
@@ -83,6 +98,7 @@ fn calibrated<'py>(
             };
             solve(i, setting)
         };
+        let answer = carried(answer);
         in_pool(|| {
             (0..rates.len())
                 .into_par_iter()
@@ -105,7 +121,7 @@ pub(super) fn renyi_calibrate<'py>(
 ) -> PyResult<Vector<'py>> {
     let family = self::family(family, sensitivity)?;
     let (orders, taus) = (vector(&order), vector(&tau));
-    calibrated(py, &runs, bound, move |i, setting| {
+    calibrated(py, &runs, [orders.len(), taus.len()], bound, move |i, setting| {
         calibrate(family, orders[i], taus[i], setting)
     })
 }
@@ -126,7 +142,7 @@ pub(super) fn renyi_calibrate_dp<'py>(
     let conversion = self::conversion(conversion)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
-    calibrated(py, &runs, bound, move |i, setting| {
+    calibrated(py, &runs, [epsilons.len(), deltas.len()], bound, move |i, setting| {
         let target = Target {
             epsilon: epsilons[i],
             delta: deltas[i],

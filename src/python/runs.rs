@@ -1,12 +1,13 @@
 //! Rényi guarantees of a history.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use super::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::hockey_stick::monitor::Monitor;
 use crate::renyi::best_order::Guarantee;
 use crate::renyi::run::Run;
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;

@@ -1,16 +1,18 @@
 //! Trade-off functions.
 
+use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use super::convert::{count, entries, guarded, vector};
 use super::exact::{SegmentTuple, neighbours, steps_of};
 use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result};
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use crate::tradeoff::composed::Mixture;
 use crate::tradeoff::convex::Bounds;
 use crate::tradeoff::curve::TradeoffCurve as Curve;
 use crate::tradeoff::membership::{MembershipLaw, Plan, Sampling};
 use crate::tradeoff::split_bounds::SplitBound;
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn, ToPyArray};
+use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 
@@ -44,6 +46,7 @@ impl TradeoffCurve {
             let answers: Result<Vec<(f64, f64)>> = if curve.needs_engine() {
                 asked.iter().map(answer).collect()
             } else {
+                let answer = carried(answer);
                 in_pool(|| asked.par_iter().map(answer).collect())
             };
             Ok(answers?.into_iter().unzip())
@@ -145,16 +148,16 @@ impl TradeoffCurve {
         Self::made(py, move || curve.symmetrize())
     }
 
-    fn minimum(&self, other: &Self) -> Self {
-        Self(self.0.minimum(&other.0))
+    fn minimum(&self, other: &Self) -> PyResult<Self> {
+        Ok(guarded(|| Ok(Self(self.0.minimum(&other.0))))?)
     }
 
-    fn maximum(&self, other: &Self) -> Self {
-        Self(self.0.maximum(&other.0))
+    fn maximum(&self, other: &Self) -> PyResult<Self> {
+        Ok(guarded(|| Ok(Self(self.0.maximum(&other.0))))?)
     }
 
-    fn is_symmetric(&self) -> bool {
-        self.0.is_symmetric()
+    fn is_symmetric(&self) -> PyResult<bool> {
+        Ok(guarded(|| Ok(self.0.is_symmetric()))?)
     }
 
     fn beta<'py>(&self, py: Python<'py>, alpha: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {

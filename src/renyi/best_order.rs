@@ -3,6 +3,7 @@
 use super::MAX_ORDER;
 use crate::error::Result;
 use crate::special::root::golden_section;
+use crate::stopping::checkpoint;
 
 /// A guarantee and the order it was found at (NaN where no order was needed).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +88,7 @@ pub(super) fn minimise_over_orders(
         // Steps of whole orders would mislead a search by intervals.
         let mut order = first;
         while order <= last {
+            checkpoint();
             meet(order, value(order));
             order += 1.0;
         }

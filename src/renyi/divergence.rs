@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::pair::moment::{Moments, crude_log_moment};
 use crate::pair::{Direction, GroupLaw, MixturePair};
+use crate::stopping::checkpoint;
 
 /// A divergence and an upper bound on it that accounts for quadrature, truncation and rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,6 +69,7 @@ impl StepDivergence {
     /// # Ok::<(), hockeystick::error::Error>(())
     /// ```
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Divergence {
+        checkpoint();
         match self {
             Self::Noisy(moments) => {
                 let (value, upper) = moments.log_power_moment(direction.ratio_exponent(order));

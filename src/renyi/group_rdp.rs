@@ -8,6 +8,7 @@ use super::require_orders;
 use crate::error::{Result, require};
 use crate::pair::Direction;
 use crate::special::log_space::log_sum_exp;
+use crate::stopping::checkpoint;
 
 /// Largest order at which the tight bound for one record is computed.
 const MOST_SINGLE_ORDER: f64 = 1e6;
@@ -135,6 +136,7 @@ impl StepBound {
     /// # Errors
     /// As [`StepBound::of_order`].
     pub fn worst(&mut self, order: f64) -> Result<f64> {
+        checkpoint();
         let remove = self.of_order(order, Direction::Remove)?;
         match self.bound {
             GroupBound::Jensen | GroupBound::Lower => Ok(remove),

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::pair::power_excess::log_power_excess;
 use crate::pair::{Direction, GroupLaw};
 use crate::special::log_space::{LogSum, log1p_exp};
+use crate::stopping::checkpoint;
 
 /// Masses that one divergence may sum.
 const MOST_MASSES: f64 = 1e6;
@@ -80,6 +81,7 @@ impl SkellamPair {
     /// # Errors
     /// More than 10⁶ masses: orders times records too large.
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+        checkpoint();
         let exponent = match direction {
             Direction::Remove => order,
             Direction::Add => 1.0 - order,
@@ -105,6 +107,7 @@ impl SkellamPair {
         let (mut total, mut error) = (LogSum::default(), LogSum::default());
         for side in [Side::Above, Side::Below] {
             for n in 0.. {
+                checkpoint();
                 if n as f64 > MOST_MASSES {
                     return Err(too_many());
                 }

@@ -13,6 +13,7 @@
 use super::convex::Bounds;
 use super::polygon::Edge;
 use crate::error::Result;
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
@@ -294,7 +295,7 @@ fn refined(
     parallel: bool,
 ) -> Result<Vec<Sample>> {
     let answers = |all: &[f64]| -> Result<Vec<Sample>> {
-        let one = |&x: &f64| ask(x).map(|found| (x, found));
+        let one = carried(|&x: &f64| ask(x).map(|found| (x, found)));
         if parallel {
             in_pool(|| all.par_iter().map(one).collect())
         } else {

@@ -11,8 +11,8 @@ use super::polygon::Polygon;
 use crate::error::{Result, ordered};
 use crate::hockey_stick::composition::Composition;
 use crate::hockey_stick::directed::Directed;
-use crate::hockey_stick::enclosure::Enclosure;
 use crate::hockey_stick::neighbourhood::Wanted;
+use crate::locks::Renewable;
 use crate::pair::atom_loss::AtomLoss;
 use crate::pair::laplace_loss::LaplaceLoss;
 use crate::pair::members::factored;
@@ -20,7 +20,7 @@ use crate::pair::scheme::{Mechanism, Neighbours, Scheme, StepOutcome};
 use crate::pair::{Direction, GroupLaw, StepLoss};
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::quantile;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What is aimed at: that of 1 − f is no wider.
 const CLOSE: Wanted = Wanted {
@@ -226,8 +226,9 @@ pub struct Composed {
     products: Products,
     /// True if the pairs are their own inverses, or each other's.
     symmetric: bool,
-    forward: Mutex<Composition>,
-    backward: Option<Mutex<Composition>>,
+    /// Engines of the pairs and of their inverses, unless these are the same.
+    forward: Renewable<Composition>,
+    backward: Option<Renewable<Composition>>,
     /// Finite sums for both where they are at hand, one for each ordered pair.
     sums: [Option<Vec<LaplaceSum>>; 2],
     /// Bound on the probability of outcomes that were left out.
@@ -249,10 +250,7 @@ impl Composed {
     /// A factor that the exact engine refuses.
     pub fn new(products: Products, symmetric: bool) -> Result<Self> {
         let symmetric = symmetric || products.iter().flatten().all(|(law, _)| law.is_symmetric());
-        let reversed: Products = products
-            .iter()
-            .map(|product| product.iter().map(|(law, count)| (law.reversed(), *count)).collect())
-            .collect();
+        let reversed = reversed(&products);
         let (mut left_out, mut rounding) = (0.0f64, 0.0f64);
         let mut limits = (0.0f64, 0.0f64, 0.0f64);
         let mut excess = 0.0f64;
@@ -292,11 +290,11 @@ impl Composed {
             );
         }
         Ok(Self {
-            forward: Mutex::new(engine(&products)?),
+            forward: Renewable::holding(engine(&products)?),
             backward: if symmetric {
                 None
             } else {
-                Some(Mutex::new(engine(&reversed)?))
+                Some(Renewable::holding(engine(&reversed)?))
             },
             wanted: if excess > 0.0 {
                 Wanted {
@@ -404,16 +402,14 @@ impl Composed {
         if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 || self.sums[0].is_some() {
             return None;
         }
-        let mut engine = self.forward.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = engine.epsilon(safe, self.wanted.relative).and_then(|(lower, upper)| {
-            let lower = if slack > 0.0 {
-                engine.epsilon(other, self.wanted.relative)?.0
-            } else {
-                lower
-            };
+        let ask = |engine: &mut Composition| {
+            let (mut lower, upper) = engine.epsilon(safe, self.wanted.relative)?;
+            if slack > 0.0 {
+                lower = engine.epsilon(other, self.wanted.relative)?.0;
+            }
             Ok(Bounds { lower, upper })
-        });
-        Some(found)
+        };
+        Some(self.forward.with(|| engine(&self.products), ask))
     }
 
     /// δ at ε ≥ 0 of the pairs or, if `inverted`, of their inverses.
@@ -432,8 +428,11 @@ impl Composed {
             || width <= LESS_CLOSE.relative * found.lower
             || (width <= LESS_CLOSE.absolute && width <= LESS_CLOSE.coarse * found.lower);
         if sums.is_none() || !is_close {
-            let engine = backward.unwrap_or(&self.forward);
-            let asked = ask(engine, epsilon, self.wanted)?;
+            let ask = |engine: &mut Composition| engine.delta_nearby(epsilon, self.wanted);
+            let asked = match backward {
+                Some(backward) => backward.with(|| engine(&reversed(&self.products)), ask),
+                None => self.forward.with(|| engine(&self.products), ask),
+            }?;
             let (lower, upper) = ordered(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
             found = Bounds { lower, upper };
         }
@@ -479,10 +478,12 @@ fn is_few_steps(product: &[(Law, u64)]) -> bool {
     (laplace == all && (2..FEW_STEPS).contains(&all)) || (whole == 0 && sampled > 0 && all < FEW_SAMPLED_STEPS)
 }
 
-fn ask(engine: &Mutex<Composition>, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {
-    // A panic while the lock was held leaves cached work that is either complete or absent.
-    let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.delta_nearby(epsilon, wanted)
+/// The inverse of each pair.
+fn reversed(products: &Products) -> Products {
+    products
+        .iter()
+        .map(|product| product.iter().map(|(law, count)| (law.reversed(), *count)).collect())
+        .collect()
 }
 
 /// Points that the composed losses may be spread over, which the transform can hold.

@@ -3,6 +3,8 @@
 //! Trade-off functions and hockey-stick curves are each other's conjugates, so that every question about the one is such a
 //! minimum over the other.
 
+use crate::stopping::checkpoint;
+
 /// A number in [lower, upper].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
@@ -82,6 +84,7 @@ pub fn minimum(
 ) -> Bounds {
     let mut all: Vec<Known> = Vec::with_capacity(40);
     let mut at = |u: f64| {
+        checkpoint();
         let found = (u, h(u.exp()));
         all.push(found);
         found
@@ -94,6 +97,7 @@ pub fn minimum(
     }
     let mut lower = f64::NEG_INFINITY;
     for cut in 0..=MOST_CUTS {
+        checkpoint();
         let upper = least_upper(&all);
         let (bound, next) = lower_bound(&mut all, lowest, highest);
         lower = f64::max(lower, bound.min(upper));

@@ -21,6 +21,7 @@
 use super::counts::{Counts, LEAST, Real, add_scaled, log_concave};
 use crate::pair::law::power as number_power;
 use crate::special::extended::Extended;
+use crate::stopping::checkpoint;
 use realfft::RealFftPlanner;
 
 /// Most pairs of masses that are multiplied with all digits, and one by one at all.
@@ -53,6 +54,7 @@ pub(super) fn convolve(a: &Counts<Extended>, b: &Counts<Extended>) -> Option<Cou
     if (many * few) as u64 <= MOST_EXTENDED {
         law.masses = vec![Extended::ZERO; length];
         for (j, weight) in b.positive() {
+            checkpoint();
             for (i, mass) in a.positive() {
                 law.masses[i + j] = law.masses[i + j] + weight * mass;
             }
@@ -84,6 +86,7 @@ fn convolve_directly(long: &[f64], short: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; long.len() + short.len() - 1];
     let mut part = vec![0.0; long.len() + BLOCK - 1];
     for (start, block) in (0..).step_by(BLOCK).zip(short.chunks(BLOCK)) {
+        checkpoint();
         part.fill(0.0);
         for (j, &weight) in block.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
             add_scaled(&mut part[j..], long, weight);
@@ -223,6 +226,7 @@ fn recurrence(
     let (&(_, base), steps) = values.split_first()?;
     let mut masses = vec![number_power(base, times)];
     for n in 1..=end {
+        checkpoint();
         let mut sum = Extended::ZERO;
         for &(k, mass) in steps {
             let k = k as u64;

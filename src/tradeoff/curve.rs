@@ -78,6 +78,16 @@ pub(super) enum Node {
     Between(Arc<Between>),
 }
 
+/// Takes the place of a curve that was moved.
+static NOTHING: LazyLock<TradeoffCurve> =
+    LazyLock::new(|| TradeoffCurve(Arc::new(Node::Gaussian { distance: 0.0 })));
+
+/// Makes what is otherwise made at its first use.
+#[cfg(feature = "python")]
+pub(super) fn prepare() {
+    LazyLock::force(&NOTHING);
+}
+
 /// One after the other: expressions may be nested more deeply than calls.
 impl Drop for Node {
     fn drop(&mut self) {
@@ -94,8 +104,6 @@ impl Drop for Node {
 impl Node {
     /// Moves the curves that this one is made of.
     fn take_parts(&mut self, parts: &mut Vec<TradeoffCurve>) {
-        static NOTHING: LazyLock<TradeoffCurve> =
-            LazyLock::new(|| TradeoffCurve(Arc::new(Node::Gaussian { distance: 0.0 })));
         let mut take = |part: &mut TradeoffCurve| parts.push(std::mem::replace(part, NOTHING.clone()));
         match self {
             Self::Subsampled { of, .. } | Self::Group { of, .. } => take(of),

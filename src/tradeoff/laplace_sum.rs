@@ -18,6 +18,7 @@ use super::convex::Bounds;
 use crate::hockey_stick::one_step;
 use crate::pair::StepLoss;
 use crate::pair::scheme::StepOutcome;
+use crate::stopping::checkpoint;
 
 /// Steps of Laplace noise at most.
 const MOST_STEPS: u64 = 24;
@@ -182,6 +183,7 @@ impl LaplaceSum {
         let mut product = Vec::with_capacity(self.places.len() * factor.len());
         for first in &self.places {
             for second in factor {
+                checkpoint();
                 let mut weights = vec![(0.0, 0.0); first.weights.len() + second.weights.len() - 1];
                 for (i, a) in first.weights.iter().enumerate() {
                     for (j, b) in second.weights.iter().enumerate() {
@@ -238,6 +240,7 @@ impl LaplaceSum {
         let mut underflow = 0.0;
         let mut relative = self.rounding;
         for place in &self.places {
+            checkpoint();
             // Not below the true one, and not above it by more than `apart`, as that is half of b − ε.
             let v = 0.5 * (place.b - epsilon + apart);
             if v <= 0.0 {

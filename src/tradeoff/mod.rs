@@ -26,3 +26,9 @@ pub mod split_bounds;
 mod straighten;
 mod subsampling;
 mod tensor;
+
+/// Makes what threads share: otherwise it is made at its first use.
+#[cfg(feature = "python")]
+pub(crate) fn prepare() {
+    curve::prepare();
+}

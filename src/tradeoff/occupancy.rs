@@ -15,6 +15,7 @@
 use super::counts::{Counts, LEAST, Real, Work};
 use crate::error::{Error, Result, require};
 use crate::special::extended::Extended;
+use crate::stopping::checkpoint;
 
 /// Most multiplications spent on the digits of an [`Extended`], and on those of an `f64`.
 pub(super) const WORK: (u64, u64) = (1 << 23, 3_000_000_000);
@@ -99,6 +100,7 @@ pub(super) fn units_hit<T: Real>(
 ) -> Option<Counts<T>> {
     let mut law = Counts::<T>::point(0);
     for placed in 0..members {
+        checkpoint();
         let free = positions - placed;
         let one_over_free = T::of(Extended::ONE / Extended::whole(free));
         let first = law.first;

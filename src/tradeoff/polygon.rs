@@ -10,6 +10,7 @@ use crate::pair::StepLoss;
 use crate::pair::atom_loss::AtomLoss;
 use crate::pair::scheme::StepOutcome;
 use crate::special::log_space::log1p_exp;
+use crate::stopping::checkpoint;
 
 /// Rounding of a value, in terms of what is added up.
 const ROUNDINGS: f64 = 16.0 * f64::EPSILON;
@@ -138,6 +139,7 @@ impl Polygon {
         let both = |first: &[(f64, f64)], second: &[(f64, f64)]| {
             let mut sums: Vec<(f64, f64)> = Vec::with_capacity(first.len() * second.len());
             for &(loss, mass) in first {
+                checkpoint();
                 sums.extend(second.iter().map(|&(l, m)| (loss + l, mass * m)));
             }
             merged(sums)

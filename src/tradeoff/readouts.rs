@@ -5,6 +5,7 @@ use super::curve::TradeoffCurve;
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
 use crate::special::normal::quantile;
 use crate::special::root::solve_decreasing;
+use crate::stopping::checkpoint;
 
 /// Largest ε that is looked for.
 const MOST_EPSILON: f64 = 1e15;
@@ -151,6 +152,7 @@ impl TradeoffCurve {
             let mut last: Option<(f64, f64)> = None;
             for i in 0..=lines {
                 let epsilon = farthest * i as f64 / lines as f64;
+                checkpoint();
                 // At the largest loss δ is 0, whatever rounding leaves of it.
                 let ends = i == lines && farthest == most_loss;
                 let delta = if ends { 0.0 } else { curve.delta(epsilon)?.upper };

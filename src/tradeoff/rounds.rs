@@ -19,6 +19,7 @@
 
 use super::counts::{Counts, LEAST, Real, Work, add_scaled, log_concave};
 use crate::special::extended::Extended;
+use crate::stopping::checkpoint;
 
 /// The law of Σ_b L_b² over `rounds` rounds of `per_round` units, mixed over a law of the number of hit units.
 ///
@@ -92,6 +93,7 @@ fn recurrence_step<T: Real>(
     let mut parts = Vec::with_capacity(weights.len());
     let mut left_out = 0.0;
     for (k, &weight) in (1..).zip(&weights) {
+        checkpoint();
         let law = &laws[(n - k) as usize];
         let size = weight.to_f64();
         if law.masses.is_empty() {
@@ -197,6 +199,7 @@ fn one_round<T: Real>(
     let (mut least, mut most) = (u64::MAX, 0);
     let (mut lowest, mut highest) = (usize::MAX, 0);
     for (u, row) in rows.iter().enumerate() {
+        checkpoint();
         let Some(row) = row else {
             splits.push(None);
             continue;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hockeystick._arguments import float_scalar
 from hockeystick.accountants.history import (
+    AnySegment,
+    Draw,
     check_answerable,
     check_draw,
     check_noise,
@@ -15,20 +17,11 @@ from hockeystick.accountants.history import (
     with_step,
 )
 from hockeystick.accountants.interface import Accountant
-from hockeystick.curve import PrivacyCurve, step_kind
-from hockeystick.groups import check_group
+from hockeystick.curve import PrivacyCurve, StepKind, step_kind
+from hockeystick.groups import Group, check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import as_core, check_mechanism, check_noise_multiplier
-from hockeystick.sampling import Poisson, UnaccountedSampling, check_sample_rate, check_sampling
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hockeystick.accountants.history import AnySegment, Draw
-    from hockeystick.curve import StepKind
-    from hockeystick.groups import Group
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.mechanisms import Mechanism, as_core, check_mechanism, check_noise_multiplier
+from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate, check_sampling
 
 
 class GroupAccountant(Accountant):

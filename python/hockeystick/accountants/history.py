@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar, overload
 
-from hockeystick._arguments import count_scalar
+from hockeystick._arguments import count_scalar, shown
 from hockeystick.errors import UnsupportedError
 from hockeystick.mechanisms import (
     FAMILIES,
     Gaussian,
+    Mechanism,
     as_core,
     check_mechanism,
     check_noise_multiplier,
@@ -16,27 +18,22 @@ from hockeystick.mechanisms import (
 from hockeystick.sampling import (
     FullBatch,
     Poisson,
+    Sampling,
     UnaccountedSampling,
     WithoutReplacement,
     check_sample_rate,
     check_sampling,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeAlias
+Segment: TypeAlias = tuple[float, float, int]
+"""(noise multiplier, sample rate, number of steps)."""
+RateSegment: TypeAlias = tuple[float | Mechanism, float, int]
+"""The same with any mechanism; Gaussian noise is always its noise multiplier."""
+AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
+"""The same with any sampling; one batch by Poisson sampling is always its sample rate."""
 
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
-
-    Segment: TypeAlias = tuple[float, float, int]
-    """(noise multiplier, sample rate, number of steps)."""
-    RateSegment: TypeAlias = tuple[float | Mechanism, float, int]
-    """The same with any mechanism; Gaussian noise is always its noise multiplier."""
-    AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
-    """The same with any sampling; one batch by Poisson sampling is always its sample rate."""
-    Draw: TypeAlias = float | Sampling | UnaccountedSampling
-    """What stands for the sampling: a sample rate, a scheme, or why there is no answer."""
+Draw: TypeAlias = float | Sampling | UnaccountedSampling
+"""What stands for the sampling: a sample rate, a scheme, or why there is no answer."""
 
 SCHEMES = (WithoutReplacement, FullBatch)
 """Sampling schemes that stand for themselves in a history."""
@@ -190,7 +187,7 @@ def _check_segment(
             f"{name} must be (noise_multiplier, sample_rate, num_steps), got {type(segment).__name__}"
         )
     if len(segment) != 3:
-        raise ValueError(f"{name} must be (noise_multiplier, sample_rate, num_steps), got {segment!r}")
+        raise ValueError(f"{name} must be (noise_multiplier, sample_rate, num_steps), got {shown(segment)}")
     noise_multiplier, sample_rate, steps = segment
     return (
         noise(noise_multiplier, f"{name} noise_multiplier"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, MutableMapping
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
-from hockeystick._arguments import count_array, count_scalar, float_scalar, float_vector, require
+from hockeystick._arguments import Floats, count_array, count_scalar, float_scalar, float_vector, require
 from hockeystick._executors import check_executor, ordered_map, slices
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_gaussian_step, with_step
@@ -16,27 +19,18 @@ from hockeystick.accountants.individual_accounts import (
     ExactAccounts,
     RenyiAccounts,
     account_epsilons,
+    check_account_epsilons,
 )
 from hockeystick.accountants.individual_groups import history_epsilon, is_wide
 from hockeystick.accountants.individual_shards import joined
 from hockeystick.accountants.individual_state import from_state, to_state
 from hockeystick.accountants.individual_users import GroupQuestions
 from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.norm_history import NormHistory
+from hockeystick.accountants.norm_history import Kind, NormHistory
 from hockeystick.accountants.norms import check_norms, rounded_up
 from hockeystick.accountants.renyi import check_orders
 from hockeystick.accountants.state_limits import check_limits, refusals
-from hockeystick.sampling import Poisson
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
-    from concurrent.futures import Executor
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Floats
-    from hockeystick.accountants.norm_history import Kind
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import Poisson, Sampling
 
 DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
 """Rényi orders of Opacus."""
@@ -389,7 +383,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         elif executor is not None:
             parts = (places[part] for part in slices(len(places), SMALLEST_PART, BLOCK))
             jobs = ((self._settled(part), delta) for part in parts)
-            bounds = list(ordered_map(executor, account_epsilons, jobs))
+            bounds = list(ordered_map(executor, account_epsilons, jobs, check_account_epsilons))
             lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
         elif len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
             lower, upper = self._accounts.epsilons(delta)

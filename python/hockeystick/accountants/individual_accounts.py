@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from hockeystick import _core
 from hockeystick._accumulation import in_equal_parts
+from hockeystick._arguments import Counts, Floats, shown
+from hockeystick._executors import check_bounds
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import rdp_to_epsilon
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement
 
 
 def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, float]:
@@ -59,6 +57,10 @@ class Accounts(ABC):
     """One account for each example."""
 
     @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of accounts."""
+
+    @abstractmethod
     def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
         """Add equal steps to all accounts."""
 
@@ -84,18 +86,44 @@ def account_epsilons(accounts: Accounts, delta: float) -> tuple[Floats, Floats]:
     return accounts.epsilons(delta)
 
 
+def check_account_epsilons(answer: object, job: tuple[Accounts, float]) -> None:
+    """Raise ``RuntimeError`` unless a worker's answer to `account_epsilons` can be one."""
+    check_bounds(answer, "epsilon of single examples", len(job[0]))
+
+
 class RenyiAccounts(Accounts):
     """Rényi divergences at some orders."""
 
     def __init__(self, orders: Floats, rdp: Floats) -> None:
         self._orders = orders
-        self._rdp = rdp
+        self._accounts = rdp
+        self._changing_in: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    @property
+    def _rdp(self) -> Floats:
+        """Accounts, unless another thread was changing them when this process was forked."""
+        if self._changing_in not in (None, os.getpid()):
+            raise RuntimeError(
+                "another thread was adding a step to these accounts when this process was forked, so that "
+                "they are half changed in this process: make new ones here, or load saved ones"
+            )
+        return self._accounts
 
     def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
         """Add equal steps to all accounts."""
         noise_multiplier, draw, steps = of_single_batches(noise_multiplier, draw, steps)
         shifts, _, rate = shifts_of(norms, draw)
-        _core.accumulate_rdp(self._rdp, shifts, self._orders, noise_multiplier, rate, float(steps))
+        accounts = self._rdp
+        if self._changing_in is not None:
+            raise RuntimeError("another thread is adding a step to these accounts: give each thread its own")
+        self._changing_in = os.getpid()
+        try:
+            _core.accumulate_rdp(accounts, shifts, self._orders, noise_multiplier, rate, float(steps))
+        finally:
+            self._changing_in = None
 
     def epsilons(self, delta: float) -> tuple[Floats, Floats]:
         """Lower bounds, which are zero, and upper bounds on epsilon of each account."""
@@ -139,6 +167,9 @@ class ExactAccounts(Accounts):
     def __init__(self, core: _core.IndividualAccounts) -> None:
         self._core = core
 
+    def __len__(self) -> int:
+        return len(self._core)
+
     def add(self, norms: Floats, noise_multiplier: float, draw: float | Sampling, steps: int) -> None:
         """Add equal steps to all accounts."""
         noise_multiplier, draw, steps = of_single_batches(noise_multiplier, draw, steps)
@@ -171,7 +202,7 @@ class ExactAccounts(Accounts):
         """Return the accounts of a state; ``ValueError`` if it is not one."""
         rates = state["rates"]
         if not isinstance(rates, list) or not all(isinstance(rate, float) for rate in rates):
-            raise ValueError(f"rates must be a list of numbers, got {rates!r}")
+            raise ValueError(f"rates must be a list of numbers, got {shown(rates)}")
         core = _core.IndividualAccounts.from_state(
             rates,
             unpacked(state["gaussian"], "gaussian", "<f8", (examples,)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import float_scalar, float_vector, require
+from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual_accounts import shifts_of
 from hockeystick.accountants.norms import check_norms
@@ -17,15 +19,7 @@ from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 from hockeystick.planning import get_noise_multiplier
-from hockeystick.sampling import WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Floats
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import Sampling, WithoutReplacement
 
 ORDERS = 1.0 + np.geomspace(1e-2, 9.99e3, 240)
 """Rényi orders among which the filter's is chosen."""
@@ -294,10 +288,10 @@ class IndividualFilter:
         if state_dict["version"] != VERSION or state_dict["mechanism"] != "individual_filter":
             raise ValueError(
                 f"state must be version {VERSION} of an individual_filter, "
-                f"got {state_dict['version']!r} of {state_dict['mechanism']!r}"
+                f"got {shown(state_dict['version'])} of {shown(state_dict['mechanism'])}"
             )
         if state_dict["settings"] != self._settings():
-            raise ValueError(f"settings must be {self._settings()}, got {state_dict['settings']!r}")
+            raise ValueError(f"settings must be {self._settings()}, got {shown(state_dict['settings'])}")
         accounts = state_dict["accounts"]
         if accounts is None:
             self._spent = self._active = None
@@ -307,7 +301,7 @@ class IndividualFilter:
         spent = unpacked(accounts["spent"], "spent", "<f8", (None,))
         active = unpacked(accounts["active"], "active", "|b1", (len(spent),))
         if self._given_order not in (None, accounts["order"]):
-            raise ValueError(f"order must be {self._given_order}, got {accounts['order']!r}")
+            raise ValueError(f"order must be {self._given_order}, got {shown(accounts['order'])}")
         fresh = IndividualFilter(self._epsilon, self._delta, self._max_grad_norm, accounts["order"])
         if accounts["is_gaussian"] is True and accounts["order"] is None:
             fresh._start(len(spent), 1.0, 1.0)

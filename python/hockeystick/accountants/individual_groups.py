@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
+from hockeystick._arguments import Floats
 from hockeystick.accountants.individual_accounts import of_single_batches, shifts_of
-from hockeystick.curve import PrivacyCurve, step_kind
+from hockeystick.accountants.norm_history import Kind, NormHistory
+from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.errors import WideIntervalWarning
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 from hockeystick.sampling import Poisson, WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Floats
-    from hockeystick.accountants.norm_history import Kind, NormHistory
-    from hockeystick.curve import StepKind
 
 EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from hockeystick._arguments import Counts, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hockeystick._arguments import Counts
     from hockeystick.accountants.individual import IndividualAccountant
 
 
@@ -24,9 +24,10 @@ def joined(first: IndividualAccountant, second: IndividualAccountant) -> dict[st
     mine, theirs = first._settings(), second._settings()
     for name, value in mine.items():
         if name != "dataset_size" and theirs[name] != value:
-            raise ValueError(f"{name} of both must be the same, got {value!r} and {theirs[name]!r}")
+            raise ValueError(f"{name} of both must be the same, got {shown(value)} and {shown(theirs[name])}")
     if first.history != second.history:
-        raise ValueError(f"history of both must be the same, got {first.history} and {second.history}")
+        histories = f"{shown(first.history)} and {shown(second.history)}"
+        raise ValueError(f"history of both must be the same, got {histories}")
     own = _places(first, second)
 
     def mixed(name: str) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hockeystick._arguments import shown
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import check_draw, check_history, merged
 from hockeystick.accountants.individual_accounts import Accounts, ExactAccounts, RenyiAccounts
@@ -83,7 +84,7 @@ def from_state(accountant: IndividualAccountant, state: object) -> dict[str, Any
     check_keys(accounts, tuple(wanted), "accounts")
     for name in FLAGS:
         if not isinstance(accounts[name], bool):
-            raise TypeError(f"{name} must be a bool, got {accounts[name]!r}")
+            raise TypeError(f"{name} must be a bool, got {shown(accounts[name])}")
     size = accountant.dataset_size
     arrays = {name: unpacked(accounts[name], name, kind, (size,)) for name, kind in ARRAYS.items()}
     norms = arrays["norms"]

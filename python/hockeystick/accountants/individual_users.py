@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import float_scalar, require
-from hockeystick._progress import reporting
+from hockeystick._arguments import Floats, float_scalar, require
+from hockeystick._progress import Report, reporting
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual_groups import Owners, group_curve
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
-    from hockeystick.accountants.norm_history import NormHistory
+from hockeystick.accountants.norm_history import NormHistory
 
 
 class GroupQuestions:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from hockeystick import _html
 from hockeystick._accumulation import batches_of, in_equal_parts
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
 from hockeystick.accountants.history import (
+    Draw,
+    Segment,
     check_gaussian_step,
     check_history,
     check_poisson_draw,
@@ -21,15 +24,8 @@ from hockeystick.accountants.history import (
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.adjacency import ADVERSARY, check_adjacency
-from hockeystick.mechanisms import check_noise_multiplier
-from hockeystick.sampling import Poisson, check_sample_rate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
-
-    from hockeystick.accountants.history import Draw, Segment
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.mechanisms import Mechanism, check_noise_multiplier
+from hockeystick.sampling import Poisson, Sampling, check_sample_rate
 
 
 class Optimizer(Protocol):

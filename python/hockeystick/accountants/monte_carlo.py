@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._arguments import Floats, count_scalar, float_scalar, require
 from hockeystick._coarsening import rounded_segments
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
 from hockeystick.accountants.history import (
+    Segment,
     as_core_segments,
     by_microbatches,
     check_answerable,
@@ -23,14 +26,6 @@ from hockeystick.accountants.history import (
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Executor
-    from typing import Any
-
-    from hockeystick._arguments import Floats
-    from hockeystick.accountants.history import Segment
 
 PILOT_SHARE = 8
 """The search for epsilon uses samples / PILOT_SHARE, so that its ten or so runs cost about one full run."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from hockeystick._arguments import Counts, Floats
 from hockeystick.accountants.packing import packed, unpacked
+from hockeystick.sampling import Sampling
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+Kind = tuple[float, float | Sampling]
+"""Noise multiplier and sampling of a step."""
 
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick.sampling import Sampling
-
-    Kind = tuple[float, float | Sampling]
-    """Noise multiplier and sampling of a step."""
 
 MOST_BYTES = 2**26
 """Memory for norms: 64 MB, say 140 refreshes of 60,000 examples."""

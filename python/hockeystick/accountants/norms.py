@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from hockeystick._arguments import Floats
+from hockeystick._arguments import Floats
 
 MOST_NAMED = 5
 """Bad norms that an error names."""

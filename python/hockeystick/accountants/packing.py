@@ -7,12 +7,12 @@ import binascii
 import math
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from hockeystick._arguments import shown
 
 TYPES = ("<f8", "<i8", "|b1")
 """What is saved: float64, int64 and bool, with the least significant byte first."""
@@ -52,9 +52,8 @@ def unpacked(saved: object, name: str, kind: str, shape: tuple[int | None, ...])
     )
     if not fits:
         wanted = tuple("any" if length is None else length for length in shape)
-        raise ValueError(
-            f"{name} must be of type {kind} and shape {wanted}, got {saved['type']!r} and {dimensions!r}"
-        )
+        found = f"{shown(saved['type'])} and {shown(dimensions)}"
+        raise ValueError(f"{name} must be of type {kind} and shape {wanted}, got {found}")
     size = math.prod(dimensions) * np.dtype(kind).itemsize
     try:
         # One byte more than there should be shows data that are too long, and bounds the memory they take.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
 from hockeystick._arguments import (
     LARGEST_ORDER,
     LARGEST_RENYI_GROUP,
+    FloatOrFloats,
+    Floats,
     choice,
     float_array,
     float_scalar,
@@ -33,19 +37,9 @@ from hockeystick.accountants.history import (
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import check_add_remove
 from hockeystick.errors import OptimalOrderWarning
-from hockeystick.mechanisms import check_mechanism
+from hockeystick.mechanisms import Mechanism, check_mechanism
 from hockeystick.renyi.calibration import CONVERSIONS
-from hockeystick.sampling import check_sample_rate, check_sampling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats, Floats
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import Sampling, check_sample_rate, check_sampling
 
 BOUNDS = ("exact", "jensen", "black_box")
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hockeystick._arguments import float_scalar, require
-from hockeystick.accountants.history import check_answerable, check_history, check_poisson_draw
+from hockeystick.accountants.history import Segment, check_answerable, check_history, check_poisson_draw
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import STRONG_ADVERSARY
 from hockeystick.errors import UnsupportedError
 from hockeystick.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.shuffle.guarantee import of_history
 from hockeystick.shuffle.membership import check_plan
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hockeystick.accountants.history import Segment
-    from hockeystick.tradeoff import TradeoffCurve
+from hockeystick.tradeoff import TradeoffCurve
 
 RATE_TOLERANCE = 1e-9
 """Relative distance from the rate of the data set below which a step's rate is taken as that."""

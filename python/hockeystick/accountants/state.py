@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from typing import Any
 
-from hockeystick._arguments import count_scalar
-from hockeystick.mechanisms import FAMILIES
-from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from hockeystick.accountants.history import AnySegment
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+from hockeystick._arguments import count_scalar, shown
+from hockeystick.accountants.history import AnySegment
+from hockeystick.mechanisms import FAMILIES, Mechanism
+from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
 
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""
@@ -96,7 +89,7 @@ def history_from_state(
     if state["mechanism"] != mechanism and not _is_registered(
         state["mechanism"], state["settings"], settings
     ):
-        raise ValueError(f"mechanism must be {mechanism!r}, got {state['mechanism']!r}")
+        raise ValueError(f"mechanism must be {shown(mechanism)}, got {shown(state['mechanism'])}")
     _check_settings(state["settings"], settings)
     return checked(segments_from_json(state["history"], "history"))
 
@@ -135,7 +128,7 @@ def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: st
         return value
     found = value.get(key)
     if not isinstance(found, str) or found not in kinds:
-        raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {found!r}")
+        raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {shown(found)}")
     kind = kinds[found]
     arguments = tuple(field.name for field in fields(kind))
     check_keys(value, (key, *arguments), name)
@@ -148,7 +141,7 @@ def _check_settings(found: object, expected: Mapping[str, Any]) -> None:
     for name, value in expected.items():
         if found[name] != value:
             raise ValueError(
-                f"{name} of the saved accountant is {found[name]!r}, of this one {value!r}: "
+                f"{name} of the saved accountant is {shown(found[name])}, of this one {shown(value)}: "
                 f"load the state into an accountant made with {name}={found[name]!r}"
             )
 

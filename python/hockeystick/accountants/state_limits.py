@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hockeystick.accountants.packing import KEYS, TYPES
 from hockeystick.errors import StateTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DEEPEST = 16
 """Levels of lists and mappings within each other; a state of this library has eight."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_scalar
+from hockeystick._arguments import Floats, count_scalar
 from hockeystick.sampling import LARGEST_DATASET
-from hockeystick.training.norms import check_callable, gradient_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
-    from hockeystick.training.batches import Indices
-    from hockeystick.training.norms import Gradients
+from hockeystick.training.batches import Indices
+from hockeystick.training.norms import Gradients, check_callable, gradient_rows
 
 
 def insert_canaries(

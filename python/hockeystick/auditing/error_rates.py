@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick.auditing.proportions import at_least, at_most, check_confidence, check_trials
 from hockeystick.curve import PrivacyCurve, privacy_curve
+from hockeystick.groups import Group
+from hockeystick.sampling import Sampling
 from hockeystick.tradeoff import TradeoffCurve
-
-if TYPE_CHECKING:
-    from hockeystick.groups import Group
-    from hockeystick.sampling import Sampling
 
 NOISE_RANGE = (2.0**-10, 2.0**14)
 """Between which noise multipliers `noise_multiplier_upper_bound` looks."""

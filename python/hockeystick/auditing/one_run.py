@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._arguments import Floats, count_scalar, float_scalar, require
 from hockeystick.auditing.proportions import ERROR_OF_TAIL, check_confidence
-
-if TYPE_CHECKING:
-    from hockeystick._arguments import Floats
 
 LARGEST_CANARIES = 10**6
 """For the sake of memory; log-gamma of it is right to 1e-8."""

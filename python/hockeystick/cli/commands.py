@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +31,6 @@ from hockeystick.errors import UnreachableError, UnsupportedError
 from hockeystick.explaining import explain
 from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 click: Any = needed("click", "cli")
 

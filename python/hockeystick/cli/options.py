@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick.adjacency import ADJACENCIES
 from hockeystick.groups import GRADIENTS, Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Laplace, RandomizedResponse
+from hockeystick.mechanisms import Laplace, Mechanism, RandomizedResponse
 from hockeystick.sampling import FullBatch, WithoutReplacement
-
-if TYPE_CHECKING:
-    from hockeystick.mechanisms import Mechanism
 
 click: Any = needed("click", "cli")
 

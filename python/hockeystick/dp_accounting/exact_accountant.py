@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require
+from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require, shown
 from hockeystick._extras import needed
 from hockeystick.curve import PrivacyCurve
 from hockeystick.dp_accounting.pure import pure_epsilon, telling_delta
@@ -86,7 +86,7 @@ class ExactAccountant(PrivacyAccountant):
         if not isinstance(neighboring_relation, _Relation):
             raise TypeError(
                 "neighboring_relation must be a dp_accounting.NeighboringRelation, "
-                f"got {neighboring_relation!r}"
+                f"got {shown(neighboring_relation)}"
             )
         super().__init__(neighboring_relation)
         self._setting = Setting(

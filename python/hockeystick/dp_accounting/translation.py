@@ -17,20 +17,16 @@ tests everywhere on it. So no move of l1 length j is easier to test than a move 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
 from hockeystick._extras import needed
 from hockeystick.curve import StepKind, step_kind
 from hockeystick.errors import UnsupportedError
 from hockeystick.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sample_rate
+from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sample_rate
 from hockeystick.support import Pair
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick.sampling import Sampling
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a mixture may sum from 1."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
+from hockeystick._arguments import LARGEST_GROUP, Floats, count_scalar, float_scalar, float_vector
 
 
 def binomial_law(group_size: int, sample_rate: float, *, log: bool = False) -> tuple[Floats, Floats]:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import count_scalar, float_array, float_scalar, float_vector, require
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
+from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, float_vector, require
 
 
 def accumulate_rdp(
@@ -29,7 +23,8 @@ def accumulate_rdp(
     Parameters
     ----------
     rdp : ndarray of float64, shape norms.shape + (n_orders,)
-        Accounts in nats, one row for each example; changed in place. Any strides; memory-mapped files too.
+        Accounts in nats, one row for each example; changed in place. Any strides; memory-mapped files and
+        fields of packed records too. Ctrl-C leaves them as they were.
     norms : array_like, any shape
         Norm of each example's clipped gradient in units of the clipping norm, at least zero.
     orders : array_like, shape (n_orders,)
@@ -44,8 +39,8 @@ def accumulate_rdp(
     Raises
     ------
     ValueError
-        If an argument is out of range (norms are named by their indices), `rdp` is read-only or the
-        shapes do not fit together; `rdp` stays as it was.
+        If an argument is out of range (norms are named by their indices), `rdp` is read-only, another
+        thread is changing it or the shapes do not fit together; `rdp` stays as it was.
     TypeError
         If an argument is not real, or `rdp` is not a float64 array.
 
@@ -54,8 +49,8 @@ def accumulate_rdp(
     An example with norm s takes part in steps of the pair ((1 - q) N(0, σ²) + q N(s, σ²), N(0, σ²))
     (INDIVIDUAL, Algorithm 2; GROUP, Theorem 18 for one record), whose divergence depends on s / σ alone. It
     is tabulated as polynomials in (σ / s)², once for each sample rate and orders, and evaluated for every
-    norm without rounding. What is added is never below the truth and at most 1 + 1e-10 times it. Rows depend
-    on their own norms alone, so that neither their order nor the number of threads changes a bit.
+    norm without rounding. What is added is never below the truth and at most 1 + 1e-10 times it (or 1e-296).
+    Rows depend on their own norms alone, so that neither their order nor the number of threads changes a bit.
 
     Examples
     --------

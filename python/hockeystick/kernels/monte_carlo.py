@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from concurrent.futures import Executor
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick._arguments import (
+    FloatOrFloats,
+    Floats,
     count_scalar,
     float_array,
     float_scalar,
@@ -15,16 +19,8 @@ from hockeystick._arguments import (
     text,
 )
 from hockeystick._executors import check_executor
-from hockeystick._progress import reporting
+from hockeystick._progress import Report, reporting
 from hockeystick._simulation import simulated
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats, Floats
-    from hockeystick._progress import Report
 
 
 class MonteCarloEstimate(NamedTuple):

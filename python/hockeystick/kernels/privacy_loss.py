@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import float_array, float_scalar, float_vector, in_shape
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats
+from hockeystick._arguments import FloatOrFloats, float_array, float_scalar, float_vector, in_shape
 
 
 def log_likelihood_ratio(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Callable
+from typing import Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import float_array, float_scalar, float_vector, in_shape, require, text
+from hockeystick._arguments import (
+    FloatOrFloats,
+    Floats,
+    float_array,
+    float_scalar,
+    float_vector,
+    in_shape,
+    require,
+    text,
+)
 from hockeystick._distinct import entries_answered_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import FloatOrFloats, Floats
 
 
 def renyi_mixture(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.state import segments_from_json
+from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-
-if TYPE_CHECKING:
-    from hockeystick.groups import Group
 
 
 def from_opacus(

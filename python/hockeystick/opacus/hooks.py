@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from hockeystick._accumulation import batches_of, in_equal_parts, whole_in_every_batch
 from hockeystick.accountants.group import GroupAccountant
+from hockeystick.accountants.history import Draw
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.shuffle import ShuffleAccountant
 from hockeystick.errors import UnsupportedError
-from hockeystick.opacus.loaders import ON_MISMATCH, RATE_TOLERANCE, check_loader, complain, mismatch
-from hockeystick.sampling import FullBatch, Poisson, UnaccountedSampling, WithoutReplacement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick.accountants.history import Draw
-    from hockeystick.opacus.loaders import LoaderScheme
-    from hockeystick.sampling import Sampling
+from hockeystick.opacus.loaders import (
+    ON_MISMATCH,
+    RATE_TOLERANCE,
+    LoaderScheme,
+    check_loader,
+    complain,
+    mismatch,
+)
+from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
 
 __all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]
 

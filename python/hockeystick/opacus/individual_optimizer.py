@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_array, require
+from hockeystick._arguments import Counts, count_array, require
 from hockeystick._extras import needed
+from hockeystick._individual import NormAccountant
 from hockeystick.opacus.recognising import is_plain_optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Counts
-    from hockeystick._individual import NormAccountant
 
 DPOptimizer: Any = needed("opacus.optimizers", "opacus").DPOptimizer
 

@@ -11,14 +11,11 @@ import math
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick._arguments import choice
 from hockeystick.errors import SamplingMismatchError, SamplingMismatchWarning
-from hockeystick.sampling import FullBatch, Poisson, WithoutReplacement, check_sampling
-
-if TYPE_CHECKING:
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sampling
 
 RATE_TOLERANCE = 1e-9
 """Relative difference of sample rates that counts as none."""

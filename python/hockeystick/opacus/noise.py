@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick._arguments import float_scalar, require
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.interface import Accountant
 from hockeystick.planning import get_noise_multiplier
-from hockeystick.sampling import Poisson
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import Poisson, Sampling
 
 SMALLEST, LARGEST = 1e-3, 1e6
 """Range of the search."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hockeystick._arguments import count_scalar, require
+from hockeystick._arguments import Floats, count_scalar, require
 from hockeystick._extras import needed
-from hockeystick._progress import reporting
+from hockeystick._progress import Report, reporting
 from hockeystick.opacus.traces import without_a_trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
+Loss: TypeAlias = Callable[[Any, Any], Any]
+"""(outputs, targets) of a batch to its loss."""
 
-    from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
-
-    Loss: TypeAlias = Callable[[Any, Any], Any]
-    """(outputs, targets) of a batch to its loss."""
 
 CHUNK_SIZE = 128
 """Examples whose gradients are held at once by default."""

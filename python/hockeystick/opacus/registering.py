@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping, MutableMapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from hockeystick._arguments import choice, require, text
+from hockeystick._arguments import choice, require, shown, text
 from hockeystick._extras import needed
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.interface import Accountant, Optimizer
+from hockeystick.groups import Group
 from hockeystick.opacus.hooks import charge_for, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
-
-    from hockeystick.accountants.interface import Optimizer
-    from hockeystick.groups import Group
 
 NAME = "hockeystick"
 
@@ -289,7 +285,7 @@ class Registered:
             state_dict = {**state_dict, "mechanism": self.mechanism()}
         elif isinstance(found, str) and found != self._name:
             raise ValueError(
-                f"mechanism must be {self._name!r}, got {found!r}: make the engine with "
+                f"mechanism must be {shown(self._name)}, got {shown(found)}: make the engine with "
                 f"accountant={found!r}, or take the history over by hockeystick.opacus.from_opacus(state)"
             )
         _accounting(self).load_state_dict(state_dict)

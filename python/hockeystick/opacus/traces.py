@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hockeystick._extras import needed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 PARAMETER_STATE = {"grad_sample": None, "_forward_counter": 0}
 """What Opacus keeps at a parameter, and what it is before a forward pass."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick._accumulation import batches_of
 from hockeystick._arguments import require
 from hockeystick._individual import NormAccountant, NormRefresher
 from hockeystick.opacus.hooks import poisson_hook
-from hockeystick.opacus.per_example import CHUNK_SIZE, check_dataset, per_example_norms
+from hockeystick.opacus.per_example import CHUNK_SIZE, Loss, check_dataset, per_example_norms
 from hockeystick.opacus.recognising import is_grad_sample_module, is_plain_optimizer
 from hockeystick.sampling import check_sample_rate
-
-if TYPE_CHECKING:
-    from hockeystick.opacus.per_example import Loss
 
 _BY_HAND = (
     "other ways to clip, several processes and unwrapped models are not followed; copy the weights into a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -9,9 +10,13 @@ from weakref import WeakSet
 from hockeystick._extras import needed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+else:
+    try:
+        from matplotlib.axes import Axes
+    except ImportError:
+        # Annotations name it at run time too; pictures say themselves that they need matplotlib.
+        Axes = Any
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 BLACK, GREY = "#000000", "#595959"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._subject import bounds_as_they_are, subject_of
+from hockeystick._subject import Subject, bounds_as_they_are, subject_of
 from hockeystick.errors import UnsupportedError
-from hockeystick.plot.axes import BLACK, GREY, ORANGE, POINT, canvas, epsilon_label, next_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from hockeystick._subject import Subject
+from hockeystick.plot.axes import BLACK, GREY, ORANGE, POINT, Axes, canvas, epsilon_label, next_line
 
 
 def budget(

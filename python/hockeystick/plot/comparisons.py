@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import LARGEST_RENYI_GROUP, count_array, count_scalar, float_scalar, require
+from hockeystick._arguments import (
+    LARGEST_RENYI_GROUP,
+    Counts,
+    Floats,
+    count_array,
+    count_scalar,
+    float_scalar,
+    require,
+)
 from hockeystick._comparison import RELATIONS, SHUFFLED, compared, shuffled
 from hockeystick._rounding import rounded_up
+from hockeystick._run import Run
 from hockeystick._subject import bounds_as_they_are, subject_of
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
@@ -18,6 +28,7 @@ from hockeystick.plot.axes import (
     LOWER_BOUND,
     ORANGE,
     PURPLE,
+    Axes,
     canvas,
     epsilon_label,
     next_line,
@@ -25,13 +36,6 @@ from hockeystick.plot.axes import (
     plain_logarithms,
 )
 from hockeystick.sampling import LARGEST_DATASET, Poisson
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick._run import Run
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 

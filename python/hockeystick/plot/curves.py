@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import float_scalar, float_vector, require
+from hockeystick._arguments import Floats, float_scalar, float_vector, require
 from hockeystick._rounding import percent_up, rounded_up
-from hockeystick._subject import bounds_as_they_are, subject_of
-from hockeystick.plot.axes import BLUE, GREY, LOWER_BOUND, ORANGE, POINT, SKY, canvas, next_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
-    from hockeystick._subject import Subject
+from hockeystick._subject import Subject, bounds_as_they_are, subject_of
+from hockeystick.plot.axes import BLUE, GREY, LOWER_BOUND, ORANGE, POINT, SKY, Axes, canvas, next_line
 
 POINTS = 121
 """Points of a curve."""

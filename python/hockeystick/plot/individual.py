@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_scalar, float_scalar, float_vector, require
+from hockeystick._arguments import Floats, count_scalar, float_scalar, float_vector, require
 from hockeystick._rounding import rounded_up
-from hockeystick.plot.axes import BLACK, BLUE, ORANGE, canvas, epsilon_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
+from hockeystick.plot.axes import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
 
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
 from hockeystick._arguments import (
+    Counts,
+    FloatOrFloats,
+    Floats,
     broadcast,
     choice,
     count_array,
@@ -19,13 +24,6 @@ from hockeystick._distinct import answered_once
 from hockeystick.mechanisms import FAMILIES, check_sensitivity
 from hockeystick.renyi.divergence import check_renyi_group_sizes
 from hockeystick.renyi.statement import BOUNDS
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hockeystick._arguments import Counts, FloatOrFloats, Floats
 
 CONVERSIONS = ("canonne", "optimal")
 """How the divergence of one order becomes (epsilon, delta)."""

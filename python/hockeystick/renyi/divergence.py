@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick import _core
 from hockeystick._arguments import (
     LARGEST_RENYI_GROUP,
+    Counts,
+    Floats,
     broadcast,
     choice,
     count_array,
@@ -17,23 +21,21 @@ from hockeystick._arguments import (
     float_array,
     float_scalar,
     require,
+    shown,
 )
 from hockeystick._distinct import answered_once
 from hockeystick.kernels.renyi import renyi_group_bound
-from hockeystick.mechanisms import as_core, check_mechanism
-from hockeystick.renyi.statement import BOUNDS, COMPONENT_STATEMENT, RenyiBound, RenyiBounds, statement_of
+from hockeystick.mechanisms import Mechanism, as_core, check_mechanism
+from hockeystick.renyi.statement import (
+    BOUNDS,
+    COMPONENT_STATEMENT,
+    RenyiBound,
+    RenyiBounds,
+    Statement,
+    statement_of,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.renyi.statement import Statement
-
-    Component: TypeAlias = Callable[[int, float], float]
+Component: TypeAlias = Callable[[int, float], float]
 
 
 def group_rdp(
@@ -121,7 +123,7 @@ def group_rdp(
         if mechanism is not None:
             raise TypeError("give exactly one of mechanism and component")
         if bound not in (None, "jensen"):
-            raise ValueError(f"bound must be 'jensen' where component is given, got {bound!r}")
+            raise ValueError(f"bound must be 'jensen' where component is given, got {shown(bound)}")
         return _of_component(component, orders, sample_rate, group_size)
     if mechanism is None:
         raise TypeError("give exactly one of mechanism and component")

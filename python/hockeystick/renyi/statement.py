@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hockeystick._arguments import Counts, Floats
+from hockeystick._arguments import Counts, Floats
 
 BOUNDS = ("exact", "jensen", "black_box", "lower")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from hockeystick import plot
 from hockeystick._comparison import BOUNDS, compared, shuffled, sources, status
 from hockeystick._core import __version__
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
-from hockeystick._subject import Accounted, Exact, Tradeoff, bounds_as_they_are
+from hockeystick._subject import Accounted, Attacks, Exact, Subject, Tradeoff, bounds_as_they_are
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.explaining import CHANGED, RELATIONS, disclosure
 from hockeystick.mechanisms import Laplace, Skellam
 from hockeystick.plot.curves import FALSE_ALARMS, SQUARE
 from hockeystick.reporting.document import (
+    Block,
     Code,
     Document,
     Paragraph,
@@ -28,13 +30,7 @@ from hockeystick.reporting.document import (
 )
 from hockeystick.reporting.reproducing import code_for
 from hockeystick.sampling import Poisson
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hockeystick._subject import Attacks, Subject
-    from hockeystick.reporting.document import Block
-    from hockeystick.tradeoff import TradeoffCurve
+from hockeystick.tradeoff import TradeoffCurve
 
 MOST_KINDS = 20
 """Most kinds of steps in a table."""

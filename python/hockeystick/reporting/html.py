@@ -5,15 +5,11 @@ from __future__ import annotations
 import base64
 import io
 from html import escape
-from typing import TYPE_CHECKING
 
 from hockeystick import _html
 from hockeystick._extras import needed
 from hockeystick.plot.axes import ONE_COLUMN, one_column, styled
-from hockeystick.reporting.document import Code, Paragraph, Picture, Points, Section, Table
-
-if TYPE_CHECKING:
-    from hockeystick.reporting.document import Block, Document
+from hockeystick.reporting.document import Block, Code, Document, Paragraph, Picture, Points, Section, Table
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Tells the browser to load nothing, should a page ever ask for something."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from hockeystick.reporting.document import Code, Paragraph, Points, Table
-
-if TYPE_CHECKING:
-    from hockeystick.reporting.document import Block, Document
+from hockeystick.reporting.document import Block, Code, Document, Paragraph, Points, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~])")
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from hockeystick._expression import steps_of
 from hockeystick._run import Run
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
+from hockeystick.accountants.history import AnySegment
 from hockeystick.curve import PrivacyCurve
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hockeystick.accountants.history import AnySegment
 
 
 def code_for(curve_or_accountant: Any) -> tuple[str, str]:

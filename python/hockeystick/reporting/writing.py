@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
-from hockeystick._subject import subject_of
-from hockeystick.accountants import IndividualAccountant, ShuffleAccountant
+from hockeystick._atomic import write_atomically
+from hockeystick._subject import Subject, subject_of
+from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
+from hockeystick.curve import PrivacyCurve
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.markdown import to_markdown
 from hockeystick.sampling import LARGEST_DATASET, WithoutReplacement
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._subject import Subject
-    from hockeystick.accountants import Accountant
-    from hockeystick.curve import PrivacyCurve
-    from hockeystick.tradeoff import TradeoffCurve
+from hockeystick.tradeoff import TradeoffCurve
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 SUFFIXES = (".html", ".htm", ".md")
@@ -51,7 +46,8 @@ def report(
         whatever its norms: nothing in it depends on them.
     path : str or path-like, optional
         File to write, in a folder that exists: ``.html`` for one page with pictures that needs nothing
-        else, ``.md`` for text and tables. An existing file is replaced, at once and as a whole.
+        else, ``.md`` for text and tables. An existing file is replaced, at once and as a whole;
+        a symbolic link is followed.
     delta : float, optional
         In (0, 1).
     group_sizes : array_like of int, shape (n,), optional
@@ -123,10 +119,9 @@ def report(
         bool(pictures),
     )
     document = document_of(question)
-    if file.suffix == ".md":
-        _write(file, to_markdown(document))
-    else:
-        _write(file, to_html(document, pictures=question.pictures))
+    is_text = file.suffix == ".md"
+    written = to_markdown(document) if is_text else to_html(document, pictures=question.pictures)
+    write_atomically(file, written.encode("utf-8"), private=False)
     return file
 
 
@@ -169,16 +164,3 @@ def _check_details(details: object) -> dict[str, str]:
     if not isinstance(details, Mapping):
         raise TypeError(f"details must be a mapping, got {type(details).__name__}")
     return {text(name, "a name in details"): str(value) for name, value in details.items()}
-
-
-def _write(file: Path, contents: str) -> None:
-    """Write the whole file or nothing: readers see the old one or the new one."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with draft.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(contents)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, file)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import count_scalar, float_scalar, require, shown
 from hockeystick.errors import UnsupportedError
-from hockeystick.sampling import Shuffle
-from hockeystick.shuffle.membership import check_plan
+from hockeystick.sampling import Shuffle, WithoutReplacement
+from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
 from hockeystick.tradeoff import TradeoffCurve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hockeystick.sampling import WithoutReplacement
-    from hockeystick.shuffle.membership import MembershipLaw, Plan
 
 SENSITIVITY = 2.0
 """Clipping norms by which a unit can move when its records are replaced."""
@@ -219,7 +213,7 @@ def closed_form(
     units = 1 if clipping == "mixed" else None
     plan = check_plan(sampling, epochs, group_size, clipping, units)
     if not isinstance(sampling, Shuffle):
-        raise TypeError(f"sampling must be Shuffle(batch_size, dataset_size), got {sampling!r}")
+        raise TypeError(f"sampling must be Shuffle(batch_size, dataset_size), got {shown(sampling)}")
     if plan.group_size > 1 and clipping != "batch":
         raise UnsupportedError(
             f"clipping {clipping!r} with a group of {plan.group_size} has no closed form: use "
@@ -316,9 +310,8 @@ def _split(
         return _core.TradeoffCurve.split(is_upper, tail(square), SENSITIVITY * math.sqrt(square) / noise)
 
     if split is not None:
-        square = float_scalar(split, "split")
-        require(square >= 1 and square == int(square), "split", split, "a whole number c² >= 1")
-        return bound(int(square)), int(square)
+        square = count_scalar(split, "split", 1)
+        return bound(square), square
 
     def advantage(square: int) -> float:
         _, upper = bound(square).delta(np.zeros(1))

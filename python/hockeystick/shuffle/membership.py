@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import choice, count_scalar, require
+from hockeystick._arguments import Counts, Floats, choice, count_scalar, require, shown
 from hockeystick.adjacency import STRONG_ADVERSARY
 from hockeystick.sampling import Shuffle, WithoutReplacement
-
-if TYPE_CHECKING:
-    from hockeystick._arguments import Counts, Floats
 
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9
@@ -130,7 +126,7 @@ def check_plan(
     if not isinstance(sampling, Shuffle | WithoutReplacement):
         raise TypeError(
             "sampling must be Shuffle(batch_size, dataset_size) or "
-            f"WithoutReplacement(batch_size, dataset_size), got {sampling!r}"
+            f"WithoutReplacement(batch_size, dataset_size), got {shown(sampling)}"
         )
     word = choice(clipping, "clipping", CLIPPINGS)
     size = count_scalar(group_size, "group_size", 1)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
-from hockeystick._arguments import count_scalar, require
+from hockeystick._arguments import Counts, count_scalar, require
 from hockeystick.sampling import LARGEST_DATASET, check_sample_rate
-from hockeystick.training.randomness import generator_from
+from hockeystick.training.randomness import Seed, generator_from
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TypeAlias
-
-    from hockeystick._arguments import Counts
-    from hockeystick.training.randomness import Seed
-
-    Indices: TypeAlias = Counts
-    """Records of a batch, as indices in [0, dataset_size)."""
+Indices: TypeAlias = Counts
+"""Records of a batch, as indices in [0, dataset_size)."""
 
 
 def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Iterator[Indices]:

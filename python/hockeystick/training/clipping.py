@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_scalar, float_array, float_scalar, require
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
+from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, require
 
 SMALLEST_NORM = 1e-150
 """Smallest clipping norm: its square is still a normal float64."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_array, count_scalar, float_array, float_vector, require
-from hockeystick.training.randomness import generator_from
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Counts, Floats
-    from hockeystick.training.randomness import Seed
+from hockeystick._arguments import (
+    Counts,
+    Floats,
+    count_array,
+    count_scalar,
+    float_array,
+    float_vector,
+    require,
+)
+from hockeystick.training.randomness import Seed, generator_from
 
 
 class DenseNetwork:

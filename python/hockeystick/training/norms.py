@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_scalar, float_array, float_vector, require
-from hockeystick._progress import reporting
+from hockeystick._arguments import Floats, count_scalar, float_array, float_vector, require
+from hockeystick._progress import Report, reporting
 from hockeystick.sampling import LARGEST_DATASET
+from hockeystick.training.batches import Indices
 from hockeystick.training.clipping import row_norms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
+Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
+"""(weights, indices) to the gradients of these examples, shape (batch, parameters)."""
 
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
-    from hockeystick.training.batches import Indices
-
-    Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
-    """(weights, indices) to the gradients of these examples, shape (batch, parameters)."""
 
 CHUNK_SIZE = 1024
 """Examples whose gradients are held at once by default."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
 from hockeystick._arguments import count_scalar
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    Seed: TypeAlias = int | np.random.Generator
+Seed: TypeAlias = int | np.random.Generator
 
 
 def generator_from(seed: object) -> np.random.Generator:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hockeystick._arguments import choice, count_scalar, float_scalar, require
+from hockeystick._arguments import Floats, choice, count_scalar, float_scalar, require
 from hockeystick._individual import NormAccountant, NormRefresher
-from hockeystick._progress import reporting
+from hockeystick._progress import Report, reporting
 from hockeystick.mechanisms import check_noise_multiplier
-from hockeystick.training.accounting import SAMPLINGS, step_charger
+from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
 from hockeystick.training.batches import (
+    Indices,
     check_sizes,
     poisson_batches,
     shuffled_batches,
     subsampled_batches,
 )
 from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
-from hockeystick.training.norms import check_callable, check_weights, gradient_norms, gradient_rows
-from hockeystick.training.randomness import generator_from
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import ArrayLike
-
-    from hockeystick._arguments import Floats
-    from hockeystick._progress import Report
-    from hockeystick.training.accounting import StepAccountant
-    from hockeystick.training.batches import Indices
-    from hockeystick.training.norms import Gradients
-    from hockeystick.training.randomness import Seed
+from hockeystick.training.norms import Gradients, check_callable, check_weights, gradient_norms, gradient_rows
+from hockeystick.training.randomness import Seed, generator_from
 
 _Result = TypeVar("_Result")
 

@@ -1,0 +1,112 @@
+"""Ctrl-C ends a computation with all its threads, not only the call that waits for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+WATCH = """
+import json, os, signal, sys, threading, time
+import numpy as np
+import hockeystick as hs
+from hockeystick import kernels
+from hockeystick.accountants import (
+    IndividualAccountant, IndividualFilter, MonteCarloAccountant, RenyiGroupAccountant)
+
+def curve(steps, group_size):
+    return hs.privacy_curve(noise_multiplier=0.35, sample_rate=0.3, steps=steps, group_size=group_size)
+
+def tradeoff(group_size=1):
+    return hs.TradeoffCurve.from_curve(
+        hs.privacy_curve(noise_multiplier=0.8, sample_rate=0.4, steps=3, group_size=group_size))
+
+def monte_carlo(question):
+    accountant = MonteCarloAccountant(16, samples=10**9)
+    accountant.history = [(1.0 + 0.01 * i, 0.01, 100) for i in range(20)]
+    return question(accountant)
+
+def renyi():
+    accountant = RenyiGroupAccountant(64)
+    accountant.history = [(1.0 + 0.01 * i, 0.01, 10) for i in range(2000)]
+    return accountant.get_epsilon(1e-5)
+
+def norms(count):
+    return np.random.default_rng(1).random(count)
+
+LEVELS = np.geomspace(1e-9, 1e-2, 3000)
+JOBS = {
+    "get_sample_rate": lambda: hs.get_sample_rate(
+        epsilon=0.07652005110758, delta=8.99956212762797e-14,
+        noise_multiplier=np.linspace(0.3, 0.4, 200), steps=32, group_size=10_000),
+    "get_noise_multiplier": lambda: hs.get_noise_multiplier(
+        epsilon=np.linspace(1.0, 11.0, 3000), delta=1e-5, sample_rate=0.1, steps=1000, group_size=64),
+    "beta": lambda: curve(7, 3000).beta(np.linspace(0.01, 0.9, 500)),
+    "renyi": lambda: curve(7, 10_000).renyi(np.linspace(1.5, 9000.0, 20_000)),
+    "renyi_mixture": lambda: kernels.renyi_mixture(
+        np.linspace(1.5, 9000.0, 100_000), *kernels.binomial_law(10_000, 0.4, log=True), 0.9,
+        direction="remove", log_weights=True),
+    "poisson_binomial_law": lambda: [kernels.poisson_binomial_law(norms(10_000)) for _ in range(50)],
+    "hockey_stick": lambda: kernels.hockey_stick(norms(10**6), np.linspace(0.0, 3.0, 30_000)),
+    "group_rdp": lambda: hs.renyi.group_rdp(
+        hs.Laplace(3.0), np.linspace(1.5, 5000.0, 20_000), sample_rate=0.01, group_size=500),
+    "accumulate_rdp": lambda: kernels.accumulate_rdp(
+        np.zeros((50_000, 50)), norms(50_000), np.linspace(1.5, 9000.0, 50), 1e-3, 0.1),
+    "RenyiGroupAccountant": renyi,
+    "MonteCarloAccountant.get_delta": lambda: monte_carlo(lambda each: each.get_delta(1.0)),
+    "MonteCarloAccountant.get_epsilon": lambda: monte_carlo(lambda each: each.get_epsilon(1e-5)),
+    "TradeoffCurve.subsample": lambda: tradeoff().group(3).subsample(0.3).epsilon(LEVELS),
+    "TradeoffCurve.group": lambda: tradeoff(3).subsample(0.5).group(50).epsilon(LEVELS),
+    "TradeoffCurve.symmetrize": lambda: tradeoff(3).subsample(0.5).group(9).symmetrize().epsilon(LEVELS),
+    "TradeoffCurve.mu": lambda: [
+        tradeoff(3).subsample(0.5).group(size).mu(1e-7) for size in range(2, 300)],
+}
+
+def stop():
+    time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=stop, daemon=True).start()
+try:
+    JOBS[sys.argv[1]]()
+    ended = "finished"
+except KeyboardInterrupt:
+    ended = "interrupted"
+time.sleep(0.7)
+before = time.process_time()
+time.sleep(1.0)
+print(json.dumps([ended, time.process_time() - before]), flush=True)
+os._exit(0)
+"""
+
+NAMES = [line.split('"')[1] for line in WATCH.splitlines() if line.startswith('    "')]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process")
+@pytest.mark.parametrize("name", NAMES)
+def test_no_thread_goes_on_after_ctrl_c(name):
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    answer = subprocess.run(
+        [sys.executable, "-c", WATCH, name], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    ended, computed = json.loads(answer.stdout)
+    assert (ended, computed < 0.2) == ("interrupted", True), (ended, computed)
+
+
+def test_a_rate_that_no_square_of_shows_takes_no_longer_than_others():
+    import time
+
+    import numpy as np
+
+    from hockeystick.accountants import IndividualFilter
+
+    def seconds(sample_rate):
+        before = time.process_time()
+        norms = np.linspace(0.001, 1.0, 2000)
+        IndividualFilter(1.0, 1e-5).step(norms, noise_multiplier=1.0, sample_rate=sample_rate)
+        return time.process_time() - before
+
+    assert seconds(2.2e-308) < 10.0 * seconds(1.3e-4) + 1.0
