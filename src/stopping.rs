@@ -47,6 +47,7 @@ impl Stop {
     }
 
     /// Runs `compute`, which ends at a checkpoint, unwinding, after [`Stop::ask`].
+    #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // as `ask`
     pub(crate) fn watch<T>(&self, compute: impl FnOnce() -> T) -> T {
         run_for(Some(self.clone()), compute)
     }

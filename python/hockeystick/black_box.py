@@ -106,7 +106,7 @@ def get_epsilon(
         step = step._replace(dataset_size=dataset_size, batch_size=np.minimum(step.batch_size, dataset_size))
 
     def answer(*columns: Any) -> tuple[Floats]:
-        noise, rates, batches, datasets, *others = columns
+        noise, rates, batches, datasets, number, size, target = columns
         found = _core.black_box_epsilon(
             one_record.adjacency,
             step.mechanism,
@@ -115,7 +115,9 @@ def get_epsilon(
             rates,
             batches,
             datasets,
-            *others,
+            number,
+            size,
+            target,
             width,
         )
         return (found,)

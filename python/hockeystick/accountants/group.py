@@ -202,8 +202,9 @@ class GroupAccountant(Accountant):
             self._kinds[question] = known
         known = known._replace(noise=noise if isinstance(noise, float) else float(as_core(noise)[1]))
         # Members' own rates take the place of the sample rate.
-        own = known.rates is not None or not isinstance(draw, float)
-        return known if own else known._replace(sample_rate=draw)
+        if known.rates is None and isinstance(draw, float):
+            known = known._replace(sample_rate=draw)
+        return known
 
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.

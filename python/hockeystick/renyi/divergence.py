@@ -135,7 +135,7 @@ def group_rdp(
     shape = broadcast(orders=points, sample_rate=rates, group_size=sizes)
     (values,) = answered_once(
         [flat(array, shape) for array in (points, rates, sizes)],
-        lambda *columns: (_core.group_rdp(core, *columns, chosen),),
+        lambda points, rates, sizes: (_core.group_rdp(core, points, rates, sizes, chosen),),
     )
     return _stated(values, shape, statement_of(core[0], chosen, sizes))
 
