@@ -218,7 +218,7 @@ def test_schemes_that_do_not_compose_under_one_adjacency_are_refused_and_nothing
     state = accountant.state_dict()
     for refused in (
         {"noise_multiplier": 9.0, "sample_rate": 0.02},
-        {"mechanism": hs.Laplace(8.0), "sampling": FIXED},
+        {"mechanism": hs.Laplace(8.0), "sample_rate": 0.02},
     ):
         with pytest.raises(hs.UnsupportedError, match="not supported together: use "):
             accountant.step(**refused)

@@ -438,7 +438,8 @@ def test_the_hook_of_an_optimizer_steps():
     hooked, stepped = IndividualAccountant(2), IndividualAccountant(2)
     hook = hooked.get_optimizer_hook_fn(0.02)
     hook(SimpleNamespace(noise_multiplier=1.5, accumulated_iterations=4))
-    run(stepped, (1.5, 0.08, 1))
+    # Four Poisson samples under one noise.
+    stepped.step(noise_multiplier=1.5, sampling=hs.Poisson(0.02, microbatches=4))
     assert hooked.history == stepped.history
     assert hooked.state_dict() == stepped.state_dict()
 

@@ -289,7 +289,7 @@ def test_interval_ends_are_pairs_of_floats_with_the_safe_one_last(kind):
 def test_a_wide_interval_is_announced_once_at_the_line_of_the_call(monkeypatch):
     def wide(unknown, *arguments):
         noise = arguments[2]
-        return np.full(noise.shape, 1.0), np.full(noise.shape, 1.5)
+        return np.full(noise.shape, 1.0), np.full(noise.shape, 1.5), np.zeros(noise.shape, bool)
 
     monkeypatch.setattr(hs._core, "solve", wide)
     with pytest.warns(hs.WideIntervalWarning, match=r"\[1, 1\.5\].*tolerance 1e-06.*2 further") as caught:
@@ -306,17 +306,18 @@ def test_a_wide_interval_is_announced_once_at_the_line_of_the_call(monkeypatch):
         (hs.get_epsilon, 1.0, 1.0 + 1.1e-6, True),
         (hs.get_epsilon, 5.0, np.inf, True),
         (hs.get_epsilon, np.inf, np.inf, False),
-        (hs.get_epsilon, 0.0, 0.9e-12, False),
-        (hs.get_epsilon, 0.0, 1.1e-12, True),
+        (hs.get_epsilon, 0.0, 0.9e-12, True),
+        (hs.get_epsilon, 0.0, 1e-310, False),
         (hs.get_delta, 1e-11, 1e-11 * (1 + 1.1e-6), True),
         (hs.get_delta, 1e-13, 1e-13 * (1 + 0.9e-3), False),
         (hs.get_delta, 1e-13, 1e-13 * (1 + 1.1e-3), True),
-        (hs.get_delta, 0.0, 0.9e-100, False),
-        (hs.get_delta, 0.0, 1.1e-100, True),
+        (hs.get_delta, 0.0, 0.9e-100, True),
+        (hs.get_delta, 0.0, 1e-310, False),
     ],
 )
 def test_what_counts_as_a_wide_interval(monkeypatch, function, lower, upper, announced):
-    monkeypatch.setattr(hs._core, "solve", lambda *_: (np.array([lower]), np.array([upper])))
+    answer = (np.array([lower]), np.array([upper]), np.array([False]))
+    monkeypatch.setattr(hs._core, "solve", lambda *_: answer)
     given = {"delta": 1e-5} if function is hs.get_epsilon else {"epsilon": 1.0}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

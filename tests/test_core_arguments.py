@@ -129,6 +129,7 @@ class Hostile:
             "_Mechanism": self.mechanism,
             "_Runs": lambda: (self.one(VECTORS), self.one(COUNT_VECTORS), self.one(COUNT_VECTORS)),
             "_Segments": lambda: self.several(lambda: (self.mechanism(), self.one(FLOATS), self.one(COUNTS))),
+            "tuple[float, float]": lambda: (self.one(FLOATS), self.one(FLOATS)),
             "list[tuple[Any, ...]]": lambda: self.several(self.segment),
             "list[tuple[_Array, _Array, float, int]]": lambda: self.several(
                 lambda: (self.one(VECTORS), self.one(VECTORS), self.one(FLOATS), self.one(COUNTS))

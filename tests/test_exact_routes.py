@@ -99,9 +99,10 @@ ONE_STEP = [
     pytest.param(run | {"adjacency": adjacency, "steps": 1}, id=f"{adjacency} {name}")
     for adjacency, runs in (("add", ADDED), ("remove", ADDED), ("replace", REPLACED))
     for name, run in runs.items()
-    if "laplace" not in name
+    if "laplace" not in name and name != "orthogonal"
 ]
-"""One step of every run with Gaussian noise; the grid refuses most single steps of Laplace noise."""
+"""One step of every run with Gaussian noise, but for orthogonal members, whose step is a composition; the
+grid refuses most single steps of Laplace noise."""
 
 GAUSSIANS = [0.01, 0.1, 0.3, 1.0, 2.0, 3.0, 6.0]
 """Distances of two Gaussians, where the grid's intervals are the narrowest."""
@@ -128,13 +129,18 @@ def test_inversion_and_grid_enclose_the_same_delta_and_renyi_bounds_it(run):
     curve = hs.privacy_curve(**run)
     epsilon = curve.epsilon(DELTAS)
     found = by_routes(curve, epsilon, ("inversion", "grid", "renyi"))
-    found["chosen"] = curve.bounds(epsilon=epsilon)
+    chosen = curve.bounds(epsilon=epsilon)
+    # Routes are to the curve of the pair; where another proven bound is smaller, that is the answer.
+    if all(used == "pair" for used in curve.bound_used(epsilon=epsilon)):
+        found["chosen"] = chosen
+    else:
+        assert all(np.all(chosen[1] <= upper) for _, upper in found.values())
     assert_they_meet(found)
     renyi = found.pop("renyi")[1]
     for lower, _ in found.values():
         assert np.all(lower <= renyi)
     # It is a bound by moments, within a factor of the truth that the chosen interval shows.
-    assert np.all(renyi > found["chosen"][1])
+    assert np.all(renyi > chosen[1])
     # At least one of the two is narrow, or the comparison says nothing.
     width = np.min([(upper - lower) / upper for lower, upper in found.values()], axis=0)
     assert np.all(width[:2] <= 1e-3)

@@ -125,7 +125,7 @@ REFUSED = {
     "direction in the core": lambda: _core.renyi_mixture(ORDERS, WEIGHTS, SHIFTS, 1.0, LONG, False),
     "bound": lambda: hs.renyi.group_rdp(hs.Gaussian(2.0), 2.0, sample_rate=0.1, bound=LONG),
     "state": lambda: GroupAccountant().load_state_dict(
-        {**GroupAccountant().state_dict(), "mechanism": "x" * 900}
+        {**GroupAccountant().state_dict(), "mechanism": ["x" * 100_000]}
     ),
     "split": lambda: hs.shuffle.upper_bound(hs.Shuffle(5, 50), noise_multiplier=1.0, epochs=2, split=LONG),
     "norms": lambda: IndividualAccountant(2).update_norms(LONG),

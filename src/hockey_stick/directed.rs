@@ -52,6 +52,9 @@ const RARE: f64 = -1.2;
 const SEGMENTS: u64 = 100;
 /// Width of log δ from which on next to nothing is known: then coarse inversions are tried.
 const UNKNOWN: f64 = 0.5;
+/// Orders beyond which the Rényi divergence of a bounded loss is taken as its largest value: it is smaller by at most the log of the
+/// probability of that value over the order, and moments of such orders have too narrow peaks to be integrated.
+const HUGE_ORDER: f64 = 1e9;
 /// Below this log δ has no `f64`: an upper bound is all that is wanted.
 const UNDERFLOW: f64 = -800.0;
 
@@ -600,9 +603,14 @@ impl Directed {
             return f64::INFINITY;
         }
         let c = order - 1.0;
-        let rest = Total::at(&mut self.segments, c).map_or(f64::INFINITY, |total| total.log_moment_upper());
+        let most = self.most_loss().max(0.0);
         // No divergence is above the largest loss, which is what those of huge orders come to.
-        let rest = (rest.max(0.0) / c).min(self.most_loss().max(0.0));
+        let rest = if most.is_finite() && order > HUGE_ORDER {
+            most
+        } else {
+            let log_moment = Total::at(&mut self.segments, c).map_or(f64::INFINITY, |total| total.log_moment_upper());
+            (log_moment.max(0.0) / c).min(most)
+        };
         (rest + self.moved) * (1.0 + 4.0 * f64::EPSILON)
     }
 

@@ -301,6 +301,9 @@ mod tests {
                 let exact = gaussian_delta(size as f64 * mu, epsilon);
                 let found = chain.delta(epsilon, ROUNDS).unwrap();
                 assert!(found.log_upper >= exact.log_lower, "{size} {epsilon}");
+                if exact.log_lower < SMALLEST {
+                    continue; // Chernoff's bound stands for the curve there
+                }
                 assert!(
                     found.log_upper <= exact.log_upper + 0.01,
                     "{size} {epsilon}: {found:?} {exact:?}"

@@ -226,7 +226,7 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
                 return Err(Error::Interrupted);
             }
             let group = Group::new(losses, shape, factor, &members);
-            let answers: Result<Vec<((f64, f64), Option<Shape>)>> = in_pool(|| {
+            let answers: Result<Vec<_>> = in_pool(|| {
                 members
                     .par_iter()
                     .map(|&i| {

@@ -22,7 +22,7 @@ type Key = (u16, i16);
 
 /// Steps in all up to which the exact engine is asked first (see `one_by_one`): after thirty different steps it takes a fifth of the
 /// time that tables for fifty examples do, after a hundred as long.
-const FEW_STEPS: f64 = 64.0;
+const FEW_STEPS: f64 = 32.0;
 
 /// Steps of one example at one sample rate and one norm.
 #[derive(Debug, Clone, Copy, PartialEq)]

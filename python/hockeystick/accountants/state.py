@@ -99,7 +99,7 @@ def _is_registered(name: object, found: object, expected: Mapping[str, Any]) -> 
 
     Kinds of accountants have settings of their own, by which they are told from each other.
     """
-    if not isinstance(name, str) or name in OWN or name in OF_OPACUS:
+    if not isinstance(name, str) or not name or name in OWN or name in OF_OPACUS:
         return False
     return isinstance(found, Mapping) and set(found) == set(expected)
 

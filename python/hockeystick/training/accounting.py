@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
 from hockeystick.accountants import ShuffleAccountant
+from hockeystick.accountants.monte_carlo import MonteCarloAccountant
+from hockeystick.accountants.renyi import RenyiGroupAccountant
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.sampling import Shuffle, WithoutReplacement
 from hockeystick.training.norms import check_callable
@@ -122,7 +124,9 @@ def _check_other_accountant(
 
 
 def _takes_sampling(accountant: StepAccountant) -> bool:
-    """Whether ``step`` has a parameter ``sampling``, for a scheme in place of a sample rate."""
+    """Whether ``step`` takes a batch of a fixed size as ``sampling`` in place of a sample rate."""
+    if isinstance(accountant, (MonteCarloAccountant, RenyiGroupAccountant)):
+        return False  # of Poisson sampling alone, be it of several batches
     try:
         return "sampling" in signature(accountant.step).parameters
     except (TypeError, ValueError):  # a callable without a readable signature
