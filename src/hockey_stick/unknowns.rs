@@ -191,7 +191,8 @@ pub fn noise_multiplier(scheme: &Scheme, steps: u64, neighbours: Neighbours, tar
     Ok(Bracket {
         safe: value(safe),
         unsafe_side: found.misses.map_or(0.0, value),
-        wide: found.wide || found.misses.is_none(),
+        // All of the range meets the target: its end is the answer, as for counts at their limit.
+        wide: found.wide,
     })
 }
 
