@@ -26,6 +26,7 @@ __all__ = [
     "hockey_stick",
     "hypergeometric_law",
     "log_likelihood_ratio",
+    "meet_bounds",
     "membership_law",
     "monte_carlo_delta",
     "poisson_binomial_law",

@@ -608,7 +608,8 @@ impl Directed {
         let rest = if most.is_finite() && order > HUGE_ORDER {
             most
         } else {
-            let log_moment = Total::at(&mut self.segments, c).map_or(f64::INFINITY, |total| total.log_moment_upper());
+            let log_moment =
+                Total::at(&mut self.segments, c).map_or(f64::INFINITY, |total| total.log_moment_upper());
             (log_moment.max(0.0) / c).min(most)
         };
         (rest + self.moved) * (1.0 + 4.0 * f64::EPSILON)

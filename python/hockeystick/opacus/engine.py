@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
@@ -11,14 +11,10 @@ from hockeystick.accountants.history import check_draw
 from hockeystick.accountants.individual import IndividualAccountant
 from hockeystick.accountants.interface import Accountant
 from hockeystick.errors import SamplingMismatchError
-from hockeystick.opacus.hooks import charge_for, charge_of_poisson, step_hook
+from hockeystick.opacus.hooks import Charge, charge_for, charge_of_poisson, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain
 from hockeystick.opacus.noise import noise_for
-from hockeystick.sampling import Poisson, UnaccountedSampling, check_sampling
-
-if TYPE_CHECKING:
-    from hockeystick.opacus.hooks import Charge
-    from hockeystick.sampling import Sampling
+from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling, check_sampling
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
