@@ -129,7 +129,7 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
 
 /// The same from all norms that the examples had: it takes longer, and is certified for fewer steps.
 ///
-/// The exact engine is asked about single steps, and about up to [`MOST_ONE_BY_ONE`] different histories that are short, or that
+/// The exact engine is asked about single steps, and about up to `MOST_ONE_BY_ONE` different histories that are short, or that
 /// inversion leaves open.
 ///
 /// # Errors
