@@ -24,6 +24,8 @@ use crate::threads::in_pool;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 
+/// Part of a step's moment that its law on the grid may lack: far more than quadrature loses, far less than a lost piece.
+const LOST_MOMENT: f64 = 1e-6;
 /// Grid points at most: memory below 100 MB and half a second of work.
 const MOST_POINTS: f64 = 1_048_576.0;
 /// Half-cells of one step at most.
@@ -309,8 +311,14 @@ fn all_cells(
     allowance: &mut u64,
 ) -> Option<Vec<Cells>> {
     let of = |segment: &mut Segment| {
-        let scale = super::segment::log_moment(&mut segment.loss, tilts.0).unwrap_or(0.0);
-        Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance, allowance)
+        let moment = super::segment::log_moment(&mut segment.loss, tilts.0);
+        let scale = moment.unwrap_or(0.0);
+        let cells = Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance, allowance)?;
+        // Moving mass to both ends of its cell raises every moment of positive order. A law whose moment is below that of the loss
+        // has lost outputs, and is no bound.
+        let least = 1.0 - LOST_MOMENT.max(4.0 * log_tolerance.exp());
+        let is_whole = moment.is_none() || tilts.0 <= 0.0 || cells.upper.masses.iter().sum::<f64>() >= least;
+        is_whole.then_some(cells)
     };
     segments.iter_mut().map(of).collect()
 }
