@@ -179,3 +179,24 @@ def test_rdp_of_the_curve_is_not_below_it_either():
             weights = pairs.weights_of_poisson(rate, 1)
             truth = max(pairs.laplace_divergence(order, scale, weights, way) for way in ("add", "remove"))
             assert truth <= mp.mpf(curve.renyi(order)) <= truth * (1 + mp.mpf("1e-3"))
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize(
+    ("scale", "rate", "size", "steps"),
+    [
+        (10.876, 2.0177e-6, 5, 18),
+        (10.876, 2.0177e-6, 5, 2),
+        (5.101484636164054, 0.005050043990779394, 50, 15),
+    ],
+)
+def test_adding_and_removing_have_one_total_variation(scale, rate, size, steps):
+    """Delta at epsilon 0 is the total variation, which does not depend on the order of the pair."""
+    run = {"mechanism": hs.Laplace(scale), "sample_rate": rate, "group_size": size, "steps": steps}
+    ends = [
+        hs.get_delta(epsilon=0.0, adjacency=adjacency, bounds=True, **run) for adjacency in ("add", "remove")
+    ]
+    (low, high), (other_low, other_high) = ends
+    assert low <= other_high
+    assert other_low <= high
+    assert high <= 1.2 * low

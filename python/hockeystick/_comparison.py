@@ -132,7 +132,7 @@ BOUNDS = {
     "pair": "the curve of the dominating pair",
     "chain": "a chain of single records (GROUP, Theorem 5), smaller than the curve of the pair",
 }
-"""What `PrivacyCurve.bound_used` says, in words."""
+"""Name in a report of each bound that `PrivacyCurve.bound_used` returns."""
 
 
 def sources(curve: PrivacyCurve) -> str:
