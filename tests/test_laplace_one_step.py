@@ -199,4 +199,4 @@ def test_adding_and_removing_have_one_total_variation(scale, rate, size, steps):
     (low, high), (other_low, other_high) = ends
     assert low <= other_high
     assert other_low <= high
-    assert high <= 1.2 * low
+    assert high <= 1.001 * low

@@ -1,5 +1,6 @@
 """The exact engine on two answers, and Laplace noise in fixed batches, against sums over counts."""
 
+import math
 from itertools import product
 
 import by_definition
@@ -232,12 +233,31 @@ def test_the_curves_of_proposition_11_cross():
     assert larger == {"add", "remove"}
 
 
+def test_a_group_in_fixed_batches_is_seen_as_often_as_a_batch_holds_one_of_it():
+    """Two of 20 records in batches of 3, five steps: all answers enumerated."""
+    seen = 1 - math.comb(18, 3) / math.comb(20, 3)
+    with_group, without = seen * 0.7 + (1 - seen) * 0.3, 0.3
+
+    def delta(epsilon):
+        def probability(p, ones):
+            return p**ones * (1 - p) ** (5 - ones)
+
+        gains = (
+            math.comb(5, i) * (probability(with_group, i) - math.exp(epsilon) * probability(without, i))
+            for i in range(6)
+        )
+        return math.fsum(max(gain, 0.0) for gain in gains)
+
+    run = {"mechanism": hs.RandomizedResponse(0.7), "steps": 5, "group_size": 2, "adjacency": "remove"}
+    for epsilon in (0.0, 0.5, 1.6, 3.0):
+        low, high = hs.get_delta(epsilon=epsilon, sampling=hs.WithoutReplacement(3, 20), bounds=True, **run)
+        assert low * (1 - 1e-12) <= delta(epsilon) <= high * (1 + 1e-12)
+        assert high <= low * (1 + 1e-9)
+
+
 def test_what_theory_does_not_cover_is_refused():
     run = {"delta": 1e-5, "steps": 5}
-    batch = hs.WithoutReplacement(3, 20)
     for mechanism in (hs.RandomizedResponse(0.7), hs.Laplace(2.0)):
-        with pytest.raises(hs.UnsupportedError, match="several records"):
-            hs.get_epsilon(mechanism=mechanism, sampling=batch, group_size=2, **run)
         with pytest.raises(hs.UnsupportedError, match="records replaced"):
             hs.get_epsilon(mechanism=mechanism, sample_rate=0.1, adjacency="replace", **run)
         with pytest.raises(hs.UnsupportedError, match="norms"):
