@@ -161,6 +161,13 @@ impl Composition {
         all.fold(Enclosure::ZERO, Enclosure::max).certified()
     }
 
+    /// Work that the neighbourhoods of ε took, in density evaluations, whether for this question or for an earlier one; 0
+    /// where none was asked for.
+    pub(super) fn cost_nearby(&mut self, epsilon: f64) -> u64 {
+        let pairs = self.directed.iter_mut().zip(&self.neighbourhoods);
+        pairs.map(|(directed, nearby)| nearby.cost(directed, epsilon)).sum()
+    }
+
     /// Certified δ at ε where only the side of `log_delta` matters, or a relative width of `tolerance` near it.
     ///
     /// # Errors

@@ -210,7 +210,7 @@ impl Directed {
     }
 
     /// What was done so far, in terms of densities.
-    fn work(&self) -> u64 {
+    pub(super) fn work(&self) -> u64 {
         let whole: u64 = self.segments.iter().map(|segment| segment.loss.work()).sum();
         whole + self.single_steps + self.truncated.iter().map(Truncated::work).sum::<u64>()
     }

@@ -85,7 +85,15 @@ impl Kept {
 /// The neighbourhoods of one ordered pair: what was kept, and the middle.
 #[derive(Debug, Default)]
 pub(super) struct Neighbourhoods {
-    kept: HashMap<i64, (Vec<Kept>, Enclosure)>,
+    known: HashMap<i64, Neighbourhood>,
+}
+
+/// What the question about the middle left, its answer, and the work that it took in density evaluations.
+#[derive(Debug)]
+struct Neighbourhood {
+    kept: Vec<Kept>,
+    middle: Enclosure,
+    cost: u64,
 }
 
 impl Neighbourhoods {
@@ -95,20 +103,17 @@ impl Neighbourhoods {
             directed.forget();
             wanted.of(directed, epsilon, 1.0)
         };
-        let Some(spread) = directed.spread() else {
+        let Some((place, width)) = place(directed, epsilon) else {
             return from_scratch(directed);
         };
-        let width = REACH * spread;
-        let place = ((epsilon - directed.moved()) / width).round();
-        if !(width > 0.0 && place.abs() < 1e6) {
-            return from_scratch(directed);
-        }
-        let (kept, middle) = self.kept.entry(place as i64).or_insert_with(|| {
+        let Neighbourhood { kept, middle, .. } = self.known.entry(place).or_insert_with(|| {
             directed.forget();
-            let middle = wanted.of(directed, place * width + directed.moved(), REFINED);
+            let before = directed.work();
+            let middle = wanted.of(directed, place as f64 * width + directed.moved(), REFINED);
+            let cost = directed.work() - before;
             let kept = directed.take_kept();
             directed.forget();
-            (kept, middle)
+            Neighbourhood { kept, middle, cost }
         });
         let inner = epsilon - directed.moved();
         let found = kept
@@ -121,4 +126,17 @@ impl Neighbourhoods {
         }
         from_scratch(directed).meet(found)
     }
+
+    /// Work that the neighbourhood of ε took, in density evaluations; 0 where there is none yet.
+    pub(super) fn cost(&self, directed: &mut Directed, epsilon: f64) -> u64 {
+        let found = place(directed, epsilon).and_then(|(place, _)| self.known.get(&place));
+        found.map_or(0, |neighbourhood| neighbourhood.cost)
+    }
+}
+
+/// The number of the neighbourhood of ε, and the width of all of them; `None` where each ε is asked about on its own.
+fn place(directed: &mut Directed, epsilon: f64) -> Option<(i64, f64)> {
+    let width = REACH * directed.spread()?;
+    let place = ((epsilon - directed.moved()) / width).round();
+    (width > 0.0 && place.abs() < 1e6).then_some((place as i64, width))
 }

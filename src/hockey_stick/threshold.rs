@@ -8,8 +8,8 @@
 
 use crate::error::Result;
 
-/// Answers that may stay open in each part of a search before it is content with what it knows: each may take about a
-/// second.
+/// Answers that may stay open in each part of a search before it is content with what it knows: each may take seconds. At
+/// half of it ends of long open stretches are left where they were found first.
 const MOST_OPEN: usize = 8;
 /// Part of the tolerance to which an end is located.
 const RESOLUTION: f64 = 0.2;
@@ -41,6 +41,9 @@ pub(super) struct Judged {
     pub(super) verdict: Verdict,
     /// Negative where the target is met with room to spare; 0 at the threshold, growing with what leaks.
     pub(super) excess: f64,
+    /// Half the width of the interval of which `excess` is the middle: how far the excess must change before a verdict is
+    /// likely.
+    pub(super) uncertainty: f64,
 }
 
 /// The points among which a threshold is searched.
@@ -138,7 +141,7 @@ struct Search<'a, S, J> {
     meets: Option<(f64, f64)>,
     misses: Option<(f64, f64)>,
     /// Open points between the two, in increasing order.
-    open: Vec<f64>,
+    open: Vec<(f64, Judged)>,
     /// Answers that stayed open so far.
     opened: usize,
 }
@@ -153,18 +156,18 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
                 if self.meets.is_none_or(|(known, _)| x > known) {
                     self.meets = Some((x, judged.excess.min(-NEAREST)));
                 }
-                self.open.retain(|&open| open > x);
+                self.open.retain(|&(open, _)| open > x);
             }
             Verdict::Misses => {
                 if self.misses.is_none_or(|(known, _)| x < known) {
                     self.misses = Some((x, judged.excess.max(NEAREST)));
                 }
-                self.open.retain(|&open| open < x);
+                self.open.retain(|&(open, _)| open < x);
             }
             Verdict::Open => {
                 self.opened += 1;
-                self.open.push(x);
-                self.open.sort_by(f64::total_cmp);
+                self.open.push((x, judged));
+                self.open.sort_by(|a, b| a.0.total_cmp(&b.0));
             }
         }
         Ok(judged)
@@ -213,6 +216,28 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         Ok(())
     }
 
+    /// How far from an open point a verdict is to be expected: the excess falls, or grows, there by what the point's interval has
+    /// on that side of the target, at the average slope between the two points that are judged. 0 where that is not known.
+    fn distance_to_verdict(&self, x: f64, judged: Judged, meets: bool) -> f64 {
+        let (Some((low, at_low)), Some((high, at_high))) = (self.meets, self.misses) else {
+            return 0.0;
+        };
+        let side = if meets { judged.excess } else { -judged.excess };
+        let change = side + judged.uncertainty;
+        // Along the logarithm of whole numbers.
+        let coordinate = |x: f64| if self.axis.whole { x.max(0.5).ln() } else { x };
+        let width = coordinate(high) - coordinate(low);
+        let distance = change * width / (at_high - at_low);
+        if !(distance > 0.0 && distance.is_finite()) {
+            return 0.0;
+        }
+        match (self.axis.whole, meets) {
+            (false, _) => distance,
+            (true, true) => x * -(-distance).exp_m1(),
+            (true, false) => x * distance.min(width).exp_m1(),
+        }
+    }
+
     /// Locates one end of the stretch of open points: the last point that meets the target, or the first that misses it.
     fn locate(&mut self, meets: bool) -> Result<()> {
         let mut out = None;
@@ -226,13 +251,17 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
                 (last, self.misses)
             };
             let Some((known, _)) = known else { break };
+            let (near, judged) = near;
             let gap = (known - near).abs();
-            let fine = self.axis.resolution(near).max(OPEN_SHARE * (last - first));
+            let fine = self.axis.resolution(near).max(OPEN_SHARE * (last.0 - first.0));
             if gap <= fine {
                 break;
             }
-            // Out from the open point by steps that double, then by halves.
-            let step = *out.get_or_insert(0.5 * self.axis.resolution(near));
+            // Out from the open point by steps that grow fourfold, then by halves.
+            let step = *out.get_or_insert_with(|| {
+                let least = 0.5 * self.axis.resolution(near);
+                least.max(self.distance_to_verdict(near, judged, meets).min(0.5 * gap))
+            });
             let distance = if step < 0.5 * gap { step } else { 0.5 * gap };
             let distance = if self.axis.whole { distance.ceil() } else { distance };
             out = Some(4.0 * step.max(distance));
@@ -288,13 +317,11 @@ pub(super) fn search<S>(
             wide: misses.is_none_or(|x| x > axis.ends.0),
         });
     };
-    let meets = accepted(
-        axis,
-        last,
-        |x| {
-            if known == Some(x) { Ok(true) } else { accepts(state, x) }
-        },
-    )?;
+    let apart = misses.map_or(0.0, |x| x - last);
+    let resolution = axis.resolution(last).max(OPEN_SHARE * apart);
+    let meets = accepted(axis, (last, resolution), |x| {
+        if known == Some(x) { Ok(true) } else { accepts(state, x) }
+    })?;
     let wide = match (meets, misses) {
         (Some(low), Some(high)) => axis.is_wide(low, high),
         (low, _) => low != Some(axis.ends.1),
@@ -302,9 +329,15 @@ pub(super) fn search<S>(
     Ok(Found { meets, misses, wide })
 }
 
-/// The last point up to `last` that is accepted, to the resolution of the axis; `None` if not even the first is.
-fn accepted(axis: &Axis, last: f64, mut accepts: impl FnMut(f64) -> Result<bool>) -> Result<Option<f64>> {
-    let (mut x, mut refused, mut step) = (last, None, axis.resolution(last));
+/// The last point up to `last` that is accepted, to a `resolution` that is at least that of the axis; `None` if not even the first
+/// is.
+fn accepted(
+    axis: &Axis,
+    (last, resolution): (f64, f64),
+    mut accepts: impl FnMut(f64) -> Result<bool>,
+) -> Result<Option<f64>> {
+    let resolution = if axis.whole { resolution.floor() } else { resolution };
+    let (mut x, mut refused, mut step) = (last, None, resolution);
     while !accepts(x)? {
         if x <= axis.ends.0 {
             return Ok(None);
@@ -317,7 +350,7 @@ fn accepted(axis: &Axis, last: f64, mut accepts: impl FnMut(f64) -> Result<bool>
         return Ok(Some(x));
     };
     for _ in 0..HALVINGS {
-        if refused - x <= axis.resolution(x) {
+        if refused - x <= resolution {
             break;
         }
         let middle = 0.5 * (x + refused);
@@ -350,12 +383,17 @@ mod tests {
                 } else {
                     x - threshold
                 };
+                let uncertainty = 0.0;
                 let verdict = match open.iter().any(|&(low, high)| low <= x && x <= high) {
                     true => Verdict::Open,
                     false if x <= threshold => Verdict::Meets,
                     false => Verdict::Misses,
                 };
-                Ok(Judged { verdict, excess })
+                Ok(Judged {
+                    verdict,
+                    excess,
+                    uncertainty,
+                })
             },
             |_, x| Ok(x <= threshold),
         );
@@ -431,6 +469,7 @@ mod tests {
             Ok(Judged {
                 verdict,
                 excess: x - 500.5,
+                uncertainty: 0.0,
             })
         };
         let found = search(&axis, 1.0, Some(0.0), &mut (), judge, |(), x| Ok(x <= 431.0)).unwrap();

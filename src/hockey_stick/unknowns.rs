@@ -99,27 +99,22 @@ impl Judge {
     fn by_delta(&self, run: &mut Composition) -> Result<Judged> {
         let log_delta = self.target.delta.ln();
         let found = run.delta_beside(self.target.epsilon, log_delta, self.target.tolerance.min(ROUGHEST))?;
-        let middle = if found.log_lower == f64::NEG_INFINITY {
-            found.log_upper
-        } else {
-            0.5 * (found.log_lower + found.log_upper)
-        };
-        Ok(judged(
-            found.log_upper <= log_delta,
-            found.log_lower > log_delta,
-            middle - log_delta,
-        ))
+        Ok(judged(found.log_lower - log_delta, found.log_upper - log_delta))
     }
 
     /// The verdict of ε at the target's δ.
     fn by_epsilon(&self, run: &mut Composition) -> Result<Judged> {
         let (lower, upper) = run.epsilon(self.target.delta, self.target.tolerance)?;
-        let middle = 0.5 * (lower + upper);
-        Ok(judged(
-            upper <= self.target.epsilon,
-            lower > self.target.epsilon,
-            (middle / self.target.epsilon).ln(),
-        ))
+        let excess = |epsilon: f64| {
+            let log = (epsilon / self.target.epsilon).ln();
+            // The verdict must not depend on the rounding of the logarithm.
+            if epsilon > self.target.epsilon {
+                log.max(f64::MIN_POSITIVE)
+            } else {
+                log.min(0.0)
+            }
+        };
+        Ok(judged(excess(lower), excess(upper)))
     }
 
     /// True if `run` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
@@ -138,15 +133,25 @@ impl Judge {
     }
 }
 
-fn judged(meets: bool, misses: bool, excess: f64) -> Judged {
-    let excess = if excess.is_nan() { 0.0 } else { excess };
+/// What an interval of the excess says: the target is met where its upper end is at most 0, and missed where its lower end is
+/// above 0.
+fn judged(lower: f64, upper: f64) -> Judged {
+    let verdict = match (upper <= 0.0, lower > 0.0) {
+        (true, _) => Verdict::Meets,
+        (false, true) => Verdict::Misses,
+        (false, false) => Verdict::Open,
+    };
+    let middle = if lower == f64::NEG_INFINITY {
+        upper
+    } else {
+        0.5 * (lower + upper)
+    };
+    let excess = if middle.is_nan() { 0.0 } else { middle };
+    let uncertainty = if upper.is_finite() { upper - middle } else { 0.0 };
     Judged {
-        verdict: match (meets, misses) {
-            (true, _) => Verdict::Meets,
-            (false, true) => Verdict::Misses,
-            (false, false) => Verdict::Open,
-        },
+        verdict,
         excess: excess.clamp(-LARGEST_EXCESS, LARGEST_EXCESS),
+        uncertainty,
     }
 }
 
