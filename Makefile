@@ -26,7 +26,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools demo test test-debug test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
+.PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -73,12 +73,9 @@ demo: $(VENV)/for-demo ## train on real digits with DP-SGD and account for group
 pictures: demo ## run the demo and keep its pictures for the README
 	cp demo/output/*.png docs/images/
 
-test: $(VENV)/for-dev ## Rust and Python tests, doctests included
-	cargo test --release --locked
+test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
+	cargo test --profile checked --locked
 	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser'
-
-test-debug: $(VENV)/made | tools ## the Rust unit tests with debug assertions and overflow checks
-	cargo test --profile checked --locked --lib
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
 	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'

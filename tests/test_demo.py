@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import hockeystick as hs
 
 TOP = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_demo_trains_accounts_and_writes_its_files(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "demo", "--output", str(tmp_path)]
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}

@@ -165,9 +165,10 @@ def test_no_steps_and_no_sampling_are_answers_too():
     # One step already costs more: the answer is zero steps, not an error.
     strict = {"epsilon": 0.01, "delta": 1e-9, "noise_multiplier": 0.5}
     assert hs.get_steps(sample_rate=1.0, **strict) == 0
+    strict["noise_multiplier"] = 2.0
     rate = hs.get_sample_rate(steps=1000, **strict)
     assert 0.0 <= rate < 0.01
-    assert hs.get_epsilon(delta=1e-9, noise_multiplier=0.5, sample_rate=rate, steps=1000) <= 0.01
+    assert hs.get_epsilon(delta=1e-9, noise_multiplier=2.0, sample_rate=rate, steps=1000) <= 0.01
 
 
 def test_a_target_that_everything_meets_gives_the_largest_answer():

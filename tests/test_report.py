@@ -162,9 +162,9 @@ SOURCES = {
     "curve": CURVE,
     "two kinds": CURVE + hs.privacy_curve(noise_multiplier=3.0, sample_rate=0.1, steps=7),
     "replaced": hs.privacy_curve(
-        noise_multiplier=1 / 3,
+        noise_multiplier=4.0,
         sampling=hs.WithoutReplacement(10, 500),
-        steps=3,
+        steps=400,
         adjacency="replace",
         group_size=2,
         tolerance=1e-4,

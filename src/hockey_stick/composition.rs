@@ -3,6 +3,7 @@
 use super::directed::{Directed, Route};
 use super::enclosure::{Aim, Enclosure};
 use super::group_chain::GroupChain;
+use super::inverse;
 use super::neighbourhood::{Neighbourhoods, Wanted};
 use crate::error::{Result, require};
 use crate::pair::Direction;
@@ -155,17 +156,47 @@ impl Composition {
     /// # Errors
     /// ε not finite.
     pub fn delta_nearby(&mut self, epsilon: f64, wanted: Wanted) -> Result<Enclosure> {
-        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
-        let pairs = self.directed.iter_mut().zip(&mut self.neighbourhoods);
-        let all = pairs.map(|(directed, nearby)| nearby.delta(directed, epsilon, wanted));
-        all.fold(Enclosure::ZERO, Enclosure::max).certified()
+        Ok(self.delta_and_cost(epsilon, wanted)?.0)
     }
 
-    /// Work that the neighbourhoods of ε took, in density evaluations, whether for this question or for an earlier one; 0
-    /// where none was asked for.
-    pub(super) fn cost_nearby(&mut self, epsilon: f64) -> u64 {
-        let pairs = self.directed.iter_mut().zip(&self.neighbourhoods);
-        pairs.map(|(directed, nearby)| nearby.cost(directed, epsilon)).sum()
+    /// [`Composition::delta_nearby`], and the work that it takes in density evaluations if nothing is known yet.
+    ///
+    /// # Errors
+    /// ε not finite.
+    pub(super) fn delta_and_cost(&mut self, epsilon: f64, wanted: Wanted) -> Result<(Enclosure, u64)> {
+        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+        let (mut worst, mut cost) = (Enclosure::ZERO, 0);
+        for (directed, nearby) in self.directed.iter_mut().zip(&mut self.neighbourhoods) {
+            let (found, work) = nearby.delta(directed, epsilon, wanted);
+            worst = worst.max(found);
+            cost += work;
+        }
+        Ok((worst.certified()?, cost))
+    }
+
+    /// Bounds on the ε ≥ 0 at which δ(ε)·e^`log_factor`(ε) falls to e^`log_delta`, near `guess` (with its slope), and the work that
+    /// they took in density evaluations.
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
+    pub(super) fn epsilon_of_multiple(
+        &mut self,
+        log_factor: impl Fn(f64) -> f64,
+        (log_delta, tolerance): (f64, f64),
+        guess: (f64, f64),
+    ) -> Result<((f64, f64), u64)> {
+        self.directed.iter_mut().for_each(Directed::forget);
+        let work = |run: &Self| run.directed.iter().map(Directed::work).sum::<u64>();
+        let before = work(self);
+        let curve = |epsilon: f64, aim: &Aim| {
+            let factor = log_factor(epsilon);
+            let rounding = 16.0 * f64::EPSILON * (2.0 + factor.abs());
+            let hint = aim.hint.map(|log| log - factor);
+            let found = self.worst(epsilon, &Aim { hint, ..*aim });
+            found.with_logs(found.log_lower + factor - rounding, found.log_upper + factor + rounding)
+        };
+        let found = inverse::epsilon(curve, log_delta, tolerance, guess, f64::INFINITY)?;
+        Ok((found, work(self) - before))
     }
 
     /// Certified δ at ε where only the side of `log_delta` matters, or a relative width of `tolerance` near it.
@@ -418,7 +449,7 @@ impl Composition {
         // Both are lower bounds. Of the chain, few splits will do: each is valid.
         let chain = self.chain.as_mut().map_or(0.0, |chain| {
             error_by_lines(alpha, limit, |epsilon| {
-                let found = chain.delta(epsilon, 2).and_then(Enclosure::certified);
+                let found = chain.delta(epsilon, 2).and_then(|(found, _)| found.certified());
                 match found {
                     Ok(found) => found.upper(),
                     Err(error) => {

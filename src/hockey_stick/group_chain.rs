@@ -121,7 +121,7 @@ impl GroupChain {
     /// True if no chain is below e^`log_delta` at ε: some ε_i is at most ε/k with ε_{i+1} + … + ε_k ≥ 0 (take the i at
     /// which that sum is the farthest above (k − i)·ε/k), so that every sum is at least δ₁(ε/k).
     fn is_above(&mut self, epsilon: f64, log_delta: f64) -> Result<bool> {
-        let one = self.one_record(epsilon / self.group_size as f64)?;
+        let (one, _) = self.one_record(epsilon / self.group_size as f64)?;
         Ok(one.log_lower >= log_delta)
     }
 
@@ -133,33 +133,39 @@ impl GroupChain {
         if log_delta == f64::NEG_INFINITY || self.is_above(epsilon, log_delta)? {
             return Ok(None);
         }
-        self.delta(epsilon, ROUNDS).map(Some)
+        Ok(Some(self.delta(epsilon, ROUNDS)?.0))
     }
 
-    /// The bound on δ at ε ≥ 0 by the best of the splits that are looked at.
+    /// The bound on δ at ε ≥ 0 by the best of the splits that are looked at, and the work on the curve of one record, beyond
+    /// [`EXPENSIVE`] where that cut the search short.
     ///
     /// # Errors
     /// ε not finite.
-    pub(super) fn delta(&mut self, epsilon: f64, rounds: usize) -> Result<Enclosure> {
-        let mut best = self.sum(epsilon, 0.0)?;
+    pub(super) fn delta(&mut self, epsilon: f64, rounds: usize) -> Result<(Enclosure, u64)> {
+        let (mut best, mut cost) = self.sum(epsilon, 0.0)?;
         let mut failed = None;
-        let cost = self.one.cost_nearby(epsilon / self.group_size as f64);
-        if self.variance.is_finite() && !self.equal_parts && cost <= EXPENSIVE {
+        if self.variance.is_finite() && !self.equal_parts {
             let (low, high) = (FALLS.0 * self.variance, FALLS.1 * self.variance);
-            golden_section(low, high, rounds, |fall| match self.sum(epsilon, fall) {
-                Ok(found) => {
-                    if found.log_upper < best.log_upper {
-                        best = found;
-                    }
-                    found.log_upper
+            golden_section(low, high, rounds, |fall| {
+                if cost > EXPENSIVE {
+                    return 0.0;
                 }
-                Err(error) => {
-                    failed = Some(error);
-                    0.0
+                match self.sum(epsilon, fall) {
+                    Ok((found, work)) => {
+                        cost += work;
+                        if found.log_upper < best.log_upper {
+                            best = found;
+                        }
+                        found.log_upper
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        0.0
+                    }
                 }
             });
         }
-        failed.map_or(Ok(best), Err)
+        failed.map_or(Ok((best, cost)), Err)
     }
 
     /// Certified bounds on the least ε at which the bound is at most e^`log_delta`, if that is below `limit`.
@@ -177,32 +183,47 @@ impl GroupChain {
         if limit == 0.0 || least >= limit {
             return Ok(None);
         }
-        // Where equal parts have it, nearly: far beyond, points of the curve of one record may take a second each.
         let count = self.group_size as f64;
-        let growth = log_geometric_sum(least / count, count);
-        let equal = count * self.one.epsilon_of_log(log_delta - growth, 1e-2)?.1;
-        if equal > HOPELESS * limit {
+        // −d log δ/dε of a Gaussian trade-off function is about −2·log δ/ε where δ is small.
+        let slope = |epsilon: f64| (-2.0 * log_delta).max(1.0) / epsilon.max(1e-300);
+        let guess = (1.05 * least / count, slope(least / count));
+        let factor = |one: f64| log_geometric_sum(one, count);
+        let (one, cost) = self.one.epsilon_of_multiple(factor, (log_delta, tolerance), guess)?;
+        // Rounding must not make k·ε₁ smaller.
+        let equal = (count * one.0 * (1.0 - 1e-15), count * one.1 * (1.0 + 1e-15));
+        if equal.0 > HOPELESS * limit {
             return Ok(None);
         }
-        let start = if equal.is_finite() { equal } else { 1.05 * least }.min(limit);
+        let is_expensive = |cost: u64| cost > EXPENSIVE;
+        if self.equal_parts
+            || is_expensive(cost)
+            || equal.1.is_infinite()
+            || is_expensive(self.delta(equal.1, ROUNDS)?.1)
+        {
+            return Ok((equal.1 < limit).then_some(equal));
+        }
+        let start = equal.1.min(limit);
         let mut failed = None;
         let curve = |epsilon: f64, _: &super::enclosure::Aim| {
-            self.delta(epsilon, ROUNDS).unwrap_or_else(|error| {
-                failed = Some(error);
-                Enclosure::TRIVIAL
-            })
+            let found = self.delta(epsilon, ROUNDS);
+            found.map_or_else(
+                |error| {
+                    failed = Some(error);
+                    Enclosure::TRIVIAL
+                },
+                |(found, _)| found,
+            )
         };
-        // −d log δ/dε of a Gaussian trade-off function is about −2·log δ/ε where δ is small.
-        let slope = (-2.0 * log_delta).max(1.0) / start.max(1e-300);
-        let found = inverse::epsilon(curve, log_delta, tolerance, (start, slope), f64::INFINITY)?;
+        let found = inverse::epsilon(curve, log_delta, tolerance, (start, slope(start)), f64::INFINITY)?;
         match failed {
             Some(error) => Err(error),
             None => Ok((found.1 < limit).then_some(found)),
         }
     }
 
-    /// Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i) for ε_i that fall by `fall` from each to the next.
-    fn sum(&mut self, epsilon: f64, fall: f64) -> Result<Enclosure> {
+    /// Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i) for ε_i that fall by `fall` from each to the next, and the work on the curve of one
+    /// record.
+    fn sum(&mut self, epsilon: f64, fall: f64) -> Result<(Enclosure, u64)> {
         let count = self.group_size as f64;
         // Rounding must not make the sum of the ε_i larger than ε.
         let least = epsilon - 1e-13 * (epsilon + fall * count * count);
@@ -213,13 +234,17 @@ impl GroupChain {
         };
         let (mut lower, mut upper) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         let mut size = 1.0f64;
-        let mut done = 0;
+        let (mut done, mut cost) = (0, 0);
         for part in 0..parts {
             let links = self.group_size * (part + 1) / parts - done;
             let middle = done as f64 + 0.5 * (links as f64 - 1.0); // of places 0, 1, …, k − 1
             done += links;
             let one = least / count + fall * (0.5 * (count - 1.0) - middle);
-            let delta = self.one_record(one)?;
+            let (delta, work) = self.one_record(one)?;
+            cost += work;
+            if cost > EXPENSIVE && fall > 0.0 {
+                return Ok((Enclosure::TRIVIAL, cost));
+            }
             let (growth, factor) = (links as f64 * one, log_geometric_sum(one, links as f64));
             lower = log_add(lower + growth, delta.log_lower + factor);
             upper = log_add(upper + growth, delta.log_upper + factor);
@@ -228,27 +253,25 @@ impl GroupChain {
             }
         }
         let rounding = 16.0 * f64::EPSILON * (parts as f64 + 2.0) * (2.0 + size);
-        Ok(Enclosure::of_logs(lower - rounding, upper + rounding))
+        Ok((Enclosure::of_logs(lower - rounding, upper + rounding), cost))
     }
 
-    /// δ₁ at any ε: below 0, δ₁(−ε) = 1 − e^{−ε} + e^{−ε} δ₁(ε), as the curve holds in both orders.
-    fn one_record(&mut self, epsilon: f64) -> Result<Enclosure> {
+    /// δ₁ at any ε, and the work that it takes: below 0, δ₁(−ε) = 1 − e^{−ε} + e^{−ε} δ₁(ε), as the curve holds in both orders.
+    fn one_record(&mut self, epsilon: f64) -> Result<(Enclosure, u64)> {
         let limit = self.log_chernoff(epsilon.abs());
-        let found = if limit > SMALLEST {
-            self.one.delta_nearby(epsilon.abs(), WANTED)?
+        let (found, cost) = if limit > SMALLEST {
+            self.one.delta_and_cost(epsilon.abs(), WANTED)?
         } else {
-            Enclosure::of_logs(f64::NEG_INFINITY, limit)
+            (Enclosure::of_logs(f64::NEG_INFINITY, limit), 0)
         };
         if epsilon >= 0.0 {
-            return Ok(found);
+            return Ok((found, cost));
         }
         let certain = (-epsilon.exp_m1()).ln();
         let with = |log: f64| log_add(certain, epsilon + log);
         let rounding = 8.0 * f64::EPSILON * (1.0 + certain.abs());
-        Ok(Enclosure::of_logs(
-            with(found.log_lower) - rounding,
-            with(found.log_upper) + rounding,
-        ))
+        let below = Enclosure::of_logs(with(found.log_lower) - rounding, with(found.log_upper) + rounding);
+        Ok((below, cost))
     }
 }
 
@@ -310,7 +333,7 @@ mod tests {
             assert!((chain.variance - mu * mu).abs() < 1e-9);
             for epsilon in [0.0, 0.3, 1.5] {
                 let exact = gaussian_delta(size as f64 * mu, epsilon);
-                let found = chain.delta(epsilon, ROUNDS).unwrap();
+                let (found, _) = chain.delta(epsilon, ROUNDS).unwrap();
                 assert!(found.log_upper >= exact.log_lower, "{size} {epsilon}");
                 if exact.log_lower < SMALLEST {
                     continue; // Chernoff's bound stands for the curve there

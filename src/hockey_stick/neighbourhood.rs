@@ -97,19 +97,27 @@ struct Neighbourhood {
 }
 
 impl Neighbourhoods {
-    /// δ at ε as closely as `wanted`: from the neighbourhood if that will do, else from scratch.
-    pub(super) fn delta(&mut self, directed: &mut Directed, epsilon: f64, wanted: Wanted) -> Enclosure {
+    /// δ at ε as closely as `wanted`, from the neighbourhood if that will do, else from scratch; and the work that it took in
+    /// density evaluations, with that of the neighbourhood whether it was done now or for an earlier question.
+    pub(super) fn delta(&mut self, directed: &mut Directed, epsilon: f64, wanted: Wanted) -> (Enclosure, u64) {
         let from_scratch = |directed: &mut Directed| {
             directed.forget();
-            wanted.of(directed, epsilon, 1.0)
+            let before = directed.work();
+            let found = wanted.of(directed, epsilon, 1.0);
+            (found, directed.work() - before)
         };
-        let Some((place, width)) = place(directed, epsilon) else {
+        let Some(spread) = directed.spread() else {
             return from_scratch(directed);
         };
-        let Neighbourhood { kept, middle, .. } = self.known.entry(place).or_insert_with(|| {
+        let width = REACH * spread;
+        let place = ((epsilon - directed.moved()) / width).round();
+        if !(width > 0.0 && place.abs() < 1e6) {
+            return from_scratch(directed);
+        }
+        let Neighbourhood { kept, middle, cost } = self.known.entry(place as i64).or_insert_with(|| {
             directed.forget();
             let before = directed.work();
-            let middle = wanted.of(directed, place as f64 * width + directed.moved(), REFINED);
+            let middle = wanted.of(directed, place * width + directed.moved(), REFINED);
             let cost = directed.work() - before;
             let kept = directed.take_kept();
             directed.forget();
@@ -122,21 +130,9 @@ impl Neighbourhoods {
             .fold(Enclosure::TRIVIAL, Enclosure::meet);
         let found = directed.with_lost(found);
         if wanted.or_reached(*middle).is_met(found) {
-            return found;
+            return (found, *cost);
         }
-        from_scratch(directed).meet(found)
+        let (scratch, more) = from_scratch(directed);
+        (scratch.meet(found), *cost + more)
     }
-
-    /// Work that the neighbourhood of ε took, in density evaluations; 0 where there is none yet.
-    pub(super) fn cost(&self, directed: &mut Directed, epsilon: f64) -> u64 {
-        let found = place(directed, epsilon).and_then(|(place, _)| self.known.get(&place));
-        found.map_or(0, |neighbourhood| neighbourhood.cost)
-    }
-}
-
-/// The number of the neighbourhood of ε, and the width of all of them; `None` where each ε is asked about on its own.
-fn place(directed: &mut Directed, epsilon: f64) -> Option<(i64, f64)> {
-    let width = REACH * directed.spread()?;
-    let place = ((epsilon - directed.moved()) / width).round();
-    (width > 0.0 && place.abs() < 1e6).then_some((place as i64, width))
 }
