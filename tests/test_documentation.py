@@ -224,6 +224,18 @@ def test_relative_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_comments_cite_theory_pages_that_exist() -> None:
+    sources = sorted([*TOP.glob("src/**/*.rs"), *TOP.glob("python/**/*.py"), *TOP.glob("tests/*.py")])
+    cited = 0
+    for source in sources:
+        text = source.read_text("utf-8")
+        assert "theory" + " §" not in text, f"{source.name} cites a text that is not in the repository"
+        for page in re.findall(r"docs/theory/[\w-]+\.md", text):
+            assert (TOP / page).exists(), f"{source.name} cites {page}"
+            cited += 1
+    assert cited >= 15
+
+
 def test_every_public_name_has_a_place_in_the_api_pages() -> None:
     documented = {
         name

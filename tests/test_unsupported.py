@@ -38,7 +38,7 @@ PLAIN = {"one", "several", "group of one", "group of several"}
 
 
 def is_supported(mechanism, scheme, adjacency, group):
-    """theory.md section 2, row by row."""
+    """docs/theory/dominating-pairs.md, row by row."""
     replace = adjacency == "replace"
     if mechanism in ("laplace", "response"):
         return {

@@ -95,7 +95,7 @@ impl Composition {
     /// The composition of each scheme with its number of steps.
     ///
     /// # Errors
-    /// An argument out of range, a combination that theory §2 does not list, more than 1,000,000 segments.
+    /// An argument out of range, a combination without a pair in `docs/theory/dominating-pairs.md`, more than 1,000,000 segments.
     pub fn new(segments: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
         let segments = &factored(segments)?;
         require(
@@ -150,8 +150,8 @@ impl Composition {
         Ok(found)
     }
 
-    /// The same where many points of the curve are wanted: microseconds once a few are known. `wanted` is the same in all
-    /// questions.
+    /// Certified δ at ε for callers that ask for many points of one curve, such as conjugates and chains: microseconds a point once a
+    /// neighbouring one is known. `wanted` must be the same in every question.
     ///
     /// # Errors
     /// ε not finite.
@@ -279,7 +279,7 @@ impl Composition {
         found
     }
 
-    /// The same by one route.
+    /// Certified δ at ε by one route alone, so that routes can be compared.
     ///
     /// # Errors
     /// ε not finite, or a route that does not apply.

@@ -2,7 +2,7 @@
 //!
 //! With A(z) = Σ T·K(z), the log of E[e^{zS}] for the total loss S of all steps,
 //!
-//! > δ(ε) = (1/2π) ∫ e^{A(c+iy) − (c+iy)ε} / ((c+iy)(c+iy+1)) dy for c > 0 (theory §3),
+//! > δ(ε) = (1/2π) ∫ e^{A(c+iy) − (c+iy)ε} / ((c+iy)(c+iy+1)) dy for c > 0 (`docs/theory/inversion.md`),
 //!
 //! as (1 − e^{−u})₊ has the Laplace transform 1/(z(z + 1)). For −1 < c < 0 the same integral is δ(ε) − 1, the
 //! residue at 0 being 1: it is minus the expectation of min(1, e^{−u}), u = S − ε. Errors of the sum

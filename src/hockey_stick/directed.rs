@@ -42,13 +42,13 @@ const ATTEMPTS: [(Form, f64); 5] = [
     (Form::LongInversion, 0.0),
     (Form::Grid, 0.0),
 ];
-/// Terms of densities that may be evaluated for one answer, before what is known has to do: a few tenths of a second.
+/// Work budget of one answer, in density evaluations (about 3 ns each). When it runs out, the best interval so far is returned.
 const MOST_WORK: u64 = 120_000_000;
-/// The same for the bounds that have to do then.
+/// Further budget for Chernoff's bound once [`MOST_WORK`] is spent, so that every answer has an upper end.
 const RESERVE: u64 = 40_000_000;
-/// log of the total variation of all steps below which hardly more than one of them tells anything.
+/// log of the sum of the total variations of all steps below which δ is close to the sum of the δ of single steps.
 const RARE: f64 = -1.2;
-/// Different steps for which as much again may be done.
+/// Number of different steps for which the budget doubles.
 const SEGMENTS: u64 = 100;
 /// Width of log δ from which on next to nothing is known: then coarse inversions are tried.
 const UNKNOWN: f64 = 0.5;
@@ -82,7 +82,7 @@ pub struct Directed {
     moved: f64,
     /// Relative error of these sums and of what is made of them.
     rounding: f64,
-    /// The same losses without far outputs, as far out as questions needed so far.
+    /// The losses without their far outputs, one entry for each distance that questions needed so far.
     truncated: Vec<Truncated>,
     /// log of a bound on the sum of the total variations of all steps.
     log_variation: Option<f64>,
@@ -176,8 +176,8 @@ impl Directed {
         composed
     }
 
-    /// The same run, some steps of which have so little noise that without it the run would be `run`; noise hides what they tell
-    /// with a probability of at most e^`log_confusion`.
+    /// Adds what is known of the run without the noise of those of its steps that have next to none: `run` is that run, and
+    /// e^`log_confusion` bounds the probability that noise changes what an output reveals.
     #[must_use]
     pub fn with_noiseless(mut self, run: Self, log_confusion: f64) -> Self {
         self.noiseless = Some(Noiseless {
@@ -220,7 +220,7 @@ impl Directed {
         self.delta_for(epsilon, &Aim::of_width(width))
     }
 
-    /// The same, for what is wanted.
+    /// Certified log δ at any real ε, as closely as `aim` asks.
     pub(super) fn delta_for(&mut self, epsilon: f64, aim: &Aim) -> Enclosure {
         checkpoint();
         let Some(noiseless) = &mut self.noiseless else {
@@ -424,8 +424,9 @@ impl Directed {
         found
     }
 
-    /// What coarser questions say: where a fine answer takes too many points, one of a digit or two often does not, and is far better
-    /// than bounds. Finer ones follow while they succeed. The coarser the question, the more outputs may be left out.
+    /// δ at coarser tolerances, from 30 % down to 1e-4, each tried only while the one before succeeded. Where a narrow interval takes
+    /// too many points, one of a digit or two often does not, and is far better than Chernoff's bound: the coarser the
+    /// tolerance, the more outputs may be truncated.
     fn coarsely(&mut self, epsilon: f64, aim: &Aim, expected: f64, known: Enclosure) -> Enclosure {
         const WIDTHS: [f64; 4] = [0.3, 1e-2, 1e-3, 1e-4];
         const FORMS: [(Form, f64); 3] = [(Form::Inversion, 0.0), (Form::SplitInversion, 24.0), (Form::Grid, 0.0)];
@@ -669,7 +670,7 @@ impl Directed {
         }
     }
 
-    /// The same where hardly more than one step tells anything: δ is then about the sum of theirs.
+    /// ε and −d log δ/dε near the answer where losses are rare, so that δ is about the sum of the δ of single steps.
     fn guess_of_single_steps(&self, log_delta: f64) -> Option<(f64, f64)> {
         const ACCURACY: f64 = 1e-4;
         const FARTHEST: f64 = 1e12;

@@ -26,7 +26,7 @@ impl Aim {
         }
     }
 
-    /// The same where only the side of log δ = `hint` matters, from which it may be far.
+    /// A question that only asks on which side of `hint` log δ lies, or for that width where it is close to it.
     pub(super) fn beside(hint: f64, width: f64) -> Self {
         Self {
             hint: Some(hint),

@@ -119,7 +119,7 @@ impl Grid {
         // The period is about this; it is settled below, for the law on the grid.
         let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
-        // Large groups make every evaluation dearer; atoms are not evaluated.
+        // Large groups make every evaluation more expensive; atoms are not evaluated.
         let terms = |loss: &StepLoss| match loss {
             StepLoss::Atoms(_) => 0.0,
             _ => loss.atoms() as f64 / 30.0,
@@ -167,7 +167,7 @@ impl Grid {
 
     fn compose(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, points: f64) -> Composition {
         let c = plan.tilt.c;
-        // As far down as a neighbourhood of questions reaches, where the transform is dear.
+        // As far down as a neighbourhood of questions reaches, where the transform is expensive.
         let reach = if segments.iter().all(|segment| is_on_lattice(&segment.loss)) {
             plan.tilt.spread
         } else {

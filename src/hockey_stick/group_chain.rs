@@ -33,7 +33,7 @@ const MOST_PARTS: u64 = 16;
 /// How fast the ε_i fall, in units of the Rényi divergence of order 2 of one record, which is μ² for G_μ: the search around 1,
 /// and equal parts beside it.
 const FALLS: (f64, f64) = (0.7, 1.15);
-/// Logarithm of δ₁ below which Chernoff's bound has to do: so far out the curve takes seconds a point, and its links add next
+/// Logarithm of δ₁ below which Chernoff's bound is used: so far out the curve takes seconds a point, and its links add next
 /// to nothing to any δ that counts.
 const SMALLEST: f64 = -80.0;
 /// Rényi orders of that bound less 1: √2 apart, which costs a few per cent of its exponent at most.

@@ -33,7 +33,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The same, or what could be had nearby if that is less.
+    /// Requirements that a point near `reached` can meet: these, or a few times the width of `reached` where it missed them.
     fn or_reached(self, reached: Enclosure) -> Self {
         if self.is_met(reached) {
             return self;

@@ -176,7 +176,7 @@ impl Truncated {
         contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
 
-    /// The same of the whole curve.
+    /// What contours and grids made for earlier questions say of the whole curve, the truncated outputs included.
     pub(super) fn known(&self, epsilon: f64) -> Enclosure {
         self.whole(self.kept(epsilon))
     }

@@ -55,7 +55,7 @@ pub(super) struct RealCell {
 /// F(c + iy; v)/e^{K₀} − 1 in a cell for all heights y.
 #[derive(Debug)]
 pub(super) struct LineCell {
-    /// The same at y = 0.
+    /// F(c; v)/e^{K₀} − 1, the value at y = 0.
     pub(super) base: RealCell,
     /// Coefficients of each polynomial: for all heights, real parts first.
     pub(super) columns: Vec<[Vec<f64>; 2]>,
@@ -166,7 +166,7 @@ impl CellOctave {
         kappas.iter().map(least).collect()
     }
 
-    /// The same by what is known of one ellipse.
+    /// The bound on the interpolation error that one Bernstein ellipse gives, for each κ.
     fn interpolation_in(
         &self,
         ellipse: &Ellipse,

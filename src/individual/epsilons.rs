@@ -127,7 +127,7 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
     invert(&MomentLosses::new(accounts), accounts.examples.len(), delta, monitor)
 }
 
-/// The same from all norms that the examples had: it takes longer, and is certified for fewer steps.
+/// Bounds on ε(δ) of every example from its history of norms: slower than from moments, and certified for fewer steps.
 ///
 /// The exact engine is asked about single steps, and about up to `MOST_ONE_BY_ONE` different histories that are short, or that
 /// inversion leaves open.

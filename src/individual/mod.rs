@@ -1,4 +1,4 @@
-//! Individual accounting: norms in, per-example accounts out (INDIVIDUAL; theory §6).
+//! Individual accounting: norms in, per-example accounts out (INDIVIDUAL; `docs/theory/individual.md`).
 //!
 //! An example whose clipped gradient has norm s·C adds one step of the pair ((1 − q)N(0, σ²) + qN(s, σ²), N(0, σ²)) to its
 //! account. The pair depends on s and σ through v = (s/σ)² alone, and its moments are analytic in v, so that tables of

@@ -146,7 +146,7 @@ impl Octave {
             .count();
         let reach = certified as f64 * spacing;
         let ends: Vec<usize> = ends.iter().copied().filter(|&end| end <= certified).collect();
-        // The same shift of y for all v: of the size that suits the middle of the octave.
+        // One imaginary shift for all v of the octave: that which suits its middle.
         let lifts: Vec<f64> = ends.iter().map(|&end| self.lift(c, end as f64 * spacing)).collect();
         let mut changes = vec![[[0.0; TERMS]; 2]; certified];
         let mut errors = vec![0.0f64; certified];

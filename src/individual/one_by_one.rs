@@ -26,7 +26,7 @@ const ROUNDING: f64 = 16.0 * f64::EPSILON;
 const MOST_STEPS: f64 = 9e15;
 /// Relative width that is asked for after a single step, which has a closed form.
 const NARROW: f64 = 1e-9;
-/// The same after several: a tenth of what the accounts promise. 1e-9 takes up to twenty times as long after two or three steps.
+/// Relative width that is asked for after several steps: a tenth of what the accounts promise. 1e-9 takes up to twenty times as long after two or three steps.
 const ENOUGH: f64 = 1e-7;
 
 /// Lower and upper bounds on ε(δ) of the examples at `members`; the same for equal histories, whose answer is computed once.

@@ -50,7 +50,7 @@ impl StepRdp {
         })
     }
 
-    /// The same with a table that may have been used before, for as long as it is among the last eight.
+    /// [`StepRdp::new`] with a table from a cache of the eight that were used last.
     ///
     /// # Errors
     /// As [`StepRdp::new`].

@@ -297,7 +297,7 @@ impl Disc {
         below.min(self.above_transition() * ellipse(radius) + linear)
     }
 
-    /// The same where K is all but linear in 1/w: `least` is K at w₀ + r, where the rest is largest.
+    /// The interpolation error of a cell where K is nearly linear in 1/w: `least` is K at w₀ + r, where its non-linear part is largest.
     fn error_of_rest(&self, half_width: f64, least: f64) -> f64 {
         let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre);
         let rho = 1.6 * self.centre / half_width;

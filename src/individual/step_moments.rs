@@ -19,7 +19,7 @@ use std::ops::Range;
 const MARGIN: f64 = 9.5;
 /// log of the inverse of the error of the trapezoidal rule.
 const LEVEL: f64 = 54.0;
-/// The same for complex exponents, where the error counts in relation to E[r^p] itself.
+/// log of the inverse of the trapezoidal rule's error for complex exponents, where it is relative to E[r^p] itself.
 const LINE_LEVEL: f64 = 42.0;
 /// That error, with what lies beyond the range of the integral.
 const LINE_ERROR: f64 = 1e-17;
@@ -306,8 +306,8 @@ fn power_excess(change: f64, log_ratio: f64, exponent: f64) -> f64 {
     sum
 }
 
-/// The same times a weight where 1 + u or its power is beyond e^[`FAR_RATIO`], so that 1 is lost in it; given the log of 1 + u times
-/// the weight.
+/// A weight times (1 + u)^p − 1 − pu where 1 + u or its power is beyond e^[`FAR_RATIO`], so that the 1 is lost to rounding; given the
+/// log of 1 + u and that of (1 + u) times the weight.
 fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f64 {
     if exponent < 1.0 {
         return -exponent * log_mixture_weight.exp();

@@ -17,7 +17,7 @@ pub struct AtomLoss {
 
 impl AtomLoss {
     /// Randomised response whose bit is set if a member of the group is in the batch, which one is with probability s = `seen`
-    /// in (0, 1] and none with `unseen` = 1 − s; the answer is true with probability p (theory §2).
+    /// in (0, 1] and none with `unseen` = 1 − s; the answer is true with probability p (`docs/theory/dominating-pairs.md`).
     ///
     /// The outcome 1 has probability 1 − p under Q and (1 − s)(1 − p) + sp under P; "add" exchanges P and Q.
     pub fn response((seen, unseen): (f64, f64), keep: f64, direction: Direction) -> Self {
@@ -68,7 +68,7 @@ impl AtomLoss {
         }
     }
 
-    /// The same where all losses are a whole number of `gap` > 0 apart, up to rounding.
+    /// A loss with these atoms, all of which are a whole number of `gap` > 0 apart, up to rounding.
     pub fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
         Self {
             gap: Some(gap),

@@ -1,7 +1,7 @@
 //! Privacy losses that are mixtures of Gaussians: all moments have a closed form.
 //!
 //! N(μ, 1) against N(0, 1) has the loss N(μ²/2, μ²) under P. Replacing k records of a fixed batch is bounded by a
-//! mixture of these over the number j of them in the batch, with μ = 2j/σ (theory §2; convexity of the
+//! mixture of these over the number j of them in the batch, with μ = 2j/σ (`docs/theory/dominating-pairs.md`; convexity of the
 //! hockey-stick divergence in the pair).
 
 use crate::special::log_space::log_sum_exp;

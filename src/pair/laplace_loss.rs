@@ -1,4 +1,4 @@
-//! Privacy loss of the one-dimensional Laplace mechanism under Poisson sampling (theory §2).
+//! Privacy loss of the one-dimensional Laplace mechanism under Poisson sampling (`docs/theory/dominating-pairs.md`).
 //!
 //! With noise of scale b the ratio of the mixture Σ w_j Lap(j, b) to Lap(0, b) is constant left of 0 and right of
 //! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.

@@ -35,7 +35,7 @@ impl GroupLaw {
         &self.shifts
     }
 
-    /// The same law of shifts that are measured in units of `unit` > 0.
+    /// This law with its shifts divided by `unit` > 0.
     #[must_use]
     pub fn in_units_of(mut self, unit: f64) -> Self {
         self.shifts.iter_mut().for_each(|shift| *shift /= unit);

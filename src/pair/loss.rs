@@ -188,7 +188,7 @@ impl StepLoss {
     }
 
     /// k records replaced in a fixed batch: an upper bound, as the divergence of Σ h_j P_j against Σ h_j Q_j is at
-    /// most Σ h_j times that of P_j against Q_j (joint convexity; theory §2). The shifts of `law` are distances.
+    /// most Σ h_j times that of P_j against Q_j (joint convexity; `docs/theory/dominating-pairs.md`). The shifts of `law` are distances.
     pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Option<Self> {
         let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
         let moves = distances.iter().any(|&m| m != 0.0);
@@ -202,7 +202,7 @@ impl StepLoss {
         (seen > 0.0).then(|| Self::Atoms(AtomLoss::response((seen, unseen), keep, direction)))
     }
 
-    /// The same bit, one record replaced in a fixed batch (PITFALLS Theorem 14).
+    /// Randomised response on that bit where one record is replaced in a fixed batch (PITFALLS Theorem 14).
     pub fn replaced_response(law: &GroupLaw, keep: f64) -> Option<Self> {
         let seen = -law.log_probability_of_zero().exp_m1();
         (seen > 0.0).then(|| Self::Atoms(AtomLoss::replaced_response(seen, keep)))
@@ -213,7 +213,7 @@ impl StepLoss {
         (law.shifts() != [0.0]).then(|| Self::Laplace(LaplaceLoss::new(law, scale, direction)))
     }
 
-    /// The same noise, one record replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
+    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
     pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
         let seen = -law.log_probability_of_zero().exp_m1();
         match seen {

@@ -1,6 +1,6 @@
 //! Dominating pairs of one step: N(0, σ²) against a mixture Σ_j w_j N(s_j, σ²).
 //!
-//! GROUP Theorem 18 and Lemma 14 (theory §2): every k-neighbouring pair of data sets is dominated by such
+//! GROUP Theorem 18 and Lemma 14 (`docs/theory/dominating-pairs.md`): every k-neighbouring pair of data sets is dominated by such
 //! a pair, with weights that say how many members of the group are in the batch.
 
 pub mod atom_loss;

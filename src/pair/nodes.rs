@@ -189,8 +189,8 @@ impl SmoothLoss {
         self.atom
     }
 
-    /// The same loss without the outputs above which P has e^`log_mass` in each piece, and the log of what that
-    /// leaves out altogether.
+    /// This loss without the outputs of each piece above which P has mass e^`log_mass`, and the log of the mass that is
+    /// left out of all pieces together.
     pub fn cut(&self, log_mass: f64) -> (Self, f64) {
         let mut lost = LogSum::default();
         let mut pieces = self.pieces.clone();

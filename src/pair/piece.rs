@@ -1,6 +1,6 @@
 //! A piece of the privacy loss of one step that is an analytic function of the output.
 //!
-//! Every pair of theory §2 with Gaussian noise is written so that the loss grows with the output x:
+//! Every pair of `docs/theory/dominating-pairs.md` with Gaussian noise is written so that the loss grows with the output x:
 //!
 //! * P has the density N(x; 0, σ²)·r(x) if the mixture is in P, else N(x; 0, σ²);
 //! * Q has the density N(x; 0, σ²)·r(−x) if the mixture is in Q, else N(x; 0, σ²);
@@ -472,7 +472,7 @@ impl PiecePanel {
         self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
     }
 
-    /// The same over the interval itself, where |e^{iyℓ}| = 1.
+    /// log of that bound for x in the interval itself, where |e^{iyℓ}| = 1.
     pub(super) fn log_upper(&self, c: f64, y: f64, lift: f64) -> f64 {
         self.log_bound_within(c, y, lift, lift)
     }

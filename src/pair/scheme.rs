@@ -1,4 +1,4 @@
-//! From how a run is made to the privacy losses of its steps: the table of theory §2.
+//! From how a run is made to the privacy losses of its steps: the pairs of `docs/theory/dominating-pairs.md`.
 
 use super::law::require_group_size;
 use super::members::{needs_poisson, subset_sums};
@@ -149,8 +149,8 @@ pub struct Noiseless {
 }
 
 impl Scheme {
-    /// The same step without its noise, where that is so little that it rarely hides anything; `None` where it is more, for other
-    /// noise and for replacement.
+    /// This step without its noise, where the noise is so small that it rarely hides who was in the batch; `None` where it is larger,
+    /// for other mechanisms and for replacement.
     ///
     /// # Errors
     /// As [`Scheme::outcome`].
@@ -208,7 +208,7 @@ impl Scheme {
     /// The privacy loss of one step; `direction` is `None` for replacement.
     ///
     /// # Errors
-    /// An argument out of range, or a combination that theory §2 does not list.
+    /// An argument out of range, or a combination without a pair in `docs/theory/dominating-pairs.md`.
     pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
         require_group_size(self.group.size)?;
         let loss = match (self.mechanism, direction) {
@@ -251,8 +251,8 @@ impl Scheme {
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
     }
 
-    /// Laplace noise: as theory §2 lists it for Poisson sampling, by PITFALLS Proposition 9 for fixed batches, where that holds
-    /// for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed batch are replaced.
+    /// Laplace noise: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling, by PITFALLS Proposition 9 for fixed
+    /// batches, where that holds for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed batch are replaced.
     ///
     /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
     /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
@@ -285,8 +285,8 @@ impl Scheme {
         }
     }
 
-    /// Randomised response: theory §2 for Poisson sampling; for fixed batches by Theorems 10 and 14 of PITFALLS, as the two
-    /// answers dominate whatever a batch holds: what counts is whether it holds a member.
+    /// Randomised response: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling; for fixed batches by Theorems 10 and 14 of
+    /// PITFALLS. The two answers dominate whatever a batch holds: what counts is whether it holds a member.
     fn response(&self, keep: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
         let law = self.law()?;
         match (self.sampling, direction) {
@@ -347,7 +347,7 @@ impl Scheme {
     }
 }
 
-/// A combination that theory §2 does not list.
+/// A combination without a pair in `docs/theory/dominating-pairs.md`.
 fn unsupported(mechanism: &str, what: &str) -> Error {
     Error::Mismatch(format!("{mechanism} is not supported with {what}"))
 }

@@ -30,7 +30,7 @@ const FEW_ORDERS: f64 = 64.0;
 /// `convert` grows with the divergence, and divergences grow with the order: what an order would give with the last
 /// divergence is a lower bound on what it gives, and orders that it rules out are passed over.
 /// Every order gives a valid guarantee, so a missed minimum costs tightness, never truth. Orders whose divergence is refused
-/// as too dear are passed over too. With `whole` only whole orders are looked at.
+/// as too expensive are passed over too. With `whole` only whole orders are looked at.
 ///
 /// # Errors
 /// The first of `rdp` if every order fails.
@@ -120,7 +120,7 @@ mod tests {
         let refuse = |most: f64| {
             move |order: f64| {
                 if order > most {
-                    Err(Error::Mismatch("too dear".to_owned()))
+                    Err(Error::Mismatch("too expensive".to_owned()))
                 } else {
                     Ok(0.2 * order)
                 }

@@ -149,7 +149,7 @@ impl StepBound {
     /// Below order 2 the lemma says nothing; the divergence grows with the order, so order 2 serves there. The bound for one
     /// record is the tight form of Zhu and Wang 2019: where the component is attained it is the divergence of the pair, at any
     /// real order; for Skellam noise it is their sum over the components of equation 18. Above the order 10⁶, where
-    /// either is dear, it is Theorem 3.1 for one record. Randomised response keeps its bit private from any group,
+    /// either is too expensive, it is Theorem 3.1 for one record. Randomised response keeps its bit private from any group,
     /// sampled or not (equation 20): the smaller of both counts.
     fn black_box(&mut self, order: f64, direction: Direction) -> Result<f64> {
         if self.is_idle() {

@@ -13,7 +13,7 @@ const MARGIN: f64 = 60.0;
 
 /// Equation 12 for a mechanism, its components attained.
 ///
-/// Those of Skellam noise are sums over its masses, dear ones: the largest terms, by an estimate, come first, and small ones,
+/// Those of Skellam noise are sums over its masses, which are expensive: the largest terms, by an estimate, come first, and small ones,
 /// or what comes after ten million masses, are left out. All terms are positive, so that the bound only falls.
 pub(super) fn lower_bound(noise: Noise, order: f64, law: &GroupLaw) -> f64 {
     let Noise::Skellam { variance, sensitivity } = noise else {

@@ -1,4 +1,4 @@
-//! The exact divergence of the dominating pair of each mechanism under Poisson sampling (theory §2).
+//! The exact divergence of the dominating pair of each mechanism under Poisson sampling (`docs/theory/dominating-pairs.md`).
 
 use super::divergence::{Divergence, StepDivergence};
 use super::noise::Noise;
@@ -60,7 +60,7 @@ impl PairDivergence {
     /// D_α of the pair, D(P‖Q) for "remove" and D(Q‖P) for "add", for α in (1, 10⁴].
     ///
     /// # Errors
-    /// A divergence that is too dear to compute, with what to use instead.
+    /// A divergence that is too expensive to compute, with what to use instead.
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         match self {
             Self::Nothing => Ok(Divergence { value: 0.0, upper: 0.0 }),

@@ -79,7 +79,7 @@ impl Run {
         })
     }
 
-    /// The same run, its divergences converted to (ε, δ) in another way than by RGP Lemma 2.2.
+    /// This run with its divergences converted to (ε, δ) by `conversion` in place of RGP Lemma 2.2.
     #[must_use]
     pub fn with_conversion(self, conversion: Conversion) -> Self {
         Self { conversion, ..self }
@@ -98,7 +98,7 @@ impl Run {
     /// Upper bound on D_α of the run for each order in (1, 10⁴], the larger of the directions.
     ///
     /// # Errors
-    /// An order out of range; an exact divergence of Skellam noise that is too dear.
+    /// An order out of range; an exact divergence of Skellam noise that is too expensive.
     pub fn renyi(&mut self, orders: &[f64]) -> Result<Vec<f64>> {
         require_orders(orders)?;
         let directions = self.adjacency.directions();
@@ -115,7 +115,7 @@ impl Run {
     /// ε at δ.
     ///
     /// # Errors
-    /// δ outside (0, 1); exact divergences of Skellam noise that are too dear at every order.
+    /// δ outside (0, 1); exact divergences of Skellam noise that are too expensive at every order.
     ///
     /// # Example
     /// ```
@@ -136,7 +136,7 @@ impl Run {
     /// δ at ε.
     ///
     /// # Errors
-    /// ε negative or not finite; exact divergences of Skellam noise that are too dear at every order.
+    /// ε negative or not finite; exact divergences of Skellam noise that are too expensive at every order.
     pub fn delta(&mut self, epsilon: f64) -> Result<Guarantee> {
         require_epsilon(epsilon)?;
         let conversion = self.conversion;

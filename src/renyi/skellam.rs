@@ -1,7 +1,7 @@
 //! The exact Rényi divergence of Poisson-sampled Skellam noise on whole numbers, summed over the probability mass.
 //!
 //! Sk(0, V) has the masses e^{−V}I_n(V), with V its variance. A step of a group of m records whose count in the
-//! batch is J has the pair P = Σ_j w_j Sk(jC, V) and Q = Sk(0, V) (theory §2). Skellam laws are log-concave, so that
+//! batch is J has the pair P = Σ_j w_j Sk(jC, V) and Q = Sk(0, V) (`docs/theory/dominating-pairs.md`). Skellam laws are log-concave, so that
 //! the ratio r = P/Q grows with n.
 
 use super::divergence::Divergence;
@@ -51,7 +51,7 @@ impl SkellamPair {
         Self::of_counts(vec![(0.0, count)], variance, sensitivity)
     }
 
-    /// The same noise for a group of `count` records that is always in the batch.
+    /// This noise for a group of `count` records that is always in the batch.
     #[must_use]
     pub fn with_count(self, count: usize) -> Self {
         Self {

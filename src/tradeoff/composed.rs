@@ -28,9 +28,9 @@ const CLOSE: Wanted = Wanted {
     absolute: 1e-10,
     coarse: 1e-6,
 };
-/// The same for fewer than so many steps of Laplace noise, whose losses stay nearly discrete: a hundred times as fast.
+/// Steps of Laplace noise below which [`LESS_CLOSE`] is aimed at: losses stay nearly discrete, and that is a hundred times as fast.
 const FEW_STEPS: u64 = 50;
-/// The same for subsampled Gaussian noise.
+/// Steps of subsampled Gaussian noise below which [`LESS_CLOSE`] is aimed at.
 const FEW_SAMPLED_STEPS: u64 = 20;
 const LESS_CLOSE: Wanted = Wanted {
     relative: 1e-7,
@@ -41,7 +41,7 @@ const LESS_CLOSE: Wanted = Wanted {
 /// What a finite sum is used for as it is: a width of δ that no read-out would show.
 const CLOSE_SUM: f64 = 1e-13;
 
-/// The same for factors that are known from points: what they lack to the curve is more.
+/// What is aimed at for factors that are known from points only, which differ more from the curve.
 const FROM_POINTS: Wanted = Wanted {
     relative: 1e-7,
     absolute: 1e-9,
@@ -68,7 +68,7 @@ pub enum Law {
         /// μ > 0.
         distance: f64,
     },
-    /// The same with Laplace noise.
+    /// The symmetrised subsampled Laplace curve (PITFALLS Theorem 14).
     SubsampledLaplace {
         /// p in (0, 1).
         rate: f64,

@@ -20,7 +20,7 @@ pub(super) trait Real: Copy + Add<Output = Self> + Mul<Output = Self> {
     const UNIT: f64;
     /// The nearest number of this type.
     fn of(value: Extended) -> Self;
-    /// The same number with more digits.
+    /// This number in extended precision.
     fn extended(self) -> Extended;
     /// The nearest `f64`.
     fn to_f64(self) -> f64;
@@ -137,7 +137,7 @@ impl<T: Real> Counts<T> {
         self.left_out += 1.001 * sum;
     }
 
-    /// The same law with more digits.
+    /// This law in extended precision.
     pub(super) fn into_extended(self) -> Counts<Extended> {
         Counts {
             first: self.first,

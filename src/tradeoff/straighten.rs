@@ -66,7 +66,8 @@ impl TradeoffCurve {
         }
     }
 
-    /// The same curve with parts that are asked for the side that they have at hand.
+    /// This curve with its parts in the form that is cheap here: power functions in groups and maxima, hockey-stick curves in minima
+    /// and under subsampling.
     fn quick(&self) -> Result<Self> {
         let node = match &*self.0 {
             Node::Group { size, of, .. } => return Ok(Self::group_of(*size, of.with_power()?)),
