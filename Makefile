@@ -9,7 +9,7 @@ PY := $(VENV)/bin/python
 
 # Processes that share the Python tests.
 WORKERS ?= 2
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20
 
 # The venv of this checkout, whatever else is active in the calling shell.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)

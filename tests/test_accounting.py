@@ -1,5 +1,6 @@
 """Epsilon and delta of a run: against exact curves, closed forms and the ends of the domain."""
 
+import sys
 import warnings
 
 import by_definition
@@ -323,3 +324,19 @@ def test_what_counts_as_a_wide_interval(monkeypatch, function, lower, upper, ann
         warnings.simplefilter("always")
         assert function(**given, **RUN) == upper
     assert len(caught) == announced
+
+
+def test_a_question_of_plain_numbers_takes_few_python_calls():
+    """What a sweep pays for each question besides the core's work."""
+    run = {"delta": 1e-5, "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    hs.get_epsilon(**run)
+    calls = []
+    sys.setprofile(
+        lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None
+    )
+    try:
+        hs.get_epsilon(**run)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) <= 40
+    assert len(set(calls)) <= 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -106,6 +106,8 @@ def require(condition: bool, name: str, value: object, allowed: str) -> None:
 
 def float_array(value: object, name: str) -> Floats:
     """`value` as a C-contiguous float64 array of any shape."""
+    if type(value) is float:
+        return np.array(value)
     array = _real_array(value, name)
     if array.dtype.itemsize > FLOAT_BYTES and array.dtype.kind == "f":
         # Long doubles beyond the range of a float64 become infinite, without the warning of a cast.
@@ -126,11 +128,15 @@ def float_vector(value: object, name: str) -> Floats:
 
 def float_scalar(value: object, name: str) -> float:
     """`value` as one Python float."""
+    if type(value) is float:
+        return value
     return float(_single(float_array(value, name), name))
 
 
 def count_array(value: object, name: str, minimum: int) -> Counts:
     """`value` as an int64 array of whole numbers; floats such as 8.0 count as whole."""
+    if type(value) is int and minimum <= value <= LARGEST_COUNT:
+        return np.array(value, dtype=np.int64)
     array = _real_array(value, name)
     allowed = f"a whole number >= {minimum}"
     # NaN and the infinities fail the comparison with their floor or the range check.
@@ -180,7 +186,8 @@ def text(value: object, name: str) -> str:
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
     """`value`, which must be one of the strings in `allowed`."""
     chosen = text(value, name)
-    require(chosen in allowed, name, shown(chosen), "one of " + ", ".join(map(repr, allowed)))
+    if chosen not in allowed:
+        require(False, name, shown(chosen), "one of " + ", ".join(map(repr, allowed)))
     return chosen
 
 
@@ -192,17 +199,17 @@ def in_shape(values: Floats, shape: tuple[int, ...]) -> FloatOrFloats:
 def broadcast(**arguments: NDArray[Any]) -> tuple[int, ...]:
     """Shape to which all arguments broadcast; a ``ValueError`` that names them where there is none."""
     try:
-        return np.broadcast_shapes(*(array.shape for array in arguments.values()))
+        return np.broadcast(*arguments.values()).shape
     except ValueError:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arguments.items() if array.ndim)
         raise ValueError(f"shapes do not broadcast together: {shapes}") from None
 
 
-def flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """`array`, broadcast to `shape`, as a contiguous vector."""
+def flat(arrays: Iterable[NDArray[Any]], shape: tuple[int, ...]) -> list[NDArray[Any]]:
+    """Each of `arrays`, broadcast to `shape`, as a contiguous vector."""
     if shape == ():
-        return array.reshape(1)
-    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)
+        return [array.reshape(1) for array in arrays]
+    return [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
 
 
 def _real_array(value: object, name: str) -> NDArray[Any]:

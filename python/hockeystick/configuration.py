@@ -31,6 +31,9 @@ _SCHEME_NAMES = {Poisson: "poisson", WithoutReplacement: "without_replacement", 
 _UNKNOWN = np.ones(())
 """Stands for the number that is asked for; the core ignores it."""
 
+_POISSON = Poisson(1.0)
+"""Poisson sampling at rates that stand beside it."""
+
 
 class Step(NamedTuple):
     """One step in the core's words, its numbers as arrays of any shapes that broadcast.
@@ -69,14 +72,13 @@ class Configuration(NamedTuple):
             "group_size": step.group_size,
         }
         shape = broadcast(**others, **{name: numbers[name] for name in numbers if name not in others})
-        flat_step = step._replace(
-            noise=flat(step.noise, shape),
-            sample_rate=flat(step.sample_rate, shape),
-            batch_size=flat(step.batch_size, shape),
-            dataset_size=flat(step.dataset_size, shape),
-            group_size=flat(step.group_size, shape),
+        drawing = (step.sample_rate, step.batch_size, step.dataset_size)
+        noise, rate, batch, dataset, size = flat((step.noise, *drawing, step.group_size), shape)
+        about_group = (step.rates, step.norms, step.orthogonal)
+        flat_step = Step(
+            step.mechanism, noise, step.sampling, rate, batch, dataset, size, *about_group, step.microbatches
         )
-        return shape, flat_step, [flat(array, shape) for array in others.values()]
+        return shape, flat_step, flat(others.values(), shape)
 
 
 def configure(
@@ -119,7 +121,8 @@ def configure(
         sizes, rates, norms = _in_all_batches(microbatches, sizes, rates, norms, unknown)
     forms = _forms(sizes, rates, norms, orthogonal, unknown)
     pair = require_supported(mechanism_name, _SCHEME_NAMES[type(scheme)], relation, forms)
-    require_within(sizes, scheme)
+    if isinstance(scheme, WithoutReplacement):
+        require_within(sizes, scheme)
     drawn_from_all = isinstance(scheme, WithoutReplacement) and np.any(
         sizes > scheme.dataset_size - scheme.batch_size
     )
@@ -133,7 +136,7 @@ def configure(
 def check_group_sizes(value: object) -> Counts:
     """`value` as an array of group sizes."""
     sizes = count_array(value, "group_size", 1)
-    if np.any(sizes > LARGEST_GROUP):
+    if (sizes > LARGEST_GROUP).any():
         worst = sizes[sizes > LARGEST_GROUP].flat[0]
         raise ValueError(f"group_size must be a whole number in [1, {LARGEST_GROUP}], got {worst}")
     return sizes
@@ -227,16 +230,16 @@ def _scheme(
     if unknown == "sample_rate":
         if rates is not None:
             raise UnsupportedError("get_sample_rate looks for the rate of all members: leave out rates")
-        return Poisson(1.0), _UNKNOWN
+        return _POISSON, _UNKNOWN
     if sample_rate is not None and sampling is not None:
         raise TypeError("give exactly one of sample_rate and sampling")
     if sampling is not None:
         scheme = check_sampling(sampling)
         return scheme, np.asarray(scheme.sample_rate if isinstance(scheme, Poisson) else 1.0)
     if sample_rate is not None:
-        return Poisson(1.0), float_array(sample_rate, "sample_rate")
+        return _POISSON, float_array(sample_rate, "sample_rate")
     if rates is not None:
-        return Poisson(1.0), _UNKNOWN
+        return _POISSON, _UNKNOWN
     raise TypeError("give exactly one of sample_rate and sampling")
 
 
@@ -246,16 +249,18 @@ def _forms(
     norms: tuple[float, ...] | None,
     orthogonal: bool,
     unknown: str,
-) -> list[str]:
+) -> tuple[str, ...]:
     """Kinds of groups that the arguments ask for, in the words of the table of supported pairs."""
     if unknown == "group_size":
-        return [ONE, SEVERAL]
+        return (ONE, SEVERAL)
     if orthogonal:
-        return [ORTHOGONAL if rates is None else RATES_AND_ORTHOGONAL]
+        return (ORTHOGONAL if rates is None else RATES_AND_ORTHOGONAL,)
     if rates is not None or norms is not None:
-        return [RATES if norms is None else NORMS if rates is None else RATES_AND_NORMS]
-    present = {ONE: np.any(sizes == 1), SEVERAL: np.any(sizes > 1)}
-    return [form for form, found in present.items() if found]
+        return (RATES if norms is None else NORMS if rates is None else RATES_AND_NORMS,)
+    ones = sizes == 1
+    if ones.all():
+        return (ONE,)
+    return (ONE, SEVERAL) if ones.any() else (SEVERAL,)
 
 
 def _drawing(

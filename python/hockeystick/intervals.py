@@ -33,7 +33,7 @@ def check_tolerance(value: object) -> float:
 
 def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> None:
     """Warn once, at the user's line, if an interval for epsilon or delta is too wide."""
-    if name not in _LEAST:
+    if (lower >= upper * (1.0 - 0.999 * tolerance)).all():
         return
     wanted = np.full(upper.shape, tolerance)
     if name == "delta":
@@ -66,9 +66,7 @@ _UNKNOWNS = {
 def warn_if_loose(
     name: str, lower: Floats, upper: Floats, loose: NDArray[np.bool_], tolerance: float
 ) -> None:
-    """Warn once, at the user's line, if a search could not bring its two ends together as asked."""
-    if not np.any(loose):
-        return
+    """Warn once, at the user's line, that a search could not bring its two ends together as asked."""
     # The furthest apart by their ratio; a lower end of zero or an infinite upper one counts as the worst.
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.where(loose, lower / upper, np.inf)

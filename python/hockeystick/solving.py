@@ -54,7 +54,8 @@ def solve(
     question does not mention. Elements do not depend on each other: equal ones are computed once, and an
     executor computes parts of them.
     """
-    check_executor(executor)
+    if executor is not None:
+        check_executor(executor)
     if not isinstance(bounds, bool | np.bool_):
         raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
     width = check_tolerance(tolerance)
@@ -79,14 +80,19 @@ def solve(
         configuration.adjacency,
         step.mechanism,
         step.sampling,
-        _vector(step.rates),
-        _vector(step.norms),
+        None if step.rates is None else np.array(step.rates),
+        None if step.norms is None else np.array(step.norms),
         step.orthogonal,
         width,
     )
-    lower, upper, loose = answered_once(columns, lambda *rows: _shared_out(fixed, rows, executor))
-    warn_if_wide(unknown, lower, upper, width)
-    warn_if_loose(unknown, lower, upper, loose, width)
+    if shape == ():
+        lower, upper, loose = _shared_out(fixed, columns, executor)
+    else:
+        lower, upper, loose = answered_once(columns, lambda *rows: _shared_out(fixed, rows, executor))
+    if unknown in ("epsilon", "delta"):
+        warn_if_wide(unknown, lower, upper, width)
+    elif loose.any():
+        warn_if_loose(unknown, lower, upper, loose, width)
     # The upper end of whole numbers stays a float: it may be infinite.
     low = _counts_in_shape(lower, shape) if unknown in WHOLE else in_shape(lower, shape)
     ends = (low, in_shape(upper, shape))
@@ -144,10 +150,6 @@ def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> Solved:
         delta,
         width,
     )
-
-
-def _vector(values: tuple[float, ...] | None) -> Floats | None:
-    return None if values is None else np.array(values)
 
 
 def _counts_in_shape(values: Floats, shape: tuple[int, ...]) -> CountOrCounts:

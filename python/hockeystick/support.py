@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
 from typing import NamedTuple
 
 from hockeystick.errors import UnsupportedError
@@ -141,7 +141,8 @@ _ADVICE = {
 _KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
 
 
-def require_supported(mechanism: str, sampling: str, adjacency: str, groups: Iterable[str]) -> Pair:
+@functools.cache
+def require_supported(mechanism: str, sampling: str, adjacency: str, groups: tuple[str, ...]) -> Pair:
     """Return the pair for all `groups`; ``UnsupportedError`` where one of them has none."""
     relation = "replace" if adjacency == "replace" else "add_remove"
     wanted = [Combination(mechanism, sampling, relation, group) for group in groups]

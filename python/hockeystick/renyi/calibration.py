@@ -203,5 +203,5 @@ def _flatten(
 ) -> tuple[tuple[int, ...], list[Floats], tuple[Floats, Counts, Counts]]:
     """Broadcast targets and runs together: their shape, and all of them flat."""
     shape = broadcast(**targets, **runs)
-    rates, steps, sizes = (flat(array, shape) for array in runs.values())
-    return shape, [flat(array, shape) for array in targets.values()], (rates, steps, sizes)
+    rates, steps, sizes = flat(runs.values(), shape)
+    return shape, flat(targets.values(), shape), (rates, steps, sizes)

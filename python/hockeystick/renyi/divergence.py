@@ -134,7 +134,7 @@ def group_rdp(
     points, rates, sizes = _numbers(orders, sample_rate, group_size)
     shape = broadcast(orders=points, sample_rate=rates, group_size=sizes)
     (values,) = answered_once(
-        [flat(array, shape) for array in (points, rates, sizes)],
+        flat((points, rates, sizes), shape),
         lambda points, rates, sizes: (_core.group_rdp(core, points, rates, sizes, chosen),),
     )
     return _stated(values, shape, statement_of(core[0], chosen, sizes))
@@ -173,7 +173,7 @@ def _of_component(
         raise TypeError("group_size is missing")
     points, rates, sizes = _numbers(orders, sample_rate, group_size)
     shape = broadcast(orders=points, sample_rate=rates, group_size=sizes)
-    flat_points, flat_rates, flat_sizes = (flat(array, shape) for array in (points, rates, sizes))
+    flat_points, flat_rates, flat_sizes = flat((points, rates, sizes), shape)
     wanted = np.unique(flat_points)
     rows = np.zeros((int(sizes.max()) + 1, wanted.size))
     for k in range(1, len(rows)):
