@@ -84,7 +84,7 @@ def test_a_small_delta_has_the_accuracy_that_is_promised():
     assert_exact(accountant.get_epsilons(1e-12), [curve(0.77, (1.0, 0.01, 500))], 1e-12, 1e-9)
 
 
-@pytest.mark.parametrize("count", [1, 7, 40, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, 7, 40, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("noise", "draw"), [(1.0, 0.01), (0.6, 0.2), (3.0, hs.FullBatch()), (2.5, FIXED)])
 def test_after_a_few_steps_with_one_norm_it_still_has(noise, draw, count):
     accountant = run(IndividualAccountant(6), (noise, draw, count), norms=NORMS)
@@ -115,7 +115,7 @@ def test_an_epsilon_is_never_negative():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", [1, 4, 7, 10])
 def test_random_runs_have_the_epsilons_of_the_exact_engine(seed):
     rng = np.random.default_rng(seed)
     noise, rate = float(10 ** rng.uniform(-0.2, 1.0)), float(10 ** rng.uniform(-3.5, -0.05))
@@ -199,7 +199,7 @@ def test_few_steps_with_norms_of_their_own_are_exact(count):
     assert_exact(epsilons[list(chosen)], [sum(part[1:], start=part[0]) for part in parts], 1e-5, 1.2e-7)
 
 
-@pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.slow), 30])
+@pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.long), 30])
 def test_after_few_steps_with_changing_norms_the_answer_is_an_upper_bound(count):
     accountant = run(IndividualAccountant(6), (1.0, 0.02, count), norms=NORMS)
     run(accountant, (1.0, 0.02, count), norms=NORMS[::-1])

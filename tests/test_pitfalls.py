@@ -31,7 +31,7 @@ def test_proposition_11_the_curves_of_laplace_noise_cross():
     assert difference(2).min() < -0.05
 
 
-@pytest.mark.slow
+@pytest.mark.long  # notebooks/pitfalls.ipynb, which runs in CI, makes the same comparison
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # certifies less, and no error
 def test_conjecture_12_holds_in_10_000_random_runs():
     generator = np.random.default_rng(12)

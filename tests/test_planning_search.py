@@ -75,7 +75,7 @@ def test_one_record_more_misses_the_target():
     assert np.array_equal(upper, sizes + 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_cannot_be_judged_is_said():
     run = {"noise_multiplier": 0.34818867528993533, "steps": 32}
     target = {"epsilon": 0.07652005110758, "delta": 8.99956212762797e-14}

@@ -30,6 +30,7 @@ use crate::pair::laplace_loss::LaplaceLoss;
 use crate::pair::laplace_moments::LaplaceDecay;
 use crate::pair::nodes::Nodes;
 use crate::pair::{StepLoss, nodes::SmoothLoss};
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::{log_add, log_modulus_1p};
 use crate::stopping::checkpoint;
 use std::f64::consts::PI;
@@ -195,7 +196,9 @@ impl Contour {
     /// The sum at ε, its derivative in ε and its error, all over e^{A(c) − cε}.
     fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
         let c = self.c;
-        let (mut value, mut slope, mut error) = (0.0, 0.0, 0.0);
+        // Next to c = 0 there may be 10^5 points: plain addition would lose five digits.
+        let mut value = CompensatedSum::default();
+        let (mut slope, mut error) = (0.0, 0.0);
         for (j, point) in self.points.iter().enumerate() {
             let y = j as f64 * self.spacing;
             let weight = if j == 0 { 0.5 } else { 1.0 };
@@ -207,14 +210,14 @@ impl Contour {
                 scale * (cosine * real + sine * imaginary),
                 scale * (sine * real - cosine * imaginary),
             );
-            value += part;
+            value.add(part);
             slope -= c * part - y * turned; // Re of −z·(part + i·turned)
             let size = scale * (real * real + imaginary * imaginary).sqrt();
-            let angle = 4.0 * f64::EPSILON * (2.0 + point.phase.abs() + y * epsilon.abs());
+            let angle = 4.0 * f64::EPSILON * (3.0 + point.phase.abs() + y * epsilon.abs());
             error += size * angle + point.error * weight / (real * real + imaginary * imaginary).sqrt();
         }
         let scale = self.spacing / PI;
-        (scale * value, scale * slope, scale * error + self.tail)
+        (scale * value.value(), scale * slope, scale * error + self.tail)
     }
 
     /// What the spacing of the points can add.

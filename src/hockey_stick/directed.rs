@@ -725,3 +725,41 @@ fn log_sum_of_steps(segments: &[Segment], epsilon: f64, width: f64) -> f64 {
     }
     sum.ln()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::{Direction, GroupLaw};
+
+    /// δ of "remove" at −x is 1 − e^{−x} + e^{−x}·δ of "add" at x. Below 0 the line of integration runs between the poles at 0 and −1,
+    /// with 10^5 points.
+    #[test]
+    fn both_directions_agree_to_ten_digits_where_the_line_has_very_many_points() {
+        let law = GroupLaw::binomial(1, 0.001_646_274_475_538_499).unwrap();
+        let of = |direction| {
+            let loss = StepLoss::mixture(&law, 108.536_197_305_646_82, direction)
+                .unwrap()
+                .unwrap();
+            Directed::new(vec![(StepOutcome::Loss(loss), 2059)], direction == Direction::Add)
+        };
+        let (mut remove, mut add) = (of(Direction::Remove), of(Direction::Add));
+        for x in [1e-5, 2e-4, 7.1e-4, 1.3e-3] {
+            let other = add.delta(x, 1e-10);
+            let from = |log: f64| (-(-x).exp_m1() + (log - x).exp()).ln();
+            let aim = Aim {
+                width: 1e-10,
+                enough: 1e-10,
+                hint: Some(1e-3f64.ln()),
+                bounds_first: false,
+            };
+            let found = remove.delta_for(-x, &aim);
+            assert!(found.certified().is_ok(), "{x}");
+            let (low, high) = (from(other.log_lower) - 1e-14, from(other.log_upper) + 1e-14);
+            assert!(
+                found.log_lower <= high && low <= found.log_upper,
+                "{x}: {found:?} {low} {high}"
+            );
+            assert!(found.width() < 1e-9 && high - low < 1e-9, "{x}");
+        }
+    }
+}

@@ -9,6 +9,7 @@
 //!
 //! > r(0) − 1 = Σ_{i ≥ 1} w_i (e^{−i/b} − 1) and r(x) = r(j) + B_j e^{2j/b}·(e^{2(x − j)/b} − 1), which only adds.
 
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::log_add;
 
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
@@ -111,7 +112,7 @@ pub(super) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
 
 /// r − 1 at every whole number, from that at 0 upwards, and the logarithms.
 fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
-    let mut excess = Sum::default();
+    let mut excess = CompensatedSum::default();
     let mut error = f64::MIN_POSITIVE;
     for (i, log_weight) in log_weights.iter().enumerate().skip(1) {
         let exponent = i as f64 / scale;
@@ -148,36 +149,12 @@ fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
     }
 }
 
-/// A sum in twice the precision: what is lost in each addition is carried along (Neumaier).
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    sum: f64,
-    carry: f64,
-}
-
-impl Sum {
-    fn add(&mut self, term: f64) {
-        let sum = self.sum + term;
-        let lost = if self.sum.abs() > term.abs() {
-            (self.sum - sum) + term
-        } else {
-            (term - sum) + self.sum
-        };
-        self.sum = sum;
-        self.carry += if lost.is_finite() { lost } else { 0.0 };
-    }
-
-    fn value(self) -> f64 {
-        self.sum + self.carry
-    }
-}
-
 /// A sum of exponentials with a bound on its error.
 #[derive(Debug, Clone, Copy)]
 struct LogSum {
     /// Terms are kept over e^this.
     scale: f64,
-    sum: Sum,
+    sum: CompensatedSum,
     /// Units in the last place by which the terms may be off, times the terms.
     size: f64,
 }
@@ -186,7 +163,7 @@ impl Default for LogSum {
     fn default() -> Self {
         Self {
             scale: f64::NEG_INFINITY,
-            sum: Sum::default(),
+            sum: CompensatedSum::default(),
             size: 0.0,
         }
     }
@@ -206,8 +183,7 @@ impl LogSum {
         if term > self.scale + Self::ROOM {
             // All terms so far are below e^-300 of this one.
             let factor = (self.scale - term).exp();
-            self.sum.sum *= factor;
-            self.sum.carry *= factor;
+            self.sum.scale(factor);
             self.size *= factor;
             self.scale = term;
         }
