@@ -250,7 +250,7 @@ def test_monte_carlo_intervals_contain_the_exact_delta(seed, epsilon, direction,
     assert estimate.upper - estimate.lower <= upper  # narrow enough to tell
 
 
-@pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-307, 1e-306, 1e-300, 1e-200, 1e-149, 1e-140])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-307, 1e-200, 1e-140])
 @pytest.mark.parametrize("steps", [2, 3, 100])
 def test_an_epsilon_next_to_zero_is_answered_like_zero(epsilon, steps):
     run = {"noise_multiplier": 0.5, "sample_rate": 0.25, "steps": steps, "bounds": True}

@@ -278,8 +278,8 @@ def test_bounds_of_workers_that_cannot_be_are_named(spoilt):
     spoil, message = WRONG_BOUNDS[spoilt]
     accountant = IndividualAccountant(3)
     accountant.update_norms([0.1, 0.5, 0.7])
-    for _ in range(2):  # a single step has a closed form, for which no worker is asked
-        accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    for _ in range(20):  # a single step has a closed form, for which no worker is asked
+        accountant.step(noise_multiplier=1.0, sample_rate=0.3)
     before = accountant.get_epsilons(1e-5)
     with Spoiling(spoil) as executor:
         run = {"noise_multiplier": [1.0, 2.0], "sample_rate": 0.01, "steps": 10, "executor": executor}

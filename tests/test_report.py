@@ -331,7 +331,7 @@ def test_a_large_delta_is_noted(tmp_path):
 
 
 def test_the_size_of_the_data_set_is_taken_from_where_it_stands(tmp_path):
-    fixed = hs.privacy_curve(noise_multiplier=1.0, sampling=hs.WithoutReplacement(10, 500), steps=3)
+    fixed = hs.privacy_curve(noise_multiplier=1.0, sampling=hs.WithoutReplacement(10, 500), steps=300)
     for source in (fixed, followed(ShuffleAccountant(10, 500), [(1.0, 0.02, 3)]), individual([0.1] * 500)):
         assert ["records", "500"] in page(source, tmp_path, pictures=False, group_sizes=[1]).rows
 
