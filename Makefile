@@ -80,7 +80,7 @@ test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, a
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
 	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'
 
-test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on Ray and MPI; installs torch (5 GB)
+test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on MPI; installs torch (5 GB)
 	$(PYTEST) -m '(opacus or clusters) and not long'
 
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes

@@ -39,4 +39,4 @@ one_number wheel-venv
 "$bare" benches/compare/import_cost.py --wheel "$wheel" --limit-ratio 2 --limit-mb 5
 
 "$bare" -m pip install --quiet "$wheel[dev]"
-"$bare" -m pytest --quiet -p no:cacheprovider -m 'not slow and not opacus' @scripts/quick_tests.txt
+"$bare" -m pytest --quiet -p no:cacheprovider -m 'not slow and not long and not opacus' @scripts/quick_tests.txt

@@ -26,7 +26,7 @@ def gaussian(**settings):
 
 DELTA_AT_FOUR = float(by_definition.gaussian_delta(4.0, 2**0.5))
 
-seeds = pytest.mark.parametrize("seeds", [10, pytest.param(100, marks=pytest.mark.slow)])
+seeds = pytest.mark.parametrize("seeds", [10, pytest.param(100, marks=pytest.mark.long)])
 
 
 @seeds

@@ -15,7 +15,10 @@ MPI = [str(Path(sys.executable).with_name("mpiexec")), "-n", "3", sys.executable
 pytestmark = pytest.mark.clusters
 
 
-@pytest.mark.parametrize(("kind", "command"), [("ray", [sys.executable]), ("mpi", MPI)])
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [pytest.param("ray", [sys.executable], marks=pytest.mark.long), ("mpi", MPI)],
+)
 def test_answers_have_the_bits_of_one_process(kind, command, tmp_path):
     alone = {"RAYON_NUM_THREADS": "1", "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     finished = subprocess.run(

@@ -146,6 +146,7 @@ def test_the_other_unknowns():
     assert box == hs.black_box.get_epsilon(delta=DELTA, sample_rate=0.1, group_size=6, **RUN)
 
 
+@pytest.mark.long
 def test_a_curve_knows_its_records_from_its_batches(tmp_path):
     curve = hs.privacy_curve(sampling=THREE, group_size=2, **RUN)
     assert "Poisson(0.1) of 3 batches" in str(curve)

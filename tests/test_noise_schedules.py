@@ -94,11 +94,20 @@ def test_sampled_batches_lie_between_runs_of_less_and_more_noise():
 @pytest.mark.parametrize(
     ("of", "ends"),
     [
-        (lambda b: {"mechanism": hs.Laplace(b), "sample_rate": 0.01}, (30.0, 10.0)),
-        (lambda x: {"mechanism": hs.RandomizedResponse(0.5 + x), "sample_rate": 0.01}, (0.05, 0.2)),
-        (lambda q: {"noise_multiplier": 2.0, "sample_rate": q}, (0.001, 0.02)),
+        pytest.param(
+            lambda b: {"mechanism": hs.Laplace(b), "sample_rate": 0.01},
+            (30.0, 10.0),
+            id="laplace",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            lambda x: {"mechanism": hs.RandomizedResponse(0.5 + x), "sample_rate": 0.01},
+            (0.05, 0.2),
+            id="randomised response",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(lambda q: {"noise_multiplier": 2.0, "sample_rate": q}, (0.001, 0.02), id="rates"),
     ],
-    ids=["laplace", "randomised response", "rates"],
 )
 def test_other_parameters_enclose_the_exact_run(low_limits, monkeypatch, of, ends):
     kinds = [of(x) for x in schedule(*ends, 200)]

@@ -15,7 +15,7 @@ REPETITIONS = 40
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.3])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, pytest.param(0.3, marks=pytest.mark.long)])
 def test_means_are_unbiased_and_as_exact_as_they_say(adjacency, delta):
     settings = {"epsilon": 0.5, "delta": delta, "upper": UPPER, "adjacency": adjacency}
     runs = [release.mean(VALUES, **settings) for _ in range(REPETITIONS)]

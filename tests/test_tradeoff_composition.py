@@ -39,7 +39,9 @@ def assert_encloses(curve, low, high, width, above, **question):
     assert np.abs(safe - 0.5 * (low + high)).max() <= above
 
 
-@pytest.mark.parametrize("make", [group_of_two, larger_of_two, smaller_of_two])
+@pytest.mark.parametrize(
+    "make", [group_of_two, larger_of_two, pytest.param(smaller_of_two, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     ("mu", "times", "width", "above"),
     [(1.0, 2, 2e-8, 5e-9), (0.3, 10, 4e-8, 5e-9), (0.05, 1000, 2e-5, 2e-7)],
