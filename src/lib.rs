@@ -17,7 +17,7 @@
 //! };
 //! let mut run = Composition::new(&[(scheme, 1000)], Neighbours::AddRemove)?;
 //! let (lower, upper) = run.epsilon(1e-5, 1e-6)?;
-//! assert_eq!(format!("{lower:.4} {upper:.4}"), "6.4554 6.4554");
+//! assert_eq!(format!("{lower:.4} {upper:.4}"), "6.4602 6.4602");
 //! assert!(run.delta(upper, 1e-6)?.upper() <= 1e-5);
 //! # Ok::<(), hockeystick::error::Error>(())
 //! ```
