@@ -113,8 +113,8 @@ bench-instructions: $(VENV)/made ## instructions of the kernels, by callgrind, a
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
-notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel
-	$(PY) scripts/run_notebooks.py
+notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or those of NOTEBOOKS
+	$(PY) scripts/run_notebooks.py $(NOTEBOOKS)
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
