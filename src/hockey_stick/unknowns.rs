@@ -133,8 +133,8 @@ impl Judge {
     }
 }
 
-/// What an interval of the excess says: the target is met where its upper end is at most 0, and missed where its lower end is
-/// above 0.
+/// The verdict of a certified interval for how far log δ, or log ε, lies above its target: the target is met if the whole interval
+/// is at most 0, missed if the whole interval is above 0, and open otherwise.
 fn judged(lower: f64, upper: f64) -> Judged {
     let verdict = match (upper <= 0.0, lower > 0.0) {
         (true, _) => Verdict::Meets,

@@ -28,9 +28,9 @@ from hockeystick.sampling import (
 Segment: TypeAlias = tuple[float, float, int]
 """(noise multiplier, sample rate, number of steps)."""
 RateSegment: TypeAlias = tuple[float | Mechanism, float, int]
-"""The same with any mechanism; Gaussian noise is always its noise multiplier."""
+"""(noise, sample rate, number of steps): noise is a noise multiplier or, if not Gaussian, a mechanism."""
 AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
-"""The same with any sampling; one batch by Poisson sampling is always its sample rate."""
+"""(noise, sampling, number of steps): sampling is a rate of one Poisson batch or another scheme."""
 
 Draw: TypeAlias = float | Sampling | UnaccountedSampling
 """What stands for the sampling: a sample rate, a scheme, or why there is no answer."""

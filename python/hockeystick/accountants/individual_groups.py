@@ -23,7 +23,7 @@ EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""
 
 CERTIFIED_WIDTH = 1e-6
-"""The same for examples of few steps: what is left after that is not asked for again."""
+"""Relative width that counts as exact for examples of few steps; wider ones are not computed again."""
 
 SMALLEST_TOLERANCE = 1e-9
 """Relative width of intervals for single examples."""
