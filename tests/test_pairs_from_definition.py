@@ -296,3 +296,36 @@ def test_several_replaced_records_with_other_noise(mechanism):
         assert 0.0 < found <= box * (1 + 1e-6)
         removed = {**run, "adjacency": "remove"}
         assert hs.get_epsilon(delta=1e-6, steps=50, group_size=k, **removed) <= found * (1 + 1e-6)
+
+
+FEW_STEPS = {
+    "noise_multiplier": 8.0,
+    "sampling": hs.WithoutReplacement(256, 60_000),
+    "steps": 3,
+    "adjacency": "replace",
+}
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # far in the tail
+def test_a_chain_after_few_steps_is_no_larger_than_equal_parts():
+    """GROUP Theorem 4 by bisection on the curve of one record."""
+    one = hs.privacy_curve(**FEW_STEPS)
+    size, delta = 4, 1e-5
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        growth = np.exp(middle * np.arange(size)).sum()
+        low, high = (low, middle) if one.delta(middle) * growth <= delta else (middle, high)
+    found = hs.get_epsilon(delta=delta, group_size=size, **FEW_STEPS)
+    assert found <= size * high
+    assert found >= size * one.epsilon(delta)
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # far in the tail
+def test_a_chain_does_not_depend_on_what_was_asked_before():
+    fresh, used = (hs.privacy_curve(group_size=4, **FEW_STEPS) for _ in range(2))
+    for epsilon in (0.0, 0.05, 0.4):
+        used.delta(epsilon)
+    used.epsilon(1e-3)
+    assert used.delta(0.3) == fresh.delta(0.3)
+    assert used.epsilon(1e-5) == fresh.epsilon(1e-5)

@@ -450,6 +450,39 @@ mod tests {
     }
 
     #[test]
+    fn the_width_of_an_open_answer_says_where_to_ask_next() {
+        let axis = Axis::continuous((-30.0, 0.0), 1e-6);
+        let (threshold, half) = (-9.0, 0.4);
+        let questions = |uncertainty: f64| {
+            let mut questions = 0;
+            let judge = |questions: &mut usize, x: f64| {
+                *questions += 1;
+                let excess = x - threshold;
+                let verdict = match excess.abs() <= half {
+                    true => Verdict::Open,
+                    false if excess < 0.0 => Verdict::Meets,
+                    false => Verdict::Misses,
+                };
+                Ok(Judged {
+                    verdict,
+                    excess,
+                    uncertainty,
+                })
+            };
+            let found = search(&axis, -1.0, None, &mut questions, judge, |_, x| Ok(x <= threshold)).unwrap();
+            (found.meets.unwrap(), found.misses.unwrap(), questions)
+        };
+        let (low, high, informed) = questions(half);
+        let (blind_low, blind_high, blind) = questions(0.0);
+        assert!(low < threshold - half + 1e-9 && threshold + half - 1e-9 < high);
+        assert!(high - low <= 3.0 * half, "{low} {high}");
+        assert!(
+            high - low <= blind_high - blind_low && informed < blind,
+            "{informed} {blind}"
+        );
+    }
+
+    #[test]
     fn the_ends_of_the_range_are_found() {
         let axis = Axis::whole((1, 10_000), 1e-6);
         let (all, _) = found(&axis, 1.0, None, 1e9, &[]);
