@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)] // criterion's macros; a benchmark may stop
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use hockeystick::hockey_stick::composition::Composition;
-use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use hockeystick::curve::composition::Composition;
+use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
 
 fn exact(criterion: &mut Criterion) {
     for (name, sigma, rate, steps, size) in [
@@ -14,7 +14,7 @@ fn exact(criterion: &mut Criterion) {
         ("little noise", 0.3, 0.001, 1000, 64),
         ("many steps", 1.0, 0.01, 1_000_000_000, 1),
     ] {
-        let scheme = Scheme {
+        let scheme = Step {
             mechanism: Mechanism::Gaussian {
                 noise_multiplier: sigma,
             },

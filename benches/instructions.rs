@@ -5,15 +5,15 @@
 
 use std::hint::black_box;
 
-use hockeystick::hockey_stick::composition::Composition;
-use hockeystick::hockey_stick::monitor::Unwatched;
-use hockeystick::hockey_stick::monte_carlo::{self, Settings, monte_carlo_delta};
+use hockeystick::curve::composition::Composition;
 use hockeystick::individual::rdp::StepRdp;
-use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
-use hockeystick::pair::{Adjacency, Direction, GroupLaw};
+use hockeystick::monitor::Unwatched;
 use hockeystick::renyi::divergence::StepDivergence;
 use hockeystick::renyi::group_rdp::GroupBound;
 use hockeystick::renyi::run::{Run, Segment};
+use hockeystick::simulation::monte_carlo;
+use hockeystick::simulation::monte_carlo::{Settings, monte_carlo_delta};
+use hockeystick::step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Neighbours, Sampling, Step};
 
 const DELTA: f64 = 1e-5;
 const POISSON: Sampling = Sampling::Poisson { sample_rate: 0.01 };
@@ -46,7 +46,7 @@ const KERNELS: [(&str, fn()); 9] = [
 ];
 
 fn epsilon(sampling: Sampling, neighbours: Neighbours, steps: u64, group_size: u64) {
-    let scheme = Scheme {
+    let scheme = Step {
         mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
         sampling,
         group: Group::of(group_size),

@@ -1,12 +1,13 @@
 //! What the fuzz targets do with arbitrary bytes.
 
+use hockeystick::curve::composition::Composition;
+use hockeystick::curve::planning;
+use hockeystick::curve::planning::{Bracket, Target};
 use hockeystick::error::{Error, Result};
-use hockeystick::hockey_stick::composition::Composition;
-use hockeystick::hockey_stick::monitor::Unwatched;
-use hockeystick::hockey_stick::unknowns::{self, Bracket, Target};
 use hockeystick::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
 use hockeystick::individual::epsilons::epsilons;
-use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use hockeystick::monitor::Unwatched;
+use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
 
 /// Bytes as numbers; zeros once there are no more.
 struct Source<'a>(&'a [u8]);
@@ -149,7 +150,7 @@ pub(crate) fn parameters(data: &[u8]) {
         2 => Neighbours::Remove,
         _ => Neighbours::Replace,
     };
-    let scheme = Scheme {
+    let scheme = Step {
         mechanism,
         sampling,
         group,
@@ -161,10 +162,10 @@ pub(crate) fn parameters(data: &[u8]) {
         tolerance: 1e-4,
     };
     match source.below(6) {
-        0 => bracket(unknowns::noise_multiplier(&scheme, steps, neighbours, target)),
-        1 => bracket(unknowns::sample_rate(&scheme, steps, neighbours, target)),
-        2 => bracket(unknowns::steps(&scheme, neighbours, target)),
-        3 => bracket(unknowns::group_size(&scheme, steps, neighbours, target)),
+        0 => bracket(planning::noise_multiplier(&scheme, steps, neighbours, target)),
+        1 => bracket(planning::sample_rate(&scheme, steps, neighbours, target)),
+        2 => bracket(planning::steps(&scheme, neighbours, target)),
+        3 => bracket(planning::group_size(&scheme, steps, neighbours, target)),
         4 => {
             let found = Composition::new(&[(scheme, steps)], neighbours)
                 .and_then(|mut run| run.epsilon(target.delta, target.tolerance));

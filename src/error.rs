@@ -138,7 +138,7 @@ pub(crate) fn ordered(lower: f64, upper: f64) -> Result<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::error::*;
 
     #[test]
     fn bounds_that_cross_are_an_error_beyond_the_last_bits() {

@@ -7,10 +7,10 @@
 //! ε of 1,000 steps of DP-SGD for a person with eight records, and δ at that ε:
 //!
 //! ```
-//! use hockeystick::hockey_stick::composition::Composition;
-//! use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+//! use hockeystick::curve::composition::Composition;
+//! use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
 //!
-//! let scheme = Scheme {
+//! let scheme = Step {
 //!     mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
 //!     sampling: Sampling::Poisson { sample_rate: 0.01 },
 //!     group: Group::of(8),
@@ -25,7 +25,7 @@
 //! An upper bound by way of Rényi divergences is cheaper and larger:
 //!
 //! ```
-//! use hockeystick::pair::Adjacency;
+//! use hockeystick::step::Adjacency;
 //! use hockeystick::renyi::group_rdp::GroupBound;
 //! use hockeystick::renyi::run::{Run, Segment};
 //!
@@ -52,17 +52,24 @@
 //! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
 //! | `python` | the extension module `hockeystick._core`: argument checks and array views |
 
+pub mod curve;
 pub mod error;
-pub mod hockey_stick;
+mod grid;
 pub mod individual;
+pub mod interval;
+mod inversion;
 mod locks;
-pub mod pair;
+pub mod loss;
+pub mod monitor;
 #[cfg(test)]
 mod properties;
 #[cfg(feature = "python")]
 mod python;
 pub mod renyi;
+pub mod shuffle;
+pub mod simulation;
 pub mod special;
+pub mod step;
 mod stopping;
 mod threads;
 pub mod tradeoff;

@@ -1,16 +1,18 @@
 //! Properties that hold for every input, checked on random ones over the whole documented range.
 
-use crate::hockey_stick::interval::Sample;
-use crate::hockey_stick::monitor::Unwatched;
-use crate::hockey_stick::monte_carlo::{self, Settings, monte_carlo_delta};
-use crate::pair::{Adjacency, Direction, GroupLaw, MixturePair};
+use crate::loss::MixturePair;
+use crate::monitor::Unwatched;
 use crate::renyi::calibrate::{Family, Setting, Target, calibrate_dp};
 use crate::renyi::conversion::Conversion;
 use crate::renyi::divergence::StepDivergence;
 use crate::renyi::group_rdp::{GroupBound, group_rdp};
 use crate::renyi::noise::Noise;
 use crate::renyi::run::{Run, Segment};
+use crate::simulation::confidence::Sample;
+use crate::simulation::monte_carlo;
+use crate::simulation::monte_carlo::{Settings, monte_carlo_delta};
 use crate::special::log_space::log_sum_exp;
+use crate::step::{Adjacency, Direction, GroupLaw};
 use proptest::prelude::*;
 
 /// σ in [0.05, 10⁴], evenly in its logarithm.

@@ -1,18 +1,18 @@
 //! Runs with next to no noise: what their outputs tell is what batches would.
 
+use hockeystick::curve::composition::Composition;
 use hockeystick::error::Result;
-use hockeystick::hockey_stick::composition::Composition;
-use hockeystick::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
 
-fn scheme(noise_multiplier: f64, sample_rate: f64, size: u64) -> Scheme {
-    Scheme {
+fn scheme(noise_multiplier: f64, sample_rate: f64, size: u64) -> Step {
+    Step {
         mechanism: Mechanism::Gaussian { noise_multiplier },
         sampling: Sampling::Poisson { sample_rate },
         group: Group::of(size),
     }
 }
 
-fn delta(segments: &[(Scheme, u64)], neighbours: Neighbours, epsilon: f64) -> Result<(f64, f64)> {
+fn delta(segments: &[(Step, u64)], neighbours: Neighbours, epsilon: f64) -> Result<(f64, f64)> {
     let found = Composition::new(segments, neighbours)?.delta(epsilon, 1e-6)?;
     Ok((found.lower(), found.upper()))
 }
@@ -96,8 +96,7 @@ fn noise_counts_where_epsilon_is_large() -> Result<()> {
 
 #[test]
 fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
-    let epsilon =
-        |run: &[(Scheme, u64)], neighbours, delta| Composition::new(run, neighbours)?.epsilon(delta, 1e-6);
+    let epsilon = |run: &[(Step, u64)], neighbours, delta| Composition::new(run, neighbours)?.epsilon(delta, 1e-6);
     for noise in [1e-6, 1e-4, 0.01] {
         let run = [(scheme(noise, 1e-7, 1), 100)];
         assert_eq!(epsilon(&run, Neighbours::Remove, 1.001e-5)?, (0.0, 0.0));

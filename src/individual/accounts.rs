@@ -1,9 +1,9 @@
 //! Accounts that keep the whole privacy loss of each example's steps: Chebyshev moments of their norms.
 
-use super::basis::{TERMS, Terms, place, polynomials};
-use super::epsilons::Content;
-use super::rdp::require_norms;
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::individual::basis::{TERMS, Terms, place, polynomials};
+use crate::individual::epsilons::Content;
+use crate::individual::rdp::require_norms;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
@@ -56,16 +56,16 @@ pub struct Accounts {
 
 /// One kind of step: what it adds to accounts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// v of the largest shift.
     full: f64,
     largest: f64,
     /// Noise this small tells the norm.
-    pub(super) is_telling: bool,
+    pub(crate) is_telling: bool,
 }
 
 impl Kind {
-    pub(super) fn new(largest: f64, noise_multiplier: f64) -> Self {
+    pub(crate) fn new(largest: f64, noise_multiplier: f64) -> Self {
         let full = (largest / noise_multiplier).powi(2);
         Self {
             is_telling: full > LIMITS.1,
@@ -76,23 +76,23 @@ impl Kind {
     }
 
     /// v of a shift.
-    pub(super) fn v(&self, shift: f64) -> f64 {
+    pub(crate) fn v(&self, shift: f64) -> f64 {
         self.full * (shift / self.largest).powi(2).max(LEAST)
     }
 }
 
 /// `gaussian` after Gaussian steps, rounded up.
-pub(super) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
+pub(crate) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
     (gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON)
 }
 
 /// Σ qT of an account with these Gaussian steps.
-pub(super) fn with_gaussian_chance(gaussian: f64, chance: f64) -> f64 {
+pub(crate) fn with_gaussian_chance(gaussian: f64, chance: f64) -> f64 {
     if gaussian > 0.0 { f64::INFINITY } else { chance }
 }
 
 /// Checks what is added to accounts.
-pub(super) fn require_step(
+pub(crate) fn require_step(
     count: usize,
     shifts: &[f64],
     noise_multiplier: f64,
@@ -123,7 +123,7 @@ const LARGEST_RATE: f64 = 1.0 - 0.5 * f64::EPSILON;
 ///
 /// A run whose rate changes at every step is not refused: once there are [`MOST_RATES`], further rates are rounded up, by
 /// less than one part in 256, which can only overstate what the steps leak.
-pub(super) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> u16 {
+pub(crate) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> u16 {
     let mut sample_rate = sample_rate.max(LEAST_RATE);
     let find = |rates: &[f64], wanted: f64| rates.iter().position(|&rate| rate == wanted);
     let mut known = find(rates, sample_rate);
@@ -151,12 +151,12 @@ fn rounded_up(x: f64) -> f64 {
 
 impl Account {
     /// What is known beforehand.
-    pub(super) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         Content::of(self.telling, self.gaussian, self.slots.is_empty())
     }
 
     /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records are.
-    pub(super) fn chance(&self, rates: &[f64]) -> f64 {
+    pub(crate) fn chance(&self, rates: &[f64]) -> f64 {
         let chances = self
             .slots
             .iter()
@@ -293,9 +293,9 @@ fn damaged() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::hockey_stick::monitor::Unwatched;
+    use crate::individual::accounts::*;
     use crate::individual::epsilons::epsilons;
+    use crate::monitor::Unwatched;
 
     #[test]
     fn no_rate_is_refused_and_those_beyond_the_limits_are_rounded_up() {

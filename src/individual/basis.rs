@@ -7,15 +7,15 @@ use std::f64::consts::{LN_2, PI};
 use std::sync::LazyLock;
 
 /// Number of polynomials on an octave.
-pub(super) const TERMS: usize = 20;
+pub(crate) const TERMS: usize = 20;
 /// 1 and the Lebesgue constant of interpolation at the nodes: how much errors at the nodes count.
-pub(super) const LEBESGUE: f64 = 4.0;
+pub(crate) const LEBESGUE: f64 = 4.0;
 
 /// Coefficients or moments of one octave.
-pub(super) type Terms = [f64; TERMS];
+pub(crate) type Terms = [f64; TERMS];
 
 /// The octave j of v > 0 and log₂(v/2^j) in [0, 1).
-pub(super) fn octave_of(v: f64) -> (i32, f64) {
+pub(crate) fn octave_of(v: f64) -> (i32, f64) {
     // The logarithm of a power of two and more may round to the next one.
     let octave = v.log2().floor() as i32;
     let octave = if v < f64::powi(2.0, octave) { octave - 1 } else { octave };
@@ -24,13 +24,13 @@ pub(super) fn octave_of(v: f64) -> (i32, f64) {
 }
 
 /// The octave j of v > 0 and τ in [−1, 1).
-pub(super) fn place(v: f64) -> (i32, f64) {
+pub(crate) fn place(v: f64) -> (i32, f64) {
     let (octave, part) = octave_of(v);
     (octave, 2.0 * part - 1.0)
 }
 
 /// T_n(τ).
-pub(super) fn polynomials(tau: f64) -> Terms {
+pub(crate) fn polynomials(tau: f64) -> Terms {
     let mut values = [1.0; TERMS];
     values[1] = tau;
     for n in 2..TERMS {
@@ -40,12 +40,12 @@ pub(super) fn polynomials(tau: f64) -> Terms {
 }
 
 /// v at the interpolation nodes of an octave.
-pub(super) fn nodes(octave: i32) -> Terms {
+pub(crate) fn nodes(octave: i32) -> Terms {
     nodes_of(f64::powi(2.0, octave), 1.0)
 }
 
 /// v at the interpolation nodes of a part of an octave, from `start` on and of this length in octaves.
-pub(super) fn nodes_of(start: f64, length: f64) -> Terms {
+pub(crate) fn nodes_of(start: f64, length: f64) -> Terms {
     std::array::from_fn(|k| start * (LN_2 * length * 0.5 * (1.0 + angle(k).cos())).exp())
 }
 
@@ -63,19 +63,19 @@ static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
 
 /// Makes what is otherwise made at its first use.
 #[cfg(feature = "python")]
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     LazyLock::force(&WEIGHTS);
 }
 
 /// Coefficients of the polynomial with these values at the nodes.
-pub(super) fn coefficients(values: &Terms) -> Terms {
+pub(crate) fn coefficients(values: &Terms) -> Terms {
     WEIGHTS
         .each_ref()
         .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
 }
 
 /// Σ a_n b_n, four sums at a time.
-pub(super) fn product(a: &Terms, b: &Terms) -> f64 {
+pub(crate) fn product(a: &Terms, b: &Terms) -> f64 {
     let mut sums = [0.0; 4];
     for (a, b) in a.chunks_exact(4).zip(b.chunks_exact(4)) {
         for lane in 0..4 {
@@ -86,26 +86,26 @@ pub(super) fn product(a: &Terms, b: &Terms) -> f64 {
 }
 
 /// Σ |a_n|.
-pub(super) fn size(a: &Terms) -> f64 {
+pub(crate) fn size(a: &Terms) -> f64 {
     a.iter().map(|a| a.abs()).sum()
 }
 
 /// A region of complex v around an octave, or a part of one, to which functions are analytic: a Bernstein ellipse of log v.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ellipse {
+pub(crate) struct Ellipse {
     /// Interpolation errs by this times the largest modulus in the ellipse (Trefethen 2013, Theorem 8.2).
-    pub(super) factor: f64,
+    pub(crate) factor: f64,
     /// Largest |v|²/Re v in the ellipse, over the octave's start.
-    pub(super) farthest: f64,
+    pub(crate) farthest: f64,
     /// Smallest |v|, over that.
-    pub(super) nearest: f64,
+    pub(crate) nearest: f64,
     /// Smallest Re v/|v|.
-    pub(super) cosine: f64,
+    pub(crate) cosine: f64,
 }
 
 impl Ellipse {
     /// The ellipse with semiaxes (ρ ± 1/ρ)/2 times half the length, which is in octaves.
-    pub(super) fn new(rho: f64, length: f64) -> Self {
+    pub(crate) fn new(rho: f64, length: f64) -> Self {
         const ARCS: usize = 64;
         let half = 0.5 * LN_2 * length;
         let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
@@ -126,12 +126,12 @@ impl Ellipse {
     }
 
     /// The ellipses that are tried for a length in octaves, the widest first.
-    pub(super) fn all(length: f64) -> [Self; 5] {
+    pub(crate) fn all(length: f64) -> [Self; 5] {
         [8.0, 6.0, 4.5, 3.4, 2.6].map(|rho| Self::new(rho, length))
     }
 
     /// √(v'/|v|)·e^{(v' − Re v)/8} at most, for v' = |v|²/Re v: by how much complex v may exceed v' (see `rdp_table`).
-    pub(super) fn blow_up(&self, start: f64) -> f64 {
+    pub(crate) fn blow_up(&self, start: f64) -> f64 {
         let largest = self.farthest * start;
         self.cosine.powf(-0.5) * (largest * (1.0 - self.cosine * self.cosine) / 8.0).exp()
     }
@@ -139,7 +139,7 @@ impl Ellipse {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::individual::basis::*;
 
     #[test]
     fn moments_of_places_give_sums_of_smooth_functions() {

@@ -5,13 +5,13 @@
 //! So the error of interpolation is bounded by one moment of real order, whether or not F has zeros. It has to be small in relation
 //! to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v) in the cell.
 
-use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
-use super::epsilons::DIRECTIONS;
-use super::octaves::{best_lift, growth};
-use super::plans::{LINES, line_at};
-use super::step_moments::{Outputs, RELATIVE_ERROR, exponent};
-use crate::hockey_stick::turns::smooth_changes;
-use crate::pair::Direction;
+use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
+use crate::individual::epsilons::DIRECTIONS;
+use crate::individual::octaves::{best_lift, growth};
+use crate::individual::plans::{LINES, line_at};
+use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
+use crate::inversion::characteristic_function::smooth_changes;
+use crate::step::Direction;
 use std::f64::consts::LN_2;
 
 /// Halvings of an octave that are tried.
@@ -29,7 +29,7 @@ const PLACE_ROUNDING: f64 = 8.0 * f64::EPSILON;
 
 /// One direction of the steps at one sample rate in one octave of v.
 #[derive(Debug)]
-pub(super) struct CellOctave {
+pub(crate) struct CellOctave {
     rate: f64,
     start: f64,
     direction: Direction,
@@ -39,14 +39,14 @@ pub(super) struct CellOctave {
 
 /// Part of an octave: halvings, and which of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     halvings: u32,
     index: u32,
 }
 
 /// F(c; v)/e^{K₀} − 1 in a cell.
 #[derive(Debug)]
-pub(super) struct RealCell {
+pub(crate) struct RealCell {
     reference: f64,
     terms: Terms,
     error: f64,
@@ -54,20 +54,20 @@ pub(super) struct RealCell {
 
 /// F(c + iy; v)/e^{K₀} − 1 in a cell for all heights y.
 #[derive(Debug)]
-pub(super) struct LineCell {
+pub(crate) struct LineCell {
     /// F(c; v)/e^{K₀} − 1, the value at y = 0.
-    pub(super) base: RealCell,
+    pub(crate) base: RealCell,
     /// Coefficients of each polynomial: for all heights, real parts first.
-    pub(super) columns: Vec<[Vec<f64>; 2]>,
+    pub(crate) columns: Vec<[Vec<f64>; 2]>,
     /// Of each height.
-    pub(super) errors: Vec<f64>,
+    pub(crate) errors: Vec<f64>,
     /// Bounds on |F(c + iy; v)|/e^{K₀ + a²/2v} beyond the ends, with a, and their errors.
     decays: Vec<(f64, Terms, f64)>,
 }
 
 impl Cell {
     /// The cell that holds log₂(v/2^j) = `part` in [0, 1), and τ in [−1, 1].
-    pub(super) fn of(part: f64, halvings: u32) -> (Self, f64) {
+    pub(crate) fn of(part: f64, halvings: u32) -> (Self, f64) {
         let place = part * f64::from(1u32 << halvings);
         let index = place.floor();
         let cell = Self {
@@ -92,7 +92,7 @@ impl Cell {
 
 impl CellOctave {
     /// Both directions of an octave; for each as many lines as the other has, and one more.
-    pub(super) fn both(rate: f64, octave: i32) -> [Self; 2] {
+    pub(crate) fn both(rate: f64, octave: i32) -> [Self; 2] {
         let mut both = DIRECTIONS.map(|direction| Self {
             rate,
             start: f64::powi(2.0, octave),
@@ -121,12 +121,12 @@ impl CellOctave {
     }
 
     /// Lines that have cells.
-    pub(super) fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         self.halvings.len()
     }
 
     /// Halvings of the octave on a line.
-    pub(super) fn halvings(&self, line: usize) -> u32 {
+    pub(crate) fn halvings(&self, line: usize) -> u32 {
         self.halvings[line]
     }
 
@@ -191,7 +191,7 @@ impl CellOctave {
     }
 
     /// F(c; v) in a cell for the lines of a range.
-    pub(super) fn real(&self, cell: Cell, lines: std::ops::Range<usize>) -> Vec<RealCell> {
+    pub(crate) fn real(&self, cell: Cell, lines: std::ops::Range<usize>) -> Vec<RealCell> {
         let largest = exponent(self.direction, line_at(lines.end - 1));
         let nodes = nodes_of(self.start_of(cell), cell.length());
         let outputs = nodes.map(|v| Outputs::new(self.rate, v, largest));
@@ -219,7 +219,7 @@ impl CellOctave {
     }
 
     /// F(c + iy; v) in a cell at `last` heights h apart, and bounds from the heights number `ends` on.
-    pub(super) fn line(&self, c: f64, cell: Cell, spacing: f64, ends: &[usize]) -> LineCell {
+    pub(crate) fn line(&self, c: f64, cell: Cell, spacing: f64, ends: &[usize]) -> LineCell {
         let last = ends.iter().copied().max().unwrap_or(2);
         let (start, exponent) = (self.start_of(cell), exponent(self.direction, c));
         let nodes = nodes_of(start, cell.length());
@@ -320,18 +320,18 @@ impl RealCell {
     }
 
     /// Least F(c; v)/e^{K₀} that is possible.
-    pub(super) fn least(&self, polynomials: &Terms) -> f64 {
+    pub(crate) fn least(&self, polynomials: &Terms) -> f64 {
         let (value, error) = self.value(polynomials);
         1.0 + value - error
     }
 
     /// F(c; v)/e^{K₀}.
-    pub(super) fn middle(&self, polynomials: &Terms) -> f64 {
+    pub(crate) fn middle(&self, polynomials: &Terms) -> f64 {
         1.0 + self.value(polynomials).0
     }
 
     /// log F(c; v) and a bound on its error.
-    pub(super) fn log(&self, polynomials: &Terms) -> (f64, f64) {
+    pub(crate) fn log(&self, polynomials: &Terms) -> (f64, f64) {
         let (value, error) = self.value(polynomials);
         let log = self.reference + value.ln_1p();
         (
@@ -343,7 +343,7 @@ impl RealCell {
 
 impl LineCell {
     /// log of a bound on |F(c + iy; v)|/F(c; v) from the `place`-th end on.
-    pub(super) fn log_decay(&self, polynomials: &Terms, v: f64, place: usize) -> Option<f64> {
+    pub(crate) fn log_decay(&self, polynomials: &Terms, v: f64, place: usize) -> Option<f64> {
         let (lift, terms, error) = self.decays.get(place)?;
         let largest = (product(terms, polynomials) + error).max(*error);
         let ratio = largest / self.base.least(polynomials).max(0.0);

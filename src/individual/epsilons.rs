@@ -8,18 +8,18 @@
 //!
 //! Nothing that is computed for an account depends on the others.
 
-use super::accounts::Accounts;
-use super::histories::{Histories, HistoryLosses};
-use super::moment_losses::MomentLosses;
-use super::one_by_one;
-use super::plans::{Grid, Plan, Shape, WANTED};
+use crate::curve::epsilon_search;
 use crate::error::{Error, Result, ordered, require_delta};
-use crate::hockey_stick::contour::{Contour, ContourPoint, Line};
-use crate::hockey_stick::enclosure::Enclosure;
-use crate::hockey_stick::inverse;
-use crate::hockey_stick::monitor::Monitor;
-use crate::hockey_stick::tilt::Tilt;
-use crate::pair::Direction;
+use crate::individual::accounts::Accounts;
+use crate::individual::histories::{Histories, HistoryLosses};
+use crate::individual::moment_losses::MomentLosses;
+use crate::individual::one_by_one;
+use crate::individual::plans::{Grid, Plan, Shape, WANTED};
+use crate::interval::Enclosure;
+use crate::inversion::contour::{Contour, ContourPoint, Line};
+use crate::inversion::tilt::Tilt;
+use crate::monitor::Monitor;
+use crate::step::Direction;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -35,11 +35,11 @@ const MOST_ONE_BY_ONE: usize = 256;
 /// Relative width above which bounds from inversion leave something open.
 const OPEN: f64 = 1e-9;
 /// The two directions.
-pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Remove, Direction::Add];
+pub(crate) const DIRECTIONS: [Direction; 2] = [Direction::Remove, Direction::Add];
 
 /// What is known of an account beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// No loss at all.
     Empty,
     /// Steps without noise.
@@ -49,7 +49,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    pub(super) fn of(is_telling: bool, gaussian: f64, has_no_others: bool) -> Self {
+    pub(crate) fn of(is_telling: bool, gaussian: f64, has_no_others: bool) -> Self {
         if is_telling {
             Self::Telling
         } else if has_no_others && gaussian == 0.0 {
@@ -62,19 +62,19 @@ impl Content {
 
 /// Heights on a line where losses are tabulated.
 #[derive(Debug)]
-pub(super) struct Heights {
+pub(crate) struct Heights {
     /// Index of c.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// c.
-    pub(super) c: f64,
+    pub(crate) c: f64,
     /// Distance of two heights.
-    pub(super) spacing: f64,
+    pub(crate) spacing: f64,
     /// Numbers of the heights where the line may end, ascending.
-    pub(super) ends: Vec<usize>,
+    pub(crate) ends: Vec<usize>,
 }
 
 /// The privacy losses of many accounts, in both directions.
-pub(super) trait Losses: Sync {
+pub(crate) trait Losses: Sync {
     /// What the losses on one line are computed from.
     type Table: Send + Sync;
 
@@ -112,7 +112,7 @@ pub(super) trait Losses: Sync {
 ///
 /// # Example
 /// ```
-/// use hockeystick::hockey_stick::monitor::Unwatched;
+/// use hockeystick::monitor::Unwatched;
 /// use hockeystick::individual::accounts::Accounts;
 /// use hockeystick::individual::epsilons::epsilons;
 /// let mut accounts = Accounts::new(1);
@@ -137,7 +137,7 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
 ///
 /// # Example
 /// ```
-/// use hockeystick::hockey_stick::monitor::Unwatched;
+/// use hockeystick::monitor::Unwatched;
 /// use hockeystick::individual::epsilons::epsilons_of_histories;
 /// use hockeystick::individual::histories::Histories;
 /// let mut histories = Histories::new(1);
@@ -290,7 +290,7 @@ impl<'a, L: Losses> Group<'a, L> {
             found.fold(Enclosure::ZERO, Enclosure::max)
         };
         let guess = (0.98 * plan.chernoff, self.heights.c);
-        inverse::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess, f64::INFINITY)
+        epsilon_search::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess, f64::INFINITY)
     }
 
     fn contour(&self, plan: &Plan, account: usize, side: usize) -> Option<Contour> {
@@ -369,8 +369,8 @@ impl<'a, L: Losses> Group<'a, L> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::hockey_stick::monitor::Unwatched;
+    use crate::individual::epsilons::*;
+    use crate::monitor::Unwatched;
 
     /// Example i at 1/2^i of the full norm, all steps alike.
     fn halved(noise: f64, rate: f64, steps: f64, delta: f64) -> Vec<(f64, f64)> {

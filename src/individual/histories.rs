@@ -4,12 +4,12 @@
 //! (`cells`). That takes time in proportion to the different norms of an example, but nothing has to be known of the zeros
 //! of F: it is certified for few steps and large excesses too.
 
-use super::accounts::{Kind, rate_index, require_step, with_gaussian_chance, with_gaussian_steps};
-use super::basis::{Terms, octave_of, polynomials};
-use super::cells::{Cell, CellOctave, LineCell, RealCell};
-use super::epsilons::{Content, Heights, Losses};
-use super::plans::{Grid, LINES};
 use crate::error::Result;
+use crate::individual::accounts::{Kind, rate_index, require_step, with_gaussian_chance, with_gaussian_steps};
+use crate::individual::basis::{Terms, octave_of, polynomials};
+use crate::individual::cells::{Cell, CellOctave, LineCell, RealCell};
+use crate::individual::epsilons::{Content, Heights, Losses};
+use crate::individual::plans::{Grid, LINES};
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -26,18 +26,18 @@ const FEW_STEPS: f64 = 32.0;
 
 /// Steps of one example at one sample rate and one norm.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Steps {
-    pub(super) count: f64,
-    pub(super) rate: u16,
+pub(crate) struct Steps {
+    pub(crate) count: f64,
+    pub(crate) rate: u16,
     octave: i16,
     /// log₂(v/2^octave).
     part: f64,
-    pub(super) v: f64,
+    pub(crate) v: f64,
 }
 
 /// All steps of one example.
 #[derive(Debug, Clone, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     gaussian: f64,
     telling: bool,
     steps: Vec<Steps>,
@@ -70,24 +70,24 @@ impl Histories {
     }
 
     /// Sample rates of all steps, each in (0, 1).
-    pub(super) fn rates(&self) -> &[f64] {
+    pub(crate) fn rates(&self) -> &[f64] {
         &self.rates
     }
 
     /// The steps of one example.
-    pub(super) fn history(&self, example: usize) -> &History {
+    pub(crate) fn history(&self, example: usize) -> &History {
         &self.examples[example]
     }
 
     /// A copy of some examples.
-    pub(super) fn taken(&self, members: &[usize]) -> Self {
+    pub(crate) fn taken(&self, members: &[usize]) -> Self {
         Self {
             rates: self.rates.clone(),
             examples: members.iter().map(|&member| self.examples[member].clone()).collect(),
         }
     }
 
-    /// Adds steps as [`super::accounts::Accounts::add`] does.
+    /// Adds steps as [`crate::individual::accounts::Accounts::add`] does.
     ///
     /// # Errors
     /// Values out of range, or a wrong number of shifts; the histories are then as they were.
@@ -126,38 +126,38 @@ impl Histories {
 
 impl History {
     /// The steps at sample rates below 1.
-    pub(super) fn steps(&self) -> &[Steps] {
+    pub(crate) fn steps(&self) -> &[Steps] {
         &self.steps
     }
 
     /// Σ v of the Gaussian steps.
-    pub(super) fn gaussian(&self) -> f64 {
+    pub(crate) fn gaussian(&self) -> f64 {
         self.gaussian
     }
 
     /// What is known beforehand.
-    pub(super) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         Content::of(self.telling, self.gaussian, self.steps.is_empty())
     }
 
     /// Σ qT, infinite after Gaussian steps.
-    pub(super) fn chance(&self, rates: &[f64]) -> f64 {
+    pub(crate) fn chance(&self, rates: &[f64]) -> f64 {
         let chance = |steps: &Steps| rates[usize::from(steps.rate)] * steps.count;
         with_gaussian_chance(self.gaussian, self.steps.iter().map(chance).sum())
     }
 
     /// Number of steps; all Gaussian ones together are one.
-    pub(super) fn count(&self) -> f64 {
+    pub(crate) fn count(&self) -> f64 {
         self.steps.iter().map(|steps| steps.count).sum::<f64>() + f64::from(u8::from(self.gaussian > 0.0))
     }
 
     /// True after so few steps that the exact engine is asked first.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.count() <= FEW_STEPS
     }
 
     /// Equal for equal histories alone.
-    pub(super) fn key(&self) -> Vec<u64> {
+    pub(crate) fn key(&self) -> Vec<u64> {
         let steps = self.steps.iter();
         let parts = steps.flat_map(|steps| [u64::from(steps.rate), steps.v.to_bits(), steps.count.to_bits()]);
         [self.gaussian.to_bits(), u64::from(self.telling)]
@@ -205,7 +205,7 @@ struct RealRange {
 }
 
 /// Histories and the cells of their steps.
-pub(super) struct HistoryLosses<'a> {
+pub(crate) struct HistoryLosses<'a> {
     histories: &'a Histories,
     octaves: [FxHashMap<Key, RealOctave>; 2],
 }
@@ -262,7 +262,7 @@ fn parts(histories: &Histories, members: &[usize]) -> Vec<(Key, Vec<f64>)> {
 }
 
 impl<'a> HistoryLosses<'a> {
-    pub(super) fn new(histories: &'a Histories) -> Self {
+    pub(crate) fn new(histories: &'a Histories) -> Self {
         let all: Vec<usize> = (0..histories.len()).collect();
         let parts = parts(histories, &all);
         let made: Vec<(Key, [RealOctave; 2])> = in_pool(|| {
@@ -305,7 +305,7 @@ impl Losses for HistoryLosses<'_> {
         let history = &self.histories.examples[account];
         let mut values: Vec<(f64, f64)> = (0..LINES)
             .map(|k| {
-                let c = super::plans::line_at(k);
+                let c = crate::individual::plans::line_at(k);
                 let total = 0.5 * c * (c + 1.0) * history.gaussian;
                 (total, 8.0 * f64::EPSILON * total)
             })
@@ -490,10 +490,10 @@ impl pulp::NullaryFnOnce for Multiply<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::hockey_stick::monitor::Unwatched;
     use crate::individual::accounts::Accounts;
     use crate::individual::epsilons::{epsilons, epsilons_of_histories};
+    use crate::individual::histories::*;
+    use crate::monitor::Unwatched;
 
     /// Norms that shrink from 1 in some refreshes.
     fn shrinking(noise: f64, rate: f64, refreshes: usize, steps: f64) -> (Accounts, Histories) {

@@ -3,12 +3,12 @@
 //! A(z) = Σ_t K(z; v_t) of an account is a scalar product of its moments with the coefficients of K (`basis`, `octaves`), so that
 //! one set of coefficients serves all accounts on the same line.
 
-use super::accounts::{Account, Accounts, Slot};
-use super::basis::{product, size};
-use super::epsilons::{Content, DIRECTIONS, Heights, Losses};
-use super::octaves::{LineTerms, Octave, RealTerms};
-use super::plans::{Grid, LINES, line_at};
-use crate::pair::Direction;
+use crate::individual::accounts::{Account, Accounts, Slot};
+use crate::individual::basis::{product, size};
+use crate::individual::epsilons::{Content, DIRECTIONS, Heights, Losses};
+use crate::individual::octaves::{LineTerms, Octave, RealTerms};
+use crate::individual::plans::{Grid, LINES, line_at};
+use crate::step::Direction;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 type Key = (u16, i16);
 
 /// Accounts and the coefficients of their octaves.
-pub(super) struct MomentLosses<'a> {
+pub(crate) struct MomentLosses<'a> {
     accounts: &'a Accounts,
     tables: [Tables; 2],
 }
@@ -28,7 +28,7 @@ struct Tables {
 }
 
 impl<'a> MomentLosses<'a> {
-    pub(super) fn new(accounts: &'a Accounts) -> Self {
+    pub(crate) fn new(accounts: &'a Accounts) -> Self {
         let all: Vec<usize> = (0..accounts.examples.len()).collect();
         let keys = keys(accounts, &all);
         Self {

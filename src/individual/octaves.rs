@@ -6,11 +6,11 @@
 //! with v'. So |e^K − 1| ≤ b in the whole ellipse by one moment of real order; if b < 1 then |K| ≤ −log(1 − b) there, and
 //! interpolation errs as [`Ellipse`] says.
 
-use super::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
-use super::step_moments::{Outputs, RELATIVE_ERROR, exponent};
-use crate::hockey_stick::turns::smooth_changes;
-use crate::pair::Direction;
+use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
+use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
+use crate::inversion::characteristic_function::smooth_changes;
 use crate::special::log_space::log_modulus_1p;
+use crate::step::Direction;
 
 /// Shift of y at most.
 const LARGEST_LIFT: f64 = 0.5;
@@ -19,7 +19,7 @@ const LARGEST: f64 = 0.95;
 
 /// One direction of the steps at one sample rate in one octave of v.
 #[derive(Debug)]
-pub(super) struct Octave {
+pub(crate) struct Octave {
     rate: f64,
     octave: i32,
     direction: Direction,
@@ -27,37 +27,37 @@ pub(super) struct Octave {
 
 /// K at a real c, and a bound on the error.
 #[derive(Debug, Clone)]
-pub(super) struct RealTerms {
-    pub(super) value: Terms,
+pub(crate) struct RealTerms {
+    pub(crate) value: Terms,
     /// Σ of the moduli of the coefficients.
-    pub(super) size: f64,
-    pub(super) error: f64,
+    pub(crate) size: f64,
+    pub(crate) error: f64,
     /// Up to about this Im z the interpolation of K(c + iy) is certified.
-    pub(super) reach: f64,
+    pub(crate) reach: f64,
 }
 
 /// K(c + iy) − K(c) at y = h, 2h, …, and bounds on the modulus beyond some of these heights.
 #[derive(Debug, Clone)]
-pub(super) struct LineTerms {
+pub(crate) struct LineTerms {
     /// For each height from the first on.
-    pub(super) heights: Vec<HeightTerms>,
+    pub(crate) heights: Vec<HeightTerms>,
     /// log |E[e^{zℓ}]| − K(c) at most, for all heights beyond the wanted ones, and the error of that.
-    pub(super) decays: Vec<(Terms, f64)>,
+    pub(crate) decays: Vec<(Terms, f64)>,
 }
 
 /// K(c + iy) − K(c).
 #[derive(Debug, Clone)]
-pub(super) struct HeightTerms {
-    pub(super) real: Terms,
-    pub(super) imaginary: Terms,
-    pub(super) error: f64,
+pub(crate) struct HeightTerms {
+    pub(crate) real: Terms,
+    pub(crate) imaginary: Terms,
+    pub(crate) error: f64,
     /// Σ of the moduli of the coefficients of both.
-    pub(super) size: f64,
+    pub(crate) size: f64,
 }
 
 impl Octave {
     /// An octave at a sample rate in (0, 1).
-    pub(super) fn new(rate: f64, octave: i32, direction: Direction) -> Self {
+    pub(crate) fn new(rate: f64, octave: i32, direction: Direction) -> Self {
         Self {
             rate,
             octave,
@@ -83,7 +83,7 @@ impl Octave {
     }
 
     /// K at each of the ascending c > 0, up to the first where its interpolation is not certified.
-    pub(super) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
+    pub(crate) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
         let ellipses = Ellipse::all(1.0);
         let interpolation = |c: f64| {
             let (mut error, mut least) = (f64::INFINITY, f64::INFINITY);
@@ -126,7 +126,7 @@ impl Octave {
 
     /// K(c + iy) − K(c) at `last` heights h apart, fewer if the interpolation of the others is not certified; and decays from the
     /// heights number `ends` on.
-    pub(super) fn line(&self, c: f64, spacing: f64, last: usize, ends: &[usize]) -> LineTerms {
+    pub(crate) fn line(&self, c: f64, spacing: f64, last: usize, ends: &[usize]) -> LineTerms {
         let ellipses = Ellipse::all(1.0);
         let excesses: Vec<f64> = ellipses
             .iter()
@@ -226,7 +226,7 @@ impl Octave {
 }
 
 /// The shift of y, not above `highest`, that shows most of the decay at height Y; c comes with its exponent.
-pub(super) fn best_lift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, highest: f64) -> f64 {
+pub(crate) fn best_lift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, highest: f64) -> f64 {
     let outputs = Outputs::for_line(rate, v, exponent, y);
     let found = outputs.tilted(c, exponent);
     let usual = y * v * outputs.mean_part(&found);
@@ -242,7 +242,7 @@ pub(super) fn best_lift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, hi
 }
 
 /// By how much more than 1 a shift by ia may raise the modulus of (1 + u)^{−c} (see [`Octave::error_of_decay`]).
-pub(super) fn growth(c: f64, lift: f64) -> f64 {
+pub(crate) fn growth(c: f64, lift: f64) -> f64 {
     (-0.5 * c * (-lift * lift).ln_1p()).exp_m1()
 }
 

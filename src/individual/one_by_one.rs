@@ -5,17 +5,17 @@
 //! needed, and they often certify nothing, since the loss is nearly discrete. The exact engine has a closed form for a single step and
 //! takes milliseconds for a few. It is asked once for each different history.
 
-use super::epsilons::{Content, DIRECTIONS};
-use super::histories::{Histories, History};
+use crate::curve::composition::{Composition, MOST_SEGMENTS};
+use crate::curve::one_step::Effort;
+use crate::curve::{epsilon_search, one_step};
 use crate::error::{Error, Result};
-use crate::hockey_stick::composition::{Composition, MOST_SEGMENTS};
-use crate::hockey_stick::enclosure::Aim;
-use crate::hockey_stick::inverse;
-use crate::hockey_stick::monitor::Monitor;
-use crate::hockey_stick::one_step::{self, Effort};
-use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
-use crate::pair::{GroupLaw, StepLoss};
+use crate::individual::epsilons::{Content, DIRECTIONS};
+use crate::individual::histories::{Histories, History};
+use crate::interval::Aim;
+use crate::loss::StepLoss;
+use crate::monitor::Monitor;
 use crate::special::normal::quantile;
+use crate::step::{Group, GroupLaw, Mechanism, Neighbours, Sampling, Step};
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -30,7 +30,7 @@ const NARROW: f64 = 1e-9;
 const ENOUGH: f64 = 1e-7;
 
 /// Lower and upper bounds on ε(δ) of the examples at `members`; the same for equal histories, whose answer is computed once.
-pub(super) fn epsilons(
+pub(crate) fn epsilons(
     histories: &Histories,
     members: &[usize],
     delta: f64,
@@ -52,7 +52,7 @@ pub(super) fn epsilons(
 }
 
 /// Number of different histories among the examples at `members`.
-pub(super) fn count_different(histories: &Histories, members: &[usize]) -> usize {
+pub(crate) fn count_different(histories: &Histories, members: &[usize]) -> usize {
     different(histories, members).1.len()
 }
 
@@ -106,7 +106,7 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
         let curve =
             |epsilon: f64, aim: &Aim| one_step::delta_within(&loss, epsilon, aim.width, &mut Effort::default());
         let guess = near(rate, v.sqrt(), delta);
-        let (low, high) = inverse::epsilon(curve, delta.ln(), NARROW, guess, f64::INFINITY)?;
+        let (low, high) = epsilon_search::epsilon(curve, delta.ln(), NARROW, guess, f64::INFINITY)?;
         (lower, upper) = (lower.max(low), upper.max(high));
     }
     Ok((lower, upper))
@@ -129,8 +129,8 @@ fn noise_multiplier(v: f64) -> f64 {
 }
 
 /// The steps as the engine takes them, `None` if they are too many for it.
-fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Scheme, u64)>> {
-    let scheme = |v: f64, sample_rate: f64| Scheme {
+fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Step, u64)>> {
+    let scheme = |v: f64, sample_rate: f64| Step {
         mechanism: Mechanism::Gaussian {
             noise_multiplier: noise_multiplier(v),
         },
@@ -152,8 +152,8 @@ fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Scheme, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::hockey_stick::monitor::Unwatched;
+    use crate::individual::one_by_one::*;
+    use crate::monitor::Unwatched;
 
     /// Φ(−t).
     fn upper_tail(t: f64) -> f64 {

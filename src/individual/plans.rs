@@ -3,11 +3,11 @@
 use std::f64::consts::PI;
 
 /// The grid of c.
-pub(super) const LINES: usize = 60;
+pub(crate) const LINES: usize = 60;
 const FIRST: f64 = 0.2;
 const RATIO: f64 = 1.22;
 /// Relative width of ε that is aimed at.
-pub(super) const WANTED: f64 = 1e-10;
+pub(crate) const WANTED: f64 = 1e-10;
 /// Levels of errors above this are not tried: they are beyond double precision.
 const HIGHEST_LEVEL: f64 = 60.0;
 /// Part of the height that a Gaussian loss would need up to which lines must be certified to be tried.
@@ -17,50 +17,50 @@ const REACHES: f64 = 1.0;
 const PERIODS: f64 = 2.0;
 
 /// The c of a line.
-pub(super) fn line_at(index: usize) -> f64 {
+pub(crate) fn line_at(index: usize) -> f64 {
     FIRST * RATIO.powi(index as i32)
 }
 
 /// A(c) on the grid, one direction.
 #[derive(Debug, Clone)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// A(c) and bounds on the errors, as far as they are certified.
-    pub(super) values: Vec<(f64, f64)>,
+    pub(crate) values: Vec<(f64, f64)>,
     /// Up to about these Im z the loss is known on the lines.
-    pub(super) reaches: Vec<f64>,
+    pub(crate) reaches: Vec<f64>,
 }
 
 /// What one account needs.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub(super) grids: [Grid; 2],
+pub(crate) struct Plan {
+    pub(crate) grids: [Grid; 2],
     /// Upper bound on ε.
-    pub(super) chernoff: f64,
+    pub(crate) chernoff: f64,
 }
 
 /// Line and spacing, rounded to the safe side, so that what is computed for an account does not depend on which others
 /// share the line with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Index of c.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     reach: i32,
     period: i32,
 }
 
 impl Shape {
     /// c.
-    pub(super) fn c(&self) -> f64 {
+    pub(crate) fn c(&self) -> f64 {
         line_at(self.line)
     }
 
     /// Distance of the heights y.
-    pub(super) fn spacing(&self) -> f64 {
+    pub(crate) fn spacing(&self) -> f64 {
         2.0 * PI / (1.05 * (f64::from(self.period) / PERIODS).exp2())
     }
 
     /// The height where Gaussian losses of this spread have decayed.
-    pub(super) fn reach(&self) -> f64 {
+    pub(crate) fn reach(&self) -> f64 {
         (f64::from(self.reach) / REACHES).exp2()
     }
 }
@@ -99,7 +99,7 @@ impl Grid {
     }
 
     /// (c', A(c')) on one side of a line with the least e^{A(c') − c'ε − |c' − c|P}.
-    pub(super) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
+    pub(crate) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
         let c = line_at(line);
         let range = if above { line + 1..self.values.len() } else { 0..line };
         let points = range.map(|k| (line_at(k), self.values[k].0 + self.values[k].1));
@@ -126,7 +126,7 @@ impl Grid {
 
 impl Plan {
     /// The plan for a loss whose A(c) stand on these grids, and its best usable line; `None` if nothing is known of it.
-    pub(super) fn new(grids: [Grid; 2], log_delta: f64) -> Option<(Self, Option<usize>)> {
+    pub(crate) fn new(grids: [Grid; 2], log_delta: f64) -> Option<(Self, Option<usize>)> {
         let (first, line) = grids[0].chernoff(log_delta)?;
         let (second, _) = grids[1].chernoff(log_delta)?;
         let plan = Self {
@@ -140,7 +140,7 @@ impl Plan {
     }
 
     /// The best usable line at or below `start`.
-    pub(super) fn usable(&self, start: usize) -> Option<usize> {
+    pub(crate) fn usable(&self, start: usize) -> Option<usize> {
         (0..=start)
             .rev()
             .find(|&line| (0..self.grids.len()).all(|side| self.is_usable(line, side)))
@@ -148,7 +148,7 @@ impl Plan {
 
     /// Errors of e^−level in relation to e^{A(c) − cε} are small in relation to δ, which is about the larger of e^{A(c) − cε} on the two
     /// best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be known where the other has much the larger δ.
-    pub(super) fn level(&self, line: usize, side: usize) -> f64 {
+    pub(crate) fn level(&self, line: usize, side: usize) -> f64 {
         let c = line_at(line);
         let grid = &self.grids[side];
         let share = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
@@ -164,7 +164,7 @@ impl Plan {
     }
 
     /// How the loss is inverted on a line.
-    pub(super) fn shape(&self, line: usize) -> Option<Shape> {
+    pub(crate) fn shape(&self, line: usize) -> Option<Shape> {
         let (mut period, mut reach) = (0.0f64, 0.0f64);
         for (side, grid) in self.grids.iter().enumerate() {
             let level = self.level(line, side);

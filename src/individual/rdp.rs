@@ -1,11 +1,11 @@
 //! Accounts of Rényi divergences, one for each example.
 
-use super::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::individual::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
 use crate::locks::{ForkLock, Renewable};
-use crate::pair::{Direction, GroupLaw};
 use crate::renyi::divergence::mixture_divergences;
 use crate::renyi::require_orders;
+use crate::step::{Direction, GroupLaw};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
@@ -414,7 +414,7 @@ impl pulp::NullaryFnOnce for Add<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::individual::rdp::*;
 
     /// Numbers in [0, 1) that look random.
     fn numbers(count: usize) -> Vec<f64> {

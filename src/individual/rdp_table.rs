@@ -25,13 +25,13 @@
 //! Intervals are sixteenths of octaves, halved until the bound is below [`TOLERANCE`] of K for eight orders at once. All
 //! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
 
-use super::step_moments::{Outputs, RELATIVE_ERROR};
+use crate::individual::step_moments::{Outputs, RELATIVE_ERROR};
 use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 /// Orders that share an interval: what fills the registers.
-pub(super) const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 /// Degree of the polynomials, and their number of coefficients.
 const DEGREE: usize = 8;
 const COEFFICIENTS: usize = DEGREE + 1;
@@ -42,7 +42,7 @@ const MARGIN: f64 = 3e-11;
 /// Bits of a number's significand that tell its interval.
 const BITS: u32 = 4;
 /// Added to K. After 10¹⁵ steps it is still less than 10⁻²⁷⁴ of a divergence; the least that a double can tell from 0 is 10⁻³²³.
-pub(super) const FLOOR: f64 = 1e-290;
+pub(crate) const FLOOR: f64 = 1e-290;
 /// 1 and the Lebesgue constant of nine Chebyshev nodes.
 const LEBESGUE: f64 = 3.4;
 /// Halvings of an interval at most, and where a moment takes more than [`MANY_OUTPUTS`] nodes.
@@ -60,7 +60,7 @@ type Lanes = [f64; LANES];
 
 /// D of eight orders on an interval.
 #[derive(Debug)]
-pub(super) struct Polynomial {
+pub(crate) struct Polynomial {
     centre: f64,
     per_half_width: f64,
     /// Of the powers of t = (w − w₀)/r.
@@ -70,7 +70,7 @@ pub(super) struct Polynomial {
 impl Polynomial {
     /// D at w.
     #[inline(always)]
-    pub(super) fn at(&self, w: f64) -> Lanes {
+    pub(crate) fn at(&self, w: f64) -> Lanes {
         let t = (w - self.centre) * self.per_half_width;
         let mut value = self.coefficients[DEGREE];
         for coefficients in self.coefficients[..DEGREE].iter().rev() {
@@ -84,7 +84,7 @@ impl Polynomial {
 
 /// D of eight orders on an interval of w.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// One polynomial.
     Whole(Box<Polynomial>),
     /// Two halves: below and above a point.
@@ -94,11 +94,11 @@ pub(super) enum Piece {
 }
 
 /// The pieces of all groups of orders on one interval.
-pub(super) type Row = Vec<Piece>;
+pub(crate) type Row = Vec<Piece>;
 
 /// D of all orders, for those w that were asked for.
 #[derive(Debug)]
-pub(super) struct RdpTable {
+pub(crate) struct RdpTable {
     sample_rate: f64,
     /// Padded to a multiple of [`LANES`].
     orders: Vec<f64>,
@@ -107,7 +107,7 @@ pub(super) struct RdpTable {
 
 /// The interval in which a positive w lies.
 #[inline(always)]
-pub(super) fn interval_of(w: f64) -> u32 {
+pub(crate) fn interval_of(w: f64) -> u32 {
     (w.to_bits() >> (52 - BITS)) as u32
 }
 
@@ -117,7 +117,7 @@ fn start_of(interval: u32) -> f64 {
 
 impl RdpTable {
     /// An empty table for a sample rate in (0, 1) and at least one order.
-    pub(super) fn new(sample_rate: f64, orders: &[f64]) -> Self {
+    pub(crate) fn new(sample_rate: f64, orders: &[f64]) -> Self {
         let mut padded = orders.to_vec();
         while !padded.len().is_multiple_of(LANES) {
             padded.push(padded[padded.len() - 1]);
@@ -130,7 +130,7 @@ impl RdpTable {
     }
 
     /// Intervals of `wanted` that have no row yet, each once.
-    pub(super) fn missing(&self, wanted: &[u32]) -> Vec<u32> {
+    pub(crate) fn missing(&self, wanted: &[u32]) -> Vec<u32> {
         let mut missing: Vec<u32> = wanted.iter().copied().filter(|i| !self.rows.contains_key(i)).collect();
         missing.sort_unstable();
         missing.dedup();
@@ -138,7 +138,7 @@ impl RdpTable {
     }
 
     /// The piece of a group of orders on an interval, made anew.
-    pub(super) fn make(&self, interval: u32, group: usize) -> Piece {
+    pub(crate) fn make(&self, interval: u32, group: usize) -> Piece {
         let orders = &self.orders[group * LANES..(group + 1) * LANES];
         let maker = Maker {
             sample_rate: self.sample_rate,
@@ -149,17 +149,17 @@ impl RdpTable {
     }
 
     /// Adds a row.
-    pub(super) fn insert(&mut self, interval: u32, row: Row) {
+    pub(crate) fn insert(&mut self, interval: u32, row: Row) {
         self.rows.insert(interval, row);
     }
 
     /// Number of groups of orders.
-    pub(super) fn groups(&self) -> usize {
+    pub(crate) fn groups(&self) -> usize {
         self.orders.len() / LANES
     }
 
     /// A row that is known.
-    pub(super) fn row(&self, interval: u32) -> Option<&Row> {
+    pub(crate) fn row(&self, interval: u32) -> Option<&Row> {
         self.rows.get(&interval)
     }
 }

@@ -10,8 +10,8 @@
 //! a ≤ π/2, so that the rule errs by that multiple of 2e^{a²/2v − 2πa/h}. h makes the exponential e^-54 with the best such a,
 //! which leaves room for a multiple of 10⁹ below the relative error that is claimed.
 
-use crate::pair::Direction;
-use crate::pair::nodes::Nodes;
+use crate::loss::smooth::Nodes;
+use crate::step::Direction;
 use std::f64::consts::PI;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const LINE_LEVEL: f64 = 42.0;
 const LINE_ERROR: f64 = 1e-17;
 /// Bound on the relative error of E[r^p] − 1 for p up to 10⁴ as long as that is at most 1, and of K above:
 /// quadrature, truncation and the roundings of a few exponentials.
-pub(super) const RELATIVE_ERROR: f64 = 2e-13;
+pub(crate) const RELATIVE_ERROR: f64 = 2e-13;
 /// Roundings of a weight or a loss, with room.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 /// e^y is not computed above this.
@@ -39,7 +39,7 @@ const TERMS: i32 = 60;
 
 /// Outputs of a step with weights: nodes of the trapezoidal rule.
 #[derive(Debug)]
-pub(super) struct Outputs {
+pub(crate) struct Outputs {
     sample_rate: f64,
     variance: f64,
     /// The first y, and the distance of two.
@@ -56,7 +56,7 @@ pub(super) struct Outputs {
 
 impl Outputs {
     /// Nodes for exponents p ≥ 1 up to `largest` at sample rate q < 1 and v > 0; or p ≤ 0 down to a negative `largest`.
-    pub(super) fn new(sample_rate: f64, variance: f64, largest: f64) -> Self {
+    pub(crate) fn new(sample_rate: f64, variance: f64, largest: f64) -> Self {
         Self::with_spacing(sample_rate, variance, largest, spacing(variance, LEVEL, 0.0))
     }
 
@@ -68,7 +68,7 @@ impl Outputs {
     /// logarithms are at most a times `reach`·min(M, 1) + |exponent|/2 for a ≤ π/2. M grows with y. What is summed ends at the
     /// last node, so the line of the bound may come down to the real axis within a standard deviation beyond it, where the
     /// integrand is negligible: up to there the bound counts.
-    pub(super) fn for_line(sample_rate: f64, variance: f64, exponent: f64, reach: f64) -> Self {
+    pub(crate) fn for_line(sample_rate: f64, variance: f64, exponent: f64, reach: f64) -> Self {
         let (_, high) = range(variance, exponent);
         let odds = sample_rate / (1.0 - sample_rate) * (high + variance.sqrt()).exp();
         let share = if odds < 1.0 { 2.0 * odds / (1.0 + odds) } else { 1.0 };
@@ -112,17 +112,17 @@ impl Outputs {
     }
 
     /// Im y up to which the nodes of [`Outputs::for_line`] take the integrand into account.
-    pub(super) fn height(variance: f64) -> f64 {
+    pub(crate) fn height(variance: f64) -> f64 {
         highest(variance, LINE_LEVEL)
     }
 
     /// Number of nodes that [`Outputs::new`] would make.
-    pub(super) fn count(variance: f64, largest: f64) -> usize {
+    pub(crate) fn count(variance: f64, largest: f64) -> usize {
         intervals(variance, largest, spacing(variance, LEVEL, 0.0)) + 1
     }
 
     /// Number of nodes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 
@@ -148,7 +148,7 @@ impl Outputs {
     }
 
     /// K = log E[r^p] for p ≥ 1 or p ≤ 0, with a relative error of [`RELATIVE_ERROR`].
-    pub(super) fn log_moment(&self, exponent: f64) -> f64 {
+    pub(crate) fn log_moment(&self, exponent: f64) -> f64 {
         let nodes = self.nodes_for(exponent);
         let (changes, log_ratios) = (&self.changes[nodes.clone()], &self.log_ratios[nodes.clone()]);
         let log_weights = &self.log_weights[nodes.clone()];
@@ -181,7 +181,7 @@ impl Outputs {
 
     /// The law of the privacy loss ±log(1 + u) tilted by (1 + u)^p, p = `exponent`, with bounds on its errors; the sign is that of
     /// the exponent.
-    pub(super) fn tilted(&self, c: f64, exponent: f64) -> Nodes {
+    pub(crate) fn tilted(&self, c: f64, exponent: f64) -> Nodes {
         let log_densities = || {
             let pairs = self.log_ratios.iter().zip(&self.log_weights);
             pairs.map(|(ratio, weight)| exponent * ratio + weight)
@@ -212,7 +212,7 @@ impl Outputs {
     /// real part is the mean of those at Im y = a + b and a − b, lower than θ by at most b·min(M, 1), which the nodes allow for (see
     /// [`Outputs::for_line`]; cos(a + b) ≥ −½). A negative exponent p grows by cos((a + b)/2)^p, where the nodes allow for e^{−pb/2}:
     /// by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
-    pub(super) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
+    pub(crate) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
         let (sine, cosine) = shift.sin_cos();
         let mut sum = 0.0;
         for (weight, change) in tilted.weights.iter().zip(&self.changes) {
@@ -230,7 +230,7 @@ impl Outputs {
     }
 
     /// Mean of qe^y/(1 + u) under the tilted law.
-    pub(super) fn mean_part(&self, tilted: &Nodes) -> f64 {
+    pub(crate) fn mean_part(&self, tilted: &Nodes) -> f64 {
         let parts = tilted.weights.iter().zip(&self.changes);
         let of = |(weight, change): (&f64, &f64)| {
             if change.is_finite() {
@@ -244,7 +244,7 @@ impl Outputs {
 }
 
 /// p with E[(1 + u)^p] = E[e^{cℓ}].
-pub(super) fn exponent(direction: Direction, c: f64) -> f64 {
+pub(crate) fn exponent(direction: Direction, c: f64) -> f64 {
     match direction {
         Direction::Remove => c + 1.0,
         Direction::Add => -c,
@@ -327,9 +327,10 @@ fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::pair::moment::Moments;
-    use crate::pair::{GroupLaw, MixturePair};
+    use crate::individual::step_moments::*;
+    use crate::loss::MixturePair;
+    use crate::loss::moment::Moments;
+    use crate::step::GroupLaw;
 
     #[test]
     fn moments_agree_with_certified_quadrature() {

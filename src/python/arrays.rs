@@ -14,11 +14,11 @@ use std::ops::Deref;
 const MOST_DIMENSIONS: usize = 32;
 
 /// An array of known dimensions, aligned, which nobody changes.
-pub(super) struct Readonly<'py, T: Element, D: Dimension>(numpy::PyReadonlyArray<'py, T, D>);
+pub(crate) struct Readonly<'py, T: Element, D: Dimension>(numpy::PyReadonlyArray<'py, T, D>);
 
-pub(super) type PyReadonlyArray1<'py, T> = Readonly<'py, T, Ix1>;
-pub(super) type PyReadonlyArray2<'py, T> = Readonly<'py, T, Ix2>;
-pub(super) type PyReadonlyArrayDyn<'py, T> = Readonly<'py, T, IxDyn>;
+pub(crate) type PyReadonlyArray1<'py, T> = Readonly<'py, T, Ix1>;
+pub(crate) type PyReadonlyArray2<'py, T> = Readonly<'py, T, Ix2>;
+pub(crate) type PyReadonlyArrayDyn<'py, T> = Readonly<'py, T, IxDyn>;
 
 impl<'py, T: Element, D: Dimension> Deref for Readonly<'py, T, D> {
     type Target = numpy::PyReadonlyArray<'py, T, D>;
@@ -65,7 +65,7 @@ impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for Read
 }
 
 /// A matrix that is changed in place.
-pub(super) struct Changed<'py>(pub(super) PyReadwriteArray2<'py, f64>);
+pub(crate) struct Changed<'py>(pub(crate) PyReadwriteArray2<'py, f64>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Changed<'py> {
     type Error = PyErr;

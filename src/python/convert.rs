@@ -1,13 +1,13 @@
 //! Between Python's and the crate's words: errors, directions, laws, arrays.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::error::Error;
-use crate::pair::{Adjacency, Direction, GroupLaw};
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::renyi::calibrate::Family;
 use crate::renyi::conversion::Conversion;
 use crate::renyi::group_rdp::GroupBound;
 use crate::renyi::noise::Noise;
 use crate::renyi::run::Segment;
+use crate::step::{Adjacency, Direction, GroupLaw};
 use crate::stopping::is_stopped;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ impl From<Error> for PyErr {
 
 /// The result of `compute`, with a panic turned into an error: none may cross into Python. Every function of this module does
 /// all but the conversion of its arguments inside, itself or by `watched`.
-pub(super) fn guarded<T>(compute: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn guarded<T>(compute: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute)).unwrap_or_else(|payload| {
         Err(if is_stopped(&*payload) {
             Error::Interrupted
@@ -41,7 +41,7 @@ pub(super) fn guarded<T>(compute: impl FnOnce() -> Result<T, Error>) -> Result<T
 }
 
 /// "add" or "remove".
-pub(super) fn direction(word: &str) -> Result<Direction, Error> {
+pub(crate) fn direction(word: &str) -> Result<Direction, Error> {
     match word {
         "add" => Ok(Direction::Add),
         "remove" => Ok(Direction::Remove),
@@ -50,7 +50,7 @@ pub(super) fn direction(word: &str) -> Result<Direction, Error> {
 }
 
 /// "add_remove", "add" or "remove".
-pub(super) fn adjacency(word: &str) -> Result<Adjacency, Error> {
+pub(crate) fn adjacency(word: &str) -> Result<Adjacency, Error> {
     match word {
         "add_remove" => Ok(Adjacency::AddRemove),
         "add" => Ok(Adjacency::Add),
@@ -64,7 +64,7 @@ pub(super) fn adjacency(word: &str) -> Result<Adjacency, Error> {
 }
 
 /// "exact", "jensen", "lower" or "black_box".
-pub(super) fn bound(word: &str) -> Result<GroupBound, Error> {
+pub(crate) fn bound(word: &str) -> Result<GroupBound, Error> {
     match word {
         "exact" => Ok(GroupBound::Exact),
         "jensen" => Ok(GroupBound::Jensen),
@@ -79,7 +79,7 @@ pub(super) fn bound(word: &str) -> Result<GroupBound, Error> {
 }
 
 /// "canonne" or "optimal".
-pub(super) fn conversion(word: &str) -> Result<Conversion, Error> {
+pub(crate) fn conversion(word: &str) -> Result<Conversion, Error> {
     match word {
         "canonne" => Ok(Conversion::Canonne),
         "optimal" => Ok(Conversion::Optimal),
@@ -88,7 +88,7 @@ pub(super) fn conversion(word: &str) -> Result<Conversion, Error> {
 }
 
 /// "gaussian", "laplace", "skellam" or "randomized_response"; the sensitivity is that of Skellam noise.
-pub(super) fn family(word: &str, sensitivity: i64) -> Result<Family, Error> {
+pub(crate) fn family(word: &str, sensitivity: i64) -> Result<Family, Error> {
     match word {
         "gaussian" => Ok(Family::Gaussian),
         "laplace" => Ok(Family::Laplace),
@@ -105,17 +105,17 @@ pub(super) fn family(word: &str, sensitivity: i64) -> Result<Family, Error> {
 }
 
 /// The entries of an array of any shape and strides, in logical order.
-pub(super) fn entries(array: &PyReadonlyArrayDyn<'_, f64>) -> Vec<f64> {
+pub(crate) fn entries(array: &PyReadonlyArrayDyn<'_, f64>) -> Vec<f64> {
     array.as_array().iter().copied().collect()
 }
 
 /// The entries of a vector.
-pub(super) fn vector<T: numpy::Element + Copy>(array: &PyReadonlyArray1<'_, T>) -> Vec<T> {
+pub(crate) fn vector<T: numpy::Element + Copy>(array: &PyReadonlyArray1<'_, T>) -> Vec<T> {
     array.as_array().iter().copied().collect()
 }
 
 /// The law of explicit weights or, in log space, their logarithms.
-pub(super) fn law(weights: &[f64], shifts: &[f64], log_space: bool) -> Result<GroupLaw, Error> {
+pub(crate) fn law(weights: &[f64], shifts: &[f64], log_space: bool) -> Result<GroupLaw, Error> {
     if log_space {
         GroupLaw::explicit_log(weights, shifts)
     } else {
@@ -124,20 +124,20 @@ pub(super) fn law(weights: &[f64], shifts: &[f64], log_space: bool) -> Result<Gr
 }
 
 /// A count that Python passed as a signed number.
-pub(super) fn count(argument: &'static str, value: i64) -> Result<u64, Error> {
+pub(crate) fn count(argument: &'static str, value: i64) -> Result<u64, Error> {
     u64::try_from(value).map_err(|_| Error::out_of_range(argument, value, "a whole number, at least 0"))
 }
 
 /// A mechanism as Python passes it: family, parameter, sensitivity.
-pub(super) type Mechanism = (String, f64, i64);
+pub(crate) type Mechanism = (String, f64, i64);
 
 /// The mechanism that Python means.
-pub(super) fn noise((word, parameter, sensitivity): &Mechanism) -> Result<Noise, Error> {
+pub(crate) fn noise((word, parameter, sensitivity): &Mechanism) -> Result<Noise, Error> {
     Ok(family(word, *sensitivity)?.with_parameter(*parameter))
 }
 
 /// The segments of a history: mechanism, sample rate, steps.
-pub(super) fn history(segments: &[(Mechanism, f64, i64)]) -> Result<Vec<Segment>, Error> {
+pub(crate) fn history(segments: &[(Mechanism, f64, i64)]) -> Result<Vec<Segment>, Error> {
     segments
         .iter()
         .map(|(mechanism, sample_rate, steps)| {

@@ -1,16 +1,17 @@
 //! The exact engine: many configurations in parallel, or one composition that answers many questions.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use super::convert::{count, entries, guarded, vector};
-use super::monitor::{unless_cancelled, watched};
+use crate::curve::composition::Bound as Proven;
+use crate::curve::composition::Composition as Curve;
+use crate::curve::directed::Route;
+use crate::curve::planning::{Bracket, Target};
+use crate::curve::{black_box, planning};
 use crate::error::{Error, Result, require_epsilon};
-use crate::hockey_stick::black_box;
-use crate::hockey_stick::composition::{Bound as Proven, Composition as Curve};
-use crate::hockey_stick::directed::Route;
-use crate::hockey_stick::enclosure::Enclosure;
-use crate::hockey_stick::unknowns::{self, Bracket, Target};
+use crate::interval::Enclosure;
 use crate::locks::Renewable;
-use crate::pair::scheme::{Group, Mechanism, Neighbours, Sampling, Scheme};
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
+use crate::python::convert::{count, entries, guarded, vector};
+use crate::python::monitor::{unless_cancelled, watched};
+use crate::step::{Group, Mechanism, Neighbours, Sampling, Step};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -23,7 +24,7 @@ type Pair<'py> = (Vector<'py>, Vector<'py>);
 /// Lower ends, upper ends, and whether a search ended with the two too far apart.
 type Solved<'py> = (Vector<'py>, Vector<'py>, Bound<'py, PyArray1<bool>>);
 
-pub(super) fn neighbours(word: &str) -> Result<Neighbours> {
+pub(crate) fn neighbours(word: &str) -> Result<Neighbours> {
     match word {
         "add_remove" => Ok(Neighbours::AddRemove),
         "add" => Ok(Neighbours::Add),
@@ -98,8 +99,8 @@ impl Table {
         }
     }
 
-    fn scheme(&self, i: usize) -> Result<Scheme> {
-        Ok(Scheme {
+    fn scheme(&self, i: usize) -> Result<Step> {
+        Ok(Step {
             mechanism: mechanism(&self.mechanism, self.noise[i])?,
             sampling: sampling(
                 &self.sampling,
@@ -133,7 +134,7 @@ fn columns(py: Python<'_>, pairs: Vec<(f64, f64)>) -> Pair<'_> {
 }
 
 #[pyfunction]
-pub(super) fn solve<'py>(
+pub(crate) fn solve<'py>(
     py: Python<'py>,
     unknown: &str,
     adjacency: &str,
@@ -194,18 +195,18 @@ pub(super) fn solve<'py>(
                 Ok((found.lower(), found.upper(), false))
             }
             "noise_multiplier" => {
-                let scheme = Scheme {
+                let scheme = Step {
                     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
                     ..table.scheme(i)?
                 };
-                unknowns::noise_multiplier(&scheme, steps_of(i)?, neighbours, target(i)).map(above)
+                planning::noise_multiplier(&scheme, steps_of(i)?, neighbours, target(i)).map(above)
             }
             "sample_rate" => {
-                unknowns::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
+                planning::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
             }
-            "steps" => unknowns::steps(&table.scheme(i)?, neighbours, target(i)).map(below),
+            "steps" => planning::steps(&table.scheme(i)?, neighbours, target(i)).map(below),
             "group_size" => {
-                unknowns::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
+                planning::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
             }
             _ => Err(Error::out_of_range("unknown", &unknown, "the name of an argument")),
         }
@@ -221,7 +222,7 @@ pub(super) fn solve<'py>(
 }
 
 #[pyfunction]
-pub(super) fn black_box_epsilon<'py>(
+pub(crate) fn black_box_epsilon<'py>(
     py: Python<'py>,
     adjacency: &str,
     mechanism: &str,
@@ -250,7 +251,7 @@ pub(super) fn black_box_epsilon<'py>(
     let deltas = vector(&delta);
     let length = table.check(&[deltas.len()])?;
     let answer = move |i: usize| -> Result<f64> {
-        let scheme = Scheme {
+        let scheme = Step {
             group: Group::of(1),
             ..table.scheme(i)?
         };
@@ -265,7 +266,7 @@ pub(super) fn black_box_epsilon<'py>(
     Ok(answer_all(py, length, answer)?.to_pyarray(py))
 }
 
-pub(super) type SegmentTuple = (
+pub(crate) type SegmentTuple = (
     String,
     f64,
     String,
@@ -280,10 +281,10 @@ pub(super) type SegmentTuple = (
 );
 
 /// The steps that segments stand for.
-pub(super) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Scheme, u64)>> {
-    let of = |segment: SegmentTuple| -> Result<(Scheme, u64)> {
+pub(crate) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Step, u64)>> {
+    let of = |segment: SegmentTuple| -> Result<(Step, u64)> {
         let (word, noise, drawn, rate, batch, dataset, size, rates, norms, orthogonal, steps) = segment;
-        let scheme = Scheme {
+        let scheme = Step {
             mechanism: mechanism(&word, noise)?,
             sampling: sampling(&drawn, rate, batch, dataset)?,
             group: Group {
@@ -300,7 +301,7 @@ pub(super) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Scheme, u64)>
 
 /// A composition of steps; what is computed for one question serves the next.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct Composition {
+pub(crate) struct Composition {
     engine: Arc<Engine>,
     tolerance: f64,
 }
@@ -308,7 +309,7 @@ pub(super) struct Composition {
 /// The engine of a composition, and what it is made of: a forked process may need another, and so does the question after one
 /// that was stopped.
 struct Engine {
-    steps: Vec<(Scheme, u64)>,
+    steps: Vec<(Step, u64)>,
     neighbours: Neighbours,
     curve: Renewable<Curve>,
 }
@@ -436,7 +437,7 @@ impl Composition {
 
 /// What two pairs of bounds on log δ allow together; how tests see that a contradiction reaches Python.
 #[pyfunction]
-pub(super) fn meet_bounds(one: (f64, f64), other: (f64, f64)) -> Result<(f64, f64)> {
+pub(crate) fn meet_bounds(one: (f64, f64), other: (f64, f64)) -> Result<(f64, f64)> {
     let met = Enclosure::of_logs(one.0, one.1)
         .meet(Enclosure::of_logs(other.0, other.1))
         .certified()?;

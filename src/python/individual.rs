@@ -1,14 +1,14 @@
 //! Individual accounts.
 
-use super::arrays::{Changed, PyReadonlyArray1, PyReadonlyArray2};
-use super::convert::{guarded, vector};
-use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
 use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
 use crate::individual::epsilons::{epsilons, epsilons_of_histories};
 use crate::individual::histories::Histories;
 use crate::individual::rdp::StepRdp;
 use crate::locks::ForkLock;
+use crate::python::arrays::{Changed, PyReadonlyArray1, PyReadonlyArray2};
+use crate::python::convert::{guarded, vector};
+use crate::python::monitor::{unless_cancelled, watched};
 use numpy::ndarray::ArrayBase;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
 /// Adds a step to rows of accounts in place; the rows may have any strides.
 #[pyfunction]
-pub(super) fn accumulate_rdp<'py>(
+pub(crate) fn accumulate_rdp<'py>(
     py: Python<'py>,
     rdp: Changed<'py>,
     norms: PyReadonlyArray1<'py, f64>,
@@ -71,7 +71,7 @@ type Steps<'py> = (PyReadonlyArray1<'py, f64>, f64, f64, f64, f64);
 /// Lower and upper bounds on ε of each of `examples` examples, from all shifts that they had.
 #[pyfunction]
 #[pyo3(name = "epsilons_of_histories")]
-pub(super) fn histories_epsilons<'py>(
+pub(crate) fn histories_epsilons<'py>(
     py: Python<'py>,
     examples: usize,
     steps: Vec<Steps<'py>>,
@@ -98,7 +98,7 @@ pub(super) fn histories_epsilons<'py>(
 
 /// Accounts of the whole privacy loss of each example.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct IndividualAccounts(Arc<ForkLock<Accounts>>);
+pub(crate) struct IndividualAccounts(Arc<ForkLock<Accounts>>);
 
 /// Rates, Σv, whether some step had no noise; then for each slot example, rate, octave, additions and moments.
 type State<'py> = (

@@ -1,14 +1,15 @@
 //! The kernels behind `hockeystick.kernels`.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
-use super::convert::{count, entries, guarded, law, vector};
-use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
-use crate::hockey_stick::monte_carlo::{self, Segment, Settings};
-use crate::hockey_stick::{samples, simulation};
-use crate::pair::{GroupLaw, MixturePair};
-use crate::renyi::conversion::{self, Converted};
-use crate::renyi::{divergence, group_bound};
+use crate::loss::MixturePair;
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
+use crate::python::convert::{count, entries, guarded, law, vector};
+use crate::python::monitor::{unless_cancelled, watched};
+use crate::renyi::conversion::Converted;
+use crate::renyi::{conversion, divergence, group_bound};
+use crate::simulation::monte_carlo::{Segment, Settings};
+use crate::simulation::{monte_carlo, samples, tasks};
+use crate::step::GroupLaw;
 use crate::threads::in_pool;
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
@@ -31,7 +32,7 @@ fn law_arrays<'py>(py: Python<'py>, law: &GroupLaw) -> (Vector<'py>, Vector<'py>
 }
 
 #[pyfunction]
-pub(super) fn binomial_law(
+pub(crate) fn binomial_law(
     py: Python<'_>,
     group_size: i64,
     sample_rate: f64,
@@ -41,7 +42,7 @@ pub(super) fn binomial_law(
 }
 
 #[pyfunction]
-pub(super) fn poisson_binomial_law<'py>(
+pub(crate) fn poisson_binomial_law<'py>(
     py: Python<'py>,
     rates: PyReadonlyArray1<'py, f64>,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
@@ -52,7 +53,7 @@ pub(super) fn poisson_binomial_law<'py>(
 }
 
 #[pyfunction]
-pub(super) fn hypergeometric_law(
+pub(crate) fn hypergeometric_law(
     py: Python<'_>,
     group_size: i64,
     batch_size: i64,
@@ -71,7 +72,7 @@ pub(super) fn hypergeometric_law(
 }
 
 #[pyfunction]
-pub(super) fn log_likelihood_ratio<'py>(
+pub(crate) fn log_likelihood_ratio<'py>(
     py: Python<'py>,
     x: PyReadonlyArrayDyn<'py, f64>,
     weights: PyReadonlyArray1<'py, f64>,
@@ -107,7 +108,7 @@ pub(super) fn log_likelihood_ratio<'py>(
 }
 
 #[pyfunction]
-pub(super) fn hockey_stick<'py>(
+pub(crate) fn hockey_stick<'py>(
     py: Python<'py>,
     log_ratio: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
@@ -134,7 +135,7 @@ fn segments_of(segments: &[SegmentArrays<'_>], log_space: bool) -> Result<Vec<Se
 }
 
 #[pyfunction]
-pub(super) fn monte_carlo_delta<'py>(
+pub(crate) fn monte_carlo_delta<'py>(
     py: Python<'py>,
     epsilon: f64,
     segments: Vec<SegmentArrays<'py>>,
@@ -148,7 +149,7 @@ pub(super) fn monte_carlo_delta<'py>(
 ) -> PyResult<(f64, f64, f64)> {
     let settings = Settings {
         samples: count("samples", samples)?,
-        direction: super::convert::direction(direction)?,
+        direction: crate::python::convert::direction(direction)?,
         tilt,
         seed,
         confidence,
@@ -162,7 +163,7 @@ pub(super) fn monte_carlo_delta<'py>(
 
 /// A run that several processes draw.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct Simulation(Arc<simulation::Simulation>);
+pub(crate) struct Simulation(Arc<tasks::Simulation>);
 
 #[pymethods]
 impl Simulation {
@@ -180,14 +181,14 @@ impl Simulation {
     ) -> PyResult<Self> {
         let settings = Settings {
             samples: count("samples", samples)?,
-            direction: super::convert::direction(direction)?,
+            direction: crate::python::convert::direction(direction)?,
             tilt,
             seed,
             confidence,
         };
         let segments = segments_of(&segments, log_space)?;
         let run = watched(py, None, move |monitor| {
-            simulation::Simulation::new(epsilon, &segments, &settings, monitor)
+            tasks::Simulation::new(epsilon, &segments, &settings, monitor)
         })?;
         Ok(Self(Arc::new(run)))
     }
@@ -219,7 +220,7 @@ impl Simulation {
 }
 
 #[pyfunction]
-pub(super) fn renyi_mixture<'py>(
+pub(crate) fn renyi_mixture<'py>(
     py: Python<'py>,
     orders: PyReadonlyArrayDyn<'py, f64>,
     weights: PyReadonlyArray1<'py, f64>,
@@ -228,7 +229,7 @@ pub(super) fn renyi_mixture<'py>(
     direction: &str,
     log_space: bool,
 ) -> PyResult<Array<'py>> {
-    let direction = super::convert::direction(direction)?;
+    let direction = crate::python::convert::direction(direction)?;
     let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
     let divergences = watched(py, None, move |_| {
         let law = law(&weights, &shifts, log_space)?;
@@ -238,7 +239,7 @@ pub(super) fn renyi_mixture<'py>(
 }
 
 #[pyfunction]
-pub(super) fn renyi_group_bound<'py>(
+pub(crate) fn renyi_group_bound<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
     component_rdp: PyReadonlyArray2<'py, f64>,
@@ -286,28 +287,28 @@ fn convert_rows<'py>(
 }
 
 #[pyfunction]
-pub(super) fn rdp_to_epsilon<'py>(
+pub(crate) fn rdp_to_epsilon<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     delta: PyReadonlyArrayDyn<'py, f64>,
     conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = super::convert::conversion(conversion)?;
+    let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &delta, move |orders, rdp, delta| {
         conversion::rdp_to_epsilon(orders, rdp, delta, conversion)
     })
 }
 
 #[pyfunction]
-pub(super) fn rdp_to_delta<'py>(
+pub(crate) fn rdp_to_delta<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
     conversion: &str,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = super::convert::conversion(conversion)?;
+    let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &epsilon, move |orders, rdp, epsilon| {
         conversion::rdp_to_delta(orders, rdp, epsilon, conversion)
     })

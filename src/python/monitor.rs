@@ -1,9 +1,9 @@
 //! Long computations that Ctrl-C stops and that report how far they are.
 
-use super::convert::guarded;
-use super::runner::Runner;
 use crate::error::Error;
-use crate::hockey_stick::monitor::Monitor;
+use crate::monitor::Monitor;
+use crate::python::convert::guarded;
+use crate::python::runner::Runner;
 use crate::stopping::Stop;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ impl Monitor for Shared {
 ///
 /// # Errors
 /// What `compute` returns; or the exception of a signal handler or of `progress`.
-pub(super) fn watched<T: Send + 'static>(
+pub(crate) fn watched<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     compute: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send + 'static,
@@ -92,7 +92,7 @@ pub(super) fn watched<T: Send + 'static>(
 }
 
 /// Stops a computation whose caller no longer waits for it.
-pub(super) fn unless_cancelled(monitor: &dyn Monitor) -> Result<(), Error> {
+pub(crate) fn unless_cancelled(monitor: &dyn Monitor) -> Result<(), Error> {
     if monitor.cancelled() {
         Err(Error::Interrupted)
     } else {

@@ -1,9 +1,9 @@
 //! Rényi group privacy of single steps, and the noise that reaches a target.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use super::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
-use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
+use crate::python::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
+use crate::python::monitor::{unless_cancelled, watched};
 use crate::renyi::calibrate::{Setting, Target, calibrate, calibrate_dp};
 use crate::renyi::group_rdp::StepBound;
 use crate::renyi::require_orders;
@@ -27,7 +27,7 @@ fn same_length(length: usize, others: &[usize]) -> Result<(), Error> {
 
 /// One bound an element: flat arrays of orders, sample rates and group sizes.
 #[pyfunction]
-pub(super) fn group_rdp<'py>(
+pub(crate) fn group_rdp<'py>(
     py: Python<'py>,
     mechanism: Mechanism,
     orders: PyReadonlyArray1<'py, f64>,
@@ -110,7 +110,7 @@ fn calibrated<'py>(
 }
 
 #[pyfunction]
-pub(super) fn renyi_calibrate<'py>(
+pub(crate) fn renyi_calibrate<'py>(
     py: Python<'py>,
     family: &str,
     sensitivity: i64,
@@ -127,7 +127,7 @@ pub(super) fn renyi_calibrate<'py>(
 }
 
 #[pyfunction]
-pub(super) fn renyi_calibrate_dp<'py>(
+pub(crate) fn renyi_calibrate_dp<'py>(
     py: Python<'py>,
     family: &str,
     sensitivity: i64,

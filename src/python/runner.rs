@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that does one job after the other and ends when this is dropped.
-pub(super) struct Runner {
+pub(crate) struct Runner {
     process: u32,
     jobs: Sender<Job>,
 }
@@ -21,7 +21,7 @@ thread_local! {
 
 impl Runner {
     /// The idle runner of this thread, or a new one where it has none or was forked without it.
-    pub(super) fn take() -> Result<Self, Error> {
+    pub(crate) fn take() -> Result<Self, Error> {
         let process = std::process::id();
         match IDLE.with(RefCell::take) {
             Some(runner) if runner.process == process => return Ok(runner),
@@ -42,12 +42,12 @@ impl Runner {
     }
 
     /// Starts `job`, which must not panic.
-    pub(super) fn start(&self, job: Job) -> Result<(), Error> {
+    pub(crate) fn start(&self, job: Job) -> Result<(), Error> {
         self.jobs.send(job).map_err(|_| Error::Internal)
     }
 
     /// Keeps the runner for the next call; its job has ended.
-    pub(super) fn keep(self) {
+    pub(crate) fn keep(self) {
         IDLE.set(Some(self));
     }
 }

@@ -1,10 +1,10 @@
 //! Rényi guarantees of a history.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use super::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
-use super::monitor::{unless_cancelled, watched};
 use crate::error::Error;
-use crate::hockey_stick::monitor::Monitor;
+use crate::monitor::Monitor;
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
+use crate::python::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
+use crate::python::monitor::{unless_cancelled, watched};
 use crate::renyi::best_order::Guarantee;
 use crate::renyi::run::Run;
 use numpy::{PyArray1, ToPyArray};
@@ -46,7 +46,7 @@ fn answers<T>(
 }
 
 #[pyfunction]
-pub(super) fn history_renyi<'py>(
+pub(crate) fn history_renyi<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
     segments: Segments,
@@ -82,7 +82,7 @@ fn ask<'py>(
 }
 
 #[pyfunction]
-pub(super) fn history_epsilon<'py>(
+pub(crate) fn history_epsilon<'py>(
     py: Python<'py>,
     delta: PyReadonlyArrayDyn<'py, f64>,
     segments: Segments,
@@ -96,7 +96,7 @@ pub(super) fn history_epsilon<'py>(
 }
 
 #[pyfunction]
-pub(super) fn history_delta<'py>(
+pub(crate) fn history_delta<'py>(
     py: Python<'py>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
     segments: Segments,

@@ -1,16 +1,16 @@
 //! Trade-off functions.
 
-use super::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use super::convert::{count, entries, guarded, vector};
-use super::exact::{SegmentTuple, neighbours, steps_of};
-use super::monitor::{unless_cancelled, watched};
 use crate::error::{Error, Result};
+use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
+use crate::python::convert::{count, entries, guarded, vector};
+use crate::python::exact::{SegmentTuple, neighbours, steps_of};
+use crate::python::monitor::{unless_cancelled, watched};
+use crate::shuffle::membership::{MembershipLaw, Plan, Sampling};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use crate::tradeoff::composed::Mixture;
 use crate::tradeoff::convex::Bounds;
 use crate::tradeoff::curve::TradeoffCurve as Curve;
-use crate::tradeoff::membership::{MembershipLaw, Plan, Sampling};
 use crate::tradeoff::split_bounds::SplitBound;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ type Pair<'py> = (Vector<'py>, Vector<'py>);
 
 /// A trade-off function.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(super) struct TradeoffCurve(Curve);
+pub(crate) struct TradeoffCurve(Curve);
 
 impl TradeoffCurve {
     /// Makes a curve without the GIL.
@@ -194,7 +194,7 @@ impl TradeoffCurve {
 type Law<'py> = (Bound<'py, PyArray1<i64>>, Vector<'py>, f64, f64);
 
 #[pyfunction]
-pub(super) fn membership_law<'py>(
+pub(crate) fn membership_law<'py>(
     py: Python<'py>,
     sampling: &str,
     dataset_size: i64,

@@ -1,7 +1,7 @@
 //! The order at which a Rényi bound says most.
 
-use super::MAX_ORDER;
 use crate::error::Result;
+use crate::renyi::MAX_ORDER;
 use crate::special::root::golden_section;
 use crate::stopping::checkpoint;
 
@@ -34,7 +34,7 @@ const FEW_ORDERS: f64 = 64.0;
 ///
 /// # Errors
 /// The first of `rdp` if every order fails.
-pub(super) fn minimise_over_orders(
+pub(crate) fn minimise_over_orders(
     whole: bool,
     mut rdp: impl FnMut(f64) -> Result<f64>,
     convert: impl Fn(f64, f64) -> f64,
@@ -101,8 +101,8 @@ pub(super) fn minimise_over_orders(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::error::Error;
+    use crate::renyi::best_order::*;
 
     #[test]
     fn the_minimum_over_real_orders_is_found() {

@@ -1,13 +1,13 @@
 //! The least noise with which a run satisfies (m, α, τ)-RGP.
 
-use super::conversion::{Conversion, rdp_to_epsilon};
-use super::group_rdp::{GroupBound, StepBound};
-use super::noise::Noise;
-use super::run::{Run, Segment};
-use super::{MAX_ORDER, require_orders};
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
-use crate::pair::{Adjacency, Direction};
+use crate::renyi::conversion::{Conversion, rdp_to_epsilon};
+use crate::renyi::group_rdp::{GroupBound, StepBound};
+use crate::renyi::noise::Noise;
+use crate::renyi::run::{Run, Segment};
+use crate::renyi::{MAX_ORDER, require_orders};
 use crate::special::root::solve_decreasing_between;
+use crate::step::{Adjacency, Direction};
 
 /// A mechanism whose noise is to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +267,7 @@ fn solve(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::calibrate::*;
     use crate::renyi::group_rdp::group_rdp;
 
     fn setting(bound: GroupBound, steps: u64, group_size: u64) -> Setting {

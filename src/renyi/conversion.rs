@@ -1,7 +1,7 @@
 //! From Rényi divergences to (ε, δ).
 
-use super::optimal_conversion as optimal;
 use crate::error::{Error, Result, require, require_delta};
+use crate::renyi::optimal_conversion as optimal;
 
 /// How the divergence of one order becomes (ε, δ).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::conversion::*;
 
     #[test]
     fn the_published_conversion_is_met() {

@@ -1,8 +1,9 @@
 //! Exact Rényi divergences of the dominating pairs, of any real order above 1.
 
 use crate::error::Result;
-use crate::pair::moment::{Moments, crude_log_moment};
-use crate::pair::{Direction, GroupLaw, MixturePair};
+use crate::loss::MixturePair;
+use crate::loss::moment::{Moments, crude_log_moment};
+use crate::step::{Direction, GroupLaw};
 use crate::stopping::checkpoint;
 
 /// A divergence and an upper bound on it that accounts for quadrature, truncation and rounding.
@@ -61,7 +62,7 @@ impl StepDivergence {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::pair::{Direction, GroupLaw};
+    /// use hockeystick::step::{Direction, GroupLaw};
     /// use hockeystick::renyi::divergence::StepDivergence;
     /// let mut step = StepDivergence::new(GroupLaw::binomial(1, 0.01)?, 1.0)?;
     /// let found = step.of_order(8.0, Direction::Remove);
@@ -116,7 +117,7 @@ pub fn mixture_divergences(
     orders: &[f64],
     direction: Direction,
 ) -> Result<Vec<f64>> {
-    super::require_orders(orders)?;
+    crate::renyi::require_orders(orders)?;
     let mut step = StepDivergence::new(law, noise_multiplier)?;
     Ok(orders
         .iter()
@@ -126,7 +127,7 @@ pub fn mixture_divergences(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::divergence::*;
 
     fn law(spec: &str) -> GroupLaw {
         let words: Vec<&str> = spec.split_whitespace().collect();

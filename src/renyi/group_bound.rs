@@ -1,15 +1,15 @@
 //! The sum of RGP Theorem 3.1 over the count in the batch.
 
-use super::MAX_GROUP_SIZE;
 use crate::error::{Error, Result, require, require_sample_rate};
-use crate::pair::GroupLaw;
+use crate::renyi::MAX_GROUP_SIZE;
 use crate::special::log_space::{log_sum_exp, log1p_exp};
+use crate::step::GroupLaw;
 
 /// Relative rounding of a product or quotient of a few factors.
-pub(super) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
+pub(crate) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
 
 /// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
-pub(super) const NEGLIGIBLE: f64 = 50.0;
+pub(crate) const NEGLIGIBLE: f64 = 50.0;
 
 /// The binomial law of the count in a batch, ready for many sums.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ pub fn doublings(group_size: u64) -> u32 {
 }
 
 /// Checks a group and a rate, and gives the binomial law.
-pub(super) fn checked_law(group_size: u64, sample_rate: f64) -> Result<GroupLaw> {
+pub(crate) fn checked_law(group_size: u64, sample_rate: f64) -> Result<GroupLaw> {
     require(
         (1..=MAX_GROUP_SIZE).contains(&group_size),
         "group_size",
@@ -180,7 +180,7 @@ pub(super) fn checked_law(group_size: u64, sample_rate: f64) -> Result<GroupLaw>
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::group_bound::*;
 
     #[test]
     fn one_record_always_sampled_keeps_its_bound() {

@@ -1,13 +1,13 @@
 //! Rényi group privacy of one Poisson-sampled step: every bound of RGP for every mechanism of its §4.
 
-use super::group_bound::{CountLaw, checked_law, doublings};
-use super::lower_bound::lower_bound;
-use super::noise::Noise;
-use super::pair::PairDivergence;
-use super::require_orders;
 use crate::error::{Result, require};
-use crate::pair::Direction;
+use crate::renyi::group_bound::{CountLaw, checked_law, doublings};
+use crate::renyi::lower_bound::lower_bound;
+use crate::renyi::noise::Noise;
+use crate::renyi::pair::PairDivergence;
+use crate::renyi::require_orders;
 use crate::special::log_space::log_sum_exp;
+use crate::step::Direction;
 use crate::stopping::checkpoint;
 
 /// Largest order at which the tight bound for one record is computed.
@@ -176,7 +176,7 @@ impl StepBound {
 
 /// log(Σ_l C(α, l)(1−q)^{α−l} q^l e^{(l−1)τ(l)})/(α − 1) for whole α ≥ 2 (Zhu and Wang 2019, the tight form).
 fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
-    let law = crate::pair::law::binomial_log_weights(order as u64, sample_rate);
+    let law = crate::step::group_law::binomial_log_weights(order as u64, sample_rate);
     let terms: Vec<f64> = law
         .iter()
         .enumerate()
@@ -196,7 +196,7 @@ fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::group_rdp::*;
 
     const FIGURE_2: [(&str, u64, f64, f64, &str, f64); 20] = [
         ("gaussian", 16, 500.0, 34.203125, "baseline", 0.1),

@@ -125,7 +125,7 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::noise::*;
 
     fn close(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-13, "{found} {expected}");

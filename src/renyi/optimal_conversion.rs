@@ -68,7 +68,7 @@ fn root(low: f64, high: f64, width: f64, value: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// ε at δ of a divergence `rdp` at order α, rounded up and no larger than `above`, an ε that holds.
-pub(super) fn epsilon_of_order(order: f64, rdp: f64, delta: f64, above: f64) -> f64 {
+pub(crate) fn epsilon_of_order(order: f64, rdp: f64, delta: f64, above: f64) -> f64 {
     let short = |epsilon: f64| rdp - least_divergence(order, epsilon, delta);
     if above == 0.0 || !above.is_finite() || short(0.0) <= 0.0 {
         return if above.is_finite() { 0.0 } else { above };
@@ -80,7 +80,7 @@ pub(super) fn epsilon_of_order(order: f64, rdp: f64, delta: f64, above: f64) -> 
 }
 
 /// δ at ε of a divergence `rdp` at order α, rounded up and no larger than `above`, a δ that holds.
-pub(super) fn delta_of_order(order: f64, rdp: f64, epsilon: f64, above: f64) -> f64 {
+pub(crate) fn delta_of_order(order: f64, rdp: f64, epsilon: f64, above: f64) -> f64 {
     let short = |log_delta: f64| rdp - least_divergence(order, epsilon, log_delta.exp());
     let (low, high) = (f64::MIN_POSITIVE.ln(), above.min(1.0 - 1e-12).ln());
     if high <= low || short(high) > 0.0 {
@@ -95,7 +95,7 @@ pub(super) fn delta_of_order(order: f64, rdp: f64, epsilon: f64, above: f64) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::optimal_conversion::*;
 
     /// D_α of two coins.
     fn coins(order: f64, p: f64, q: f64) -> f64 {

@@ -1,13 +1,13 @@
 //! The exact divergence of the dominating pair of each mechanism under Poisson sampling (`docs/theory/dominating-pairs.md`).
 
-use super::divergence::{Divergence, StepDivergence};
-use super::noise::Noise;
-use super::skellam::SkellamPair;
 use crate::error::Result;
-use crate::pair::laplace_loss::LaplaceLoss;
-use crate::pair::power_excess::log_power_excess;
-use crate::pair::{Direction, GroupLaw};
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::power_excess::log_power_excess;
+use crate::renyi::divergence::{Divergence, StepDivergence};
+use crate::renyi::noise::Noise;
+use crate::renyi::skellam::SkellamPair;
 use crate::special::log_space::{log_add, log1p_exp};
+use crate::step::{Direction, GroupLaw};
 
 /// The pair of one step: P with the group's members in the batch as `law` says, Q without.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn response(seen: f64, keep: f64, order: f64, direction: Direction) -> Divergenc
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::pair::*;
 
     #[test]
     fn always_sampled_pairs_have_their_components() {

@@ -1,13 +1,13 @@
 //! Guarantees of a whole training run through its Rényi divergences, the order optimised over the reals.
 
-use super::best_order::{Guarantee, minimise_over_orders};
-use super::conversion::Conversion;
-use super::group_bound::checked_law;
-use super::group_rdp::{GroupBound, StepBound};
-use super::noise::Noise;
-use super::require_orders;
 use crate::error::{Error, Result, require_delta, require_epsilon};
-use crate::pair::{Adjacency, Direction};
+use crate::renyi::best_order::{Guarantee, minimise_over_orders};
+use crate::renyi::conversion::Conversion;
+use crate::renyi::group_bound::checked_law;
+use crate::renyi::group_rdp::{GroupBound, StepBound};
+use crate::renyi::noise::Noise;
+use crate::renyi::require_orders;
+use crate::step::{Adjacency, Direction};
 
 /// Steps that share one mechanism and sample rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,7 +119,7 @@ impl Run {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::pair::Adjacency;
+    /// use hockeystick::step::Adjacency;
     /// use hockeystick::renyi::group_rdp::GroupBound;
     /// use hockeystick::renyi::run::{Run, Segment};
     /// let segment = Segment::gaussian(1.0, 0.01, 1000);
@@ -181,7 +181,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::run::*;
 
     fn run(segments: &[(f64, f64, u64)], group_size: u64, bound: GroupBound) -> Run {
         let segments: Vec<Segment> = segments

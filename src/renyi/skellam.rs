@@ -4,11 +4,11 @@
 //! batch is J has the pair P = Σ_j w_j Sk(jC, V) and Q = Sk(0, V) (`docs/theory/dominating-pairs.md`). Skellam laws are log-concave, so that
 //! the ratio r = P/Q grows with n.
 
-use super::divergence::Divergence;
 use crate::error::{Error, Result};
-use crate::pair::power_excess::log_power_excess;
-use crate::pair::{Direction, GroupLaw};
+use crate::loss::power_excess::log_power_excess;
+use crate::renyi::divergence::Divergence;
 use crate::special::log_space::{LogSum, log1p_exp};
+use crate::step::{Direction, GroupLaw};
 use crate::stopping::checkpoint;
 
 /// Masses that one divergence may sum.
@@ -209,7 +209,7 @@ impl SkellamPair {
     }
 
     /// About log Σ P^α Q^{1−α} for a shift of P: its largest term, with masses of −V·ψ(n/V), ψ(x) = x·asinh x − √(1+x²) + 1.
-    pub(super) fn rough_log_moment(&self, order: f64, shift: f64) -> f64 {
+    pub(crate) fn rough_log_moment(&self, order: f64, shift: f64) -> f64 {
         let v = self.variance;
         let rate = |n: f64| {
             let x = n / v;
@@ -341,7 +341,7 @@ impl Side {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::renyi::skellam::*;
 
     /// I_n(x)e^{−x} by its series.
     fn mass(n: u64, x: f64) -> f64 {

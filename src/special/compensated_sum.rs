@@ -36,7 +36,7 @@ impl CompensatedSum {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::compensated_sum::*;
 
     #[test]
     fn small_terms_beside_a_large_one_are_not_lost() {

@@ -181,7 +181,7 @@ impl std::ops::Add for Extended {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::extended::*;
 
     #[test]
     fn products_far_below_the_range_of_f64_keep_their_logarithm() {

@@ -70,7 +70,7 @@ impl GaussLegendre {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::gauss_legendre::*;
 
     #[test]
     fn the_rule_is_exact_for_polynomials_of_degree_63() {

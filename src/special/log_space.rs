@@ -120,7 +120,7 @@ impl LogSum {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::log_space::*;
 
     #[test]
     fn a_modulus_keeps_its_digits_near_both_ends() {

@@ -82,7 +82,7 @@ pub fn quantile(probability: f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::normal::*;
 
     #[test]
     fn quantiles_invert_the_tail() {

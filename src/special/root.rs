@@ -109,7 +109,7 @@ pub fn golden_section(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::special::root::*;
 
     #[test]
     fn the_root_is_met_from_above_in_few_evaluations() {

@@ -1,11 +1,11 @@
 //! Trade-off functions and hockey-stick curves with a formula.
 
-use super::convex::Bounds;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::{log_upper_tail, quantile};
+use crate::tradeoff::convex::Bounds;
 
 /// Φ(Φ^{-1}(α) + μ) or, if not `below`, what is left of it to 1, with a relative error.
-pub(super) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> (f64, f64) {
+pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> (f64, f64) {
     let (t, error) = quantile(alpha);
     if t.is_infinite() {
         return (if (t > 0.0) == below { 1.0 } else { 0.0 }, 0.0);
@@ -20,7 +20,7 @@ pub(super) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> (f64, f64
 }
 
 /// 1 − f(α) of Laplace noise: e^μ α up to e^{−μ}/2, then 1 − e^{−μ}/4α up to 1/2, then 1 − e^{−μ}(1 − α).
-pub(super) fn laplace_power(distance: f64, alpha: f64) -> f64 {
+pub(crate) fn laplace_power(distance: f64, alpha: f64) -> f64 {
     let shrink = (-distance).exp();
     if alpha <= 0.5 * shrink {
         alpha * distance.exp()
@@ -32,7 +32,7 @@ pub(super) fn laplace_power(distance: f64, alpha: f64) -> f64 {
 }
 
 /// δ(ε) of Laplace noise: 1 − e^{(ε − μ)/2} for |ε| ≤ μ.
-pub(super) fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
+pub(crate) fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
     if epsilon >= distance {
         0.0
     } else if epsilon >= -distance {
@@ -43,7 +43,7 @@ pub(super) fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
 }
 
 /// δ(ε) of f_{`bound`,`delta`}: δ is told in any case, and the rest is randomised response.
-pub(super) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
+pub(crate) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
     // P(ℓ = ±bound) = 1/(1 + e^{∓bound})
     let part = |loss: f64, log_mass: f64| {
         let gain = loss - epsilon;
@@ -61,7 +61,7 @@ pub(super) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
 }
 
 /// δ(ε) of a symmetric curve from that of |ε|: δ(ε) = 1 − e^ε + e^ε δ(−ε).
-pub(super) fn mirrored(epsilon: f64, of_size: Bounds) -> Bounds {
+pub(crate) fn mirrored(epsilon: f64, of_size: Bounds) -> Bounds {
     if epsilon >= 0.0 {
         return of_size;
     }

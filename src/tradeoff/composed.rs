@@ -3,23 +3,24 @@
 //! f ⊗ g = T(P × P', Q × Q') for f = T(P, Q), g = T(P', Q') (SHUFFLE §4; Dong, Roth and Su 2022, Definition 3.1). Each factor
 //! is kept as a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
 
-use super::between::Between;
-use super::convex::Bounds;
-use super::laplace_sum::{Factor, LaplaceSum};
-use super::lattice::LatticeLaw;
-use super::polygon::Polygon;
+use crate::curve::composition::Composition;
+use crate::curve::directed::Directed;
+use crate::curve::range_cache::Wanted;
 use crate::error::{Result, ordered};
-use crate::hockey_stick::composition::Composition;
-use crate::hockey_stick::directed::Directed;
-use crate::hockey_stick::neighbourhood::Wanted;
 use crate::locks::Renewable;
-use crate::pair::atom_loss::AtomLoss;
-use crate::pair::laplace_loss::LaplaceLoss;
-use crate::pair::members::factored;
-use crate::pair::scheme::{Mechanism, Neighbours, Scheme, StepOutcome};
-use crate::pair::{Direction, GroupLaw, StepLoss};
+use crate::loss::StepLoss;
+use crate::loss::atoms::AtomLoss;
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::quantile;
+use crate::step::members::factored;
+use crate::step::{Direction, GroupLaw, Mechanism, Neighbours, Step};
+use crate::tradeoff::bracket::Between;
+use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::laplace_sum::{Factor, LaplaceSum};
+use crate::tradeoff::lattice::LatticeLaw;
+use crate::tradeoff::polygon::Polygon;
 use std::sync::Arc;
 
 /// What is aimed at: that of 1 − f is no wider.
@@ -91,7 +92,7 @@ pub enum Law {
     /// A step of the exact engine; `direction` is `None` for replacement.
     Step {
         /// The step.
-        scheme: Box<Scheme>,
+        scheme: Box<Step>,
         /// Which ordered pair.
         direction: Option<Direction>,
     },
@@ -175,7 +176,7 @@ impl Law {
     }
 
     /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}, 1 − f(0)); the first two infinite where there is none.
-    pub(super) fn limits(&self) -> Result<(f64, f64, f64)> {
+    pub(crate) fn limits(&self) -> Result<(f64, f64, f64)> {
         let pure = |epsilon: f64| (distance_of_pure(epsilon), epsilon, 0.0);
         Ok(match self {
             Self::Gaussian { distance } | Self::SubsampledGaussian { distance, .. } => {
@@ -212,7 +213,7 @@ impl Law {
 }
 
 /// The least μ with G_μ ≤ f_{ε,0}: at the corner α = β = 1/(1 + e^ε) of the latter.
-pub(super) fn distance_of_pure(epsilon: f64) -> f64 {
+pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
     let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
     2.0 * (error - corner)
 }
@@ -322,11 +323,11 @@ impl Composed {
     /// Steps of the exact engine, in both orders of each pair.
     ///
     /// # Errors
-    /// As [`Scheme::outcome`].
-    pub fn of_steps(steps: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
+    /// As [`Step::outcome`].
+    pub fn of_steps(steps: &[(Step, u64)], neighbours: Neighbours) -> Result<Self> {
         let steps = factored(steps)?;
         let product = |direction: &Option<Direction>| {
-            let law = |(scheme, count): &(Scheme, u64)| {
+            let law = |(scheme, count): &(Step, u64)| {
                 let law = Law::Step {
                     scheme: Box::new(scheme.clone()),
                     direction: *direction,
@@ -349,7 +350,7 @@ impl Composed {
     }
 
     /// True if far points of δ take milliseconds each: a few steps whose losses are not smooth.
-    pub(super) fn is_dear(&self) -> bool {
+    pub(crate) fn is_dear(&self) -> bool {
         self.sums[0].is_none() && self.products.iter().any(|product| is_few_steps(product))
     }
 
@@ -396,7 +397,7 @@ impl Composed {
 
     /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers; not for factors that are known from points, whose grids
     /// are better kept for the next question.
-    pub(super) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
+    pub(crate) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
         let slack = self.left_out + delta * self.rounding;
         let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
         if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 || self.sums[0].is_some() {

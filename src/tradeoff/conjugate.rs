@@ -1,10 +1,10 @@
 //! One side of a curve from the other: minima of convex functions.
 
-use super::convex::{Bounds, minimum};
-use super::curve::{Node, TradeoffCurve};
 use crate::error::Result;
 use crate::special::normal::quantile;
 use crate::stopping::checkpoint;
+use crate::tradeoff::convex::{Bounds, minimum};
+use crate::tradeoff::curve::{Node, TradeoffCurve};
 
 /// log of the smallest α and of the largest e^ε that conjugates are searched over.
 const LOG_RANGE: f64 = 700.0;
@@ -18,7 +18,7 @@ const TIGHT: (f64, f64) = (4e-8, 1e-4);
 
 impl TradeoffCurve {
     /// ε at δ in (0, 1) by the engine of a composition; `None` for other curves.
-    pub(super) fn composed_epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
+    pub(crate) fn composed_epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
         checkpoint();
         match &*self.0 {
             Node::Composed(composed) if composed.is_symmetric() => composed.epsilon(delta),
@@ -32,7 +32,7 @@ impl TradeoffCurve {
     ///
     /// # Errors
     /// As those of the power.
-    pub(super) fn epsilon_by_power(&self, delta: f64) -> Result<Option<Bounds>> {
+    pub(crate) fn epsilon_by_power(&self, delta: f64) -> Result<Option<Bounds>> {
         checkpoint();
         if !matches!(&*self.0, Node::Group { .. } | Node::Most(..)) {
             return Ok(None);
@@ -73,7 +73,7 @@ impl TradeoffCurve {
     }
 
     /// The conjugate: inf over e^ε = t of δ + tα.
-    pub(super) fn power_by_delta(&self, alpha: f64) -> Result<Bounds> {
+    pub(crate) fn power_by_delta(&self, alpha: f64) -> Result<Bounds> {
         checkpoint();
         if alpha == 0.0 {
             return self.delta_at_infinity();
@@ -111,7 +111,7 @@ impl TradeoffCurve {
     }
 
     /// The conjugate: sup over α of 1 − f(α) − tα.
-    pub(super) fn delta_by_power(&self, epsilon: f64) -> Result<Bounds> {
+    pub(crate) fn delta_by_power(&self, epsilon: f64) -> Result<Bounds> {
         checkpoint();
         if epsilon > FARTHEST {
             // δ falls.

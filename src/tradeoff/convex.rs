@@ -302,7 +302,7 @@ fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tradeoff::convex::*;
 
     #[test]
     fn minima_lie_in_narrow_bounds() {

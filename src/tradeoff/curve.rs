@@ -3,29 +3,29 @@
 //! A curve f is kept as the expression it was built by, and asked in one of two ways: for its power 1 − f(α), or for its
 //! hockey-stick curve δ(ε) = sup_α 1 − f(α) − e^ε α. Each is the other's conjugate: 1 − f(α) = inf_ε δ(ε) + e^ε α (Dong, Roth and
 //! Su 2022, Proposition 6). An operation has a closed form on one of the two sides, and the other side is a minimum of a
-//! convex function ([`super::convex`]). Answers are enclosures: nothing is rounded to the unsafe side, and how far the safe
+//! convex function ([`crate::tradeoff::convex`]). Answers are enclosures: nothing is rounded to the unsafe side, and how far the safe
 //! side may be from the exact curve is known.
 //!
 //! | operation | side | formula |
 //! |---|---|---|
 //! | C_p(f) = min{f_p, f_p^{-1}}**, f_p = pf + (1 − p)(1 − α) | δ | p·δ(log(1 + (e^ε − 1)/p)) for ε ≥ 0, and its mirror image |
-//! | f ⊗ g | δ | the composed privacy curve ([`super::composed`]) |
+//! | f ⊗ g | δ | the composed privacy curve ([`crate::tradeoff::composed`]) |
 //! | k-fold group 1 − (1 − f)^{∘k} | power | k-fold iterate |
 //! | min{f, g}** | δ | the larger of both |
 //! | max{f, g} | power | the smaller of both |
 //! | inverse | | of the leaves; every operation above commutes with it |
 
-use super::between::Between;
-use super::closed_forms::{delta_of_pair, gaussian_tail, laplace_delta, laplace_power, mirrored};
-use super::composed::{Composed, Law, Mixture};
-use super::convex::Bounds;
-use super::polygon::Polygon;
-use super::split_bounds::SplitBound;
-use super::subsampling::{subsampled, subsampled_delta};
+use crate::curve::one_step;
 use crate::error::{Error, Result, require, require_sample_rate};
-use crate::hockey_stick::one_step;
-use crate::pair::StepLoss;
-use crate::pair::scheme::{Neighbours, Scheme};
+use crate::loss::StepLoss;
+use crate::step::{Neighbours, Step};
+use crate::tradeoff::bracket::Between;
+use crate::tradeoff::closed_forms::{delta_of_pair, gaussian_tail, laplace_delta, laplace_power, mirrored};
+use crate::tradeoff::composed::{Composed, Law, Mixture};
+use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::polygon::Polygon;
+use crate::tradeoff::split_bounds::SplitBound;
+use crate::tradeoff::subsampling::{subsampled, subsampled_delta};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -37,10 +37,10 @@ pub const LARGEST_GROUP: u64 = 10_000;
 
 /// A trade-off function; cheap to clone, never changed.
 #[derive(Debug, Clone)]
-pub struct TradeoffCurve(pub(super) Arc<Node>);
+pub struct TradeoffCurve(pub(crate) Arc<Node>);
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// G_μ.
     Gaussian {
         distance: f64,
@@ -84,7 +84,7 @@ static NOTHING: LazyLock<TradeoffCurve> =
 
 /// Makes what is otherwise made at its first use.
 #[cfg(feature = "python")]
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     LazyLock::force(&NOTHING);
 }
 
@@ -117,7 +117,7 @@ impl Node {
 }
 
 impl TradeoffCurve {
-    pub(super) fn new(node: Node) -> Self {
+    pub(crate) fn new(node: Node) -> Self {
         Self(Arc::new(node))
     }
 
@@ -168,7 +168,7 @@ impl TradeoffCurve {
         Polygon::of_points(alpha, beta).map(Self::of_polygon)
     }
 
-    pub(super) fn group_of(size: u64, of: Self) -> Self {
+    pub(crate) fn group_of(size: u64, of: Self) -> Self {
         Self::new(Node::Group {
             size,
             of,
@@ -177,15 +177,15 @@ impl TradeoffCurve {
         })
     }
 
-    pub(super) fn of_polygon(polygon: Polygon) -> Self {
+    pub(crate) fn of_polygon(polygon: Polygon) -> Self {
         Self::new(Node::Polygon(Arc::new(polygon)))
     }
 
     /// A composition of steps of the exact engine; the worst of both orders of each pair.
     ///
     /// # Errors
-    /// As [`Scheme::outcome`].
-    pub fn of_steps(steps: &[(Scheme, u64)], neighbours: Neighbours) -> Result<Self> {
+    /// As [`Step::outcome`].
+    pub fn of_steps(steps: &[(Step, u64)], neighbours: Neighbours) -> Result<Self> {
         Composed::of_steps(steps, neighbours).map(|composed| Self::new(Node::Composed(Box::new(composed))))
     }
 
@@ -518,7 +518,7 @@ impl TradeoffCurve {
             Node::Group { size, of, .. } => *size as f64 * of.widest_distance(),
             Node::Least(a, b) => a.widest_distance().max(b.widest_distance()),
             Node::Most(a, b) => a.widest_distance().min(b.widest_distance()),
-            _ => super::composed::distance_of_pure(self.most_loss()),
+            _ => crate::tradeoff::composed::distance_of_pure(self.most_loss()),
         }
     }
 }

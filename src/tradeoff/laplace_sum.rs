@@ -14,11 +14,11 @@
 //! The H_k are positive, and those of one v follow from each other from above by additions: H_k = H_{k+2} + 2v^{k+1}/(k + 1)!. What
 //! cancels in the sum is bounded by the same sum of |w|, at most Π (1 + e^{−μ}) for Laplace noise: no more than 2^n for n steps.
 
-use super::convex::Bounds;
-use crate::hockey_stick::one_step;
-use crate::pair::StepLoss;
-use crate::pair::scheme::StepOutcome;
+use crate::curve::one_step;
+use crate::loss::StepLoss;
+use crate::loss::pairs::StepOutcome;
 use crate::stopping::checkpoint;
+use crate::tradeoff::convex::Bounds;
 
 /// Steps of Laplace noise at most.
 const MOST_STEPS: u64 = 24;
@@ -29,7 +29,7 @@ const MOST_LOSS: f64 = 600.0;
 
 /// The composed law.
 #[derive(Debug)]
-pub(super) struct LaplaceSum {
+pub(crate) struct LaplaceSum {
     places: Vec<Place>,
     /// −Σ μ/2 of the steps of Laplace noise.
     log_scale: f64,
@@ -58,7 +58,7 @@ struct Place {
 }
 
 /// One factor of a product, and how often it occurs.
-pub(super) enum Factor {
+pub(crate) enum Factor {
     /// μ.
     Laplace(f64),
     /// μ.
@@ -69,7 +69,7 @@ pub(super) enum Factor {
 
 impl LaplaceSum {
     /// The composition of `factors`; `None` if there is another loss among them, or too many.
-    pub(super) fn new(factors: &[(Factor, u64)]) -> Option<Self> {
+    pub(crate) fn new(factors: &[(Factor, u64)]) -> Option<Self> {
         let mut sum = Self {
             places: vec![Place {
                 b: 0.0,
@@ -205,7 +205,7 @@ impl LaplaceSum {
     }
 
     /// δ at any real ε.
-    pub(super) fn delta(&self, epsilon: f64) -> Bounds {
+    pub(crate) fn delta(&self, epsilon: f64) -> Bounds {
         let rest = self.smooth_delta(epsilon - self.moved, epsilon.abs());
         if self.log_kept == 0.0 {
             return rest;
@@ -322,9 +322,9 @@ fn kernels(v: f64, count: usize, values: &mut [f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::pair::atom_loss::AtomLoss;
+    use crate::loss::atoms::AtomLoss;
     use crate::tradeoff::closed_forms::laplace_delta;
+    use crate::tradeoff::laplace_sum::*;
 
     #[test]
     fn kernels_are_iterated_integrals_of_the_hyperbolic_sine() {

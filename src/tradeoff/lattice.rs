@@ -8,11 +8,11 @@
 //! sign, exchanging one factor changes the composition by E[δ̂(ε − S) − δ(ε − S)] ≤ D, S being the loss of the rest; and all by
 //! the sum of their D.
 
-use super::between::{Between, Branch};
-use super::polygon::Edge;
-use crate::pair::StepLoss;
-use crate::pair::atom_loss::AtomLoss;
-use crate::pair::scheme::StepOutcome;
+use crate::loss::StepLoss;
+use crate::loss::atoms::AtomLoss;
+use crate::loss::pairs::StepOutcome;
+use crate::tradeoff::bracket::{Between, Branch};
+use crate::tradeoff::polygon::Edge;
 
 /// Advantage from which on a pair is taken to tell all.
 const TELLING: f64 = 1.0 - 1e-9;

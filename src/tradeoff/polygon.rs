@@ -4,13 +4,13 @@
 //! tα goes in straight lines from (0, 1) through the (t_j, δ_j) and stays at the last δ_j (Dong, Roth and Su 2022,
 //! Proposition 6). All of its values are sums of positive terms.
 
-use super::convex::Bounds;
 use crate::error::{Error, Result, require};
-use crate::pair::StepLoss;
-use crate::pair::atom_loss::AtomLoss;
-use crate::pair::scheme::StepOutcome;
+use crate::loss::StepLoss;
+use crate::loss::atoms::AtomLoss;
+use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::stopping::checkpoint;
+use crate::tradeoff::convex::Bounds;
 
 /// Rounding of a value, in terms of what is added up.
 const ROUNDINGS: f64 = 16.0 * f64::EPSILON;
@@ -377,7 +377,7 @@ fn edges_of(atoms: Vec<(f64, f64)>, lost: f64) -> Vec<Edge> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tradeoff::polygon::*;
 
     fn example() -> Polygon {
         Polygon::of_points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap()

@@ -1,11 +1,11 @@
 //! What a trade-off function says: (ε, δ), advantage, attack success, the best Gaussian below it.
 
-use super::convex::Bounds;
-use super::curve::TradeoffCurve;
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
 use crate::special::normal::quantile;
 use crate::special::root::solve_decreasing;
 use crate::stopping::checkpoint;
+use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::curve::TradeoffCurve;
 
 /// Largest ε that is looked for.
 const MOST_EPSILON: f64 = 1e15;

@@ -13,11 +13,11 @@
 //! δ(ε) = (1 − u)·δ_μ(ε − log(1 − u)); and f^L is G_μ − l up to its fixed point β = G_μ(β) − l, so that
 //! δ(ε) = l + δ_μ(ε) as long as that is attained left of β, and 1 − β − e^ε β from there on.
 
-use super::convex::Bounds;
-use crate::hockey_stick::one_step;
-use crate::pair::StepLoss;
+use crate::curve::one_step;
+use crate::loss::StepLoss;
 use crate::special::normal::{log_upper_tail, quantile};
 use crate::special::root::solve_decreasing;
+use crate::tradeoff::convex::Bounds;
 
 /// f^U or f^L.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +54,7 @@ impl SplitBound {
     }
 
     /// 1 − f(α).
-    pub(super) fn power(&self, alpha: f64) -> Bounds {
+    pub(crate) fn power(&self, alpha: f64) -> Bounds {
         let value = if self.is_upper {
             // The ends of the stretch of slope −1.
             let shift = -(-self.tail).ln_1p() / self.distance;
@@ -76,7 +76,7 @@ impl SplitBound {
     }
 
     /// δ(ε) for ε ≥ 0.
-    pub(super) fn delta(&self, epsilon: f64) -> Bounds {
+    pub(crate) fn delta(&self, epsilon: f64) -> Bounds {
         if self.is_upper {
             if self.tail >= 1.0 {
                 return Bounds::exactly(0.0);
@@ -107,7 +107,7 @@ impl SplitBound {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tradeoff::split_bounds::*;
 
     #[test]
     fn curves_are_symmetric_and_conjugates_of_their_deltas() {

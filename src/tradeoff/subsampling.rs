@@ -1,19 +1,19 @@
 //! C_p(f), from f.
 
-use super::closed_forms::mirrored;
-use super::convex::Bounds;
-use super::curve::{Node, TradeoffCurve};
-use super::polygon::{Edge, Polygon};
 use crate::error::Result;
 use crate::special::normal::log_upper_tail;
 use crate::special::root::solve_decreasing;
+use crate::tradeoff::closed_forms::mirrored;
+use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::curve::{Node, TradeoffCurve};
+use crate::tradeoff::polygon::{Edge, Polygon};
 
 /// Below this distance the fixed point of a Gaussian is a normal number.
 const MOST_FIXED: f64 = 60.0;
 
 impl TradeoffCurve {
     /// α with f(α) = α and f'(α) = −1 there, where a closed form is known.
-    pub(super) fn fixed_point(&self) -> Option<f64> {
+    pub(crate) fn fixed_point(&self) -> Option<f64> {
         match &*self.0 {
             Node::Gaussian { distance } if *distance < MOST_FIXED => Some(log_upper_tail(0.5 * distance).exp()),
             Node::Laplace { distance } => Some(0.5 * (-0.5 * distance).exp()),
@@ -23,7 +23,7 @@ impl TradeoffCurve {
 
     /// 1 − C_p(f)(α) for a symmetric f with a known fixed point x: f_p up to x, then the line of slope −1, then f_p^{-1}
     /// (Dong, Roth and Su 2022, Section 4.2).
-    pub(super) fn subsampled_power(&self, rate: f64, alpha: f64) -> Result<Bounds> {
+    pub(crate) fn subsampled_power(&self, rate: f64, alpha: f64) -> Result<Bounds> {
         let x = self.fixed_point().unwrap_or(0.0);
         let mixed = |alpha: f64| -> Result<Bounds> {
             let power = self.power(alpha)?;
@@ -61,7 +61,7 @@ impl TradeoffCurve {
 }
 
 /// C_p of a symmetric polygon with the points (ε ≥ 0, δ), of which the first has ε = 0.
-pub(super) fn subsampled(steep: &[(f64, f64)], rate: f64) -> Polygon {
+pub(crate) fn subsampled(steep: &[(f64, f64)], rate: f64) -> Polygon {
     let edge = |&(epsilon, delta): &(f64, f64)| Edge {
         slope: 1.0 + rate * epsilon.exp_m1(),
         delta: rate * delta,
@@ -75,7 +75,7 @@ pub(super) fn subsampled(steep: &[(f64, f64)], rate: f64) -> Polygon {
 ///
 /// f_p^{-1} has (1 − (1 − p)e^ε)·δ(log(1/(1 − (1 − e^{−ε})/p))), which is no more where f is symmetric: it is that of "add"
 /// against "remove" after one step.
-pub(super) fn subsampled_delta(of: &TradeoffCurve, rate: f64, epsilon: f64) -> Result<Bounds> {
+pub(crate) fn subsampled_delta(of: &TradeoffCurve, rate: f64, epsilon: f64) -> Result<Bounds> {
     let raised = epsilon.abs();
     let inner = (raised.exp_m1() / rate).ln_1p();
     let inner = if inner.is_finite() { inner } else { raised - rate.ln() };

@@ -1,11 +1,11 @@
 //! Tensor products of curves.
 //!
-//! A curve with a pair of laws is a factor as it is; of any other, one is made that is nowhere above it ([`super::lattice`]).
+//! A curve with a pair of laws is a factor as it is; of any other, one is made that is nowhere above it ([`crate::tradeoff::lattice`]).
 
-use super::composed::{Composed, Law};
-use super::curve::{Node, TradeoffCurve};
-use super::polygon::Polygon;
 use crate::error::Result;
+use crate::tradeoff::composed::{Composed, Law};
+use crate::tradeoff::curve::{Node, TradeoffCurve};
+use crate::tradeoff::polygon::Polygon;
 use std::sync::Arc;
 
 impl TradeoffCurve {

@@ -1,0 +1,239 @@
+//! δ(ε) of a single step: the loss grows with the output x, so that outputs above a threshold x* count,
+//!
+//! > δ = P(X > x*) − e^ε Q(X > x*) = ∫_{x*}^∞ P(x)·(1 − e^{ε − ℓ(x)}) dx.
+//!
+//! The first form is a difference of normal tails. Where they all but cancel (hardly any privacy loss) the
+//! second is used: its integrand is positive, and a sum of Gaussians times constants, whose derivatives bound the error
+//! of Gauss–Legendre quadrature. An error of x* is of second order, as the integrand vanishes there.
+//!
+//! The second form is worth its cost only where the tails cancel: rounding makes the logarithm of a density wrong by some
+//! 1e-16 of its size, in either form. Its cost is counted (see [`Effort`]), and ends with the work that a caller allows.
+
+use crate::interval::Enclosure;
+use crate::loss::StepLoss;
+use crate::loss::gaussian::GaussianLoss;
+use crate::loss::smooth::SmoothLoss;
+use crate::loss::smooth_piece::{Piece, Scratch, Tail};
+use crate::loss::step_loss::{GaussianCurve, LossCurve};
+use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::log_space::LogSum;
+use crate::special::normal::{log_mills, log_upper_tail};
+use crate::stopping::checkpoint;
+use std::f64::consts::PI;
+
+/// Relative width that is always aimed for.
+const GOOD: f64 = 1e-10;
+/// The integral is worth its cost where the difference of tails is at most this part of P's tail: above, it would be no
+/// more accurate.
+const CANCELLED: f64 = 0.25;
+/// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
+const MOST_WORK: u64 = 120_000_000;
+/// What an evaluation takes besides the terms of the densities, in terms.
+const EVALUATION: u64 = 16;
+/// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
+/// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
+const PANEL_WIDTH: f64 = 16.0;
+
+/// Work on integrals so far, in terms of densities, and how much of it may be done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Terms of densities evaluated so far.
+    pub(crate) done: u64,
+    /// No integral goes on beyond this.
+    pub(crate) limit: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            done: 0,
+            limit: MOST_WORK,
+        }
+    }
+}
+
+/// δ of one step at any real ε.
+pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
+    delta_within(loss, epsilon, GOOD, &mut Effort::default())
+}
+
+/// δ of one step where a relative width of `width` will do: then the difference of tails nearly always does. What
+/// integrals take is added to `effort`; beyond its limit there are none, and the enclosure is wider.
+pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
+    checkpoint();
+    match loss {
+        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD), effort),
+        StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon, effort),
+        StepLoss::Laplace(laplace) => {
+            let (lower, upper) = laplace.log_one_step(epsilon);
+            Enclosure::of_logs(lower, upper)
+        }
+        StepLoss::Atoms(loss) => {
+            let (value, error) = loss.one_step(epsilon);
+            Enclosure::of_logs((value - error).max(0.0).ln(), (value + error).ln())
+        }
+    }
+}
+
+/// e^{value}·(1 ± error).
+fn around(log_value: f64, error: f64) -> Enclosure {
+    Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
+}
+
+fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
+    // Pieces descend: where there are two, the first has the losses above 0 and the second those below
+    // (for ε < 0 the curve is that of the second pair everywhere).
+    let piece = match loss.pieces() {
+        [above, ..] if epsilon >= 0.0 => above,
+        [.., last] => last,
+        [] => return Enclosure::ZERO,
+    };
+    let mut scratch = Scratch::default();
+    let threshold = piece.output_at(epsilon, &mut scratch);
+    if threshold == f64::INFINITY {
+        return above_all(piece, epsilon);
+    }
+    if threshold == f64::NEG_INFINITY {
+        let value = (-epsilon.exp_m1()).ln();
+        return around(value, 8.0 * f64::EPSILON);
+    }
+    let (p, q) = piece.tails_above(threshold);
+    let (difference, part) = difference(p, q, epsilon);
+    if difference.width() < width || part > CANCELLED {
+        return difference;
+    }
+    let tail = |x: f64| piece.log_masses_above(x).0;
+    integral(piece, threshold, epsilon, tail, &mut scratch, effort).meet(difference)
+}
+
+/// No output within reach has a loss of ε: what P has beyond is an upper bound.
+fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
+    if piece.most_loss() <= epsilon {
+        return Enclosure::ZERO;
+    }
+    Enclosure::of_logs(f64::NEG_INFINITY, -1000.0)
+}
+
+/// P's tail less e^ε times Q's, and which part of P's tail that is.
+///
+/// The error of Q's tail counts as much as that tail does: where Q is far away its relative error is large, and the tail
+/// itself is next to nothing.
+fn difference(p: Tail, q: Tail, epsilon: f64) -> (Enclosure, f64) {
+    let (a, b) = (p.log_mass, q.log_mass + epsilon);
+    let below = (b - a).min(0.0); // log of Q's part over P's
+    let value = -below.exp_m1(); // over e^a
+    let rounding = 2.0 * f64::EPSILON;
+    let (p_error, q_error) = (
+        p.error + rounding * (4.0 + a.abs()),
+        q.error + rounding * (4.0 + q.log_mass.abs() + epsilon.abs()),
+    );
+    let wrong = p_error.exp_m1() + ((below + q_error).min(0.0).exp() - below.exp()).max(0.0) + rounding;
+    let log = |x: f64| if x > 0.0 { a + x.ln() } else { f64::NEG_INFINITY };
+    (Enclosure::of_logs(log(value - wrong), log(value + wrong)), value)
+}
+
+/// N(μ, 1) against N(0, 1): δ = Φ(−t) − e^ε Φ(−t − μ) with t = ε/μ − μ/2. As e^ε φ(t + μ) = φ(t), the second term is
+/// φ(t) times Mills' ratio at t + μ: no exponent is larger than t²/2, however large ε is.
+///
+/// Let a and b be the logs of both terms, a as computed wrong by at most d and b by d'. As b ≤ a,
+///
+/// > δ = e^a·(e^{±d} − e^{b−a}e^{±d'}) is within e^a·(e^{d+d'} − 1) of e^a·(1 − e^{b−a}).
+///
+/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last exponential
+/// and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log m)'(t + μ)|, m
+/// being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0, where μ ≤ |t|; both
+/// are below 2 + |t|.
+fn of_gaussian(distance: f64, epsilon: f64) -> Enclosure {
+    let threshold = epsilon / distance - 0.5 * distance;
+    let log_p = log_upper_tail(threshold);
+    let log_q = log_mills(threshold + distance) - 0.5 * threshold * threshold - 0.5 * (2.0 * PI).ln();
+    let rounding = 2.0 * f64::EPSILON * (epsilon.abs() / distance + 0.5 * distance);
+    let hazard = 2.0 + threshold.abs();
+    let squares = 1.5 * threshold * threshold + (threshold + distance).min(25.0).powi(2);
+    let wrong = (1e-15 * (14.0 + squares) + 2.0 * hazard * rounding).exp_m1();
+    let value = -(log_q - log_p).min(0.0).exp_m1();
+    let log = |x: f64| if x > 0.0 { log_p + x.ln() } else { f64::NEG_INFINITY };
+    Enclosure::of_logs(log(value - wrong), log(value + wrong))
+}
+
+/// δ of N(μ, 1) against N(0, 1) at any real ε as a difference of tails: right to 1e-13 or so of P's, which is not much where they
+/// cancel.
+pub(crate) fn gaussian_delta(distance: f64, epsilon: f64) -> Enclosure {
+    if epsilon >= 0.0 {
+        return of_gaussian(distance, epsilon);
+    }
+    // δ(ε) = 1 − e^ε + e^ε δ(−ε)
+    let found = of_gaussian(distance, -epsilon);
+    let with = |delta: f64, slack: f64| ((-epsilon.exp_m1() + epsilon.exp() * delta) * (1.0 + slack)).ln();
+    let slack = 8.0 * f64::EPSILON;
+    found.with_logs(with(found.lower(), -slack), with(found.upper(), slack))
+}
+
+fn of_gaussians(loss: &GaussianLoss, epsilon: f64, effort: &mut Effort) -> Enclosure {
+    let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+    let mut sum = Enclosure::ZERO; // carries a contradiction of a part
+    let mut scratch = Scratch::default();
+    for (distance, log_weight) in loss.parts() {
+        let part = if distance == 0.0 {
+            around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
+        } else {
+            let found = of_gaussian(distance, epsilon);
+            let threshold = epsilon / distance - 0.5 * distance;
+            // Where the terms do not cancel, the integral would say no more.
+            let found = if found.width() < 0.01 * GOOD || distance > 1.0 {
+                found
+            } else {
+                let curve = GaussianCurve {
+                    distance,
+                    log_weight: 0.0,
+                };
+                integral(&curve, threshold, epsilon, log_upper_tail, &mut scratch, effort).meet(found)
+            };
+            found.with_logs(found.log_lower + log_weight, found.log_upper + log_weight)
+        };
+        lower.add(part.log_lower);
+        upper.add(part.log_upper);
+        sum = sum.max(part);
+    }
+    sum.with_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+}
+
+/// The integral from x*, panel by panel until what `log_tail` says is left adds nothing.
+fn integral(
+    curve: &dyn LossCurve,
+    threshold: f64,
+    epsilon: f64,
+    log_tail: impl Fn(f64) -> f64,
+    scratch: &mut Scratch,
+    effort: &mut Effort,
+) -> Enclosure {
+    let rule = GaussLegendre::get();
+    let mut start = threshold;
+    let mut total = LogSum::default();
+    let mut wrong = LogSum::default();
+    while effort.done < effort.limit {
+        checkpoint();
+        curve.point(start, scratch);
+        let half_width = 0.5 * PANEL_WIDTH * curve.scale() / (curve.reach(start, true, scratch) + PANEL_WIDTH);
+        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+            let point = curve.point(start + half_width * (1.0 + node), scratch);
+            effort.done += EVALUATION + 2 * scratch.terms();
+            let gain = point.loss - epsilon;
+            let log_mass = point.log_density + (weight * half_width).ln();
+            if gain > 0.0 {
+                total.add(log_mass + (-(-gain).exp_m1()).ln());
+            }
+            let rounding =
+                (-gain.max(0.0)).exp() * point.size + (2.0 + point.log_density.abs()) * gain.clamp(0.0, 1.0);
+            wrong.add(log_mass + (8.0 * f64::EPSILON * rounding).ln());
+        }
+        start += 2.0 * half_width;
+        let rest = log_tail(start);
+        if rest < total.ln() - 42.0 || rest < -1e5 {
+            let value = total.ln();
+            let error = (rest - value).exp() + (wrong.ln() - value).exp() + 1e-13;
+            return around(value, error);
+        }
+    }
+    Enclosure::TRIVIAL
+}

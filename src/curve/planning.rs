@@ -1,0 +1,299 @@
+//! The other unknowns of the equation δ(ε; σ, q, T, k) ≤ δ: noise multiplier, sample rate, steps and group size.
+//!
+//! The curve is monotone in each of them (more noise, a smaller rate, fewer steps, a smaller group leak less: data
+//! processing), so that a certified answer at one value settles all values on one side of it. Every value that is
+//! tried is judged by certified intervals: it meets the target, it misses it, or the intervals leave that open. An
+//! open value is never taken for either. Every answer is on the safe side and has been asked again: the certified ε
+//! at it is at most the target, and the certified δ as well wherever that is known to the wanted accuracy.
+
+use crate::curve::composition::Composition;
+use crate::curve::threshold;
+use crate::curve::threshold::{Axis, Judged, Verdict};
+use crate::error::{Error, Result, require_delta};
+use crate::step::group_law::MAX_GROUP_SIZE;
+use crate::step::{Mechanism, Neighbours, Sampling, Step};
+
+/// Noise multipliers that are searched.
+const NOISE: (f64, f64) = (1e-3, 1e6);
+/// log of the smallest sample rate that is searched; below it the answer is 0.
+const LEAST_LOG_RATE: f64 = -740.0;
+/// Steps at most.
+const MOST_STEPS: u64 = 1_000_000_000;
+/// Loosest relative width of δ while a root is searched: with a looser one the interpolation loses more than it saves.
+const ROUGHEST: f64 = 1e-4;
+/// What logarithms of ratios that are 0 or infinite are cut to, so that interpolation stays finite.
+const LARGEST_EXCESS: f64 = 1e3;
+
+/// What a run must satisfy, and how exactly it is computed.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// ε ≥ 0.
+    pub epsilon: f64,
+    /// δ in (0, 1).
+    pub delta: f64,
+    /// Relative width of the certified intervals, and of the answers that are not whole.
+    pub tolerance: f64,
+}
+
+/// A bracket of the exact root: what satisfies the target and what does not, both certified.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bracket {
+    /// Satisfies the target.
+    pub safe: f64,
+    /// Certified not to, or the end of the range.
+    pub unsafe_side: f64,
+    /// True if the two are further apart than was asked for, as the certified intervals are too wide in between.
+    pub wide: bool,
+}
+
+impl Bracket {
+    /// A root that is known exactly: the end of the range of values that there are.
+    fn exact(value: f64) -> Self {
+        Self {
+            safe: value,
+            unsafe_side: value,
+            wide: false,
+        }
+    }
+}
+
+/// Judges runs by a target, beginning with the question that settled the last one that was hard to settle.
+struct Judge {
+    target: Target,
+    epsilon_first: bool,
+}
+
+impl Judge {
+    fn new(target: Target) -> Result<Self> {
+        crate::error::require_epsilon(target.epsilon)?;
+        require_delta(target.delta)?;
+        Ok(Self {
+            target,
+            epsilon_first: false,
+        })
+    }
+
+    /// Whether `run` meets the target, as far as that can be certified. Far in the tail the interval for δ may be wide
+    /// where that for ε is narrow, and the other way round, so what one question leaves open the other may settle.
+    fn judge(&mut self, run: &mut Composition) -> Result<Judged> {
+        let first = self.ask(run, self.epsilon_first)?;
+        if first.verdict != Verdict::Open {
+            return Ok(first);
+        }
+        let second = self.ask(run, !self.epsilon_first)?;
+        if second.verdict == Verdict::Open {
+            return Ok(first);
+        }
+        self.epsilon_first = !self.epsilon_first;
+        Ok(second)
+    }
+
+    fn ask(&self, run: &mut Composition, for_epsilon: bool) -> Result<Judged> {
+        if for_epsilon {
+            self.by_epsilon(run)
+        } else {
+            self.by_delta(run)
+        }
+    }
+
+    /// The verdict of δ at the target's ε.
+    fn by_delta(&self, run: &mut Composition) -> Result<Judged> {
+        let log_delta = self.target.delta.ln();
+        let found = run.delta_beside(self.target.epsilon, log_delta, self.target.tolerance.min(ROUGHEST))?;
+        Ok(judged(found.log_lower - log_delta, found.log_upper - log_delta))
+    }
+
+    /// The verdict of ε at the target's δ.
+    fn by_epsilon(&self, run: &mut Composition) -> Result<Judged> {
+        let (lower, upper) = run.epsilon(self.target.delta, self.target.tolerance)?;
+        let excess = |epsilon: f64| {
+            let log = (epsilon / self.target.epsilon).ln();
+            // The verdict must not depend on the rounding of the logarithm.
+            if epsilon > self.target.epsilon {
+                log.max(f64::MIN_POSITIVE)
+            } else {
+                log.min(0.0)
+            }
+        };
+        Ok(judged(excess(lower), excess(upper)))
+    }
+
+    /// True if `run` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
+    /// too wide to say anything beside what ε has settled.
+    fn accepts(&self, run: &mut Composition) -> Result<bool> {
+        let Target {
+            epsilon,
+            delta,
+            tolerance,
+        } = self.target;
+        if run.epsilon(delta, tolerance)?.1 > epsilon {
+            return Ok(false);
+        }
+        let found = run.delta(epsilon, tolerance)?;
+        Ok(found.upper() <= delta || (found.width() > tolerance && found.lower() <= delta))
+    }
+}
+
+/// The verdict of a certified interval for how far log δ, or log ε, lies above its target: the target is met if the whole interval
+/// is at most 0, missed if the whole interval is above 0, and open otherwise.
+fn judged(lower: f64, upper: f64) -> Judged {
+    let verdict = match (upper <= 0.0, lower > 0.0) {
+        (true, _) => Verdict::Meets,
+        (false, true) => Verdict::Misses,
+        (false, false) => Verdict::Open,
+    };
+    let middle = if lower == f64::NEG_INFINITY {
+        upper
+    } else {
+        0.5 * (lower + upper)
+    };
+    let excess = if middle.is_nan() { 0.0 } else { middle };
+    let uncertainty = if upper.is_finite() { upper - middle } else { 0.0 };
+    Judged {
+        verdict,
+        excess: excess.clamp(-LARGEST_EXCESS, LARGEST_EXCESS),
+        uncertainty,
+    }
+}
+
+/// A run of one scheme.
+fn run_of(scheme: &Step, steps: u64, neighbours: Neighbours) -> Result<Composition> {
+    Composition::new(&[(scheme.clone(), steps)], neighbours)
+}
+
+/// The smallest noise multiplier that meets the target.
+///
+/// # Errors
+/// An argument out of range; a target that even the largest noise multiplier does not meet, naming the nearest ε.
+pub fn noise_multiplier(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+    let mut judge = Judge::new(target)?;
+    let with = |noise_multiplier: f64| {
+        let mut scheme = scheme.clone();
+        scheme.mechanism = Mechanism::Gaussian { noise_multiplier };
+        run_of(&scheme, steps, neighbours)
+    };
+    if judge.accepts(&mut with(0.0)?)? {
+        return Ok(Bracket::exact(0.0));
+    }
+    // Along −log σ, on which what leaks grows.
+    let axis = Axis::continuous((-NOISE.1.ln(), -NOISE.0.ln()), target.tolerance);
+    let value = |x: f64| (-x).exp();
+    let found = threshold::search(
+        &axis,
+        0.0,
+        None,
+        &mut judge,
+        |judge, x| judge.judge(&mut with(value(x))?),
+        |judge, x| judge.accepts(&mut with(value(x))?),
+    )?;
+    let Some(safe) = found.meets else {
+        let (_, nearest) = with(NOISE.1)?.epsilon(target.delta, target.tolerance)?;
+        return Err(Error::Unreachable(format!(
+            "epsilon = {:?} cannot be reached at delta = {:?} with a noise multiplier up to {:?}; the nearest \
+             reachable epsilon is {nearest:?}",
+            target.epsilon, target.delta, NOISE.1
+        )));
+    };
+    Ok(Bracket {
+        safe: value(safe),
+        unsafe_side: found.misses.map_or(0.0, value),
+        // All of the range meets the target: its end is the answer, as for counts at their limit.
+        wide: found.wide,
+    })
+}
+
+/// The largest Poisson sample rate that meets the target; 1 if every rate does.
+///
+/// # Errors
+/// An argument out of range.
+pub fn sample_rate(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+    let mut judge = Judge::new(target)?;
+    let with = |sample_rate: f64| {
+        let mut scheme = scheme.clone();
+        scheme.sampling = Sampling::Poisson { sample_rate };
+        run_of(&scheme, steps, neighbours)
+    };
+    if judge.accepts(&mut with(1.0)?)? {
+        return Ok(Bracket::exact(1.0));
+    }
+    let axis = Axis::continuous((LEAST_LOG_RATE, 0.0), target.tolerance);
+    let found = threshold::search(
+        &axis,
+        -1.0,
+        None,
+        &mut judge,
+        |judge, x| judge.judge(&mut with(x.exp())?),
+        |judge, x| judge.accepts(&mut with(x.exp())?),
+    )?;
+    Ok(Bracket {
+        // Without any sampling nothing leaks.
+        safe: found.meets.map_or(0.0, f64::exp),
+        unsafe_side: found.misses.map_or(1.0, f64::exp),
+        wide: found.wide || found.meets.is_none(),
+    })
+}
+
+/// The largest number of steps up to 10⁹ that meets the target.
+///
+/// # Errors
+/// An argument out of range.
+pub fn steps(scheme: &Step, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+    let mut judge = Judge::new(target)?;
+    // No steps leak nothing.
+    let axis = Axis::whole((0, MOST_STEPS), target.tolerance);
+    let with = |count: f64| run_of(scheme, count as u64, neighbours);
+    let found = threshold::search(
+        &axis,
+        1.0,
+        Some(0.0),
+        &mut judge,
+        |judge, count| judge.judge(&mut with(count)?),
+        |judge, count| judge.accepts(&mut with(count)?),
+    )?;
+    Ok(Bracket {
+        safe: found.meets.unwrap_or(0.0),
+        unsafe_side: found.misses.unwrap_or(f64::INFINITY),
+        wide: found.wide,
+    })
+}
+
+/// The largest group size up to 10,000, or the data set, that meets the target.
+///
+/// # Errors
+/// An argument out of range; a target that a single record misses, naming the ε of one record.
+pub fn group_size(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+    let mut judge = Judge::new(target)?;
+    let with = |size: f64| {
+        let mut scheme = scheme.clone();
+        scheme.group.size = size as u64;
+        run_of(&scheme, steps, neighbours)
+    };
+    let single = neighbours == Neighbours::Replace && matches!(scheme.sampling, Sampling::Poisson { .. });
+    let most = match scheme.sampling {
+        _ if single => 1,
+        Sampling::Mixture => 1,
+        Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
+        Sampling::Poisson { .. } => MAX_GROUP_SIZE,
+    };
+    let axis = Axis::whole((1, most), target.tolerance);
+    let found = threshold::search(
+        &axis,
+        1.0,
+        None,
+        &mut judge,
+        |judge, size| judge.judge(&mut with(size)?),
+        |judge, size| judge.accepts(&mut with(size)?),
+    )?;
+    let Some(safe) = found.meets else {
+        let (_, nearest) = with(1.0)?.epsilon(target.delta, target.tolerance)?;
+        return Err(Error::Unreachable(format!(
+            "epsilon = {:?} cannot be reached at delta = {:?} for any group_size; one record has epsilon = {nearest:?}",
+            target.epsilon, target.delta
+        )));
+    };
+    Ok(Bracket {
+        safe,
+        unsafe_side: found.misses.unwrap_or(f64::INFINITY),
+        wide: found.wide,
+    })
+}

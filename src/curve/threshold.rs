@@ -1,0 +1,516 @@
+//! The threshold of a monotone property of which some points may stay undecided.
+//!
+//! Along an axis on which ever more leaks, points meet a target up to a threshold and miss it beyond. A point is judged
+//! by certified intervals, so the judgement may stay open; where intervals are wide at some points and narrow at
+//! others, open points may lie far on either side of the threshold. The search therefore keeps the last point known to
+//! meet the target and the first known to miss it, passes over open points on its way out, and asks near an open
+//! point only where it lies between the two.
+
+use crate::error::Result;
+
+/// Answers that may stay open in each part of a search before it is content with what it knows: each may take seconds. At
+/// half of it ends of long open stretches are left where they were found first.
+const MOST_OPEN: usize = 8;
+/// Part of the tolerance to which an end is located.
+const RESOLUTION: f64 = 0.2;
+/// An end of a stretch of open points is located to this part of the stretch: more says nothing new of the threshold.
+const OPEN_SHARE: f64 = 1.0 / 8.0;
+/// Growth of the distance from the start of a search, so that the whole of a logarithmic axis is crossed in some 15 steps.
+const GROWTH: f64 = 1.7;
+/// log of the ratio by which the target must be undershot for whole numbers to grow by `FAST` and not by 2.
+const FAR: f64 = -3.0;
+/// Factor by which whole numbers grow far from the target.
+const FAST: f64 = 8.0;
+/// Halvings at most on the way back from an answer that was refused.
+const HALVINGS: usize = 12;
+
+/// What is known of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Certified to meet the target.
+    Meets,
+    /// Certified to miss it.
+    Misses,
+    /// Neither.
+    Open,
+}
+
+/// A verdict, and about how far from the target the point is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    /// Negative where the target is met with room to spare; 0 at the threshold, growing with what leaks.
+    pub(crate) excess: f64,
+    /// Half the width of the interval of which `excess` is the middle: how far the excess must change before a verdict is
+    /// likely.
+    pub(crate) uncertainty: f64,
+}
+
+/// The points among which a threshold is searched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Axis {
+    /// The point that leaks least and the one that leaks most.
+    ends: (f64, f64),
+    whole: bool,
+    tolerance: f64,
+}
+
+/// What a search found out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Found {
+    /// The last point known to meet the target, accepted as an answer; `None` if no point is.
+    pub(crate) meets: Option<f64>,
+    /// The first point known to miss the target; `None` if no point is.
+    pub(crate) misses: Option<f64>,
+    /// True if the two are further apart than the tolerance asks for.
+    pub(crate) wide: bool,
+}
+
+impl Axis {
+    /// The logarithm of a number that is wanted to a relative `tolerance`, or its negative.
+    pub(crate) fn continuous(ends: (f64, f64), tolerance: f64) -> Self {
+        Self {
+            ends,
+            whole: false,
+            tolerance,
+        }
+    }
+
+    /// Whole numbers.
+    pub(crate) fn whole(ends: (u64, u64), tolerance: f64) -> Self {
+        Self {
+            ends: (ends.0 as f64, ends.1 as f64),
+            whole: true,
+            tolerance,
+        }
+    }
+
+    /// The distance to which an end near `x` is located.
+    fn resolution(&self, x: f64) -> f64 {
+        if self.whole {
+            (self.tolerance * x).floor().max(1.0)
+        } else {
+            RESOLUTION * self.tolerance
+        }
+    }
+
+    /// True if nothing is left to ask between `low` < `high`, which are judged.
+    fn is_closed(&self, low: f64, high: f64) -> bool {
+        high - low <= if self.whole { 1.0 } else { self.resolution(low) }
+    }
+
+    fn is_wide(&self, low: f64, high: f64) -> bool {
+        high - low
+            > if self.whole {
+                1.0 + self.tolerance * high
+            } else {
+                self.tolerance
+            }
+    }
+
+    /// A point between `low` and `high`, at about `share` of the way where whole numbers are seen by their logarithms,
+    /// and away from the ends by half of the resolution at least, so that a good guess closes the bracket.
+    fn between(&self, low: f64, high: f64, share: f64) -> f64 {
+        if self.whole {
+            let (a, b) = (low.max(0.5).ln(), high.ln());
+            let guess = (a + share * (b - a)).exp().round();
+            return guess.clamp(low + 1.0, high - 1.0);
+        }
+        let apart = (0.5 * self.resolution(low)).min(0.5 * (high - low));
+        (low + share * (high - low)).clamp(low + apart, high - apart)
+    }
+
+    /// The next point from `x` on the way out from `start`.
+    fn further(&self, start: f64, x: f64, excess: f64, leaking: bool) -> f64 {
+        let next = if self.whole {
+            let factor = if excess < FAR { FAST } else { 2.0 };
+            if leaking { x * factor } else { (x / 2.0).floor() }
+        } else {
+            let out = (GROWTH * (x - start).abs()).max(0.7);
+            if leaking { start + out } else { start - out }
+        };
+        next.clamp(self.ends.0, self.ends.1)
+    }
+}
+
+/// The state of a search: what is known so far.
+struct Search<'a, S, J> {
+    axis: &'a Axis,
+    state: &'a mut S,
+    judge: J,
+    meets: Option<(f64, f64)>,
+    misses: Option<(f64, f64)>,
+    /// Open points between the two, in increasing order.
+    open: Vec<(f64, Judged)>,
+    /// Answers that stayed open so far.
+    opened: usize,
+}
+
+impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
+    /// Judges `x` and takes note.
+    fn ask(&mut self, x: f64) -> Result<Judged> {
+        const NEAREST: f64 = 1e-12;
+        let judged = (self.judge)(self.state, x)?;
+        match judged.verdict {
+            Verdict::Meets => {
+                if self.meets.is_none_or(|(known, _)| x > known) {
+                    self.meets = Some((x, judged.excess.min(-NEAREST)));
+                }
+                self.open.retain(|&(open, _)| open > x);
+            }
+            Verdict::Misses => {
+                if self.misses.is_none_or(|(known, _)| x < known) {
+                    self.misses = Some((x, judged.excess.max(NEAREST)));
+                }
+                self.open.retain(|&(open, _)| open < x);
+            }
+            Verdict::Open => {
+                self.opened += 1;
+                self.open.push((x, judged));
+                self.open.sort_by(|a, b| a.0.total_cmp(&b.0));
+            }
+        }
+        Ok(judged)
+    }
+
+    /// From `start` to where the target is missed, and back to where it is met, in steps that grow.
+    fn gallop(&mut self, start: f64) -> Result<()> {
+        let first = self.ask(start)?;
+        let before = self.opened;
+        let (mut x, mut judged) = (start, first);
+        while judged.verdict != Verdict::Misses && x < self.axis.ends.1 && self.opened < before + MOST_OPEN {
+            x = self.axis.further(start, x, judged.excess, true);
+            judged = self.ask(x)?;
+        }
+        (x, judged) = (start, first);
+        let before = self.opened;
+        while self.meets.is_none() && x > self.axis.ends.0 && self.opened < before + MOST_OPEN {
+            x = self.axis.further(start, x, judged.excess, false);
+            judged = self.ask(x)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the two ends together by regula falsi, as far as no point between them stays open.
+    fn close(&mut self) -> Result<()> {
+        let mut lengths = [f64::INFINITY; 2];
+        let mut last = None;
+        while let (Some((low, at_low)), Some((high, at_high))) = (self.meets, self.misses)
+            && self.open.is_empty()
+            && !self.axis.is_closed(low, high)
+        {
+            // Bisection where two points have not halved the bracket.
+            let slow = high - low > 0.5 * lengths[0];
+            lengths = [lengths[1], high - low];
+            let share = if slow { 0.5 } else { at_low / (at_low - at_high) };
+            let verdict = self.ask(self.axis.between(low, high, share))?.verdict;
+            // An end that stays twice counts half (Illinois).
+            if last == Some(verdict) {
+                match verdict {
+                    Verdict::Meets => self.misses = self.misses.map(|(x, excess)| (x, 0.5 * excess)),
+                    _ => self.meets = self.meets.map(|(x, excess)| (x, 0.5 * excess)),
+                }
+            }
+            last = Some(verdict);
+        }
+        Ok(())
+    }
+
+    /// How far from an open point a verdict is to be expected: the excess falls, or grows, there by what the point's interval has
+    /// on that side of the target, at the average slope between the two points that are judged. 0 where that is not known.
+    fn distance_to_verdict(&self, x: f64, judged: Judged, meets: bool) -> f64 {
+        let (Some((low, at_low)), Some((high, at_high))) = (self.meets, self.misses) else {
+            return 0.0;
+        };
+        let side = if meets { judged.excess } else { -judged.excess };
+        let change = side + judged.uncertainty;
+        // Along the logarithm of whole numbers.
+        let coordinate = |x: f64| if self.axis.whole { x.max(0.5).ln() } else { x };
+        let width = coordinate(high) - coordinate(low);
+        let distance = change * width / (at_high - at_low);
+        if !(distance > 0.0 && distance.is_finite()) {
+            return 0.0;
+        }
+        match (self.axis.whole, meets) {
+            (false, _) => distance,
+            (true, true) => x * -(-distance).exp_m1(),
+            (true, false) => x * distance.min(width).exp_m1(),
+        }
+    }
+
+    /// Locates one end of the stretch of open points: the last point that meets the target, or the first that misses it.
+    fn locate(&mut self, meets: bool) -> Result<()> {
+        let mut out = None;
+        let before = self.opened;
+        while self.opened < before + MOST_OPEN
+            && let (Some(&first), Some(&last)) = (self.open.first(), self.open.last())
+        {
+            let (near, known) = if meets {
+                (first, self.meets)
+            } else {
+                (last, self.misses)
+            };
+            let Some((known, _)) = known else { break };
+            let (near, judged) = near;
+            let gap = (known - near).abs();
+            let fine = self.axis.resolution(near).max(OPEN_SHARE * (last.0 - first.0));
+            if gap <= fine {
+                break;
+            }
+            // Out from the open point by steps that grow fourfold, then by halves.
+            let step = *out.get_or_insert_with(|| {
+                let least = 0.5 * self.axis.resolution(near);
+                least.max(self.distance_to_verdict(near, judged, meets).min(0.5 * gap))
+            });
+            let distance = if step < 0.5 * gap { step } else { 0.5 * gap };
+            let distance = if self.axis.whole { distance.ceil() } else { distance };
+            out = Some(4.0 * step.max(distance));
+            let verdict = self.ask(if meets { near - distance } else { near + distance })?.verdict;
+            if verdict != Verdict::Open {
+                out = Some(f64::INFINITY);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Searches from `start` for the threshold between the points that meet a target and those that miss it.
+///
+/// `judge(state, x)` judges a point; `accepts(state, x)` says whether a point that meets the target may be the answer,
+/// which may take a little room to spare. `known` meets the target and is accepted without being asked.
+///
+/// # Errors
+/// Those of `judge` and `accepts`.
+pub(crate) fn search<S>(
+    axis: &Axis,
+    start: f64,
+    known: Option<f64>,
+    state: &mut S,
+    judge: impl FnMut(&mut S, f64) -> Result<Judged>,
+    mut accepts: impl FnMut(&mut S, f64) -> Result<bool>,
+) -> Result<Found> {
+    let mut search = Search {
+        axis,
+        state: &mut *state,
+        judge,
+        meets: known.map(|x| (x, -1.0)),
+        misses: None,
+        open: Vec::new(),
+        opened: 0,
+    };
+    search.gallop(start)?;
+    loop {
+        search.close()?;
+        let open = !search.open.is_empty();
+        search.locate(true)?;
+        search.locate(false)?;
+        // Near one end of a stretch of open points the other end, or the threshold itself, may come to light.
+        if !open || !search.open.is_empty() {
+            break;
+        }
+    }
+    let misses = search.misses.map(|(x, _)| x);
+    let Some((last, _)) = search.meets else {
+        return Ok(Found {
+            meets: None,
+            misses,
+            wide: misses.is_none_or(|x| x > axis.ends.0),
+        });
+    };
+    let apart = misses.map_or(0.0, |x| x - last);
+    let resolution = axis.resolution(last).max(OPEN_SHARE * apart);
+    let meets = accepted(axis, (last, resolution), |x| {
+        if known == Some(x) { Ok(true) } else { accepts(state, x) }
+    })?;
+    let wide = match (meets, misses) {
+        (Some(low), Some(high)) => axis.is_wide(low, high),
+        (low, _) => low != Some(axis.ends.1),
+    };
+    Ok(Found { meets, misses, wide })
+}
+
+/// The last point up to `last` that is accepted, to a `resolution` that is at least that of the axis; `None` if not even the first
+/// is.
+fn accepted(
+    axis: &Axis,
+    (last, resolution): (f64, f64),
+    mut accepts: impl FnMut(f64) -> Result<bool>,
+) -> Result<Option<f64>> {
+    let resolution = if axis.whole { resolution.floor() } else { resolution };
+    let (mut x, mut refused, mut step) = (last, None, resolution);
+    while !accepts(x)? {
+        if x <= axis.ends.0 {
+            return Ok(None);
+        }
+        refused = Some(x);
+        x = (x - step).max(axis.ends.0);
+        step *= 2.0;
+    }
+    let Some(mut refused) = refused else {
+        return Ok(Some(x));
+    };
+    for _ in 0..HALVINGS {
+        if refused - x <= resolution {
+            break;
+        }
+        let middle = 0.5 * (x + refused);
+        let middle = if axis.whole { middle.floor() } else { middle };
+        if accepts(middle)? {
+            x = middle;
+        } else {
+            refused = middle;
+        }
+    }
+    Ok(Some(x))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::curve::threshold::*;
+
+    /// Judges by a threshold, leaving the points of some stretches open; counts the questions.
+    fn found(axis: &Axis, start: f64, known: Option<f64>, threshold: f64, open: &[(f64, f64)]) -> (Found, usize) {
+        let mut questions = 0;
+        let found = search(
+            axis,
+            start,
+            known,
+            &mut questions,
+            |questions, x| {
+                *questions += 1;
+                let excess = if axis.whole {
+                    (x.max(0.1) / threshold.max(0.1)).ln()
+                } else {
+                    x - threshold
+                };
+                let uncertainty = 0.0;
+                let verdict = match open.iter().any(|&(low, high)| low <= x && x <= high) {
+                    true => Verdict::Open,
+                    false if x <= threshold => Verdict::Meets,
+                    false => Verdict::Misses,
+                };
+                Ok(Judged {
+                    verdict,
+                    excess,
+                    uncertainty,
+                })
+            },
+            |_, x| Ok(x <= threshold),
+        );
+        (found.unwrap(), questions)
+    }
+
+    #[test]
+    fn open_points_far_below_a_whole_threshold_do_not_hide_it() {
+        let axis = Axis::whole((0, 1_000_000_000), 1e-6);
+        for threshold in [0.0, 1.0, 2.0, 77.0, 6_648.0, 181_916.0, 700_000_000.0, 999_999_999.0] {
+            for open in [&[][..], &[(2.0, 100.0)], &[(1.0, 1.0)], &[(1.0, 4_000.0)]] {
+                // A stretch that holds the threshold leaves it open.
+                if open
+                    .iter()
+                    .any(|&(low, high)| low <= threshold + 1.0 && threshold <= high)
+                {
+                    continue;
+                }
+                let (found, questions) = found(&axis, 1.0, Some(0.0), threshold, open);
+                assert_eq!(found.meets, Some(threshold), "{threshold} {open:?}");
+                assert_eq!(found.misses, Some(threshold + 1.0), "{threshold} {open:?}");
+                assert!(!found.wide && questions <= 70, "{threshold} {open:?} {questions}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stretch_of_open_points_around_the_threshold_is_reported_as_wide() {
+        let axis = Axis::whole((0, 1_000_000_000), 1e-6);
+        let (found, questions) = found(&axis, 1.0, Some(0.0), 6_648.0, &[(3_000.0, 20_000.0)]);
+        let (low, high) = (found.meets.unwrap(), found.misses.unwrap());
+        assert!(found.wide && questions <= 60, "{questions}");
+        assert!(
+            (1_000.0..3_000.0).contains(&low) && (20_001.0..=26_000.0).contains(&high),
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn a_stretch_as_short_as_the_accuracy_is_no_reason_to_warn() {
+        let axis = Axis::continuous((-30.0, 0.0), 1e-6);
+        for threshold in [-0.3, -1.0, -7.2, -29.0] {
+            for half in [0.0, 1e-8, 1e-7] {
+                let open = [(threshold - half, threshold + half)];
+                let (found, questions) = found(&axis, -1.0, None, threshold, &open);
+                let (low, high) = (found.meets.unwrap(), found.misses.unwrap());
+                assert!(low <= threshold && threshold < high, "{low} {high}");
+                assert!(!found.wide && high - low < 1e-6, "{low} {high}");
+                assert!(questions <= 45, "{threshold} {half} {questions}");
+            }
+        }
+        let (found, _) = found(&axis, -1.0, None, -9.0, &[(-20.0, -5.0)]);
+        assert!(found.wide && found.meets.unwrap() < -20.0 && found.misses.unwrap() > -5.0);
+    }
+
+    #[test]
+    fn the_width_of_an_open_answer_says_where_to_ask_next() {
+        let axis = Axis::continuous((-30.0, 0.0), 1e-6);
+        let (threshold, half) = (-9.0, 0.4);
+        let questions = |uncertainty: f64| {
+            let mut questions = 0;
+            let judge = |questions: &mut usize, x: f64| {
+                *questions += 1;
+                let excess = x - threshold;
+                let verdict = match excess.abs() <= half {
+                    true => Verdict::Open,
+                    false if excess < 0.0 => Verdict::Meets,
+                    false => Verdict::Misses,
+                };
+                Ok(Judged {
+                    verdict,
+                    excess,
+                    uncertainty,
+                })
+            };
+            let found = search(&axis, -1.0, None, &mut questions, judge, |_, x| Ok(x <= threshold)).unwrap();
+            (found.meets.unwrap(), found.misses.unwrap(), questions)
+        };
+        let (low, high, informed) = questions(half);
+        let (blind_low, blind_high, blind) = questions(0.0);
+        assert!(low < threshold - half + 1e-9 && threshold + half - 1e-9 < high);
+        assert!(high - low <= 3.0 * half, "{low} {high}");
+        assert!(
+            high - low <= blind_high - blind_low && informed < blind,
+            "{informed} {blind}"
+        );
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_found() {
+        let axis = Axis::whole((1, 10_000), 1e-6);
+        let (all, _) = found(&axis, 1.0, None, 1e9, &[]);
+        assert_eq!((all.meets, all.misses, all.wide), (Some(10_000.0), None, false));
+        let (none, _) = found(&axis, 1.0, None, 0.0, &[]);
+        assert_eq!((none.meets, none.misses), (None, Some(1.0)));
+        // What cannot be judged at the far end may or may not meet the target.
+        let (unsure, _) = found(&axis, 1.0, None, 1e9, &[(5_000.0, 1e9)]);
+        assert!(unsure.wide && unsure.misses.is_none() && unsure.meets.unwrap() >= 4_096.0);
+    }
+
+    #[test]
+    fn a_point_that_is_refused_gives_way_to_one_that_is_not() {
+        let axis = Axis::whole((0, 1_000), 1e-6);
+        let judge = |_: &mut (), x: f64| {
+            let verdict = if x <= 500.0 { Verdict::Meets } else { Verdict::Misses };
+            Ok(Judged {
+                verdict,
+                excess: x - 500.5,
+                uncertainty: 0.0,
+            })
+        };
+        let found = search(&axis, 1.0, Some(0.0), &mut (), judge, |(), x| Ok(x <= 431.0)).unwrap();
+        assert_eq!(
+            (found.meets, found.misses, found.wide),
+            (Some(431.0), Some(501.0), true)
+        );
+        let none = search(&axis, 1.0, Some(0.0), &mut (), judge, |(), _| Ok(false)).unwrap();
+        assert_eq!(none.meets, Some(0.0));
+    }
+}

@@ -1,0 +1,7 @@
+//! δ of a sum of losses by discretisation on a grid: an upper and a lower law of each loss, and their convolutions.
+
+mod cell_sizes;
+mod cells;
+pub mod composition;
+mod laws;
+pub mod sweep;

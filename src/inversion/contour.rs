@@ -1,0 +1,442 @@
+//! δ(ε) of a composition by complex-order inversion: a sum over a line Re z = c.
+//!
+//! With A(z) = Σ T·K(z), the log of E[e^{zS}] for the total loss S of all steps,
+//!
+//! > δ(ε) = (1/2π) ∫ e^{A(c+iy) − (c+iy)ε} / ((c+iy)(c+iy+1)) dy for c > 0 (`docs/theory/inversion.md`),
+//!
+//! as (1 − e^{−u})₊ has the Laplace transform 1/(z(z + 1)). For −1 < c < 0 the same integral is δ(ε) − 1, the
+//! residue at 0 being 1: it is minus the expectation of min(1, e^{−u}), u = S − ε. Errors of the sum
+//! h Σ_j … over y_j = jh, |y_j| ≤ Y, relative to e^{A(c) − cε}:
+//!
+//! * **Spacing.** By Poisson summation the sum over all j is Σ_m E[g(u + mP)]·e^{−cmP}, P = 2π/h, with
+//!   g(u) the function above. |g(u)| ≤ e^{c'u} for every c' in the same strip (0, ∞) or [−1, 0], so
+//!   the terms m ≥ 1 add at most Σ e^{A(c') − A(c) − (c'−c)ε}·e^{−(c−c')mP} for any c' < c and those m ≤ −1 the
+//!   like for any c' > c. Every term has the sign of g: the sum can only overstate |δ| or |1 − δ|.
+//! * **Tail.** |E[e^{zS}]| ≤ e^{A(c)}·B for |y| ≥ Y with B from `SmoothLoss::log_decay`, so what is left out is at
+//!   most B/(πY).
+//! * **Quadrature in x and rounding.** Each φ = E[e^{zℓ}]/E[e^{cℓ}] has an error of at most e (see
+//!   [`Nodes`]), its T-th power one of at most (|φ| + e)^T − |φ|^T.
+//!
+//! The cost does not depend on the numbers of steps.
+//!
+//! Where the characteristic function does not decay, because a run may well have no loss but tiny ones, see `split`.
+
+use crate::interval::Enclosure;
+use crate::inversion::characteristic_function::smooth_changes;
+use crate::inversion::segment::{KEEPING_PANELS, Segment};
+use crate::inversion::tilt::Tilt;
+use crate::loss::StepLoss;
+use crate::loss::gaussian::TiltedGaussians;
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::laplace_moments::LaplaceDecay;
+use crate::loss::smooth::{Nodes, SmoothLoss};
+use crate::special::compensated_sum::CompensatedSum;
+use crate::special::log_space::{log_add, log_modulus_1p};
+use crate::stopping::checkpoint;
+use std::f64::consts::PI;
+
+/// Nodes in y at most.
+const MOST_NODES: f64 = 2e5;
+
+/// E[e^{zS}] on a line, ready for any ε near the one it was made for.
+#[derive(Debug)]
+pub(crate) struct Contour {
+    c: f64,
+    /// A(c), and a bound on its error.
+    log_moment: f64,
+    log_moment_error: f64,
+    /// h.
+    spacing: f64,
+    points: Vec<ContourPoint>,
+    /// Bound on what lies beyond the last point.
+    tail: f64,
+    /// (c', A(c')) below and above c.
+    below: (f64, f64),
+    above: (f64, f64),
+    /// What the points leave out of E[e^{c'S}], as (c', its log); empty if nothing.
+    left_out: Vec<(f64, f64)>,
+    /// Products of nodes in x and y.
+    products: u64,
+}
+
+/// E[e^{zS}]/e^{A(c)} at one y.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ContourPoint {
+    pub(crate) modulus: f64,
+    pub(crate) phase: f64,
+    pub(crate) error: f64,
+}
+
+/// What a contour is made of, but for its points.
+pub(crate) struct Line {
+    /// Re z.
+    pub(crate) c: f64,
+    /// A(c), and a bound on its error.
+    pub(crate) log_moment: f64,
+    pub(crate) log_moment_error: f64,
+    /// h.
+    pub(crate) spacing: f64,
+    /// Bound on |E[e^{zS}]|/e^{A(c)} from the last point on.
+    pub(crate) decayed: f64,
+    pub(crate) left_out: Vec<(f64, f64)>,
+    /// Nodes in x.
+    pub(crate) size: usize,
+}
+
+/// One segment's loss tilted by c, with what its characteristic function needs.
+enum Tilted<'a> {
+    Smooth(&'a mut SmoothLoss, Box<Nodes>, Vec<f64>),
+    Gaussian(TiltedGaussians),
+    Laplace(&'a mut LaplaceLoss, Box<Nodes>, LaplaceDecay),
+    /// A lattice law, whose transform never decays: other losses of the run have to.
+    Atoms(Box<Nodes>),
+}
+
+impl Contour {
+    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost more than
+    /// `most_products` of nodes in x and y, or a step's loss has no analytic form.
+    pub(crate) fn new(segments: &mut [Segment], tilt: &Tilt, most_products: f64) -> Option<Self> {
+        let &Tilt { c, level, period, .. } = tilt;
+        let spacing = 2.0 * PI / period;
+
+        let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
+        let count = segments.len();
+        let mut tilted: Vec<(Tilted<'_>, f64, f64)> = Vec::with_capacity(count);
+        for segment in segments.iter_mut() {
+            checkpoint();
+            let (steps, tolerance) = (segment.steps, quadrature(segment, count));
+            let part = match &mut segment.loss {
+                StepLoss::Smooth(loss) => {
+                    let none = vec![0.0; loss.pieces().len()];
+                    let nodes = loss.nodes(c, 0.0, &none, tolerance);
+                    if count > KEEPING_PANELS {
+                        loss.forget_panels();
+                    }
+                    Tilted::Smooth(loss, Box::new(nodes), none)
+                }
+                StepLoss::Gaussian(loss) => Tilted::Gaussian(loss.tilted(c)),
+                StepLoss::Laplace(loss) => {
+                    let nodes = loss.nodes(c, 0.0);
+                    let decay = loss.decay(&nodes);
+                    Tilted::Laplace(loss, Box::new(nodes), decay)
+                }
+                StepLoss::Atoms(loss) => Tilted::Atoms(Box::new(loss.tilted(c))),
+            };
+            tilted.push((part, steps, tolerance));
+        }
+        let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
+        let start = 1.2 * (2.0 * level).sqrt() / tilt.spread;
+        let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
+            best_decay(&mut tilted, y, wanted)
+        })?;
+        // Again, certified up to that height; one by one, as the nodes of very many segments would take much memory.
+        let last = (reach / spacing).ceil().max(2.0);
+        let mut powers = vec![Power::default(); last as usize + 1];
+        let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
+        let mut size = 0;
+        for (mut part, steps, tolerance) in tilted {
+            checkpoint();
+            match &mut part {
+                Tilted::Smooth(loss, nodes, lifts) => {
+                    **nodes = loss.nodes(c, reach, lifts, tolerance);
+                    if count > KEEPING_PANELS {
+                        loss.forget_panels();
+                    }
+                }
+                Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
+                Tilted::Gaussian(_) | Tilted::Atoms(_) => {}
+            }
+            size += part.size();
+            if part.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
+                return None;
+            }
+            decay += steps * part.log_decay(reach);
+            let (log_moment, error) = part.log_moment();
+            total += steps * log_moment;
+            total_error += steps * (error + f64::EPSILON * log_moment.abs());
+            for (power, change) in powers.iter_mut().zip(part.changes(spacing, last as usize)) {
+                power.multiply(change, steps);
+            }
+        }
+        let line = Line {
+            c,
+            log_moment: total,
+            log_moment_error: total_error,
+            spacing,
+            decayed: decay.exp(),
+            left_out: Vec::new(),
+            size,
+        };
+        let points = powers.into_iter().map(Power::point).collect();
+        Some(Self::through(line, tilt, points))
+    }
+
+    /// The contour with these points.
+    pub(crate) fn through(line: Line, tilt: &Tilt, points: Vec<ContourPoint>) -> Self {
+        let last = points.len().saturating_sub(1).max(1) as f64;
+        Self {
+            c: line.c,
+            log_moment: line.log_moment,
+            log_moment_error: line.log_moment_error,
+            spacing: line.spacing,
+            tail: line.decayed / (PI * line.spacing * last),
+            points,
+            below: tilt.below,
+            above: tilt.above,
+            left_out: line.left_out,
+            products: (line.size + 100) as u64 * last as u64,
+        }
+    }
+
+    /// What the points took, in terms of densities.
+    pub(crate) fn work(&self) -> u64 {
+        self.products / 8
+    }
+
+    /// The sum at ε, its derivative in ε and its error, all over e^{A(c) − cε}.
+    fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
+        let c = self.c;
+        // Next to c = 0 there may be 10^5 points: plain addition would lose five digits.
+        let mut value = CompensatedSum::default();
+        let (mut slope, mut error) = (0.0, 0.0);
+        for (j, point) in self.points.iter().enumerate() {
+            let y = j as f64 * self.spacing;
+            let weight = if j == 0 { 0.5 } else { 1.0 };
+            let (sine, cosine) = (point.phase - y * epsilon).sin_cos();
+            // 1/(z(z + 1)): z(z + 1) = c² + c − y² + iy(2c + 1).
+            let (real, imaginary) = (c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
+            let scale = weight * point.modulus / (real * real + imaginary * imaginary);
+            let (part, turned) = (
+                scale * (cosine * real + sine * imaginary),
+                scale * (sine * real - cosine * imaginary),
+            );
+            value.add(part);
+            slope -= c * part - y * turned; // Re of −z·(part + i·turned)
+            let size = scale * (real * real + imaginary * imaginary).sqrt();
+            let angle = 4.0 * f64::EPSILON * (3.0 + point.phase.abs() + y * epsilon.abs());
+            error += size * angle + point.error * weight / (real * real + imaginary * imaginary).sqrt();
+        }
+        let scale = self.spacing / PI;
+        (scale * value.value(), scale * slope, scale * error + self.tail)
+    }
+
+    /// What the spacing of the points can add.
+    fn aliasing(&self, epsilon: f64) -> f64 {
+        let period = 2.0 * PI / self.spacing;
+        let side = |(c, log_moment): (f64, f64)| {
+            let first = log_moment - self.log_moment - (c - self.c) * epsilon;
+            let ratio = -(c - self.c).abs() * period;
+            let sum = (first + ratio).exp() / -ratio.exp_m1();
+            if sum.is_nan() { f64::INFINITY } else { sum }
+        };
+        side(self.below) + side(self.above)
+    }
+
+    /// log of what the points may leave out of δ: (1 − e^{−u})₊ ≤ e^{c'u}.
+    fn log_left_out(&self, epsilon: f64) -> f64 {
+        let at = |&(c, log_moment): &(f64, f64)| {
+            log_moment - c * epsilon + 4.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs())
+        };
+        if self.left_out.is_empty() {
+            return f64::NEG_INFINITY;
+        }
+        self.left_out.iter().map(at).fold(0.0, f64::min)
+    }
+
+    /// δ(ε), certified.
+    pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
+        let (value, _, error) = self.sum(epsilon);
+        let aliasing = self.aliasing(epsilon);
+        let scale = self.log_moment - self.c * epsilon;
+        let slack =
+            self.log_moment_error + 4.0 * f64::EPSILON * (self.log_moment.abs() + (self.c * epsilon).abs());
+        // For c < 0 the sum is δ − 1.
+        let value = if self.c > 0.0 { value } else { -value };
+        let lower = value - error - aliasing;
+        let upper = value + error;
+        let (lower, upper) = (ln_or_zero(lower) + scale - slack, upper.ln() + scale + slack);
+        if self.c > 0.0 {
+            Enclosure::of_logs(lower, log_add(upper, self.log_left_out(epsilon)))
+        } else {
+            Enclosure::of_complement_logs(lower, upper)
+        }
+    }
+}
+
+impl ContourPoint {
+    /// The difference of two, with its error.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        let real = self.modulus * self.phase.cos() - other.modulus * other.phase.cos();
+        let imaginary = self.modulus * self.phase.sin() - other.modulus * other.phase.sin();
+        let rounding = |point: Self| point.modulus * f64::EPSILON * (4.0 + point.phase.abs());
+        Self {
+            modulus: real.hypot(imaginary),
+            phase: imaginary.atan2(real),
+            error: self.error + other.error + rounding(self) + rounding(other),
+        }
+    }
+}
+
+/// (1 + change)^T, kept in logarithms.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Power {
+    log_modulus: f64,
+    phase: f64,
+    /// log of the factor by which errors can make it grow.
+    growth: f64,
+}
+
+impl Power {
+    /// Multiplies by (1 + z)^`steps`; z comes with a bound on its error.
+    pub(crate) fn multiply(&mut self, (real, imaginary, error): (f64, f64, f64), steps: f64) {
+        let log_modulus = log_modulus_1p(real, imaginary).max(-1e4);
+        let phase = imaginary.atan2(1.0 + real);
+        self.log_modulus += steps * log_modulus;
+        self.phase += steps * phase;
+        let rounding = 4.0 * f64::EPSILON * (log_modulus.abs() + phase.abs());
+        self.growth += steps * ((error / log_modulus.exp()).ln_1p() + rounding);
+    }
+
+    /// The power and a bound on its error.
+    pub(crate) fn point(self) -> ContourPoint {
+        let modulus = self.log_modulus.exp();
+        let error = if self.growth < 1.0 {
+            modulus * self.growth.exp_m1()
+        } else {
+            (self.log_modulus + self.growth).min(0.0).exp().max(modulus)
+        };
+        ContourPoint {
+            modulus,
+            phase: self.phase,
+            error,
+        }
+    }
+}
+
+fn ln_or_zero(x: f64) -> f64 {
+    if x > 0.0 { x.ln() } else { f64::NEG_INFINITY }
+}
+
+impl Tilted<'_> {
+    fn size(&self) -> usize {
+        match self {
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.losses.len(),
+            Self::Gaussian(_) => 8,
+        }
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        match self {
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.error,
+            Self::Gaussian(_) => 0.0,
+        }
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        match self {
+            Self::Smooth(loss, nodes, lifts) => loss.log_decay(nodes, y, lifts),
+            Self::Gaussian(law) => law.log_decay(y),
+            Self::Laplace(_, _, decay) => decay.log_at(y),
+            Self::Atoms(_) => 0.0,
+        }
+    }
+
+    fn log_moment(&self) -> (f64, f64) {
+        match self {
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
+                (nodes.log_moment, nodes.log_moment_error)
+            }
+            Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
+        }
+    }
+
+    /// φ − 1 at y = 0, h, …, `last`·h: real and imaginary part and a bound on the error.
+    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+        match self {
+            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
+                smooth_changes(nodes, spacing, last)
+            }
+            Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
+        }
+    }
+}
+
+/// Y: where the bound on the characteristic function, log |E[e^{zS}]|/e^{A(c)} ≤ `decay`(Y, wanted), is below −`level`.
+/// `None` where that takes more than `most` points.
+pub(crate) fn find_reach(
+    start: f64,
+    spacing: f64,
+    most: f64,
+    level: f64,
+    mut decay: impl FnMut(f64, f64) -> f64,
+) -> Option<f64> {
+    let mut reach = start;
+    let mut before: Option<(f64, f64)> = None;
+    for round in 0..24 {
+        checkpoint();
+        let count = reach / spacing;
+        if count.max(1.0) > most.min(MOST_NODES) {
+            return None;
+        }
+        let wanted = level - (PI * reach).ln();
+        let found = -decay(reach, wanted);
+        if found >= wanted {
+            return Some(reach);
+        }
+        // Between the decay of a Gaussian and that of an exponential.
+        let short = (wanted / found.max(1e-3 * wanted)).powf(0.7);
+        let mut next = reach * (1.03 * short).clamp(1.05, 3.0);
+        if let Some((at, then)) = before {
+            // A Gaussian's decay from here on; and how far it is if it goes on as it went.
+            let (gain, missing) = (found - then, wanted - found);
+            let gaussian = (reach * reach + missing * (reach * reach - at * at) / gain).sqrt();
+            let straight = reach + missing * (reach - at) / gain;
+            if gaussian.is_finite() {
+                next = next.max(gaussian.min(6.0 * reach));
+            }
+            if round >= 4 && found > 0.25 * wanted && (gain <= 0.0 || straight > 2.0 * most * spacing) {
+                return None;
+            }
+        }
+        before = Some((reach, found));
+        reach = next;
+    }
+    None
+}
+
+/// The bound on log |φ| of all steps at y. Leaves the lifts that show it.
+fn best_decay(tilted: &mut [(Tilted<'_>, f64, f64)], y: f64, wanted: f64) -> f64 {
+    let mut total = 0.0;
+    for (part, steps, _) in tilted.iter_mut() {
+        total += *steps
+            * match part {
+                Tilted::Smooth(loss, nodes, lifts) => best_lifts(loss, nodes, lifts, y, wanted / *steps),
+                other => other.log_decay(y),
+            };
+    }
+    total
+}
+
+/// [`SmoothLoss::log_decay`] with the best of a few lifts, the first that shows a decay by e^−`wanted`.
+///
+/// The lift that suits a loss without gaps is too high where most of the mass is nearly an atom, which lifting raises.
+pub(crate) fn best_lifts(loss: &mut SmoothLoss, nodes: &Nodes, lifts: &mut Vec<f64>, y: f64, wanted: f64) -> f64 {
+    let highest = loss.lifts(nodes, y);
+    *lifts = highest.clone();
+    let mut least = loss.log_decay(nodes, y, lifts);
+    let mut worse = 0;
+    for factor in [0.7, 0.5, 0.35, 0.25, 0.15, 0.1] {
+        if -least >= wanted || worse >= 2 {
+            break;
+        }
+        let lower: Vec<f64> = highest.iter().map(|lift| factor * lift).collect();
+        let decay = loss.log_decay(nodes, y, &lower);
+        if decay < least {
+            least = decay;
+            *lifts = lower;
+        } else {
+            worse += 1;
+        }
+    }
+    least
+}

@@ -1,0 +1,118 @@
+//! A tilt c with the period P that questions near one ε need there.
+//!
+//! What is found by discretising with period P, by points in y or on a grid, is wrong by what lies P away. For
+//! c' < c < c'' in one strip that is at most
+//!
+//! > e^{A(c') − A(c) − (c'−c)ε − (c−c')P} + e^{A(c'') − A(c) − (c''−c)ε − (c''−c)P}
+//!
+//! relative to e^{A(c) − cε}. Large groups make A explode just above the saddle point (the whole group in one
+//! batch: probability q^k, loss k²/2σ²), so that c'' must stay near c and P grows; a smaller c then serves better.
+
+use crate::inversion::segment::{Segment, Total};
+use std::f64::consts::PI;
+
+/// A tilt, and what discretisation there takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tilt {
+    /// c.
+    pub(crate) c: f64,
+    /// The saddle point, at or above c: where it puts the mass is where δ comes from.
+    pub(crate) saddle: f64,
+    /// sqrt A''(c).
+    pub(crate) spread: f64,
+    /// Errors of e^−`level` relative to e^{A(c) − cε} are wanted.
+    pub(crate) level: f64,
+    /// (c', A(c')) below and above c.
+    pub(crate) below: (f64, f64),
+    /// Above.
+    pub(crate) above: (f64, f64),
+    /// P.
+    pub(crate) period: f64,
+}
+
+impl Tilt {
+    /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
+    /// of δ are to be near e^`log_tolerance`.
+    pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
+        const ENOUGH: f64 = 2.5;
+        let total = usable(segments, c)?;
+        let spread = total.variance.sqrt();
+        // δ·e^{−A + cε} is about this at the saddle point.
+        let saddle = 1.0 / (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0));
+        let level = -log_tolerance - saddle.ln();
+        let mut best = Self::at(segments, &total, c, epsilon, level)?;
+        let mut steps_back = 0;
+        while c > 0.0 && best.excess() > ENOUGH && steps_back < 6 {
+            steps_back += 1;
+            let back = best.c * 0.75;
+            let Some(there) = usable(segments, back) else { break };
+            let higher = (there.log_moment - back * epsilon) - (total.log_moment - c * epsilon);
+            let Some(tilt) = Self::at(segments, &there, back, epsilon, level + higher.max(0.0)) else {
+                break;
+            };
+            if tilt.period > 0.9 * best.period {
+                break;
+            }
+            best = Self { saddle: c, ..tilt };
+        }
+        Some(best)
+    }
+
+    /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
+    pub(crate) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
+        let total = usable(segments, c)?;
+        Self::at(segments, &total, c, epsilon, level)
+    }
+
+    /// The period over that of a Gaussian loss.
+    fn excess(&self) -> f64 {
+        self.period / ((2.0 * self.level).sqrt() * self.spread)
+    }
+
+    fn at(segments: &mut [Segment], total: &Total, c: f64, epsilon: f64, level: f64) -> Option<Self> {
+        let spread = total.variance.sqrt();
+        let period = |other: f64, log_moment: f64| {
+            (log_moment - total.log_moment - (other - c) * epsilon + level) / (other - c).abs()
+        };
+        let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
+        let mut best = [None::<(f64, f64, f64)>; 2];
+        for (side, sign) in [(0, -1.0), (1, 1.0)] {
+            let mut distance = (2.0 * level).sqrt() / spread;
+            for _ in 0..12 {
+                let other = (c + sign * distance).clamp(floor, ceiling);
+                // E[e^{−S}] ≤ 1, whatever P leaves out of Q.
+                let log_moment = if other == 0.0 || other == -1.0 {
+                    0.0
+                } else {
+                    Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment_upper())
+                };
+                let found = period(other, log_moment);
+                let better = best[side].is_none_or(|(.., least)| found < least);
+                if better && found.is_finite() {
+                    best[side] = Some((other, log_moment, found));
+                } else if best[side].is_some() {
+                    break;
+                }
+                if found.is_finite() && found * (c - other).abs() < 2.2 * level {
+                    break; // as good as a Gaussian's
+                }
+                distance = 0.4 * (other - c).abs();
+            }
+        }
+        let (below, above) = (best[0]?, best[1]?);
+        Some(Self {
+            c,
+            saddle: c,
+            spread,
+            level,
+            below: (below.0, below.1),
+            above: (above.0, above.1),
+            period: below.2.max(above.2).max(1e-300),
+        })
+    }
+}
+
+fn usable(segments: &mut [Segment], c: f64) -> Option<Total> {
+    let total = Total::at(segments, c)?;
+    (total.variance > 0.0).then_some(total)
+}

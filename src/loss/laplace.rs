@@ -1,0 +1,222 @@
+//! Privacy loss of the one-dimensional Laplace mechanism under Poisson sampling (`docs/theory/dominating-pairs.md`).
+//!
+//! With noise of scale b the ratio of the mixture Σ w_j Lap(j, b) to Lap(0, b) is constant left of 0 and right of
+//! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.
+//!
+//! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
+
+use crate::loss::laplace_sums::{Knot, Rounded, knots};
+use crate::step::{Direction, GroupLaw};
+
+/// The outputs from a whole number on, of one of the two pairs.
+#[derive(Debug, Clone, Copy)]
+pub struct Branch {
+    /// "add" or "remove".
+    pub direction: Direction,
+    /// The first of its pieces.
+    pub first: usize,
+}
+
+/// Mixture of Laplace distributions against the one at 0.
+#[derive(Debug, Clone)]
+pub struct LaplaceLoss {
+    pub(crate) scale: f64,
+    pub(crate) branches: Vec<Branch>,
+    /// (loss, log of its probability under P), ascending.
+    atoms: Vec<(f64, f64)>,
+    /// The logs of the weights of 0, 1, …, k.
+    pub(crate) log_weights: Vec<f64>,
+    /// The ratio r at 0, 1, …, k.
+    pub(crate) knots: Vec<Knot>,
+    /// The largest loss, rounded up, as the sum of a number and a small one.
+    most: (f64, f64),
+    /// Densities that moments took so far.
+    work: u64,
+}
+
+impl LaplaceLoss {
+    /// The loss of `law`, whose shifts must be whole numbers from 0 on, at noise of scale b > 0.
+    pub fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
+        let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
+        let mut weights = vec![f64::NEG_INFINITY; last + 1];
+        for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
+            weights[*shift as usize] = *log_weight;
+        }
+        let knots = knots(&weights, scale);
+        let first = Branch { direction, first: 0 };
+        let mut loss = Self {
+            scale,
+            branches: vec![first],
+            atoms: Vec::new(),
+            log_weights: weights,
+            knots,
+            most: (0.0, 0.0),
+            work: 0,
+        };
+        loss.atoms = match direction {
+            Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
+            Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
+        };
+        loss.most = match (law.shifts(), direction) {
+            ([shift], _) => quotient_above(*shift, scale),
+            (_, Direction::Remove) => (loss.above(last), 0.0),
+            (_, Direction::Add) => (loss.above(0), 0.0),
+        };
+        loss
+    }
+
+    /// One record replaced in a fixed batch of which it is part with probability γ = `seen` in (0, 1), at noise of scale b in
+    /// units of half the distance of the two answers (PITFALLS Theorem 14 and §8): the hockey-stick curve is that of
+    /// (1−γ)Lap(0) + γLap(2) against Lap(0) for ε ≥ 0 and that of Lap(0) against the mixture for ε < 0.
+    ///
+    /// As for Gaussian noise (`StepLoss::replace_fixed_batch`) this is the law of the first pair above 0, that of the second
+    /// below 0, and the rest of the mass at 0. Both ratios pass through 1 at x = 1. With a = P(Lap(0) > 1) = e^{−1/b}/2,
+    /// P(ℓ > 0) = (1−γ)a + γ(1−a) and P(ℓ < 0) = a, which leaves (1−γ)(1 − e^{−1/b}).
+    pub fn replaced(seen: f64, scale: f64) -> Self {
+        let weights = vec![(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
+        let mut knots = knots(&weights, scale);
+        // r(1) = (1 − γ) + γ, which logarithms would round.
+        let nothing = Rounded::default();
+        (knots[1].excess, knots[1].log_ratio) = (nothing, nothing);
+        let both = [Direction::Add, Direction::Remove];
+        let mut loss = Self {
+            scale,
+            branches: both.map(|direction| Branch { direction, first: 1 }).to_vec(),
+            atoms: Vec::new(),
+            log_weights: weights,
+            knots,
+            most: (0.0, 0.0),
+            work: 0,
+        };
+        let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
+        loss.atoms = vec![
+            loss.highest(Direction::Add),
+            (0.0, still),
+            loss.highest(Direction::Remove),
+        ];
+        loss.most = (loss.above(2), 0.0);
+        loss
+    }
+
+    /// What moments cost so far, in terms of densities.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Adds the logarithms and exponentials of `nodes`.
+    pub(crate) fn add_work(&mut self, nodes: usize) {
+        self.work += 10 * nodes as u64;
+    }
+
+    /// b.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Which outputs have losses other than those of the atoms.
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// Number of smooth pieces, [j, j + 1] for j below it.
+    pub fn pieces(&self) -> usize {
+        self.knots.len() - 1
+    }
+
+    /// log A and log B of a piece, and a bound on the error of either.
+    pub(crate) fn coefficients(&self, piece: usize) -> (f64, f64, f64) {
+        let Knot { constant, rising, .. } = self.knots[piece];
+        (constant.value, rising.value, constant.error.max(rising.error))
+    }
+
+    /// log r and its derivative at x in [j, j + 1].
+    pub fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
+        let (log_ratio, rising) = self.knots[j].log_ratio_at(x, x - j as f64, self.scale);
+        (log_ratio, 2.0 / self.scale * (rising - log_ratio).exp())
+    }
+
+    /// A bound on the error of the log ratio that [`LaplaceLoss::log_ratio`] found.
+    pub fn log_ratio_error(&self, j: usize, x: f64, log_ratio: f64) -> f64 {
+        self.knots[j].log_ratio_error(x, x - j as f64, self.scale, log_ratio)
+    }
+
+    /// A bound on the errors of the losses of the atoms.
+    pub(crate) fn atom_error(&self) -> f64 {
+        let ends = [self.knots.first(), self.knots.last()];
+        ends.into_iter()
+            .flatten()
+            .map(|knot| knot.log_ratio.error)
+            .fold(0.0, f64::max)
+    }
+
+    /// Atoms of the loss, ascending: (loss, log of its probability under P).
+    pub fn atoms(&self) -> &[(f64, f64)] {
+        &self.atoms
+    }
+
+    /// The largest loss, rounded up, as the sum of a number and a small one: without sampling it is k/b, which may be a number or not.
+    pub fn most_loss(&self) -> (f64, f64) {
+        self.most
+    }
+
+    /// log of the probability of the largest loss under P, rounded down.
+    pub fn log_mass_of_most_loss(&self) -> f64 {
+        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
+        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
+        self.atoms.last().map_or(f64::NEG_INFINITY, below)
+    }
+
+    /// A bound on how far [`LaplaceLoss::most_loss`] is above the largest loss.
+    pub fn most_loss_slack(&self) -> f64 {
+        match self.most {
+            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
+            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
+            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
+        }
+    }
+
+    /// |log r| at the whole number j, rounded up.
+    fn above(&self, j: usize) -> f64 {
+        let Rounded { value, error } = self.knots[j].log_ratio;
+        (value.abs() + error) * (1.0 + f64::EPSILON)
+    }
+
+    /// The outputs below 0.
+    fn lowest(&self, direction: Direction) -> (f64, f64) {
+        let (level, mass) = (self.knots[0].log_ratio.value, 0.5f64.ln());
+        match direction {
+            Direction::Remove => (level, mass + level),
+            Direction::Add => (-level, mass),
+        }
+    }
+
+    /// The outputs above k.
+    fn highest(&self, direction: Direction) -> (f64, f64) {
+        let last = self.pieces();
+        let mass = 0.5f64.ln() - last as f64 / self.scale;
+        let level = self.knots[last].log_ratio.value;
+        match direction {
+            Direction::Remove => (level, mass + level),
+            Direction::Add => (-level, mass),
+        }
+    }
+
+    /// log of the density of P at x ≥ 0 with log ratio u.
+    pub fn log_density(&self, direction: Direction, x: f64, log_ratio: f64) -> f64 {
+        let noise = -(2.0 * self.scale).ln() - x / self.scale;
+        match direction {
+            Direction::Remove => noise + log_ratio,
+            Direction::Add => noise,
+        }
+    }
+}
+
+/// a/b for whole a ≥ 0 and b > 0, rounded up at twice the precision: the second number is 0 exactly where a/b is a number.
+fn quotient_above(a: f64, b: f64) -> (f64, f64) {
+    let high = a / b;
+    if high.is_infinite() {
+        return (high, 0.0);
+    }
+    let low = (-high).mul_add(b, a) / b;
+    (high, low + 4.0 * f64::EPSILON * low.abs())
+}

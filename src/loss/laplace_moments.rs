@@ -1,0 +1,454 @@
+//! Certified quadrature nodes of a Laplace loss, for moments E_P[e^{zℓ}] of complex order.
+//!
+//! The loss has atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
+//! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
+
+use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::power_excess::log_power_excess;
+use crate::loss::smooth::Nodes;
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
+use crate::special::log_space::LogSum;
+use crate::step::Direction;
+
+/// Panels of one moment at most.
+const MOST_PANELS: usize = 20_000;
+/// A panel counts if the integrand may come within e^-60 of the largest atom there.
+const NEGLIGIBLE: f64 = 60.0;
+/// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel: the error of the rule is
+/// then below e^-40 of it.
+const MOST_GROWTH: f64 = 12.0;
+/// Stretches of one piece at most.
+const MOST_STRETCHES: f64 = 32.0;
+/// Units in the last place by which exponents may be wrong, with room: a few roundings each.
+const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+
+/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
+/// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
+#[derive(Debug, Clone)]
+pub struct LaplaceDecay {
+    atoms: f64,
+    /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
+    stretches: Vec<(f64, f64)>,
+}
+
+impl LaplaceDecay {
+    /// log of the bound at y.
+    pub fn log_at(&self, y: f64) -> f64 {
+        let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
+        let smooth: f64 = self.stretches.iter().map(of).sum();
+        ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
+    }
+}
+
+impl LaplaceLoss {
+    /// K(c), its error, K'(c) and K''(c) for c > −1; the error is infinite where that would take too many panels.
+    pub fn moments(&mut self, c: f64) -> (f64, f64, f64, f64) {
+        let nodes = self.nodes(c, 0.0);
+        (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
+    }
+
+    /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is infinite where that would take too many panels.
+    ///
+    /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h
+    /// from the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest share of Be^{2x/b} in r there.
+    /// log r changes by at most 2ds/b beyond the panel; |r| is at least cos(θ/2) of r at the real part;
+    /// arg r ≤ θs/cos θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows by at most
+    ///
+    /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
+    ///
+    /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
+    /// atom's part of the moment are left out: all of them together, k in each branch, are 2k·e^-60 of it.
+    ///
+    /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
+    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may well
+    /// be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
+    pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
+        let rule = GaussLegendre::get();
+        let stretches = self.stretches();
+        let atoms = self.atoms();
+        let largest = atoms.iter().map(|(value, weight)| weight + c * value);
+        let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+        let mut error = LogSum::default();
+        error.add(largest - NEGLIGIBLE + (2.0 * self.pieces() as f64).ln());
+        let mut parts: Vec<Part> = Vec::new();
+        for &(loss, log_mass) in atoms {
+            parts.push(Part {
+                loss,
+                log_mass,
+                error: self.atom_error(),
+                output: (0, 0.0),
+            });
+        }
+        let (mut panels, mut complete) = (0, true);
+        let mut left_out = LeftOut::default();
+        let mut untilted = LogSum::default();
+        for (index, branch, piece) in self.all_pieces() {
+            let direction = branch.direction;
+            let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
+            let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
+            while let Some((start, end)) = open.pop() {
+                let most = self.most_tilted(direction, (piece, start, end), c);
+                if most < largest - NEGLIGIBLE {
+                    let of = |direction| self.mass_between(direction, piece, (start, end));
+                    let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
+                    match direction {
+                        Direction::Add => left_out.add(c, plain, mixed),
+                        Direction::Remove => left_out.add(c, mixed, plain),
+                    }
+                    continue;
+                }
+                let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
+                let growth = self.growth(direction, (piece, end, half), (c, y));
+                if growth > MOST_GROWTH && panels < MOST_PANELS {
+                    open.extend([(start, middle), (middle, end)]);
+                    continue;
+                }
+                complete &= growth <= MOST_GROWTH;
+                panels += 1;
+                let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
+                error.add(most + of_rule);
+                untilted.add(self.most_untilted(piece, start, end) + (1.0 + 2.0 * c.abs()).ln() + of_rule);
+                for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+                    let x = middle + half * node;
+                    let (log_ratio, _) = self.log_ratio(piece, x);
+                    let log_mass = self.log_density(direction, x, log_ratio) + (half * weight).ln();
+                    parts.push(Part {
+                        loss: direction.sign() * log_ratio,
+                        log_mass,
+                        error: self.log_ratio_error(piece, x, log_ratio),
+                        output: (index, x),
+                    });
+                }
+            }
+        }
+        self.add_work(panels * NODES);
+        left_out.rounding += untilted.ln().exp();
+        let mut nodes = law_of(&parts, &left_out, c, error.ln());
+        if !complete {
+            nodes.error = f64::INFINITY;
+            nodes.log_moment_error = f64::INFINITY;
+        }
+        nodes
+    }
+
+    /// See [`LaplaceDecay`]; `nodes` are those at Re z = c.
+    ///
+    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = (2 + c) log r − 3x/b + const. for "remove"
+    /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
+    /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
+    /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
+    pub fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
+        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
+        let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
+        let each = self.stretches();
+        let whole = self.pieces() * each;
+        let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];
+        // The first nodes are the atoms; no panel belongs to two stretches.
+        let smooth = nodes.weights.iter().zip(&nodes.outputs).skip(self.atoms().len());
+        for (weight, &(index, x)) in smooth {
+            if let Some(found) = stretches.get_mut(index * whole + (x * each as f64) as usize) {
+                found.0 += weight;
+            }
+        }
+        for (index, branch, piece) in self.all_pieces() {
+            let (direction, sign) = (branch.direction, branch.direction.sign());
+            for i in piece * each..(piece + 1) * each {
+                for end in [i, i + 1] {
+                    let x = end as f64 / each as f64;
+                    let (log_ratio, slope) = self.log_ratio(piece, x);
+                    let log_mass = self.log_density(direction, x, log_ratio);
+                    stretches[index * whole + i].1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+                }
+            }
+        }
+        LaplaceDecay { atoms, stretches }
+    }
+
+    /// Every smooth piece of every branch, with the branch's place.
+    pub fn all_pieces(&self) -> Vec<(usize, Branch, usize)> {
+        let of = |(index, &branch): (usize, &Branch)| {
+            (branch.first..self.pieces())
+                .map(move |piece| (index, branch, piece))
+                .collect::<Vec<_>>()
+        };
+        self.branches().iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Stretches of one piece, a power of two: where next to nobody takes part the loss hardly changes, which must not count
+    /// against the rest of the piece.
+    fn stretches(&self) -> usize {
+        (2.0 / self.scale())
+            .log2()
+            .ceil()
+            .clamp(0.0, MOST_STRETCHES.log2())
+            .exp2() as usize
+    }
+
+    /// log of how much larger the integrand can be on the ellipse of a panel than on the panel.
+    fn growth(&self, direction: Direction, (piece, end, half): (usize, f64, f64), (c, y): (f64, f64)) -> f64 {
+        let b = self.scale();
+        if half > 0.5 * b {
+            return f64::INFINITY;
+        }
+        let power = power(direction, c).abs().max(1.0); // P and Q themselves are integrated too
+        let beyond = (REAL_AXIS - 1.0) * half / b;
+        let angle = 2.0 * IMAGINARY_AXIS * half / b;
+        let (_, slope) = self.log_ratio(piece, end);
+        let share = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
+        let turn = angle * (share / angle.cos()).min(1.0);
+        (2.0 * power * share + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
+    }
+
+    /// P's mass on [start, end] of a piece, and a bound on its rounding error.
+    fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> (f64, f64) {
+        let b = self.scale();
+        let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
+        let part = |exponent: f64, error: f64| {
+            let mass = 0.5 * exponent.exp() * width;
+            let size = if mass > 0.0 { exponent.abs() + start / b } else { 0.0 };
+            (mass, mass * (ROUNDINGS * (4.0 + size) + error))
+        };
+        match direction {
+            Direction::Add => part(-start / b, 0.0),
+            Direction::Remove => {
+                // ∫ (A + Be^{2x/b})e^{−x/b}/2b
+                let (constant, rising, error) = self.coefficients(piece);
+                let (falling, growing) = (part(constant - start / b, error), part(rising + end / b, error));
+                (falling.0 + growing.0, falling.1 + growing.1)
+            }
+        }
+    }
+
+    /// An upper bound on the logs of the densities of P and Q on [start, end] of a piece.
+    fn most_untilted(&self, piece: usize, start: f64, end: f64) -> f64 {
+        let (log_ratio, _) = self.log_ratio(piece, end);
+        log_ratio.max(0.0) - (2.0 * self.scale()).ln() - start / self.scale()
+    }
+
+    /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
+    fn most_tilted(&self, direction: Direction, (piece, start, end): (usize, f64, f64), c: f64) -> f64 {
+        let power = power(direction, c);
+        let (log_ratio, _) = self.log_ratio(piece, if power > 0.0 { end } else { start });
+        power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale()
+    }
+}
+
+/// The power of r in r^p e^{−x/b} at tilt c.
+fn power(direction: Direction, c: f64) -> f64 {
+    match direction {
+        Direction::Remove => 1.0 + c,
+        Direction::Add => -c,
+    }
+}
+
+/// An atom or a node.
+struct Part {
+    loss: f64,
+    /// log of its mass under P.
+    log_mass: f64,
+    /// Bound on the error of the loss.
+    error: f64,
+    /// Branch and output; 0 for an atom.
+    output: (usize, f64),
+}
+
+/// What the panels that were left out, where e^{cℓ} is next to nothing, add to E[e^{cℓ}] − 1, and its rounding error.
+#[derive(Default)]
+struct LeftOut {
+    change: f64,
+    rounding: f64,
+}
+
+impl LeftOut {
+    /// A panel with these masses under P and under Q, and their rounding errors.
+    fn add(&mut self, c: f64, (p, p_rounding): (f64, f64), (q, q_rounding): (f64, f64)) {
+        let tilt = c.max(0.0);
+        self.change += tilt * (q - p) - p;
+        self.rounding += (1.0 + tilt) * p_rounding + tilt * q_rounding;
+    }
+}
+
+/// What one loss adds to E[e^{cℓ}] − 1.
+struct Change {
+    value: f64,
+    /// Its derivative by the loss, in absolute value.
+    slope: f64,
+    /// Units in the last place of the value that its own exponents cost.
+    size: f64,
+}
+
+impl Change {
+    /// For c > 0 the mass times e^{cℓ} − 1 + c(e^{−ℓ} − 1), as E[e^{−ℓ}] = 1: that is not negative.
+    fn of(loss: f64, log_mass: f64, c: f64) -> Self {
+        if c > 0.0 {
+            let (log_excess, log_slope) = log_power_excess(-loss, -c);
+            let value = (log_mass + log_excess).exp();
+            return Self {
+                value,
+                slope: (log_mass + log_slope).exp(),
+                size: if value > 0.0 { log_excess.abs() } else { 0.0 },
+            };
+        }
+        let tilt = c * loss;
+        let tilted = (log_mass + tilt).exp();
+        Self {
+            value: if tilt < 1.0 {
+                log_mass.exp() * tilt.exp_m1()
+            } else {
+                tilted - log_mass.exp()
+            },
+            slope: c.abs() * tilted,
+            size: 0.0,
+        }
+    }
+}
+
+/// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
+fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
+    let mut total = LogSum::default();
+    let (mut excess, mut excess_rounding) = (left_out.change, left_out.rounding); // E[e^{cℓ} − 1]
+    for part in parts {
+        let Part {
+            loss, log_mass, error, ..
+        } = *part;
+        total.add(log_mass + c * loss);
+        let Change { value, slope, size } = Change::of(loss, log_mass, c);
+        excess += value;
+        excess_rounding += value.abs() * (ROUNDINGS * (4.0 + size + log_mass.abs()) + error) + slope * error;
+    }
+    let log_total = total.ln();
+    let near_one = log_total.abs() < 0.5;
+    let mut nodes = Nodes {
+        c,
+        log_moment: if near_one { excess.ln_1p() } else { log_total },
+        error: 2.0 * (log_error - log_total).exp(),
+        ..Nodes::default()
+    };
+    for &Part {
+        loss,
+        log_mass,
+        error,
+        output,
+    } in parts
+    {
+        let weight = (log_mass + c * loss - log_total).exp();
+        if weight < 1e-30 && output.1 > 0.0 {
+            nodes.error += weight;
+            continue;
+        }
+        let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs()) + error;
+        nodes.mean += weight * loss;
+        nodes.mean_size += weight * loss.abs();
+        nodes.loss_rounding += weight * error;
+        nodes.weight_rounding.0 += weight * weight_rounding;
+        nodes.weight_rounding.1 += weight * weight_rounding * loss.abs();
+        nodes.losses.push(loss);
+        nodes.weights.push(weight);
+        nodes.outputs.push(output);
+    }
+    // In two passes: near the largest loss the variance is far below the mean's square.
+    let mean = nodes.mean;
+    let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
+    nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
+    let rounding = if near_one {
+        excess_rounding * (-log_total).exp() + f64::EPSILON * excess.abs()
+    } else {
+        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs()) + c.abs() * nodes.loss_rounding
+    };
+    nodes.log_moment_error = 1.1 * (nodes.error + rounding);
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::loss::laplace_moments::*;
+    use crate::step::GroupLaw;
+
+    /// With one record, r = A + B e^{2x/b} from e^{−u} to e^{v}, and E[e^ℓ; "remove"] has a closed form.
+    #[test]
+    fn moments_of_whole_order_are_sums_of_exponentials() {
+        let (scale, rate) = (0.7, 0.2);
+        let law = GroupLaw::binomial(1, rate).unwrap();
+        let mut loss = LaplaceLoss::new(&law, scale, Direction::Remove);
+        let constant = 1.0 - rate;
+        // r = (1 − q) + q e^{(2x − 1)/b} on [0, 1], under Q of density e^{−x/b}/2b.
+        let rising = rate * (-1.0 / scale).exp();
+        let ends = 0.5
+            * ((constant + rising).powi(2)
+                + (-1.0 / scale).exp() * (constant + rate * (1.0 / scale).exp()).powi(2));
+        let between = 0.5
+            * (constant * constant * -(-1.0 / scale).exp_m1()
+                + 2.0 * constant * rising * (1.0 / scale).exp_m1()
+                + rising * rising / 3.0 * (3.0 / scale).exp_m1());
+        let (log_moment, error, ..) = loss.moments(1.0);
+        assert!(error < 1e-12);
+        assert!((log_moment - (ends + between).ln()).abs() < 1e-13);
+    }
+
+    #[test]
+    fn a_large_tilt_leaves_the_largest_loss() {
+        let law = GroupLaw::binomial(3, 0.1).unwrap();
+        for direction in [Direction::Remove, Direction::Add] {
+            let mut loss = LaplaceLoss::new(&law, 2.0, direction);
+            let &[low, high] = loss.atoms() else { panic!() };
+            let atom = if low.0 > high.0 { low } else { high };
+            let c = 1e7;
+            let (log_moment, error, mean, variance) = loss.moments(c);
+            assert!(error < 1e-6 && variance < 1e-9, "{direction:?} {error} {variance}");
+            assert!((mean - atom.0).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
+            let rest = log_moment - c * atom.0 - atom.1; // what the continuous part next to the atom adds
+            assert!(rest >= -error && rest < 1e-4, "{direction:?} {rest} {error}");
+        }
+    }
+
+    /// log E[e^{cℓ}] by integration of the definition at 30 digits.
+    #[test]
+    fn outputs_that_a_tilt_hides_keep_their_probability() {
+        for (scale, rate, records, c, expected) in [
+            (0.1, 1e-3, 1, 100.0, 0.098_161_359_469_491_1),
+            (0.1, 1e-3, 1, 300.0, 0.296_873_822_458_523_7),
+            (0.2, 1e-2, 2, 30.0, 0.544_972_243_841_120_1),
+            (0.2, 1e-3, 2, 200.0, 0.353_106_754_212_323_8),
+        ] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            let (found, error, ..) = LaplaceLoss::new(&law, scale, Direction::Add).moments(c);
+            assert!(
+                (found - expected).abs() <= error + 2e-16 && error < 1e-12,
+                "{scale} {rate} {c}: {found} {expected} {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn nodes_give_moments_of_complex_order_and_decay_bounds_them() {
+        for (scale, rate, records) in [(0.3, 0.05, 2), (3.0, 0.2, 1), (1.0, 1e-3, 4)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            for direction in [Direction::Remove, Direction::Add] {
+                let mut loss = LaplaceLoss::new(&law, scale, direction);
+                for c in [-0.5, 0.7, 3.0] {
+                    let real = loss.nodes(c, 0.0);
+                    let decay = loss.decay(&real);
+                    for y in [0.3, 20.0, 150.0] {
+                        let nodes = loss.nodes(c, y);
+                        let moment = |nodes: &Nodes, y: f64| {
+                            let parts = nodes.weights.iter().zip(&nodes.losses);
+                            let (mut re, mut im) = (0.0, 0.0);
+                            for (weight, loss) in parts {
+                                re += weight * (y * loss).cos();
+                                im += weight * (y * loss).sin();
+                            }
+                            (re, im)
+                        };
+                        let found = moment(&nodes, y);
+                        // Panels for a height four times as far are at least twice as fine.
+                        let finer = moment(&loss.nodes(c, 4.0 * y + 400.0), y);
+                        assert!(nodes.error < 1e-13, "{}", nodes.error);
+                        assert!((found.0 - finer.0).hypot(found.1 - finer.1) < 1e-12);
+                        assert!(found.0.hypot(found.1) <= decay.log_at(y).exp());
+                        assert!((nodes.log_moment - real.log_moment).abs() <= 2.0 * nodes.log_moment_error);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! E[r^p] − 1 of the ratio of a Laplace mixture under Lap(0, b), for real p outside [0, 1]: what Rényi divergences are made of.
+//!
+//! As E[r] = 1 it is E[F] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs below 0 and
+//! above k in closed form, the others by Gauss–Legendre quadrature on panels with a certified error.
+
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::power_excess::log_power_excess;
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
+use crate::special::log_space::LogSum;
+
+/// Panels of one order at most; then nothing is certified.
+const MOST_PANELS: usize = 40_000;
+/// log of the error of one panel over what was found so far, or over its own integral.
+const PANEL_TOLERANCE: f64 = -34.0;
+/// log of the part of what was found so far below which a panel is not worth its nodes; what it may have counts as error.
+const NEGLIGIBLE: f64 = -46.0;
+/// Units in the last place by which each part may be wrong, beside those of its exponents.
+const UNITS: f64 = 24.0;
+
+/// A sum of positive parts, and of bounds on their errors.
+#[derive(Default)]
+struct Total {
+    value: LogSum,
+    error: LogSum,
+}
+
+impl LaplaceLoss {
+    /// log(E[r^p] − 1) and a bound on the relative error of E[r^p] − 1, infinite where that would take too many panels.
+    pub fn log_power_excess(&mut self, p: f64) -> (f64, f64) {
+        let mut total = Total::default();
+        let last = self.pieces();
+        for (j, log_mass) in [(0, 0.5f64.ln()), (last, 0.5f64.ln() - last as f64 / self.scale)] {
+            let knot = self.knots[j].log_ratio;
+            total.add(p, knot.value, knot.error, log_mass);
+        }
+        let mut panels = 0;
+        let mut open: Vec<(usize, f64, f64)> = (0..last).rev().map(|j| (j, j as f64, (j + 1) as f64)).collect();
+        while let Some((piece, start, end)) = open.pop() {
+            let most = self.most_excess(p, piece, start, end) + (end - start).ln();
+            if most < total.value.ln() + NEGLIGIBLE {
+                total.error.add(most);
+                continue;
+            }
+            let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
+            let log_error = self.log_bound(p, piece, middle, half) + half.ln() + GaussLegendre::log_error_factor();
+            if panels >= MOST_PANELS {
+                return (total.value.ln(), f64::INFINITY);
+            }
+            // The integral is at most `most`: where even that would not do, no use evaluating.
+            if log_error > PANEL_TOLERANCE + total.value.ln().max(most) {
+                open.extend([(piece, middle, end), (piece, start, middle)]);
+                panels += 1;
+                continue;
+            }
+            panels += 1;
+            let found = self.panel(p, piece, middle, half);
+            if log_error > PANEL_TOLERANCE + total.value.ln().max(found.value.ln()) {
+                open.extend([(piece, middle, end), (piece, start, middle)]);
+                continue;
+            }
+            total.value.add(found.value.ln());
+            total.error.add(found.error.ln());
+            total.error.add(log_error);
+        }
+        self.add_work(panels * NODES);
+        let value = total.value.ln();
+        let sum = f64::EPSILON * (panels + 8) as f64;
+        (value, 1.01 * (total.error.ln() - value).exp() + sum)
+    }
+
+    /// The integral over a panel by the rule.
+    fn panel(&self, p: f64, piece: usize, middle: f64, half: f64) -> Total {
+        let rule = GaussLegendre::get();
+        let mut total = Total::default();
+        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+            let x = middle + half * node;
+            let (log_ratio, _) = self.log_ratio(piece, x);
+            let error = self.log_ratio_error(piece, x, log_ratio);
+            total.add(p, log_ratio, error, self.log_noise(x) + (half * weight).ln());
+        }
+        total
+    }
+
+    /// log of the density of Lap(0, b) at x ≥ 0.
+    fn log_noise(&self, x: f64) -> f64 {
+        -(2.0 * self.scale).ln() - x / self.scale
+    }
+
+    /// An upper bound on the log of F times the density of the noise on [start, end]: F is convex in r and 0 at r = 1.
+    fn most_excess(&self, p: f64, piece: usize, start: f64, end: f64) -> f64 {
+        let at = |x: f64| log_power_excess(self.log_ratio(piece, x).0, p).0;
+        at(start).max(at(end)) + self.log_noise(start) + 1e-9
+    }
+
+    /// log of a bound on |F| times the density on the ellipse of a panel; infinite on wide panels.
+    ///
+    /// With w = r − 1, F = p(p − 1)w²∫(1 − t)(1 + tw)^{p − 2} dt over t in [0, 1], and on the ellipse the angle of e^{2z/b} is at most
+    /// θ < 1. So |r| ≤ r(Re z), Re r ≥ cos θ·r(Re z) and |r − r(Re z)| ≤ θ·r(Re z). Where that is too much, |F| ≤ |r^p| + 1 + |p||w|.
+    fn log_bound(&self, p: f64, piece: usize, middle: f64, half: f64) -> f64 {
+        let b = self.scale;
+        let angle = 2.0 * IMAGINARY_AXIS * half / b;
+        if angle >= 1.0 {
+            return f64::INFINITY;
+        }
+        let reach = REAL_AXIS * half;
+        let (low, _) = self.log_ratio(piece, middle - reach);
+        let (high, slope) = self.log_ratio(piece, middle + reach);
+        let share = (0.5 * b * slope).min(1.0); // of the rising part in r
+        let lowest = low + angle.cos().ln();
+        let log_distance = if high < 1.0 {
+            (low.exp_m1().abs().max(high.exp_m1().abs()) + angle * share * high.exp()).ln()
+        } else {
+            high + (1.0 + angle).ln()
+        };
+        let power = |exponent: f64, least: f64, most: f64| exponent * if exponent > 0.0 { most } else { least };
+        let smooth =
+            (0.5 * p * (p - 1.0)).abs().ln() + 2.0 * log_distance + power(p - 2.0, lowest.min(0.0), high.max(0.0));
+        let parts = power(p, lowest, high).max(0.0).max(p.abs().ln() + log_distance) + 3f64.ln();
+        smooth.min(parts) + self.log_noise(middle - reach)
+    }
+}
+
+impl Total {
+    /// F at log ratio u, which may be off by `error`, times e^`log_mass`.
+    fn add(&mut self, p: f64, log_ratio: f64, error: f64, log_mass: f64) {
+        let (log_excess, log_slope) = log_power_excess(log_ratio, p);
+        self.value.add(log_mass + log_excess);
+        if log_excess > f64::NEG_INFINITY {
+            let units = UNITS + 4.0 * (log_excess.abs() + log_mass.abs());
+            self.error.add(log_mass + log_excess + (f64::EPSILON * units).ln());
+        }
+        if error > 0.0 {
+            // F is convex: beside u its slope is larger by its curvature, about |p(p − 1)| near r = 1.
+            self.error.add(log_mass + log_slope + error.ln() + 0.1);
+            let bend = (p * (p - 1.0)).abs().ln() + (p * log_ratio).max(log_ratio).max(0.0);
+            self.error.add(log_mass + bend + 2.0 * error.ln() + 0.1);
+        }
+    }
+}

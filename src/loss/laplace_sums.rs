@@ -1,0 +1,209 @@
+//! The sums that make up the likelihood ratio of a Laplace mixture, each with a bound on its rounding error.
+//!
+//! Between the whole numbers j and j + 1 the ratio of Σ w_i Lap(i, b) to Lap(0, b) is
+//!
+//! > r(x) = A_j + B_j e^{2x/b} with A_j = Σ_{i ≤ j} w_i e^{i/b} and B_j = Σ_{i > j} w_i e^{−i/b}.
+//!
+//! Where next to nobody takes part, r is next to 1 and its logarithm has no digits left. So r − 1 is kept as well, in terms of sums of
+//! w_i·(e^a − 1), whose errors are relative to themselves:
+//!
+//! > r(0) − 1 = Σ_{i ≥ 1} w_i (e^{−i/b} − 1) and r(x) = r(j) + B_j e^{2j/b}·(e^{2(x − j)/b} − 1), which only adds.
+
+use crate::special::compensated_sum::CompensatedSum;
+use crate::special::log_space::log_add;
+
+/// Logarithms of the ratio below this, in absolute value, come from r − 1.
+const NEAR_ONE: f64 = 0.5;
+
+/// A number and a bound on the error that rounding may have made of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rounded {
+    pub(crate) value: f64,
+    pub(crate) error: f64,
+}
+
+/// What is known of the ratio on [j, j + 1].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Knot {
+    /// log A_j.
+    pub(crate) constant: Rounded,
+    /// log B_j.
+    pub(crate) rising: Rounded,
+    /// r(j) − 1; infinite where that is beyond the range of an `f64`.
+    pub(crate) excess: Rounded,
+    /// B_j e^{2j/b}, with its *relative* error; infinite likewise.
+    pub(crate) rise: Rounded,
+    /// log r(j).
+    pub(crate) log_ratio: Rounded,
+}
+
+impl Knot {
+    /// r(x) − 1 at x = j + `beyond`.
+    fn excess_at(&self, beyond: f64, scale: f64) -> f64 {
+        if beyond == 0.0 {
+            return self.excess.value;
+        }
+        self.excess.value + self.rise.value * (2.0 * beyond / scale).exp_m1()
+    }
+
+    /// log r and log of its rising part at x = j + `beyond`.
+    pub(crate) fn log_ratio_at(&self, x: f64, beyond: f64, scale: f64) -> (f64, f64) {
+        let rising = self.rising.value + 2.0 * x / scale;
+        let whole = log_add(self.constant.value, rising);
+        if whole.abs() >= NEAR_ONE {
+            return (whole, rising);
+        }
+        let refined = self.excess_at(beyond, scale).ln_1p();
+        (if refined.is_finite() { refined } else { whole }, rising)
+    }
+
+    /// A bound on the error of what [`Knot::log_ratio_at`] found.
+    pub(crate) fn log_ratio_error(&self, x: f64, beyond: f64, scale: f64, log_ratio: f64) -> f64 {
+        let last_place = f64::EPSILON * (4.0 + 2.0 * log_ratio.abs());
+        if log_ratio.abs() < NEAR_ONE {
+            let exponent = 2.0 * beyond / scale;
+            let part = self.rise.value * exponent.exp_m1().abs();
+            let part = if part > 0.0 { part } else { 0.0 };
+            let error = self.excess.error
+                + part * (self.rise.error + f64::EPSILON * (3.0 + 2.0 * exponent.abs()))
+                + f64::EPSILON * log_ratio.exp_m1().abs();
+            return error * (-log_ratio).exp() + 2.0 * f64::EPSILON * log_ratio.abs();
+        }
+        let of = |log: f64, error: f64| {
+            let share = (log - log_ratio).exp();
+            if share > 0.0 {
+                share * (error + f64::EPSILON * log.abs())
+            } else {
+                0.0
+            }
+        };
+        let rising = self.rising.value + 2.0 * x / scale;
+        let rising_error = self.rising.error + 4.0 * f64::EPSILON * x / scale;
+        of(self.constant.value, self.constant.error) + of(rising, rising_error) + last_place
+    }
+}
+
+/// What is known of the ratio at every whole number from 0 to k, for the logs of the weights of these.
+pub(crate) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
+    let count = log_weights.len();
+    let exponent = |i: usize| i as f64 / scale;
+    let units = |i: usize| 2.0 * log_weights[i].abs() + 3.0 * exponent(i);
+    let nothing = Rounded::default();
+    let mut knots = Vec::with_capacity(count);
+    let mut running = LogSum::default();
+    for (i, log_weight) in log_weights.iter().enumerate() {
+        running.add(log_weight + exponent(i), units(i));
+        knots.push(Knot {
+            constant: running.ln(),
+            rising: nothing,
+            excess: nothing,
+            rise: nothing,
+            log_ratio: nothing,
+        });
+    }
+    let mut running = LogSum::default();
+    for i in (0..count).rev() {
+        knots[i].rising = running.ln();
+        running.add(log_weights[i] - exponent(i), units(i));
+    }
+    add_excesses(&mut knots, log_weights, scale);
+    knots
+}
+
+/// r − 1 at every whole number, from that at 0 upwards, and the logarithms.
+fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
+    let mut excess = CompensatedSum::default();
+    let mut error = f64::MIN_POSITIVE;
+    for (i, log_weight) in log_weights.iter().enumerate().skip(1) {
+        let exponent = i as f64 / scale;
+        let part = log_weight.exp() * (-exponent).exp_m1();
+        excess.add(part);
+        if part != 0.0 {
+            error += f64::EPSILON * part.abs() * (8.0 + 2.0 * log_weight.abs());
+        }
+    }
+    for (j, knot) in knots.iter_mut().enumerate() {
+        let at = 2.0 * j as f64 / scale;
+        knot.excess = Rounded {
+            value: excess.value(),
+            error: error + 2.0 * f64::EPSILON * excess.value().abs(),
+        };
+        let log_rise = knot.rising.value + at;
+        if log_rise > f64::NEG_INFINITY {
+            knot.rise = Rounded {
+                value: log_rise.exp(),
+                error: knot.rising.error + f64::EPSILON * (4.0 + 2.0 * at + log_rise.abs()),
+            };
+        }
+        let (log_ratio, _) = knot.log_ratio_at(j as f64, 0.0, scale);
+        knot.log_ratio = Rounded {
+            value: log_ratio,
+            error: knot.log_ratio_error(j as f64, 0.0, scale, log_ratio),
+        };
+        let width = 2.0 / scale;
+        let part = knot.rise.value * width.exp_m1();
+        if part > 0.0 {
+            excess.add(part);
+            error += part * (knot.rise.error + f64::EPSILON * (4.0 + 2.0 * width));
+        }
+    }
+}
+
+/// A sum of exponentials with a bound on its error.
+#[derive(Debug, Clone, Copy)]
+struct LogSum {
+    /// Terms are kept over e^this.
+    scale: f64,
+    sum: CompensatedSum,
+    /// Units in the last place by which the terms may be off, times the terms.
+    size: f64,
+}
+
+impl Default for LogSum {
+    fn default() -> Self {
+        Self {
+            scale: f64::NEG_INFINITY,
+            sum: CompensatedSum::default(),
+            size: 0.0,
+        }
+    }
+}
+
+impl LogSum {
+    /// How far terms may rise above the scale before it is changed, which rounds all of them.
+    const ROOM: f64 = 300.0;
+    /// Terms this far below the scale are 0 as numbers.
+    const LEAST: f64 = -700.0;
+
+    /// Adds e^term, which may be off by so many `units` in the last place.
+    fn add(&mut self, term: f64, units: f64) {
+        if term == f64::NEG_INFINITY || term < self.scale + Self::LEAST {
+            return;
+        }
+        if term > self.scale + Self::ROOM {
+            // All terms so far are below e^-300 of this one.
+            let factor = (self.scale - term).exp();
+            self.sum.scale(factor);
+            self.size *= factor;
+            self.scale = term;
+        }
+        let value = (term - self.scale).exp();
+        self.sum.add(value);
+        self.size += value * (units + term.abs() + self.scale.abs() + 4.0);
+    }
+
+    fn ln(self) -> Rounded {
+        let sum = self.sum.value();
+        if sum == 0.0 {
+            return Rounded {
+                value: f64::NEG_INFINITY,
+                error: 0.0,
+            };
+        }
+        let value = self.scale + sum.ln();
+        Rounded {
+            value,
+            error: f64::EPSILON * (self.size / sum + 4.0 + self.scale.abs() + value.abs()),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The log-likelihood ratio of a mixture against N(0, σ²), accurate in relative terms near 0.
+
+use crate::error::{Result, require};
+use crate::step::GroupLaw;
+use std::f64::consts::PI;
+
+/// Terms below e^-50 of the largest are left out of a sum of at most 10,000: relative error below 2e-18.
+const NEGLIGIBLE: f64 = 50.0;
+
+/// Ratios within e^±0.5 of 1 are recomputed from differences to 1.
+const NEAR_ONE: f64 = 0.5;
+
+/// Noise multipliers of a pair: their squares, and those of 10,000 over them, are far from the ends of an `f64`.
+const NOISE_MULTIPLIER_LIMITS: (f64, f64) = (1e-100, 1e100);
+
+/// Part of the posterior law of the shift that [`Local`] leaves outside its central range.
+const OUTSIDE: f64 = 1e-6;
+
+/// A pair N(0, σ²) against Σ_j w_j N(s_j, σ²) with σ > 0.
+#[derive(Debug, Clone)]
+pub struct MixturePair {
+    pub(crate) noise_multiplier: f64,
+    pub(crate) log_weights: Vec<f64>,
+    weights: Vec<f64>,
+    pub(crate) shifts: Vec<f64>,
+    /// Where neighbouring terms are equal: term j + 1 exceeds term j for x above `crossings[j]`.
+    crossings: Vec<f64>,
+    /// True if the crossings ascend, so that the terms at any x rise to one mode and fall.
+    unimodal: bool,
+    /// Where the shifts are evenly spaced: log of term(j + 2)·term(j)/term(j + 1)², which does not depend on x.
+    pub(crate) bends: Option<Vec<f64>>,
+    /// Total weight of the first j atoms, and of all from j on.
+    below: Vec<f64>,
+    above: Vec<f64>,
+}
+
+/// What happens at one point: the log ratio and the posterior law of the shift there.
+#[derive(Debug, Clone, Copy)]
+pub struct Local {
+    /// log(mixture / N(0, σ²)).
+    pub log_ratio: f64,
+    /// Posterior mean of the shift; the slope of the log ratio is this over σ².
+    pub mean_shift: f64,
+    /// Posterior mean of the shift's square.
+    pub mean_square_shift: f64,
+    /// The shift below which lies at most a part 5e-7 of the posterior law.
+    pub low_shift: f64,
+    /// The shift above which lies at most a part 5e-7.
+    pub high_shift: f64,
+}
+
+/// What is known of the ratio for complex z = x + iy near a real interval.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings {
+    /// The log ratio and the posterior law of the shift at the left end, the centre and the right end.
+    pub left: Local,
+    /// At the centre.
+    pub centre: Local,
+    /// At the right end.
+    pub right: Local,
+    /// φ: the terms of r(z), but for a negligible part, point within ±φ of one direction.
+    pub angle: f64,
+    /// |r(z)|/r(x) is at least this; not above 0 if r may vanish.
+    pub kept: f64,
+    /// Largest distance of the log ratio from its tangent at the centre, on the real interval.
+    pub gap: f64,
+}
+
+/// Atoms `start..end`, the rest being negligible, and the largest term, that of atom `mode`.
+pub(crate) struct Window {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) mode: usize,
+    pub(crate) largest: f64,
+}
+
+impl MixturePair {
+    /// The pair of `law` at noise multiplier σ.
+    ///
+    /// # Errors
+    /// `noise_multiplier` outside [1e-100, 1e100].
+    pub fn new(law: &GroupLaw, noise_multiplier: f64) -> Result<Self> {
+        let is_usual = noise_multiplier > 0.0 && noise_multiplier.is_finite();
+        require(is_usual, "noise_multiplier", noise_multiplier, "in (0, inf)")?;
+        let (least, most) = NOISE_MULTIPLIER_LIMITS;
+        require(
+            (least..=most).contains(&noise_multiplier),
+            "noise_multiplier",
+            noise_multiplier,
+            "in [1e-100, 1e100]",
+        )?;
+        let log_weights = law.log_weights().to_vec();
+        let shifts = law.shifts().to_vec();
+        let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
+        let variance = noise_multiplier * noise_multiplier;
+        let crossings: Vec<f64> = (1..shifts.len())
+            .map(|j| {
+                let gap = shifts[j] - shifts[j - 1];
+                0.5 * (shifts[j] + shifts[j - 1]) - variance * (log_weights[j] - log_weights[j - 1]) / gap
+            })
+            .collect();
+        let unimodal = crossings.is_sorted();
+        let spacing = if shifts.len() > 2 { shifts[1] - shifts[0] } else { 0.0 };
+        let even = spacing > 0.0 && shifts.windows(2).all(|pair| pair[1] - pair[0] == spacing);
+        let bends = even.then(|| {
+            let weight_bend = |w: &[f64]| w[2] - 2.0 * w[1] + w[0];
+            let noise_bend = spacing * spacing / variance;
+            log_weights
+                .windows(3)
+                .map(|w| (weight_bend(w) - noise_bend).exp())
+                .collect()
+        });
+        let mut below = vec![0.0; weights.len() + 1];
+        let mut above = below.clone();
+        for j in 0..weights.len() {
+            below[j + 1] = below[j] + weights[j];
+        }
+        for j in (0..weights.len()).rev() {
+            above[j] = above[j + 1] + weights[j];
+        }
+        Ok(Self {
+            noise_multiplier,
+            log_weights,
+            weights,
+            shifts,
+            crossings,
+            unimodal,
+            bends,
+            below,
+            above,
+        })
+    }
+
+    /// σ, the standard deviation of the noise.
+    pub fn noise_multiplier(&self) -> f64 {
+        self.noise_multiplier
+    }
+
+    /// Smallest and largest shift.
+    pub fn shift_range(&self) -> (f64, f64) {
+        (self.shifts[0], self.shifts[self.shifts.len() - 1])
+    }
+
+    /// log w_0, if 0 is the smallest shift and no other is seen from there: r is then w_0, to e^-40, at every x
+    /// within 45σ of 0, and beyond that N(0, σ²) has less than e^-1000 of its mass.
+    pub fn log_weight_of_separated_zero(&self) -> Option<f64> {
+        const REACH: f64 = 45.0;
+        const UNSEEN: f64 = -40.0;
+        let log_weight = self.log_weights[0];
+        let reach = REACH * self.noise_multiplier;
+        let unseen = (1..self.shifts.len()).all(|j| self.term(j, reach) - log_weight < UNSEEN);
+        (self.shifts[0] == 0.0 && unseen).then_some(log_weight)
+    }
+
+    /// The only shift, if the law has one atom.
+    pub fn single_shift(&self) -> Option<f64> {
+        (self.shifts.len() == 1).then(|| self.shifts[0])
+    }
+
+    /// log N(s_j, σ²)/N(0, σ²) at x.
+    fn exponent(&self, j: usize, x: f64) -> f64 {
+        let scaled = self.shifts[j] / self.noise_multiplier;
+        scaled * (x / self.noise_multiplier - 0.5 * scaled)
+    }
+
+    pub(crate) fn term(&self, j: usize, x: f64) -> f64 {
+        self.log_weights[j] + self.exponent(j, x)
+    }
+
+    pub(crate) fn window(&self, x: f64) -> Window {
+        let count = self.shifts.len();
+        if !self.unimodal {
+            let (mut mode, mut largest) = (0, f64::NEG_INFINITY);
+            for j in 0..count {
+                let term = self.term(j, x);
+                if term > largest {
+                    (mode, largest) = (j, term);
+                }
+            }
+            return Window {
+                start: 0,
+                end: count,
+                mode,
+                largest,
+            };
+        }
+        let mode = self.crossings.partition_point(|&crossing| crossing < x);
+        let largest = self.term(mode, x);
+        let cut = largest - NEGLIGIBLE;
+        let mut start = mode;
+        while start > 0 && self.term(start - 1, x) > cut {
+            start -= 1;
+        }
+        let mut end = mode + 1;
+        while end < count && self.term(end, x) > cut {
+            end += 1;
+        }
+        Window {
+            start,
+            end,
+            mode,
+            largest,
+        }
+    }
+
+    /// log(Σ_j w_j N(s_j, σ²)(x) / N(0, σ²)(x)).
+    ///
+    /// Absolute error below 4·2^-53·max_j |exponent of a significant term|; where the ratio is within a
+    /// factor e^0.5 of 1, the error is relative to Σ w_j |N(s_j)/N(0) − 1|, so that divergences of 1e-20
+    /// keep their digits.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::step::GroupLaw;
+    /// use hockeystick::loss::MixturePair;
+    /// let pair = MixturePair::new(&GroupLaw::binomial(1, 0.01)?, 1.0)?;
+    /// // 0.99 + 0.01·e^{x − 1/2}
+    /// assert!((pair.log_ratio(3.0) - (0.99 + 0.01 * 2.5f64.exp()).ln()).abs() < 1e-15);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
+    pub fn log_ratio(&self, x: f64) -> f64 {
+        self.log_ratio_and_density(x).0
+    }
+
+    /// The log ratio, and the log density of the mixture at x but for the factor 1/(σ√2π).
+    ///
+    /// The second is not found as a difference of large numbers: far out, where log r and x²/2σ² are both
+    /// of order 10⁶, it keeps its digits.
+    pub fn log_ratio_and_density(&self, x: f64) -> (f64, f64) {
+        let window = self.window(x);
+        if window.largest.is_infinite() {
+            return (window.largest, f64::NEG_INFINITY); // the ratio is beyond e^{1e308}
+        }
+        let atoms = window.start..window.end;
+        let sum: f64 = atoms.map(|j| (self.term(j, x) - window.largest).exp()).sum();
+        let log_sum = sum.ln();
+        let log_ratio = self.refined(x, &window, window.largest + log_sum);
+        let distance = (x - self.shifts[window.mode]) / self.noise_multiplier;
+        let log_density = self.log_weights[window.mode] - 0.5 * distance * distance;
+        (log_ratio, log_density + log_sum)
+    }
+
+    /// `log_ratio` again from Σ w_j (N(s_j)/N(0) − 1) where it is near 0.
+    pub(crate) fn refined(&self, x: f64, window: &Window, log_ratio: f64) -> f64 {
+        if log_ratio.abs() > NEAR_ONE {
+            return log_ratio;
+        }
+        let part = |j: usize| self.weights[j] * self.exponent(j, x).exp_m1();
+        let (mut start, mut end) = (window.start, window.end);
+        let mut inside: f64 = (start..end).map(part).sum();
+        // An atom left out adds −w_j and a negligible rest: negligible against the excess, which may be
+        // far below the ratio itself (a rate of 1e-60), so the window is widened until that holds.
+        loop {
+            let excess = inside - (self.below[start] + self.above[end]);
+            let cut = excess.abs().ln() - NEGLIGIBLE;
+            if start > 0 && self.term(start - 1, x) > cut {
+                start -= 1;
+                inside += part(start);
+            } else if end < self.shifts.len() && self.term(end, x) > cut {
+                inside += part(end);
+                end += 1;
+            } else {
+                return if excess.is_finite() { excess.ln_1p() } else { log_ratio };
+            }
+        }
+    }
+
+    /// The log ratio and the posterior law of the shift at x.
+    pub fn local(&self, x: f64, scratch: &mut Vec<f64>) -> Local {
+        let window = self.window(x);
+        scratch.clear();
+        scratch.extend((window.start..window.end).map(|j| (self.term(j, x) - window.largest).exp()));
+        let sum: f64 = scratch.iter().sum();
+        let moment: f64 = scratch
+            .iter()
+            .zip(&self.shifts[window.start..])
+            .map(|(p, s)| p * s)
+            .sum();
+        let square: f64 = scratch
+            .iter()
+            .zip(&self.shifts[window.start..])
+            .map(|(p, s)| p * s * s)
+            .sum();
+        let outside = 0.5 * OUTSIDE * sum;
+        let low = position_past(scratch.iter(), outside);
+        let high = scratch.len() - 1 - position_past(scratch.iter().rev(), outside);
+        Local {
+            log_ratio: self.refined(x, &window, window.largest + sum.ln()),
+            mean_shift: moment / sum,
+            mean_square_shift: square / sum,
+            low_shift: self.shifts[window.start + low],
+            high_shift: self.shifts[window.start + high],
+        }
+    }
+
+    /// Bounds on the ratio for |Re z − centre| ≤ `reach` and |Im z| ≤ `height`.
+    ///
+    /// All but a part η of the posterior law of the shift lies, at every x of the interval, between its low
+    /// quantile at the left end and its high quantile at the right end, because the law grows with x
+    /// (monotone likelihood ratio). Those terms of r(z) point within ±φ of one direction,
+    /// φ = height·(range of shifts)/2σ², so |r(z)| ≥ r(x)·((1 − η)·cos φ − η).
+    pub fn surroundings(&self, centre: f64, reach: f64, height: f64, scratch: &mut Vec<f64>) -> Surroundings {
+        let variance = self.noise_multiplier * self.noise_multiplier;
+        let left = self.local(centre - reach, scratch);
+        let right = self.local(centre + reach, scratch);
+        let centre = self.local(centre, scratch);
+        let angle = 0.5 * height * (right.high_shift - left.low_shift) / variance;
+        let slope = centre.mean_shift / variance;
+        let gap_left = left.log_ratio - (centre.log_ratio - slope * reach);
+        let gap_right = right.log_ratio - (centre.log_ratio + slope * reach);
+        Surroundings {
+            left,
+            centre,
+            right,
+            angle,
+            kept: if angle < 0.5 * PI {
+                (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
+            } else {
+                0.0
+            },
+            gap: gap_left.max(gap_right).max(0.0),
+        }
+    }
+
+    /// An upper bound on |ratio − 1| for complex z with real part in [left, right] and |Im z| ≤ `height`,
+    /// or `None` if it is not below 1/4.
+    ///
+    /// |ratio(z) − 1| ≤ Σ w_j |e^ζ_j − 1|, and |e^ζ − 1| ≤ min(|ζ| e^{max(Re ζ, 0)}, e^{Re ζ} + 1).
+    pub fn distance_from_one(&self, left: f64, right: f64, height: f64) -> Option<f64> {
+        let variance = self.noise_multiplier * self.noise_multiplier;
+        let modulus = left.abs().max(right.abs()) + height;
+        let mut total = 0.0;
+        for (j, &shift) in self.shifts.iter().enumerate() {
+            let real = self.exponent(j, left).max(self.exponent(j, right));
+            let size = (shift.abs() * modulus + 0.5 * shift * shift) / variance;
+            let near = (self.log_weights[j] + real.max(0.0)).exp() * size;
+            let far = (self.log_weights[j] + real).exp() + self.weights[j];
+            total += near.min(far);
+            if total >= 0.25 {
+                return None;
+            }
+        }
+        Some(total)
+    }
+}
+
+/// How many parts come before the running total exceeds `threshold`.
+fn position_past<'a>(parts: impl Iterator<Item = &'a f64>, threshold: f64) -> usize {
+    let mut total = 0.0;
+    parts
+        .take_while(|&&part| {
+            total += part;
+            total <= threshold
+        })
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::loss::mixture_pair::*;
+
+    fn pair(group_size: u64, sample_rate: f64, noise_multiplier: f64) -> MixturePair {
+        MixturePair::new(&GroupLaw::binomial(group_size, sample_rate).unwrap(), noise_multiplier).unwrap()
+    }
+
+    #[test]
+    fn the_log_ratio_of_one_record_is_its_definition() {
+        let pair = pair(1, 0.25, 2.0);
+        for x in [-30.0, -1.0, 0.0, 0.5, 3.0, 40.0] {
+            let direct = (0.75 + 0.25 * ((x - 0.5f64) / 4.0).exp()).ln();
+            assert!((pair.log_ratio(x) - direct).abs() <= 1e-14 * direct.abs().max(1.0));
+        }
+    }
+
+    #[test]
+    fn a_log_ratio_of_1e_12_keeps_ten_digits() {
+        let pair = pair(1, 1e-9, 1000.0);
+        // q·(e^y − 1) with y = (x − 1/2)/σ².
+        for x in [-2000.0, 0.0, 1.0, 3000.0] {
+            let excess = 1e-9 * ((x - 0.5f64) / 1e6).exp_m1();
+            assert!((pair.log_ratio(x) / excess - 1.0).abs() < 1e-8); // log1p(v) = v(1 − v/2)
+        }
+    }
+
+    #[test]
+    fn the_window_of_a_large_group_changes_nothing() {
+        let law = GroupLaw::binomial(2000, 0.3).unwrap();
+        let windowed = MixturePair::new(&law, 1.0).unwrap();
+        let mut full = windowed.clone();
+        full.unimodal = false;
+        assert!(windowed.unimodal);
+        for x in [-5.0, 100.0, 600.25, 1999.0, 5000.0] {
+            let (a, b) = (windowed.log_ratio(x), full.log_ratio(x));
+            assert!((a - b).abs() <= 1e-15 * b.abs().max(1.0), "{x}: {a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_slope_is_the_posterior_mean() {
+        let pair = pair(8, 0.1, 1.5);
+        let mut scratch = Vec::new();
+        for x in [-2.0, 0.7, 4.0, 9.0] {
+            let step = 1e-5;
+            let slope = (pair.log_ratio(x + step) - pair.log_ratio(x - step)) / (2.0 * step);
+            let local = pair.local(x, &mut scratch);
+            assert!((slope * 2.25 - local.mean_shift).abs() < 1e-8);
+            assert!(local.low_shift <= local.mean_shift && local.mean_shift <= local.high_shift);
+        }
+    }
+}

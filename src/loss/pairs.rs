@@ -1,0 +1,205 @@
+//! The table of supported pairs: which pair of distributions dominates a step (`docs/theory/dominating-pairs.md`).
+
+use crate::error::{Error, Result, require, require_noise_multiplier};
+use crate::loss::StepLoss;
+use crate::special::extended::Extended;
+use crate::special::normal::log_upper_tail;
+use crate::step::group_law::require_group_size;
+use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
+
+/// Below this noise tells shifts apart: they differ by 10⁸ standard deviations, and what is left of an overlap is
+/// below e^-1e15.
+const TELLING: f64 = 1e-8;
+/// Noise beyond this is taken as this much, which can only overstate what it leaks.
+const MOST_NOISE: f64 = 1e30;
+
+/// What a step tells about the group.
+#[derive(Debug)]
+pub enum StepOutcome {
+    /// Nothing: no member is ever in a batch.
+    Nothing,
+    /// A loss.
+    Loss(StepLoss),
+    /// A loss where P and Q both have outputs, which P has with probability κ and Q with κ': then `loss` is that of P and Q
+    /// given such an output, and log(P/Q) is that much plus `moved`.
+    Partly {
+        /// log κ.
+        log_kept: f64,
+        /// log κ − log κ'.
+        moved: f64,
+        /// The loss of the conditional laws; none if they are equal.
+        loss: Option<StepLoss>,
+    },
+    /// Noise so small that the output tells whether a member was in the batch, which it is not with probability
+    /// e^`log_unseen`.
+    Telling {
+        /// log w_0.
+        log_unseen: f64,
+    },
+}
+
+/// What a step with little noise would tell without any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noiseless {
+    /// log of the probability that no member is in the batch.
+    pub log_unseen: f64,
+    /// log of a bound on the probability that noise makes a batch with a member look like one without, or the other way round.
+    pub log_confusion: f64,
+}
+
+impl Step {
+    /// This step without its noise, where the noise is so small that it rarely hides who was in the batch; `None` where it is larger,
+    /// for other mechanisms and for replacement.
+    ///
+    /// # Errors
+    /// As [`Step::outcome`].
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::step::{Direction, Group, Mechanism, Sampling, Step};
+    /// let mut scheme = Step {
+    ///     mechanism: Mechanism::Gaussian { noise_multiplier: 0.01 },
+    ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
+    ///     group: Group::of(1),
+    /// };
+    /// let noiseless = scheme.noiseless(Some(Direction::Add))?.unwrap();
+    /// assert!((noiseless.log_unseen - 0.9f64.ln()).abs() < 1e-15);
+    /// // An output nearer to the other mean is 50 standard deviations away.
+    /// assert!((noiseless.log_confusion + 1254.8).abs() < 0.1);
+    /// scheme.mechanism = Mechanism::Gaussian { noise_multiplier: 1.0 };
+    /// assert_eq!(scheme.noiseless(Some(Direction::Add))?, None);
+    /// # Ok::<(), hockeystick::error::Error>(())
+    /// ```
+    pub fn noiseless(&self, direction: Option<Direction>) -> Result<Option<Noiseless>> {
+        /// Half of the least distance of two means in standard deviations.
+        const LEAST: f64 = 20.0;
+        let Mechanism::Gaussian { noise_multiplier } = self.mechanism else {
+            return Ok(None);
+        };
+        // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are given
+        // say no better than to their own rounding how rare it is to be seen.
+        if direction.is_none() || self.sampling == Sampling::Mixture || LEAST * noise_multiplier > 1.0 {
+            return Ok(None);
+        }
+        let law = self.law()?;
+        let moved = law.shifts().iter().filter(|shift| **shift > 0.0);
+        let nearest = moved.copied().fold(f64::INFINITY, f64::min);
+        let distance = 0.5 * nearest / noise_multiplier;
+        Ok((LEAST..f64::INFINITY).contains(&distance).then(|| Noiseless {
+            log_unseen: self.log_unseen(&law),
+            log_confusion: log_upper_tail(distance * (1.0 - 1e-12)),
+        }))
+    }
+
+    /// log of the probability that no member is seen in a batch, to a few roundings even where it is next to 0: sums over subsets of
+    /// members have that only in relation to 1.
+    fn log_unseen(&self, law: &GroupLaw) -> f64 {
+        let (Sampling::Poisson { sample_rate }, Some(norms)) = (self.sampling, &self.group.norms) else {
+            return law.log_probability_of_zero();
+        };
+        let rate = |i: usize| self.group.rates.as_ref().map_or(sample_rate, |rates| rates[i]);
+        let seen = norms.iter().enumerate().filter(|(_, norm)| **norm > 0.0);
+        let unseen = seen.map(|(i, _)| Extended::one_minus(rate(i)));
+        unseen.fold(Extended::ONE, |product, one| product * one).ln()
+    }
+
+    /// The privacy loss of one step; `direction` is `None` for replacement.
+    ///
+    /// # Errors
+    /// An argument out of range, or a combination without a pair in `docs/theory/dominating-pairs.md`.
+    pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
+        require_group_size(self.group.size)?;
+        let loss = match (self.mechanism, direction) {
+            (Mechanism::Gaussian { noise_multiplier }, direction) => {
+                require_noise_multiplier(noise_multiplier)?;
+                let law = self.law()?;
+                if noise_multiplier < TELLING && law.shifts() != [0.0] {
+                    return Ok(StepOutcome::Telling {
+                        log_unseen: self.log_unseen(&law),
+                    });
+                }
+                let sigma = noise_multiplier.clamp(TELLING, MOST_NOISE);
+                match (direction, self.sampling) {
+                    (Some(direction), _) => StepLoss::mixture(&law, sigma, direction)?,
+                    (None, Sampling::Poisson { sample_rate }) => {
+                        require(
+                            self.group.size == 1,
+                            "group_size",
+                            self.group.size,
+                            "1 for replacement under Poisson sampling",
+                        )?;
+                        StepLoss::replace_poisson(sample_rate, sigma)?
+                    }
+                    (None, Sampling::Mixture) => return Err(unsupported("Mixture", "replacement")),
+                    (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
+                        StepLoss::replace_fixed_batch(&law, sigma)?
+                    }
+                    (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
+                }
+            }
+            (Mechanism::Laplace { scale }, direction) => {
+                require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)")?;
+                self.laplace(scale, direction)?
+            }
+            (Mechanism::RandomizedResponse { keep }, direction) => {
+                require(keep > 0.5 && keep < 1.0, "p", keep, "in (0.5, 1)")?;
+                self.response(keep, direction)?
+            }
+        };
+        Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
+    }
+
+    /// Laplace noise: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling, by PITFALLS Proposition 9 for fixed
+    /// batches, where that holds for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed batch are replaced.
+    ///
+    /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
+    /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
+    /// hM + (1 − h)A − α(hM + (1 − h)B) = (1 − h)(A − α'((1 − β)M + βB)) with β = α/α', so that δ is at most (1 − h) times
+    /// the larger of the divergences at α' of A from M and from B. A batch is moved by at most twice its number of members,
+    /// hence by at most the largest such distance d, in both: δ is at most that of (1 − h)Lap(d) + h Lap(0) from Lap(0), as
+    /// for one record that is in the batch with probability 1 − h.
+    fn laplace(&self, scale: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
+        let law = self.law()?;
+        let all = law.log_probability_of_zero() == f64::NEG_INFINITY;
+        match (self.sampling, direction) {
+            _ if self.group.norms.is_some() => Err(unsupported("Laplace", "norms of its own")),
+            (Sampling::Poisson { .. }, Some(direction)) => Ok(StepLoss::laplace(&law, scale, direction)),
+            // In units of two, which is what a member that pushes another record out moves.
+            (Sampling::FixedBatch { .. }, Some(direction)) => {
+                Ok(StepLoss::laplace(&law.in_units_of(2.0), 0.5 * scale, direction))
+            }
+            (Sampling::FixedBatch { .. }, None) if all => {
+                // One distance for all that may be in a batch; full batches have no other.
+                let farthest = law.shifts().last().copied().unwrap_or(0.0);
+                let widest = GroupLaw::explicit(&[1.0], &[farthest])?;
+                Ok(StepLoss::laplace(&widest, scale, Direction::Remove))
+            }
+            (Sampling::FixedBatch { .. }, None) => {
+                let farthest = law.shifts().last().copied().unwrap_or(2.0);
+                Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
+            }
+            (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
+            (Sampling::Mixture, _) => Err(unsupported("Laplace", "an explicit mixture")),
+        }
+    }
+
+    /// Randomised response: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling; for fixed batches by Theorems 10 and 14 of
+    /// PITFALLS. The two answers dominate whatever a batch holds: what counts is whether it holds a member.
+    fn response(&self, keep: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
+        let law = self.law()?;
+        match (self.sampling, direction) {
+            _ if self.group.norms.is_some() => Err(unsupported("RandomizedResponse", "norms of its own")),
+            (Sampling::Poisson { .. } | Sampling::FixedBatch { .. }, Some(direction)) => {
+                Ok(StepLoss::response(&law, keep, direction))
+            }
+            (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
+            (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
+            (Sampling::Mixture, _) => Err(unsupported("RandomizedResponse", "an explicit mixture")),
+        }
+    }
+}
+
+/// A combination without a pair in `docs/theory/dominating-pairs.md`.
+fn unsupported(mechanism: &str, what: &str) -> Error {
+    Error::Mismatch(format!("{mechanism} is not supported with {what}"))
+}

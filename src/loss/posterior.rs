@@ -1,0 +1,112 @@
+//! The posterior law of the shift at a point of the output, by which the likelihood ratio is continued to
+//! complex arguments.
+
+use crate::loss::MixturePair;
+use crate::loss::mixture_pair::Window;
+
+/// After this many terms a product of ratios starts again from an exponential, which bounds its rounding error:
+/// n factors of a factor of n roundings, 16²/2 units in the last place.
+const ANCHOR: usize = 16;
+
+/// Terms w_j N(s_j)/N(0) at one point, divided by their sum: the posterior law of the shift given the output.
+#[derive(Debug, Default)]
+pub struct Posterior {
+    /// Index of the first atom in `terms`; those left out are negligible (below e^-50 of the largest).
+    pub start: usize,
+    /// Probabilities of the atoms from `start` on.
+    pub terms: Vec<f64>,
+    /// log of the likelihood ratio r.
+    pub log_ratio: f64,
+    /// log of the mixture's density but for 1/(σ√2π).
+    pub log_density: f64,
+    /// Mean of the law; the slope of the log ratio is this over σ².
+    pub mean_shift: f64,
+}
+
+impl Posterior {
+    /// Fills in the law of `pair` at x.
+    pub fn at(&mut self, pair: &MixturePair, x: f64) {
+        let window = pair.window(x);
+        self.terms.clear();
+        self.start = window.start;
+        if pair.bends.is_some() {
+            fill_by_ratios(pair, x, &window, &mut self.terms);
+        } else {
+            let terms = (window.start..window.end).map(|j| (pair.term(j, x) - window.largest).exp());
+            self.terms.extend(terms);
+        }
+        let sum: f64 = self.terms.iter().sum();
+        let scale = 1.0 / sum;
+        let mut mean = 0.0;
+        for (term, shift) in self.terms.iter_mut().zip(&pair.shifts[window.start..]) {
+            *term *= scale;
+            mean += *term * shift;
+        }
+        self.mean_shift = mean;
+        let log_sum = sum.ln();
+        let distance = (x - pair.shifts[window.mode]) / pair.noise_multiplier;
+        self.log_density = pair.log_weights[window.mode] - 0.5 * distance * distance + log_sum;
+        self.log_ratio = pair.refined(x, &window, window.largest + log_sum);
+    }
+
+    /// Largest distance of a significant shift from x, in σ.
+    pub fn farthest(&self, pair: &MixturePair, x: f64) -> f64 {
+        let last = self.start + self.terms.len() - 1;
+        let distance = (x - pair.shifts[self.start]).abs().max((x - pair.shifts[last]).abs());
+        distance / pair.noise_multiplier
+    }
+}
+
+/// Evenly spaced shifts: neighbouring terms have a ratio that changes by a constant factor from one to the next.
+fn fill_by_ratios(pair: &MixturePair, x: f64, window: &Window, terms: &mut Vec<f64>) {
+    let Some(bends) = &pair.bends else { return };
+    let (start, mode, end) = (window.start, window.mode, window.end);
+    terms.resize(end - start, 0.0);
+    terms[mode - start] = 1.0;
+    let mut ratio = 0.0;
+    for j in mode + 1..end {
+        let steps = j - mode - 1;
+        if steps % ANCHOR == 0 {
+            // Start again, from this term and the one before.
+            let (before, this) = (pair.term(j - 1, x), pair.term(j, x));
+            ratio = (this - before).exp();
+            terms[j - start] = (this - window.largest).exp();
+        } else {
+            ratio *= bends[j - 2];
+            terms[j - start] = terms[j - 1 - start] * ratio;
+        }
+    }
+    for j in (start..mode).rev() {
+        let steps = mode - 1 - j;
+        if steps % ANCHOR == 0 {
+            let (after, this) = (pair.term(j + 1, x), pair.term(j, x));
+            ratio = (this - after).exp();
+            terms[j - start] = (this - window.largest).exp();
+        } else {
+            ratio *= bends[j];
+            terms[j - start] = terms[j + 1 - start] * ratio;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::loss::posterior::*;
+    use crate::step::GroupLaw;
+
+    #[test]
+    fn products_of_ratios_are_the_terms() {
+        let pair = MixturePair::new(&GroupLaw::binomial(300, 0.2).unwrap(), 7.0).unwrap();
+        let mut posterior = Posterior::default();
+        for x in [-20.0, 3.0, 60.0, 170.5, 400.0] {
+            posterior.at(&pair, x);
+            let log_ratio = pair.log_ratio(x);
+            assert!((posterior.log_ratio - log_ratio).abs() < 1e-13 * log_ratio.abs().max(1.0));
+            for (i, term) in posterior.terms.iter().enumerate() {
+                let direct = (pair.term(posterior.start + i, x) - log_ratio).exp();
+                // The exponents are of order 1000: so many roundings more in the direct form.
+                assert!((term / direct - 1.0).abs() < 1e-11, "{x} {i}: {term} {direct}");
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Sums of independent whole numbers: convolutions and T-fold powers of laws.
+//!
+//! **One convolution** takes the dearest arithmetic that is affordable: [`Extended`] digits for short laws, `f64` in
+//! blocks for longer ones, the fast Fourier transform beyond that. A transform of length N has a relative error of at
+//! most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2). Spectra of laws are at most 1, so a product
+//! of spectra is off by at most √N·η(‖a‖₂ + ‖b‖₂), and the convolution by
+//!
+//! > η(‖a‖₂ + ‖b‖₂ + min(‖a‖₂, ‖b‖₂))·1.1
+//!
+//! in the 2-norm and √(length) times that in the 1-norm, which is left out; masses are positive, so cutting off
+//! negative ones makes it no worse.
+//!
+//! **Powers.** A law of two values gives the binomial law, from its mode by ratios of neighbours. If T is large
+//! against the result (which starts at offset 0 with mass b_0 = a_0^T), the power recurrence of J. C. P. Miller,
+//!
+//! > b_n = 1/(n·a_0) · Σ_k (kT − (n − k)) a_k b_{n−k},
+//!
+//! has no negative term for n ≤ k₁(T + 1), k₁ the least offset above 0; where it ends, Chernoff's bound says
+//! what is missing. Otherwise the power is the square of the power of half as many.
+
+use crate::shuffle::counts::{Counts, LEAST, Real, add_scaled, log_concave};
+use crate::special::extended::Extended;
+use crate::step::group_law::power as number_power;
+use crate::stopping::checkpoint;
+use realfft::RealFftPlanner;
+
+/// Most pairs of masses that are multiplied with all digits, and one by one at all.
+const MOST_EXTENDED: u64 = 1 << 21;
+const MOST_DIRECT: u64 = 1 << 27;
+/// Longest law.
+pub(crate) const MOST_VALUES: u64 = 1 << 23;
+/// Most terms of the power recurrence.
+const MOST_TERMS: u64 = 1 << 22;
+/// Block of the direct convolution: bounds the number of sums that an error passes through.
+const BLOCK: usize = 64;
+
+/// The law of X + Y for independent X, Y; `None` if it is too long.
+pub(crate) fn convolve(a: &Counts<Extended>, b: &Counts<Extended>) -> Option<Counts<Extended>> {
+    if b.masses.len() > a.masses.len() {
+        return convolve(b, a);
+    }
+    let length = (a.masses.len() + b.masses.len()).saturating_sub(1);
+    if length as u64 > MOST_VALUES {
+        return None;
+    }
+    let mut law = Counts {
+        first: a.first.checked_add(b.first)?,
+        masses: Vec::new(),
+        left_out: (a.left_out + b.left_out + a.left_out * b.left_out) * (1.0 + 1e-9),
+        rounding: a.rounding + b.rounding + a.rounding * b.rounding,
+    };
+    let mut blurred = 0.0;
+    let (many, few) = (a.positive().count(), b.positive().count());
+    if (many * few) as u64 <= MOST_EXTENDED {
+        law.masses = vec![Extended::ZERO; length];
+        for (j, weight) in b.positive() {
+            checkpoint();
+            for (i, mass) in a.positive() {
+                law.masses[i + j] = law.masses[i + j] + weight * mass;
+            }
+        }
+        law.rounding += (many.min(few) + 1) as f64 * Extended::UNIT;
+    } else {
+        let plain = |law: &Counts<Extended>| law.masses.iter().map(|mass| mass.to_f64()).collect::<Vec<f64>>();
+        let (long, short) = (plain(a), plain(b));
+        let sum = if (many * few) as u64 <= MOST_DIRECT {
+            law.rounding += (4 + BLOCK + short.len() / BLOCK) as f64 * f64::UNIT;
+            convolve_directly(&long, &short)
+        } else {
+            let (sum, error) = convolve_by_transform(&long, &short)?;
+            law.rounding += 2.0 * f64::UNIT;
+            law.left_out += error;
+            blurred = 0.1 * error;
+            sum
+        };
+        law.masses = sum.into_iter().map(Extended::from).collect();
+    }
+    // Below what a transform has blurred, tails are noise.
+    law.trim(blurred);
+    law.clean();
+    Some(law)
+}
+
+/// Σ of products, by blocks of the shorter law.
+fn convolve_directly(long: &[f64], short: &[f64]) -> Vec<f64> {
+    let mut sum = vec![0.0; long.len() + short.len() - 1];
+    let mut part = vec![0.0; long.len() + BLOCK - 1];
+    for (start, block) in (0..).step_by(BLOCK).zip(short.chunks(BLOCK)) {
+        checkpoint();
+        part.fill(0.0);
+        for (j, &weight) in block.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            add_scaled(&mut part[j..], long, weight);
+        }
+        add_scaled(&mut sum[start..], &part, 1.0);
+    }
+    sum
+}
+
+/// The convolution by transforms, and the bound of its error in the 1-norm.
+fn convolve_by_transform(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
+    let length = a.len() + b.len() - 1;
+    let size = length.next_power_of_two();
+    let mut planner = RealFftPlanner::<f64>::new();
+    let forward = planner.plan_fft_forward(size);
+    let inverse = planner.plan_fft_inverse(size);
+    let mut buffer = forward.make_input_vec();
+    let mut spectra = [forward.make_output_vec(), forward.make_output_vec()];
+    for (law, spectrum) in [a, b].into_iter().zip(&mut spectra) {
+        buffer.fill(0.0);
+        buffer[..law.len()].copy_from_slice(law);
+        forward.process(&mut buffer, spectrum).ok()?;
+    }
+    let [mut product, other] = spectra;
+    for (value, factor) in product.iter_mut().zip(other) {
+        *value *= factor;
+    }
+    // The ends of a real spectrum are real.
+    for end in [0, size / 2] {
+        product[end].im = 0.0;
+    }
+    inverse.process(&mut product, &mut buffer).ok()?;
+    let scale = 1.0 / size as f64;
+    let sum = buffer[..length].iter().map(|value| (value * scale).max(0.0)).collect();
+    let norm = |law: &[f64]| law.iter().map(|mass| mass * mass).sum::<f64>().sqrt();
+    let (of_a, of_b) = (norm(a), norm(b));
+    let eta = ((size as f64).log2() + 2.0) * 8e-16;
+    let error = 1.1 * eta * (of_a + of_b + of_a.min(of_b)) * (length as f64).sqrt();
+    Some((sum, error))
+}
+
+/// The law of the sum of `times` independent copies; `None` if it is too long.
+pub(crate) fn power(law: &Counts<Extended>, times: u64) -> Option<Counts<Extended>> {
+    let mut law = law.clone();
+    law.clean();
+    if times == 0 {
+        return Some(Counts::point(0));
+    }
+    if times == 1 || law.masses.len() <= 1 {
+        law.first = law.first.checked_mul(times)?;
+        if let [mass] = law.masses[..] {
+            law.masses = vec![number_power(mass, times)];
+        }
+        law.left_out *= times as f64;
+        law.rounding = amplified(law.rounding + 2.0 * Extended::UNIT, times);
+        return Some(law);
+    }
+    let values: Vec<(usize, Extended)> = law.positive().collect();
+    if let [(_, miss), (gap, hit)] = values[..] {
+        return two_values(&law, gap, hit / miss, times);
+    }
+    if let Some(end) = recurrence_end(&law, &values, times) {
+        return recurrence(&law, &values, times, end);
+    }
+    let half = power(&law, times / 2)?;
+    let square = convolve(&half, &half)?;
+    if times.is_multiple_of(2) {
+        Some(square)
+    } else {
+        convolve(&square, &law)
+    }
+}
+
+/// A relative error of every mass of a law, in the `times`-fold power: (1 + error)^times − 1.
+fn amplified(error: f64, times: u64) -> f64 {
+    (times as f64 * error.ln_1p()).exp_m1()
+}
+
+/// The power of a law on `first` and `first + gap`, with probabilities in proportion 1 : `odds`.
+///
+/// The binomial law sums to 1 and the power of the law to (1 − what it left out)^T: the difference is left out.
+fn two_values(law: &Counts<Extended>, gap: usize, odds: Extended, times: u64) -> Option<Counts<Extended>> {
+    let hit = odds.to_f64() / (1.0 + odds.to_f64());
+    // More than 20 standard deviations are listed.
+    if 20.0 * (times as f64 * hit * (1.0 - hit)).sqrt() > MOST_VALUES as f64 {
+        return None;
+    }
+    let mode = (times as f64 * hit) as u64;
+    let counts = log_concave(0, times, mode, |j| {
+        odds * Extended::whole(times - j) / Extended::whole(j + 1)
+    });
+    let length = (counts.masses.len() as u64 - 1).checked_mul(gap as u64)? + 1;
+    if length > MOST_VALUES {
+        return None;
+    }
+    let mut masses = vec![Extended::ZERO; length as usize];
+    for (sum, mass) in masses.iter_mut().step_by(gap).zip(counts.masses) {
+        *sum = mass;
+    }
+    Some(Counts {
+        first: law.first.checked_mul(times)? + counts.first * gap as u64,
+        masses,
+        left_out: counts.left_out + 2.0 * times as f64 * law.left_out,
+        rounding: counts.rounding + amplified(2.0 * law.rounding + 4.0 * Extended::UNIT, times),
+    })
+}
+
+/// Where the recurrence may end, as an offset; `None` if it would meet negative terms or take too long.
+fn recurrence_end(law: &Counts<Extended>, values: &[(usize, Extended)], times: u64) -> Option<u64> {
+    let whole = (law.masses.len() as u64 - 1).checked_mul(times)?;
+    let least = values.get(1)?.0 as u64;
+    // P(offset > n) ≤ E[e^{θ·offset}]^T e^{−θn}, for the θ that lets n be least.
+    let log_least = LEAST.ln();
+    let mut end = whole as f64;
+    for i in -100..8 {
+        let theta = (0.25 * f64::from(i)).exp2();
+        let excess: f64 = values
+            .iter()
+            .map(|(k, mass)| (theta * *k as f64).exp_m1() * mass.to_f64())
+            .sum();
+        end = end.min((times as f64 * excess.ln_1p() - log_least) / theta + 1.0);
+    }
+    let end = (end as u64).min(whole);
+    let exact = whole <= 1 << 53;
+    let positive = end <= least.checked_mul(times + 1)?;
+    let cheap = end.checked_mul(values.len() as u64)? <= MOST_TERMS;
+    (exact && positive && cheap).then_some(end)
+}
+
+/// The power recurrence up to offset `end`.
+fn recurrence(
+    law: &Counts<Extended>,
+    values: &[(usize, Extended)],
+    times: u64,
+    end: u64,
+) -> Option<Counts<Extended>> {
+    let (&(_, base), steps) = values.split_first()?;
+    let mut masses = vec![number_power(base, times)];
+    for n in 1..=end {
+        checkpoint();
+        let mut sum = Extended::ZERO;
+        for &(k, mass) in steps {
+            let k = k as u64;
+            if k > n {
+                break;
+            }
+            let before = masses[(n - k) as usize];
+            if !before.is_zero() {
+                sum = sum + Extended::whole(k * times - (n - k)) * mass * before;
+            }
+        }
+        masses.push(sum / (Extended::whole(n) * base));
+    }
+    let depth = end as f64 / steps[0].0 as f64;
+    let errors = depth * (values.len() + 5) as f64 + 4.0 * times as f64;
+    let mut power = Counts {
+        first: law.first.checked_mul(times)?,
+        masses,
+        left_out: law.left_out * times as f64 * (1.0 + 1e-9) + 1.001 * LEAST,
+        rounding: amplified(law.rounding, times) + errors * Extended::UNIT,
+    };
+    power.clean();
+    Some(power)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shuffle::convolution::*;
+
+    fn law(masses: &[f64]) -> Counts<Extended> {
+        Counts {
+            first: 2,
+            masses: masses.iter().map(|&mass| Extended::from(mass)).collect(),
+            left_out: 0.0,
+            rounding: 0.0,
+        }
+    }
+
+    /// A law of `length` values with sum 1, near enough.
+    fn bell(length: usize) -> Vec<f64> {
+        let centre = length as f64 / 2.0;
+        let weights: Vec<f64> = (0..length)
+            .map(|i| (-((i as f64 - centre) / (0.08 * length as f64)).powi(2)).exp())
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|weight| weight / sum).collect()
+    }
+
+    fn assert_agree(a: &Counts<Extended>, b: &Counts<Extended>, relative: f64) {
+        let lacking = a.left_out + b.left_out;
+        for value in a.first.min(b.first)..=a.last().max(b.last()) {
+            let at = |law: &Counts<Extended>| {
+                let index = value.checked_sub(law.first);
+                index
+                    .and_then(|i| law.masses.get(i as usize))
+                    .map_or(0.0, |mass| mass.to_f64())
+            };
+            assert!((at(a) - at(b)).abs() <= relative * at(a) + lacking, "{value}");
+        }
+    }
+
+    #[test]
+    fn powers_agree_however_they_are_computed() {
+        for masses in [
+            &[0.9, 0.06, 0.0, 0.03, 0.01][..],
+            &[0.5, 0.0, 0.25, 0.125, 0.125],
+            &[0.875, 0.125],
+        ] {
+            let one = law(masses);
+            let mut by_hand = Counts::point(0);
+            for times in 0..40 {
+                assert_agree(&power(&one, times).unwrap(), &by_hand, 1e-15);
+                by_hand = convolve(&by_hand, &one).unwrap();
+            }
+            let values: Vec<_> = one.positive().collect();
+            if masses[0] == 0.9 {
+                assert!(recurrence_end(&one, &values, 1000).is_some());
+            }
+            let halves = power(&one, 500).unwrap();
+            assert_agree(&power(&one, 1000).unwrap(), &convolve(&halves, &halves).unwrap(), 1e-15);
+        }
+    }
+
+    #[test]
+    fn faster_convolutions_are_within_their_stated_errors() {
+        let (a, b) = (bell(1500), bell(700));
+        let (exact, small) = (convolve_directly(&a, &b), law(&a));
+        let (transformed, error) = convolve_by_transform(&a, &b).unwrap();
+        let apart: f64 = exact.iter().zip(&transformed).map(|(x, y)| (x - y).abs()).sum();
+        assert!(apart < error && error < 1e-12, "{apart} {error}");
+        // Digit by digit, a block at a time, against f64.
+        let mut digits = vec![Extended::ZERO; exact.len()];
+        for (j, &weight) in b.iter().enumerate() {
+            add_scaled(&mut digits[j..], &small.masses, Extended::from(weight));
+        }
+        let bound = (4 + BLOCK + b.len() / BLOCK) as f64 * f64::UNIT;
+        for (fast, slow) in exact.iter().zip(&digits) {
+            assert!((fast / slow.to_f64() - 1.0).abs() <= bound);
+        }
+    }
+
+    #[test]
+    fn laws_that_are_too_long_are_refused() {
+        let mut masses = vec![0.0; 5_000_000];
+        masses[0] = 0.5;
+        masses[1] = 0.25;
+        masses[4_999_999] = 0.25;
+        assert!(power(&law(&masses), 2).is_none());
+        assert!(power(&law(&[0.5, 0.5]), 1 << 50).is_none());
+    }
+}

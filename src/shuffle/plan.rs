@@ -1,0 +1,159 @@
+//! How a run draws its batches, and the way from there to the law of c² (see `membership`).
+
+use crate::error::{Error, Result, require};
+use crate::shuffle::convolution::{MOST_VALUES, power};
+use crate::shuffle::counts::{Counts, Real, Work};
+use crate::shuffle::occupancy::{MOST_POSITIONS, WORK, units_hit};
+use crate::shuffle::rounds::squares;
+use crate::special::extended::Extended;
+
+/// How the records of a round are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// Every epoch is a fresh random permutation, cut into rounds.
+    Shuffling,
+    /// Every round is a fresh random subset, whatever the other rounds drew.
+    Subsampling,
+}
+
+/// A run of whole epochs, and the group whose membership is counted.
+///
+/// # Example
+/// Batches of 64 records clipped in 8 units of 8:
+/// ```
+/// use hockeystick::shuffle::membership::{Plan, Sampling};
+/// let plan = Plan {
+///     sampling: Sampling::Shuffling,
+///     dataset_size: 60_000,
+///     batch_size: 64,
+///     units_per_batch: 8,
+///     group_size: 4,
+///     epochs: 10,
+/// };
+/// assert_eq!(plan.rounds(), 937);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// How rounds are drawn.
+    pub sampling: Sampling,
+    /// N, in [1, 2^53]: records in the data set.
+    pub dataset_size: u64,
+    /// b, in [1, N]: records in a round.
+    pub batch_size: u64,
+    /// m, a divisor of b: parts of a round that are clipped as one. 1 is batch clipping, b individual clipping.
+    pub units_per_batch: u64,
+    /// g, in [1, N]: records that differ.
+    pub group_size: u64,
+    /// E, at least 1.
+    pub epochs: u64,
+}
+
+impl Plan {
+    /// R = ⌊N/b⌋, the rounds of one epoch (0 for a batch size of 0).
+    pub fn rounds(&self) -> u64 {
+        self.dataset_size.checked_div(self.batch_size).unwrap_or(0)
+    }
+
+    /// Checks every field.
+    pub(crate) fn check(&self) -> Result<()> {
+        require(
+            (1..=MOST_POSITIONS).contains(&self.dataset_size),
+            "dataset_size",
+            self.dataset_size,
+            "in [1, 2^53]",
+        )?;
+        require(
+            (1..=self.dataset_size).contains(&self.batch_size),
+            "batch_size",
+            self.batch_size,
+            "in [1, dataset_size]",
+        )?;
+        require(
+            self.units_per_batch >= 1 && self.batch_size.is_multiple_of(self.units_per_batch),
+            "units_per_batch",
+            self.units_per_batch,
+            "a divisor of batch_size",
+        )?;
+        require(
+            (1..=self.dataset_size).contains(&self.group_size),
+            "group_size",
+            self.group_size,
+            "in [1, dataset_size]",
+        )?;
+        require(self.epochs >= 1, "epochs", self.epochs, "at least 1")?;
+        // c² ≤ R E min(g, m)² must be a whole number with room to spare.
+        let units = u128::from(self.group_size.min(self.units_per_batch));
+        let largest = (u128::from(self.rounds()) * u128::from(self.epochs)).checked_mul(units * units);
+        if largest.is_none_or(|largest| largest > 1 << 62) {
+            return Err(Error::Mismatch(format!(
+                "rounds * epochs * min(group_size, units_per_batch)^2 must be at most 2^62; got {} rounds, {} epochs",
+                self.rounds(),
+                self.epochs
+            )));
+        }
+        Ok(())
+    }
+
+    /// The law of Σ L_b² over `rounds` rounds of one epoch (shuffling) or over one round (subsampling).
+    fn part<T: Real>(&self, rounds: u64, most_work: u64) -> Option<Counts<Extended>> {
+        let work = &mut Work(most_work);
+        let per_round = self.units_per_batch;
+        let units = match self.sampling {
+            Sampling::Shuffling => rounds * per_round,
+            Sampling::Subsampling => per_round,
+        };
+        let slots = self.batch_size / per_round;
+        let hit = units_hit::<T>(self.group_size, units, slots, self.dataset_size, work)?;
+        let law = match self.sampling {
+            Sampling::Shuffling => squares(rounds, per_round, &hit, work)?,
+            Sampling::Subsampling => squared(&hit)?,
+        };
+        Some(law.into_extended())
+    }
+
+    /// The law of c² over `epochs` times the first `rounds` rounds; `None` if it takes too much work.
+    pub(crate) fn law(&self, rounds: u64, epochs: u64) -> Option<Counts<Extended>> {
+        let part = self
+            .part::<Extended>(rounds, WORK.0)
+            .or_else(|| self.part::<f64>(rounds, WORK.1))?;
+        match self.sampling {
+            Sampling::Shuffling => power(&part, epochs),
+            Sampling::Subsampling => power(&part, rounds.checked_mul(epochs)?),
+        }
+    }
+
+    /// Why there is no law.
+    pub(crate) fn too_much(&self) -> Error {
+        let Self {
+            batch_size,
+            units_per_batch,
+            group_size,
+            epochs,
+            ..
+        } = self;
+        Error::Mismatch(format!(
+            "the law of a group_size of {group_size} in {} rounds of units_per_batch = {units_per_batch} (batch_size \
+             {batch_size}, {epochs} epochs) takes more than 3e9 multiplications or {MOST_VALUES} values; it can be had \
+             for smaller groups or fewer units_per_batch (shuffling is fast for groups up to the number of rounds)",
+            self.rounds()
+        ))
+    }
+}
+
+/// The law of L² from that of L; `None` if the squares are too far apart to list.
+fn squared<T: Real>(law: &Counts<T>) -> Option<Counts<T>> {
+    let (first, last) = (law.first.checked_mul(law.first)?, law.last().checked_mul(law.last())?);
+    if last - first >= MOST_VALUES {
+        return None;
+    }
+    let mut masses = vec![T::ZERO; (last - first + 1) as usize];
+    for (root, &mass) in (law.first..).zip(&law.masses) {
+        masses[(root * root - first) as usize] = mass;
+    }
+    Some(Counts {
+        first,
+        masses,
+        left_out: law.left_out,
+        rounding: law.rounding,
+    })
+}

@@ -1,0 +1,70 @@
+//! δ(ε) of the empirical law of given privacy losses.
+
+use crate::error::{Result, require};
+use crate::stopping::carried;
+use crate::threads::in_pool;
+use rayon::prelude::*;
+
+/// Losses summed in one piece: fixed, so that the sum does not depend on the number of threads.
+const PIECE: usize = 1 << 14;
+
+/// Mean of (1 − e^{ε − loss})₊ over `losses`, for each ε.
+///
+/// A loss of +∞ counts 1 (the outcome is impossible under Q), one of −∞ counts 0.
+///
+/// # Errors
+/// No loss at all, a NaN among them, an ε that is not finite.
+///
+/// # Example
+/// ```
+/// use hockeystick::simulation::samples::hockey_stick;
+/// let delta = hockey_stick(&[0.0, 1.0], &[0.5])?;
+/// assert!((delta[0] - 0.5 * (1.0 - (-0.5f64).exp())).abs() < 1e-15);
+/// # Ok::<(), hockeystick::error::Error>(())
+/// ```
+pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
+    require(
+        !losses.is_empty(),
+        "log_ratio",
+        format_args!("an empty array"),
+        "of at least one sample",
+    )?;
+    if losses.iter().any(|loss| loss.is_nan()) {
+        require(false, "log_ratio", f64::NAN, "free of NaN")?;
+    }
+    for &epsilon in epsilons {
+        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
+    }
+    Ok(epsilons
+        .iter()
+        .map(|&epsilon| {
+            let sum = |piece: &[f64]| -> f64 { piece.iter().map(|&loss| excess(loss, epsilon)).sum() };
+            let sum = carried(sum);
+            let pieces: Vec<f64> = in_pool(|| losses.par_chunks(PIECE).map(sum).collect());
+            pieces.iter().sum::<f64>() / losses.len() as f64
+        })
+        .collect())
+}
+
+/// (1 − e^{ε − loss})₊.
+fn excess(loss: f64, epsilon: f64) -> f64 {
+    if loss > epsilon {
+        -(epsilon - loss).exp_m1()
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::simulation::samples::*;
+
+    #[test]
+    fn impossible_outcomes_count_fully() {
+        let losses = [f64::INFINITY, f64::NEG_INFINITY, 1.0, 0.0];
+        let delta = hockey_stick(&losses, &[0.5, 2.0]).unwrap();
+        assert!((delta[0] - (1.0 - (-0.5f64).exp_m1()) / 4.0).abs() < 1e-16);
+        assert_eq!(delta[1], 0.25);
+        assert!(hockey_stick(&[], &[0.0]).is_err() && hockey_stick(&[f64::NAN], &[0.0]).is_err());
+    }
+}

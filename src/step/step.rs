@@ -1,0 +1,95 @@
+//! One step of a run, and the law of how far its group moves the sum of a batch.
+
+use crate::error::{Error, Result, require, require_sample_rate};
+use crate::step::members::{needs_poisson, subset_sums};
+use crate::step::{Group, GroupLaw, Mechanism, Sampling};
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The noise.
+    pub mechanism: Mechanism,
+    /// The batch.
+    pub sampling: Sampling,
+    /// The group.
+    pub group: Group,
+}
+
+impl Step {
+    /// How far the members in a batch move its sum.
+    ///
+    /// # Errors
+    /// An argument out of range, or several members with orthogonal gradients, who do not move it in one direction: they
+    /// are steps of their own ([`Step::factors`]).
+    pub fn law(&self) -> Result<GroupLaw> {
+        let group = &self.group;
+        if group.orthogonal && group.size > 1 {
+            return Err(match self.sampling {
+                Sampling::Poisson { .. } => Error::Mismatch(
+                    "a step of several members with orthogonal gradients is the composition of its factors".into(),
+                ),
+                _ => needs_poisson(),
+            });
+        }
+        match self.sampling {
+            Sampling::Poisson { sample_rate } => {
+                require_sample_rate(sample_rate)?;
+                match (&group.rates, &group.norms) {
+                    (None, None) => GroupLaw::binomial(group.size, sample_rate),
+                    (Some(rates), None) => GroupLaw::poisson_binomial(rates),
+                    (Some(rates), Some(norms)) => subset_sums(rates, norms),
+                    (None, Some(norms)) => subset_sums(&vec![sample_rate; group.size as usize], norms),
+                }
+            }
+            Sampling::FixedBatch {
+                batch_size,
+                dataset_size,
+            } => {
+                if group.rates.is_some() || group.norms.is_some() {
+                    return Err(needs_poisson());
+                }
+                GroupLaw::hypergeometric(group.size, batch_size, dataset_size)
+            }
+            Sampling::Mixture => match (&group.rates, &group.norms) {
+                (Some(weights), Some(shifts)) => {
+                    for &shift in shifts {
+                        require(shift >= 0.0, "shifts", shift, "at least 0")?;
+                    }
+                    GroupLaw::explicit(weights, shifts)
+                }
+                _ => Err(Error::Mismatch("a mixture needs rates and norms".into())),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::step::step::*;
+
+    #[test]
+    fn a_mixture_is_the_law_that_it_names() {
+        let mut scheme = Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
+            sampling: Sampling::Mixture,
+            group: Group {
+                rates: Some(vec![0.81, 0.18, 0.01]),
+                norms: Some(vec![0.0, 1.0, 2.0]),
+                ..Group::of(1)
+            },
+        };
+        let binomial = GroupLaw::binomial(2, 0.1).unwrap();
+        let law = scheme.law().unwrap();
+        assert_eq!(law.shifts(), binomial.shifts());
+        for (found, exact) in law.log_weights().iter().zip(binomial.log_weights()) {
+            assert!((found - exact).abs() < 1e-14);
+        }
+        assert!(scheme.outcome(None).is_err());
+        scheme.mechanism = Mechanism::Laplace { scale: 1.0 };
+        assert!(scheme.outcome(Some(Direction::Add)).is_err());
+        scheme.group.norms = Some(vec![0.0, -1.0, 2.0]);
+        assert!(scheme.law().is_err());
+        scheme.group.norms = None;
+        assert!(scheme.law().is_err());
+    }
+}
