@@ -93,7 +93,7 @@ lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnin
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --features python
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --features python
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy python

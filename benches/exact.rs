@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)] // criterion's macros; a benchmark may stop
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use hockeystick::curve::composition::Composition;
-use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
+use hockeystick::Composition;
+use hockeystick::{Adjacency, Group, Mechanism, Sampling, Step};
 
 fn exact(criterion: &mut Criterion) {
     for (name, sigma, rate, steps, size) in [
@@ -23,7 +23,7 @@ fn exact(criterion: &mut Criterion) {
         };
         criterion.bench_function(&format!("epsilon, {name}"), |bencher| {
             bencher.iter(|| {
-                let mut run = Composition::new(&[(scheme.clone(), steps)], Neighbours::AddRemove).unwrap();
+                let mut run = Composition::new(&[(scheme.clone(), steps)], Adjacency::AddRemove).unwrap();
                 run.epsilon(1e-5, 1e-6).unwrap()
             });
         });

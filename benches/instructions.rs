@@ -5,15 +5,15 @@
 
 use std::hint::black_box;
 
-use hockeystick::curve::composition::Composition;
-use hockeystick::individual::rdp::StepRdp;
-use hockeystick::monitor::Unwatched;
-use hockeystick::renyi::divergence::StepDivergence;
-use hockeystick::renyi::group_rdp::GroupBound;
-use hockeystick::renyi::run::{Run, Segment};
-use hockeystick::simulation::monte_carlo;
-use hockeystick::simulation::monte_carlo::{Settings, monte_carlo_delta};
-use hockeystick::step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Neighbours, Sampling, Step};
+use hockeystick::Composition;
+use hockeystick::Unwatched;
+use hockeystick::individual::StepRdp;
+use hockeystick::renyi::GroupBound;
+use hockeystick::renyi::StepDivergence;
+use hockeystick::renyi::{Run, Segment};
+use hockeystick::simulation;
+use hockeystick::simulation::{Settings, monte_carlo_delta};
+use hockeystick::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};
 
 const DELTA: f64 = 1e-5;
 const POISSON: Sampling = Sampling::Poisson { sample_rate: 0.01 };
@@ -25,19 +25,19 @@ const FIXED: Sampling = Sampling::FixedBatch {
 /// Every kernel by its name.
 const KERNELS: [(&str, fn()); 9] = [
     ("epsilon_one_record", || {
-        epsilon(POISSON, Neighbours::AddRemove, 1000, 1);
+        epsilon(POISSON, Adjacency::AddRemove, 1000, 1);
     }),
     ("epsilon_16_records", || {
-        epsilon(POISSON, Neighbours::AddRemove, 1000, 16);
+        epsilon(POISSON, Adjacency::AddRemove, 1000, 16);
     }),
     ("epsilon_few_steps", || {
-        epsilon(POISSON, Neighbours::AddRemove, 10, 4);
+        epsilon(POISSON, Adjacency::AddRemove, 10, 4);
     }),
     ("epsilon_fixed_batch", || {
-        epsilon(FIXED, Neighbours::AddRemove, 1000, 1);
+        epsilon(FIXED, Adjacency::AddRemove, 1000, 1);
     }),
     ("epsilon_replaced", || {
-        epsilon(POISSON, Neighbours::Replace, 1000, 1);
+        epsilon(POISSON, Adjacency::Replace, 1000, 1);
     }),
     ("monte_carlo_16_records", monte_carlo),
     ("renyi_epsilon_16_records", renyi_epsilon),
@@ -45,7 +45,7 @@ const KERNELS: [(&str, fn()); 9] = [
     ("individual_rdp_1000_norms", individual),
 ];
 
-fn epsilon(sampling: Sampling, neighbours: Neighbours, steps: u64, group_size: u64) {
+fn epsilon(sampling: Sampling, neighbours: Adjacency, steps: u64, group_size: u64) {
     let scheme = Step {
         mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
         sampling,
@@ -56,7 +56,7 @@ fn epsilon(sampling: Sampling, neighbours: Neighbours, steps: u64, group_size: u
 }
 
 fn monte_carlo() {
-    let segment = monte_carlo::Segment {
+    let segment = simulation::Segment {
         law: GroupLaw::binomial(16, 0.01).unwrap(),
         noise_multiplier: 1.0,
         steps: 10,

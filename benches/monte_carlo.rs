@@ -2,9 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use hockeystick::monitor::Unwatched;
-use hockeystick::simulation::monte_carlo::{Segment, Settings, monte_carlo_delta};
-use hockeystick::step::{Direction, GroupLaw};
+use hockeystick::Unwatched;
+use hockeystick::simulation::{Segment, Settings, monte_carlo_delta};
+use hockeystick::{Direction, GroupLaw};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

@@ -2,10 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use hockeystick::renyi::divergence::StepDivergence;
-use hockeystick::renyi::group_rdp::GroupBound;
-use hockeystick::renyi::run::{Run, Segment};
-use hockeystick::step::{Adjacency, Direction, GroupLaw};
+use hockeystick::renyi::GroupBound;
+use hockeystick::renyi::StepDivergence;
+use hockeystick::renyi::{Run, Segment};
+use hockeystick::{Adjacency, Direction, GroupLaw};
 
 fn epsilon(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("renyi epsilon, q = 0.01, sigma = 1, T = 1000, delta = 1e-5");

@@ -1,13 +1,13 @@
 //! What the fuzz targets do with arbitrary bytes.
 
-use hockeystick::curve::composition::Composition;
-use hockeystick::curve::planning;
-use hockeystick::curve::planning::{Bracket, Target};
-use hockeystick::error::{Error, Result};
-use hockeystick::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
-use hockeystick::individual::epsilons::epsilons;
-use hockeystick::monitor::Unwatched;
-use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
+use hockeystick::Composition;
+use hockeystick::Unwatched;
+use hockeystick::individual::epsilons;
+use hockeystick::individual::{Account, Accounts, SLOT_TERMS, Slot};
+use hockeystick::planning;
+use hockeystick::planning::{Bracket, Target};
+use hockeystick::{Adjacency, Group, Mechanism, Sampling, Step};
+use hockeystick::{Error, Result};
 
 /// Bytes as numbers; zeros once there are no more.
 struct Source<'a>(&'a [u8]);
@@ -145,10 +145,10 @@ pub(crate) fn parameters(data: &[u8]) {
         orthogonal: source.below(4) == 0,
     };
     let neighbours = match source.below(4) {
-        0 => Neighbours::AddRemove,
-        1 => Neighbours::Add,
-        2 => Neighbours::Remove,
-        _ => Neighbours::Replace,
+        0 => Adjacency::AddRemove,
+        1 => Adjacency::Add,
+        2 => Adjacency::Remove,
+        _ => Adjacency::Replace,
     };
     let scheme = Step {
         mechanism,

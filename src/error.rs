@@ -76,7 +76,12 @@ fn shortened(mut words: String) -> String {
 }
 
 /// Checks `condition` on a value of `argument`; NaN must make the condition false.
-pub fn require(condition: bool, argument: &'static str, value: impl Debug, allowed: &'static str) -> Result<()> {
+pub(crate) fn require(
+    condition: bool,
+    argument: &'static str,
+    value: impl Debug,
+    allowed: &'static str,
+) -> Result<()> {
     if condition {
         Ok(())
     } else {
@@ -85,7 +90,7 @@ pub fn require(condition: bool, argument: &'static str, value: impl Debug, allow
 }
 
 /// Checks that `sample_rate` is a probability.
-pub fn require_sample_rate(sample_rate: f64) -> Result<()> {
+pub(crate) fn require_sample_rate(sample_rate: f64) -> Result<()> {
     require(
         (0.0..=1.0).contains(&sample_rate),
         "sample_rate",
@@ -95,7 +100,7 @@ pub fn require_sample_rate(sample_rate: f64) -> Result<()> {
 }
 
 /// Checks that `noise_multiplier` is finite and not negative.
-pub fn require_noise_multiplier(noise_multiplier: f64) -> Result<()> {
+pub(crate) fn require_noise_multiplier(noise_multiplier: f64) -> Result<()> {
     require(
         noise_multiplier >= 0.0 && noise_multiplier.is_finite(),
         "noise_multiplier",
@@ -105,12 +110,12 @@ pub fn require_noise_multiplier(noise_multiplier: f64) -> Result<()> {
 }
 
 /// Checks that `delta` lies strictly between 0 and 1.
-pub fn require_delta(delta: f64) -> Result<()> {
+pub(crate) fn require_delta(delta: f64) -> Result<()> {
     require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")
 }
 
 /// Checks that ε is finite and not negative.
-pub fn require_epsilon(epsilon: f64) -> Result<()> {
+pub(crate) fn require_epsilon(epsilon: f64) -> Result<()> {
     require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
 }
 
@@ -138,7 +143,7 @@ pub(crate) fn ordered(lower: f64, upper: f64) -> Result<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::error::*;
+    use super::*;
 
     #[test]
     fn bounds_that_cross_are_an_error_beyond_the_last_bits() {

@@ -188,7 +188,7 @@ impl Enclosure {
 
 #[cfg(test)]
 mod tests {
-    use crate::interval::*;
+    use super::*;
 
     #[test]
     fn enclosures_that_meet_are_cut_and_those_that_miss_by_a_bit_are_joined() {

@@ -7,60 +7,68 @@
 //! ε of 1,000 steps of DP-SGD for a person with eight records, and δ at that ε:
 //!
 //! ```
-//! use hockeystick::curve::composition::Composition;
-//! use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
+//! use hockeystick::Composition;
+//! use hockeystick::{Group, Mechanism, Adjacency, Sampling, Step};
 //!
 //! let scheme = Step {
 //!     mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
 //!     sampling: Sampling::Poisson { sample_rate: 0.01 },
 //!     group: Group::of(8),
 //! };
-//! let mut run = Composition::new(&[(scheme, 1000)], Neighbours::AddRemove)?;
+//! let mut run = Composition::new(&[(scheme, 1000)], Adjacency::AddRemove)?;
 //! let (lower, upper) = run.epsilon(1e-5, 1e-6)?;
 //! assert_eq!(format!("{lower:.4} {upper:.4}"), "6.4602 6.4602");
 //! assert!(run.delta(upper, 1e-6)?.upper() <= 1e-5);
-//! # Ok::<(), hockeystick::error::Error>(())
+//! # Ok::<(), hockeystick::Error>(())
 //! ```
 //!
 //! An upper bound by way of Rényi divergences is cheaper and larger:
 //!
 //! ```
-//! use hockeystick::step::Adjacency;
-//! use hockeystick::renyi::group_rdp::GroupBound;
-//! use hockeystick::renyi::run::{Run, Segment};
+//! use hockeystick::Adjacency;
+//! use hockeystick::renyi::GroupBound;
+//! use hockeystick::renyi::{Run, Segment};
 //!
 //! let segment = Segment::gaussian(2.0, 0.01, 1000);
 //! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
 //! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
-//! # Ok::<(), hockeystick::error::Error>(())
+//! # Ok::<(), hockeystick::Error>(())
 //! ```
 //!
 //! # Modules
 //!
-//! Dependencies point one way, down this table from each module to those above it; nothing outside the extension module
-//! `python` (feature `python`) knows of Python.
+//! What stands at the root is the vocabulary ([`Mechanism`], [`Sampling`], [`Group`], [`Adjacency`], [`Step`]), the curve of a composition
+//! ([`Composition`]) and planning ([`planning`]). Every other module is a room of its own; dependencies point one way, from each
+//! row of this table to those above it. Nothing but `python` knows of Python.
 //!
 //! | module | computes |
 //! |---|---|
-//! | [`error`] | the one error type: which argument was wrong, its value, what is allowed; contradictions between certified bounds |
-//! | `threads` | the pool in which questions are answered in parallel |
-//! | [`special`] | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
-//! | [`pair`] | from the description of a step (mechanism, sampling, group, neighbours) to its dominating pair: group laws, likelihood ratios, certified moments of real and complex order |
-//! | [`hockey_stick`] | the exact engine: δ(ε) and ε(δ) of composed pairs by closed forms, inversion, grids and Chernoff's bound; planning (noise, rate, steps, group size); Monte Carlo |
+//! | `error`, `interval`, `monitor`, `threads` | the one error type; certified intervals of δ, of which two that do not meet are an error; progress and interruption |
+//! | `special` | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
+//! | `step` | the vocabulary, and the law of how far a group moves the sum of a batch |
+//! | `loss` | which pair of distributions dominates a step, and the moments of its privacy loss, of real and complex order |
+//! | `inversion` | δ of a sum of losses from its characteristic function |
+//! | `grid` | δ of a sum of losses from upper and lower laws on a grid |
+//! | [`simulation`] | δ by Monte Carlo, with confidence intervals |
+//! | `curve` | δ(ε) and ε(δ) of whole runs: closed forms, the choice between ways to compute, bounds for groups, planning |
 //! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs, calibration |
-//! | [`tradeoff`] | trade-off functions and their algebra; how often a group is in the batches of shuffled and subsampled runs |
+//! | [`shuffle`] | how often a group takes part in shuffled and subsampled batches |
+//! | [`tradeoff`] | trade-off functions and their algebra |
 //! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
 //! | `python` | the extension module `hockeystick._core`: argument checks and array views |
 
-pub mod curve;
-pub mod error;
+// Links to what is private are for readers of the code: `cargo doc --document-private-items`, which CI builds.
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod curve;
+mod error;
 mod grid;
 pub mod individual;
-pub mod interval;
+mod interval;
 mod inversion;
 mod locks;
-pub mod loss;
-pub mod monitor;
+mod loss;
+mod monitor;
 #[cfg(test)]
 mod properties;
 #[cfg(feature = "python")]
@@ -68,8 +76,17 @@ mod python;
 pub mod renyi;
 pub mod shuffle;
 pub mod simulation;
-pub mod special;
-pub mod step;
+mod special;
+mod step;
 mod stopping;
 mod threads;
 pub mod tradeoff;
+
+pub use curve::composition::{Bound, Composition};
+pub use curve::directed::Route;
+pub use curve::{black_box, planning};
+pub use error::{Error, Result};
+pub use interval::Enclosure;
+pub use loss::MixturePair;
+pub use monitor::{Monitor, Unwatched};
+pub use step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};

@@ -132,7 +132,7 @@ impl<T> Renewable<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::locks::*;
+    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// What a child sees of a lock that a thread of its parent used.

@@ -2,16 +2,16 @@
 
 use crate::loss::MixturePair;
 use crate::monitor::Unwatched;
-use crate::renyi::calibrate::{Family, Setting, Target, calibrate_dp};
-use crate::renyi::conversion::Conversion;
-use crate::renyi::divergence::StepDivergence;
-use crate::renyi::group_rdp::{GroupBound, group_rdp};
-use crate::renyi::noise::Noise;
-use crate::renyi::run::{Run, Segment};
-use crate::simulation::confidence::Sample;
-use crate::simulation::monte_carlo;
-use crate::simulation::monte_carlo::{Settings, monte_carlo_delta};
+use crate::renyi::Conversion;
+use crate::renyi::StepDivergence;
+use crate::renyi::{Family, Setting, Target, calibrate_dp};
+use crate::renyi::{GroupBound, group_rdp};
+use crate::renyi::{Run, Segment};
+use crate::simulation;
+use crate::simulation::Sample;
+use crate::simulation::{Settings, monte_carlo_delta};
 use crate::special::log_space::log_sum_exp;
+use crate::step::Mechanism;
 use crate::step::{Adjacency, Direction, GroupLaw};
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ proptest! {
         k in group_sizes(), q in sample_rates(), sigma in noise_multipliers(), order in 1.0001..64.0f64, direction in directions(),
     ) {
         let exact = divergence(k, q, sigma, order, direction).0;
-        let noise = Noise::Gaussian { noise_multiplier: sigma };
+        let noise = Mechanism::Gaussian { noise_multiplier: sigma };
         for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
             let published = group_rdp(noise, &[order], q, k, bound).unwrap()[0];
             prop_assert!(exact <= published * (1.0 + RELATIVE_ERROR), "{bound:?} {published} < {exact}");
@@ -153,7 +153,7 @@ proptest! {
         let segment = Segment::gaussian(sigma, q, steps);
         let epsilon = 0.5;
         let bound = Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap().delta(epsilon).unwrap().value;
-        let drawn = [monte_carlo::Segment { law: GroupLaw::binomial(k, q).unwrap(), noise_multiplier: sigma, steps }];
+        let drawn = [simulation::Segment { law: GroupLaw::binomial(k, q).unwrap(), noise_multiplier: sigma, steps }];
         let settings = Settings { samples: 2000, direction, tilt: None, seed: 5, confidence: 1.0 - 1e-9 };
         let found = monte_carlo_delta(epsilon, &drawn, &settings, &Unwatched).unwrap();
         prop_assert!(found.lower <= bound && found.lower <= found.estimate && found.estimate <= found.upper);

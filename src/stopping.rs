@@ -86,7 +86,7 @@ pub(crate) fn is_stopped(payload: &(dyn Any + Send)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::stopping::*;
+    use super::*;
     use crate::threads::in_pool;
     use rayon::prelude::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

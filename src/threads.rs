@@ -57,7 +57,7 @@ pub(crate) fn in_pool<T: Send>(compute: impl FnOnce() -> T + Send) -> T {
 
 #[cfg(test)]
 mod tests {
-    use crate::threads::*;
+    use super::*;
 
     #[test]
     fn one_pool_serves_all_threads_of_a_process() {

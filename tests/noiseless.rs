@@ -1,8 +1,8 @@
 //! Runs with next to no noise: what their outputs tell is what batches would.
 
-use hockeystick::curve::composition::Composition;
-use hockeystick::error::Result;
-use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
+use hockeystick::Composition;
+use hockeystick::Result;
+use hockeystick::{Adjacency, Group, Mechanism, Sampling, Step};
 
 fn scheme(noise_multiplier: f64, sample_rate: f64, size: u64) -> Step {
     Step {
@@ -12,7 +12,7 @@ fn scheme(noise_multiplier: f64, sample_rate: f64, size: u64) -> Step {
     }
 }
 
-fn delta(segments: &[(Step, u64)], neighbours: Neighbours, epsilon: f64) -> Result<(f64, f64)> {
+fn delta(segments: &[(Step, u64)], neighbours: Adjacency, epsilon: f64) -> Result<(f64, f64)> {
     let found = Composition::new(segments, neighbours)?.delta(epsilon, 1e-6)?;
     Ok((found.lower(), found.upper()))
 }
@@ -39,9 +39,9 @@ fn batches_are_seen_through_little_noise() -> Result<()> {
             let run = [(scheme(noise, rate, size), steps)];
             for epsilon in [0.0, 0.5 * -log_unseen, 3.0] {
                 let seen = -log_unseen.exp_m1();
-                assert_narrow_about(delta(&run, Neighbours::Remove, epsilon)?, seen, 1e-12);
+                assert_narrow_about(delta(&run, Adjacency::Remove, epsilon)?, seen, 1e-12);
                 let unseen = (-(epsilon + log_unseen).exp_m1()).max(0.0);
-                assert_narrow_about(delta(&run, Neighbours::Add, epsilon)?, unseen, 1e-9);
+                assert_narrow_about(delta(&run, Adjacency::Add, epsilon)?, unseen, 1e-9);
             }
         }
     }
@@ -62,7 +62,7 @@ fn members_with_norms_of_their_own_are_seen_as_rarely_as_they_take_part() -> Res
         scheme.group.rates = rates;
         let run = [(scheme.clone(), 1000)];
         let seen = -(1000.0 * log_unseen).exp_m1();
-        assert_narrow_about(delta(&run, Neighbours::Remove, 0.1)?, seen, 1e-12);
+        assert_narrow_about(delta(&run, Adjacency::Remove, 0.1)?, seen, 1e-12);
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ fn members_with_norms_of_their_own_are_seen_as_rarely_as_they_take_part() -> Res
 #[test]
 fn little_noise_beside_more_is_no_noise_beside_it() -> Result<()> {
     let noisy = scheme(1.0, 0.01, 1);
-    for neighbours in [Neighbours::Add, Neighbours::Remove] {
+    for neighbours in [Adjacency::Add, Adjacency::Remove] {
         let none = delta(&[(scheme(0.0, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3)?;
         let little = delta(&[(scheme(0.01, 1e-3, 1), 10), (noisy.clone(), 100)], neighbours, 0.3)?;
         assert!(none.0 <= little.1 && little.0 <= none.1, "{none:?} {little:?}");
@@ -83,13 +83,9 @@ fn little_noise_beside_more_is_no_noise_beside_it() -> Result<()> {
 fn noise_counts_where_epsilon_is_large() -> Result<()> {
     // Beyond what shifts of 1/σ tell, as without noise nothing is.
     let noise = 0.02f64;
-    let (lower, upper) = delta(
-        &[(scheme(noise, 0.1, 1), 1)],
-        Neighbours::Remove,
-        0.55 / (noise * noise),
-    )?;
+    let (lower, upper) = delta(&[(scheme(noise, 0.1, 1), 1)], Adjacency::Remove, 0.55 / (noise * noise))?;
     assert!(upper - lower < 1e-5 * upper && upper < 0.02, "{lower} {upper}");
-    let seen = delta(&[(scheme(noise, 0.1, 1), 1)], Neighbours::Remove, 0.3 / (noise * noise))?;
+    let seen = delta(&[(scheme(noise, 0.1, 1), 1)], Adjacency::Remove, 0.3 / (noise * noise))?;
     assert!((seen.1 - 0.1).abs() < 1e-4, "{seen:?}");
     Ok(())
 }
@@ -99,10 +95,10 @@ fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
     let epsilon = |run: &[(Step, u64)], neighbours, delta| Composition::new(run, neighbours)?.epsilon(delta, 1e-6);
     for noise in [1e-6, 1e-4, 0.01] {
         let run = [(scheme(noise, 1e-7, 1), 100)];
-        assert_eq!(epsilon(&run, Neighbours::Remove, 1.001e-5)?, (0.0, 0.0));
+        assert_eq!(epsilon(&run, Adjacency::Remove, 1.001e-5)?, (0.0, 0.0));
         // (1 − q)^T e^ε = 1 − δ.
         let exact = (-1e-6f64).ln_1p() - 100.0 * (-1e-7f64).ln_1p();
-        let (lower, upper) = epsilon(&run, Neighbours::Add, 1e-6)?;
+        let (lower, upper) = epsilon(&run, Adjacency::Add, 1e-6)?;
         assert!(
             lower <= exact * (1.0 + 1e-12) && exact * (1.0 - 1e-12) <= upper,
             "{lower} {exact} {upper}"
@@ -111,7 +107,7 @@ fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
     }
     // What batches alone tell has no ε then, but noise has one.
     let run = [(scheme(0.01, 1e-7, 1), 100)];
-    let (lower, upper) = epsilon(&run, Neighbours::Remove, 1e-6)?;
+    let (lower, upper) = epsilon(&run, Adjacency::Remove, 1e-6)?;
     assert!(4000.0 < lower && upper < 6000.0, "{lower} {upper}");
     Ok(())
 }
@@ -120,13 +116,13 @@ fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
 fn thousands_of_kinds_of_steps_are_added_up_with_their_roundings() -> Result<()> {
     let rates: Vec<f64> = (1..=8000).map(|i| 1e-7 / f64::from(i).sqrt()).collect();
     let run: Vec<_> = rates.iter().map(|rate| (scheme(0.0, *rate, 1), 3)).collect();
-    // Neighbours first: few roundings for each term.
+    // Adjacency first: few roundings for each term.
     let mut sums: Vec<f64> = rates.iter().map(|rate| 3.0 * (-rate).ln_1p()).collect();
     while sums.len() > 1 {
         sums = sums.chunks(2).map(|pair| pair.iter().sum()).collect();
     }
     let seen = -sums[0].exp_m1();
-    for (neighbours, epsilon) in [(Neighbours::Remove, 0.1), (Neighbours::Add, 0.0)] {
+    for (neighbours, epsilon) in [(Adjacency::Remove, 0.1), (Adjacency::Add, 0.0)] {
         let (lower, upper) = delta(&run, neighbours, epsilon)?;
         // Wider than what a few roundings leave, on both sides.
         assert!(

@@ -173,7 +173,7 @@ fn stirling(n: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::curve::coin_count::*;
+    use super::*;
     use crate::step::Direction;
 
     fn direct(loss: &AtomLoss, steps: u32, epsilon: f64) -> f64 {

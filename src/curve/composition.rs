@@ -10,7 +10,7 @@ use crate::loss::pairs::{Noiseless, StepOutcome};
 use crate::special::log_space::LogSum;
 use crate::special::root::golden_section;
 use crate::step::members::factored;
-use crate::step::{Direction, Neighbours, Step};
+use crate::step::{Adjacency, Direction, Step};
 use std::collections::HashMap;
 
 /// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
@@ -20,24 +20,24 @@ const FIRST_STEP: f64 = 0.1;
 const MOST_STEPS_OUT: usize = 24;
 
 /// Distinct segments at most. Each takes some tenths of a millisecond and some kilobytes, so this many take minutes.
-pub const MOST_SEGMENTS: usize = 1_000_000;
+pub(crate) const MOST_SEGMENTS: usize = 1_000_000;
 
 /// The composition of steps, seen by a group. Ratios found for one question serve the next and answers are remembered,
 /// but no answer depends on what was asked before.
 ///
 /// # Example
 /// ```
-/// use hockeystick::curve::composition::Composition;
-/// use hockeystick::step::{Group, Mechanism, Neighbours, Sampling, Step};
+/// use hockeystick::Composition;
+/// use hockeystick::{Group, Mechanism, Adjacency, Sampling, Step};
 /// let scheme = Step {
 ///     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
 ///     sampling: Sampling::Poisson { sample_rate: 0.01 },
 ///     group: Group::of(1),
 /// };
-/// let mut run = Composition::new(&[(scheme, 1000)], Neighbours::AddRemove)?;
+/// let mut run = Composition::new(&[(scheme, 1000)], Adjacency::AddRemove)?;
 /// let (lower, upper) = run.epsilon(1e-5, 1e-6)?;
 /// assert!(lower <= upper && upper - lower < 4e-6 && format!("{upper:.4}") == "1.8282");
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Composition {
@@ -96,7 +96,7 @@ impl Composition {
     ///
     /// # Errors
     /// An argument out of range, a combination without a pair in `docs/theory/dominating-pairs.md`, more than 1,000,000 segments.
-    pub fn new(segments: &[(Step, u64)], neighbours: Neighbours) -> Result<Self> {
+    pub fn new(segments: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
         let segments = &factored(segments)?;
         require(
             segments.len() <= MOST_SEGMENTS,
@@ -105,7 +105,7 @@ impl Composition {
             "at most 1000000 different ones",
         )?;
         let mut directed = Vec::new();
-        for &direction in neighbours.pairs() {
+        for &direction in adjacency.pairs() {
             let mut steps = Vec::with_capacity(segments.len());
             for (scheme, count) in segments {
                 steps.push((scheme.outcome(direction)?, *count));
@@ -118,7 +118,7 @@ impl Composition {
             });
         }
         let mut run = Self::of_directions(directed);
-        run.chain = GroupChain::of(segments, neighbours)?;
+        run.chain = GroupChain::of(segments, adjacency)?;
         Ok(run)
     }
 
@@ -488,7 +488,7 @@ fn remember<T>(answers: &mut HashMap<(u64, u64), T>, question: (u64, u64), answe
 
 #[cfg(test)]
 mod tests {
-    use crate::curve::composition::*;
+    use super::*;
     use crate::step::{Group, Mechanism, Sampling};
 
     fn gaussian(sigma: f64, sampling: Sampling, size: u64) -> Step {
@@ -506,7 +506,7 @@ mod tests {
     }
 
     /// The rows of tests/data/privacy_curves.csv: scheme, steps, direction, ε, δ, error of δ.
-    fn references() -> Vec<(Step, u64, Neighbours, f64, f64, f64)> {
+    fn references() -> Vec<(Step, u64, Adjacency, f64, f64, f64)> {
         let text = include_str!("../../tests/data/privacy_curves.csv");
         let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
         rows.map(|line| {
@@ -529,13 +529,13 @@ mod tests {
                 scheme.group.size = rates.len() as u64;
                 scheme.group.rates = Some(rates);
             }
-            let neighbours = if fields[4] == "add" {
-                Neighbours::Add
+            let adjacency = if fields[4] == "add" {
+                Adjacency::Add
             } else {
-                Neighbours::Remove
+                Adjacency::Remove
             };
             let error = 3.0 * 10f64.powf(-number(7));
-            (scheme, number(3) as u64, neighbours, number(5), number(6), error)
+            (scheme, number(3) as u64, adjacency, number(5), number(6), error)
         })
         .collect()
     }
@@ -544,10 +544,10 @@ mod tests {
     fn every_reference_lies_in_a_narrow_interval() {
         let rows = references();
         assert!(rows.len() > 20);
-        for (scheme, steps, neighbours, epsilon, delta, error) in rows {
-            let mut run = Composition::new(&[(scheme.clone(), steps)], neighbours).unwrap();
+        for (scheme, steps, adjacency, epsilon, delta, error) in rows {
+            let mut run = Composition::new(&[(scheme.clone(), steps)], adjacency).unwrap();
             let found = run.delta(epsilon, 1e-6).unwrap();
-            let named = format!("{scheme:?} {steps} {neighbours:?}: {found:?} {delta}");
+            let named = format!("{scheme:?} {steps} {adjacency:?}: {found:?} {delta}");
             assert!(
                 found.lower() <= delta * (1.0 + error) && found.upper() >= delta * (1.0 - error),
                 "{named}"
@@ -569,23 +569,23 @@ mod tests {
             dataset_size: 1000,
         };
         let cases = [
-            (gaussian(1.0, poisson(0.2), 1), 10, Neighbours::Remove, 4.0),
-            (gaussian(1.0, poisson(0.2), 1), 10, Neighbours::Add, 1.5),
-            (gaussian(2.0, poisson(0.05), 3), 50, Neighbours::Add, 1.5),
-            (gaussian(1.5, poisson(0.05), 1), 40, Neighbours::Replace, 2.0),
-            (gaussian(3.0, fixed, 1), 60, Neighbours::Replace, 2.0),
-            (gaussian(60.0, fixed, 3), 400, Neighbours::Replace, 1.0),
+            (gaussian(1.0, poisson(0.2), 1), 10, Adjacency::Remove, 4.0),
+            (gaussian(1.0, poisson(0.2), 1), 10, Adjacency::Add, 1.5),
+            (gaussian(2.0, poisson(0.05), 3), 50, Adjacency::Add, 1.5),
+            (gaussian(1.5, poisson(0.05), 1), 40, Adjacency::Replace, 2.0),
+            (gaussian(3.0, fixed, 1), 60, Adjacency::Replace, 2.0),
+            (gaussian(60.0, fixed, 3), 400, Adjacency::Replace, 1.0),
         ];
-        for (scheme, steps, neighbours, epsilon) in cases {
-            let mut run = Composition::new(&[(scheme.clone(), steps)], neighbours).unwrap();
+        for (scheme, steps, adjacency, epsilon) in cases {
+            let mut run = Composition::new(&[(scheme.clone(), steps)], adjacency).unwrap();
             let inversion = run
                 .delta_by(Route::Inversion, epsilon, 1e-6)
-                .unwrap_or_else(|error| panic!("{scheme:?} {neighbours:?} {error}"));
+                .unwrap_or_else(|error| panic!("{scheme:?} {adjacency:?} {error}"));
             let grid = run.delta_by(Route::Grid, epsilon, 1e-4).unwrap();
             let renyi = run.delta_by(Route::Renyi, epsilon, 1e-4).unwrap();
             assert!(
                 inversion.log_lower <= grid.log_upper && grid.log_lower <= inversion.log_upper,
-                "{scheme:?} {neighbours:?}: {inversion:?} {grid:?}"
+                "{scheme:?} {adjacency:?}: {inversion:?} {grid:?}"
             );
             assert!(
                 inversion.width() < 1e-4 && grid.width() < 1e-2,
@@ -603,17 +603,17 @@ mod tests {
             group: Group::of(3),
         };
         for scheme in [gaussian(0.8, poisson(0.1), 3), laplace] {
-            for neighbours in [Neighbours::Remove, Neighbours::Add] {
-                let mut run = Composition::new(&[(scheme.clone(), 1)], neighbours).unwrap();
+            for adjacency in [Adjacency::Remove, Adjacency::Add] {
+                let mut run = Composition::new(&[(scheme.clone(), 1)], adjacency).unwrap();
                 for epsilon in [0.02, 0.1] {
                     let exact = run.delta_by(Route::OneStep, epsilon, 1e-6).unwrap();
                     let grid = run
                         .delta_by(Route::Grid, epsilon, 1e-4)
-                        .unwrap_or_else(|error| panic!("{scheme:?} {neighbours:?} {epsilon} {exact:?} {error}"));
+                        .unwrap_or_else(|error| panic!("{scheme:?} {adjacency:?} {epsilon} {exact:?} {error}"));
                     assert!(exact.width() < 1e-9, "{exact:?}");
                     assert!(
                         exact.log_lower <= grid.log_upper && grid.log_lower <= exact.log_upper,
-                        "{scheme:?} {neighbours:?} {epsilon}: {exact:?} {grid:?}"
+                        "{scheme:?} {adjacency:?} {epsilon}: {exact:?} {grid:?}"
                     );
                 }
             }
@@ -623,7 +623,7 @@ mod tests {
     #[test]
     fn no_noise_tells_whether_a_member_was_there() {
         let scheme = gaussian(0.0, poisson(0.01), 1);
-        let mut run = Composition::new(&[(scheme, 10)], Neighbours::AddRemove).unwrap();
+        let mut run = Composition::new(&[(scheme, 10)], Adjacency::AddRemove).unwrap();
         let seen = -(10.0 * (-0.01f64).ln_1p()).exp_m1();
         assert!((run.delta(3.0, 1e-6).unwrap().upper() / seen - 1.0).abs() < 1e-12);
         assert_eq!(run.epsilon(1e-5, 1e-6).unwrap(), (f64::INFINITY, f64::INFINITY));
@@ -639,7 +639,7 @@ mod tests {
             (0.05, 1e-3, 3, 2, 0.5),
         ] {
             let scheme = gaussian(sigma, poisson(rate), size);
-            let mut run = Composition::new(&[(scheme, steps)], Neighbours::AddRemove).unwrap();
+            let mut run = Composition::new(&[(scheme, steps)], Adjacency::AddRemove).unwrap();
             let (lower, upper) = run.epsilon(delta, 1e-6).unwrap();
             assert!(
                 0.0 <= lower && lower <= upper,

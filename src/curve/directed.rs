@@ -727,7 +727,7 @@ fn log_sum_of_steps(segments: &[Segment], epsilon: f64, width: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::curve::directed::*;
+    use super::*;
     use crate::step::{Direction, GroupLaw};
 
     /// δ of "remove" at −x is 1 − e^{−x} + e^{−x}·δ of "add" at x. Below 0 the line of integration runs between the poles at 0 and −1,

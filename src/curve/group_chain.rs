@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::interval::Enclosure;
 use crate::special::log_space::log_add;
 use crate::special::root::golden_section;
-use crate::step::{Group, Mechanism, Neighbours, Sampling, Step};
+use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 
 /// How closely the curve of one record is wanted: the sum over the chain is as close.
 const WANTED: Wanted = Wanted {
@@ -67,7 +67,7 @@ impl GroupChain {
     ///
     /// # Errors
     /// Those of one record.
-    pub(crate) fn of(segments: &[(Step, u64)], neighbours: Neighbours) -> Result<Option<Self>> {
+    pub(crate) fn of(segments: &[(Step, u64)], adjacency: Adjacency) -> Result<Option<Self>> {
         let size = segments.first().map_or(1, |(scheme, _)| scheme.group.size);
         let alike = segments.iter().all(|(scheme, _)| scheme.group == Group::of(size));
         let is_sampled = |scheme: &Step| match scheme.sampling {
@@ -78,7 +78,7 @@ impl GroupChain {
             _ => false,
         };
         let sampled = segments.iter().any(|(scheme, _)| is_sampled(scheme));
-        if neighbours != Neighbours::Replace || size < 2 || !alike || !sampled {
+        if adjacency != Adjacency::Replace || size < 2 || !alike || !sampled {
             return Ok(None);
         }
         let single = |(scheme, count): &(Step, u64)| {
@@ -89,7 +89,7 @@ impl GroupChain {
             (one, *count)
         };
         let single: Vec<(Step, u64)> = segments.iter().map(single).collect();
-        let one = Composition::new(&single, neighbours)?;
+        let one = Composition::new(&single, adjacency)?;
         let is_gaussian = |scheme: &Step| matches!(scheme.mechanism, Mechanism::Gaussian { .. });
         let equal_parts = !segments.iter().all(|(scheme, _)| is_gaussian(scheme));
         let chain = Self::of_one(one, size)?;
@@ -293,7 +293,7 @@ fn log_geometric_sum(epsilon: f64, count: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::curve::group_chain::*;
+    use super::*;
     use crate::curve::one_step::gaussian_delta;
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         };
         let mu = 2.0 / 400.0 * 100f64.sqrt();
         for size in [2u64, 5, 20, 200] {
-            let one = Composition::new(&[(scheme.clone(), 100)], Neighbours::Replace).unwrap();
+            let one = Composition::new(&[(scheme.clone(), 100)], Adjacency::Replace).unwrap();
             let mut chain = GroupChain::of_one(one, size).unwrap();
             assert!((chain.variance - mu * mu).abs() < 1e-9);
             for epsilon in [0.0, 0.3, 1.5] {

@@ -2,13 +2,13 @@
 
 pub mod black_box;
 mod coin_count;
-pub mod composition;
-pub mod directed;
-pub mod epsilon_search;
+pub(crate) mod composition;
+pub(crate) mod directed;
+pub(crate) mod epsilon_search;
 mod group_chain;
 mod largest_loss;
-pub mod one_step;
+pub(crate) mod one_step;
 pub mod planning;
-pub mod range_cache;
+pub(crate) mod range_cache;
 mod threshold;
 mod truncated;

@@ -11,7 +11,7 @@ use crate::curve::threshold;
 use crate::curve::threshold::{Axis, Judged, Verdict};
 use crate::error::{Error, Result, require_delta};
 use crate::step::group_law::MAX_GROUP_SIZE;
-use crate::step::{Mechanism, Neighbours, Sampling, Step};
+use crate::step::{Adjacency, Mechanism, Sampling, Step};
 
 /// Noise multipliers that are searched.
 const NOISE: (f64, f64) = (1e-3, 1e6);
@@ -157,20 +157,20 @@ fn judged(lower: f64, upper: f64) -> Judged {
 }
 
 /// A run of one scheme.
-fn run_of(scheme: &Step, steps: u64, neighbours: Neighbours) -> Result<Composition> {
-    Composition::new(&[(scheme.clone(), steps)], neighbours)
+fn run_of(scheme: &Step, steps: u64, adjacency: Adjacency) -> Result<Composition> {
+    Composition::new(&[(scheme.clone(), steps)], adjacency)
 }
 
 /// The smallest noise multiplier that meets the target.
 ///
 /// # Errors
 /// An argument out of range; a target that even the largest noise multiplier does not meet, naming the nearest ε.
-pub fn noise_multiplier(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+pub fn noise_multiplier(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |noise_multiplier: f64| {
         let mut scheme = scheme.clone();
         scheme.mechanism = Mechanism::Gaussian { noise_multiplier };
-        run_of(&scheme, steps, neighbours)
+        run_of(&scheme, steps, adjacency)
     };
     if judge.accepts(&mut with(0.0)?)? {
         return Ok(Bracket::exact(0.0));
@@ -206,12 +206,12 @@ pub fn noise_multiplier(scheme: &Step, steps: u64, neighbours: Neighbours, targe
 ///
 /// # Errors
 /// An argument out of range.
-pub fn sample_rate(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+pub fn sample_rate(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |sample_rate: f64| {
         let mut scheme = scheme.clone();
         scheme.sampling = Sampling::Poisson { sample_rate };
-        run_of(&scheme, steps, neighbours)
+        run_of(&scheme, steps, adjacency)
     };
     if judge.accepts(&mut with(1.0)?)? {
         return Ok(Bracket::exact(1.0));
@@ -237,11 +237,11 @@ pub fn sample_rate(scheme: &Step, steps: u64, neighbours: Neighbours, target: Ta
 ///
 /// # Errors
 /// An argument out of range.
-pub fn steps(scheme: &Step, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+pub fn steps(scheme: &Step, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     // No steps leak nothing.
     let axis = Axis::whole((0, MOST_STEPS), target.tolerance);
-    let with = |count: f64| run_of(scheme, count as u64, neighbours);
+    let with = |count: f64| run_of(scheme, count as u64, adjacency);
     let found = threshold::search(
         &axis,
         1.0,
@@ -261,14 +261,14 @@ pub fn steps(scheme: &Step, neighbours: Neighbours, target: Target) -> Result<Br
 ///
 /// # Errors
 /// An argument out of range; a target that a single record misses, naming the ε of one record.
-pub fn group_size(scheme: &Step, steps: u64, neighbours: Neighbours, target: Target) -> Result<Bracket> {
+pub fn group_size(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |size: f64| {
         let mut scheme = scheme.clone();
         scheme.group.size = size as u64;
-        run_of(&scheme, steps, neighbours)
+        run_of(&scheme, steps, adjacency)
     };
-    let single = neighbours == Neighbours::Replace && matches!(scheme.sampling, Sampling::Poisson { .. });
+    let single = adjacency == Adjacency::Replace && matches!(scheme.sampling, Sampling::Poisson { .. });
     let most = match scheme.sampling {
         _ if single => 1,
         Sampling::Mixture => 1,

@@ -366,7 +366,7 @@ fn accepted(
 
 #[cfg(test)]
 mod tests {
-    use crate::curve::threshold::*;
+    use super::*;
 
     /// Judges by a threshold, leaving the points of some stretches open; counts the questions.
     fn found(axis: &Axis, start: f64, known: Option<f64>, threshold: f64, open: &[(f64, f64)]) -> (Found, usize) {

@@ -446,8 +446,8 @@ const SMALL_6: [(f64, f64); 6] = [
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::curve::one_step;
-    use crate::grid::cells::*;
     use crate::step::{Direction, GroupLaw};
 
     /// Σ mass·(1 − e^{ε − loss})₊ of a law that is not tilted.

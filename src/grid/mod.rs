@@ -2,6 +2,6 @@
 
 mod cell_sizes;
 mod cells;
-pub mod composition;
+pub(crate) mod composition;
 mod laws;
-pub mod sweep;
+pub(crate) mod sweep;

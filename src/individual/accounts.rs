@@ -293,7 +293,7 @@ fn damaged() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::accounts::*;
+    use super::*;
     use crate::individual::epsilons::epsilons;
     use crate::monitor::Unwatched;
 

@@ -139,7 +139,7 @@ impl Ellipse {
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::basis::*;
+    use super::*;
 
     #[test]
     fn moments_of_places_give_sums_of_smooth_functions() {

@@ -2,7 +2,7 @@
 //!
 //! The losses of accounts whose δ is best found on the same line Re z = c are inverted together, from one set of tables: accounts
 //! are sorted by that line, taken from a geometric grid, and by how finely it has to be sampled (`plans`). The sums along it are
-//! those of `hockey_stick::contour`, with their bounds. Where a line is not certified, or not to the accuracy that is wanted,
+//! those of `inversion::contour`, with their bounds. Where a line is not certified, or not to the accuracy that is wanted,
 //! lines further left are tried: they cost digits, of which there are enough. The Chernoff bound over all lines is an upper
 //! bound in any case.
 //!
@@ -112,15 +112,15 @@ pub(crate) trait Losses: Sync {
 ///
 /// # Example
 /// ```
-/// use hockeystick::monitor::Unwatched;
-/// use hockeystick::individual::accounts::Accounts;
-/// use hockeystick::individual::epsilons::epsilons;
+/// use hockeystick::Unwatched;
+/// use hockeystick::individual::Accounts;
+/// use hockeystick::individual::epsilons;
 /// let mut accounts = Accounts::new(1);
 /// accounts.add(&[0.5], 1.0, 1.0, 0.01, 1000.0)?;
 /// let found = epsilons(&accounts, 1e-5, &Unwatched)?;
 /// // As 1,000 steps at full norm and twice the noise.
 /// assert!((found[0].1 - 0.622_030).abs() < 1e-5);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {
     require_delta(delta)?;
@@ -137,15 +137,15 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
 ///
 /// # Example
 /// ```
-/// use hockeystick::monitor::Unwatched;
-/// use hockeystick::individual::epsilons::epsilons_of_histories;
-/// use hockeystick::individual::histories::Histories;
+/// use hockeystick::Unwatched;
+/// use hockeystick::individual::epsilons_of_histories;
+/// use hockeystick::individual::Histories;
 /// let mut histories = Histories::new(1);
 /// histories.add(&[1.0], 1.0, 1.0, 0.1, 60.0)?;
 /// histories.add(&[0.25], 1.0, 1.0, 0.1, 60.0)?;
 /// let (lower, upper) = epsilons_of_histories(&histories, 1e-5, &Unwatched)?[0];
 /// assert!(lower > 0.0 && upper - lower < 1e-9 * upper);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Monitor) -> Result<Vec<(f64, f64)>> {
     require_delta(delta)?;
@@ -369,7 +369,7 @@ impl<'a, L: Losses> Group<'a, L> {
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::epsilons::*;
+    use super::*;
     use crate::monitor::Unwatched;
 
     /// Example i at 1/2^i of the full norm, all steps alike.

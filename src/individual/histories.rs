@@ -490,9 +490,9 @@ impl pulp::NullaryFnOnce for Multiply<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::individual::accounts::Accounts;
     use crate::individual::epsilons::{epsilons, epsilons_of_histories};
-    use crate::individual::histories::*;
     use crate::monitor::Unwatched;
 
     /// Norms that shrink from 1 in some refreshes.

@@ -16,21 +16,26 @@
 //! | `moment_losses` | the losses of accounts from those coefficients |
 //! | `cells` | E[e^{zℓ}] of complex order as polynomials on parts of octaves |
 //! | [`histories`] | keeps all norms of examples, and their losses from cells |
-//! | [`epsilons`] | ε of many losses by complex-order inversion |
+//! | [`mod@epsilons`] | ε of many losses by complex-order inversion |
 //! | `one_by_one` | ε of single histories by the exact engine |
 
-pub mod accounts;
+mod accounts;
 mod basis;
 mod cells;
-pub mod epsilons;
-pub mod histories;
+mod epsilons;
+mod histories;
 mod moment_losses;
 mod octaves;
 mod one_by_one;
 mod plans;
-pub mod rdp;
+mod rdp;
 mod rdp_table;
 mod step_moments;
+
+pub use accounts::{Account, Accounts, SLOT_TERMS, Slot};
+pub use epsilons::{epsilons, epsilons_of_histories};
+pub use histories::Histories;
+pub use rdp::{Prepared, StepRdp, require_norms};
 
 /// Makes what threads share: otherwise it is made at its first use.
 #[cfg(feature = "python")]

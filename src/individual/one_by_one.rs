@@ -15,7 +15,7 @@ use crate::interval::Aim;
 use crate::loss::StepLoss;
 use crate::monitor::Monitor;
 use crate::special::normal::quantile;
-use crate::step::{Group, GroupLaw, Mechanism, Neighbours, Sampling, Step};
+use crate::step::{Adjacency, Group, GroupLaw, Mechanism, Sampling, Step};
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -92,7 +92,7 @@ fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
             return Ok(found);
         }
     }
-    Composition::new(&segments, Neighbours::AddRemove)?.epsilon(delta, tolerance)
+    Composition::new(&segments, Adjacency::AddRemove)?.epsilon(delta, tolerance)
 }
 
 /// ε after one step by its closed form: what the engine does, without all that it prepares for compositions.
@@ -152,7 +152,7 @@ fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Step, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::one_by_one::*;
+    use super::*;
     use crate::monitor::Unwatched;
 
     /// Φ(−t).

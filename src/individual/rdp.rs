@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
 use crate::individual::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
 use crate::locks::{ForkLock, Renewable};
-use crate::renyi::divergence::mixture_divergences;
+use crate::renyi::mixture_divergences;
 use crate::renyi::require_orders;
 use crate::step::{Direction, GroupLaw};
 use crate::stopping::carried;
@@ -22,13 +22,13 @@ const KEPT: usize = 8;
 ///
 /// # Example
 /// ```
-/// use hockeystick::individual::rdp::StepRdp;
+/// use hockeystick::individual::StepRdp;
 /// let step = StepRdp::new(0.01, &[2.0, 8.0])?;
 /// let mut accounts = [0.0; 4];
 /// step.accumulate(&mut accounts, &[1.0, 0.5], 2.0, 100.0)?;
 /// // D_2 = log(1 + q²(e^{1/σ²} − 1)) at full norm
 /// assert!((accounts[0] / (100.0 * (1e-4 * 0.25f64.exp_m1()).ln_1p()) - 1.0).abs() < 1e-10);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct StepRdp {
@@ -414,7 +414,7 @@ impl pulp::NullaryFnOnce for Add<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::rdp::*;
+    use super::*;
 
     /// Numbers in [0, 1) that look random.
     fn numbers(count: usize) -> Vec<f64> {

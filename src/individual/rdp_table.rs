@@ -15,7 +15,7 @@
 //!   rises with w. The same argument bounds |E'| by (1 − f²)^{−1/4} e^{(α−½)²f²/2(w₀−R)}·E'(w₀ + R).
 //! * **Near it.** Let Λ(w) be the log of the integral, a convex function, and D = Λ(w₀ − R) + Λ(w₀ + R) − 2Λ(w₀). With
 //!   X = y²/2 − m under the law at w₀, where −m is the slope of the chord of Λ over [w₀ − R, w₀ + R], E[e^{±RX}] = e^{D/2} and
-//!   |E[X]| ≤ D/2R by convexity. From |e^{−uX} − 1 + uX| ≤ e^{RX} + e^{−RX} − 2 for |u| ≤ R follows
+//!   |E\[X\]| ≤ D/2R by convexity. From |e^{−uX} − 1 + uX| ≤ e^{RX} + e^{−RX} − 2 for |u| ≤ R follows
 //!   |E[e^{−uX}] − 1| ≤ D/2 + 2(e^{D/2} − 1) =: b; if b < 1, the rest of K adds −½log(1 − f) + f/8(w₀ − R) to −log(1 − b).
 //!
 //! [`FLOOR`] is added to every K. Below about 10⁻³⁰⁸ neither K nor its relative error is a number: at sample rates below 10⁻¹⁵⁴, K ≈ q²

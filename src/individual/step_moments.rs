@@ -1,7 +1,7 @@
 //! Moments of the likelihood ratio of one record's step, as a function of v = (s/σ)².
 //!
 //! Let y be the log ratio of N(s, σ²) to N(0, σ²) at an output of the latter: y has the law N(−v/2, v), and the mixture's ratio
-//! is r = 1 + u with u = q(e^y − 1). As E[u] = 0,
+//! is r = 1 + u with u = q(e^y − 1). As E\[u\] = 0,
 //!
 //! > e^K = E[r^p] = 1 + E[(1 + u)^p − 1 − pu],
 //!
@@ -187,10 +187,12 @@ impl Outputs {
             pairs.map(|(ratio, weight)| exponent * ratio + weight)
         };
         let largest = log_densities().fold(f64::NEG_INFINITY, f64::max);
-        let mut nodes = Nodes::default();
-        nodes.c = c;
-        nodes.weights = log_densities().map(|term| exp_or_zero(term - largest)).collect();
-        nodes.losses = self.log_ratios.iter().map(|ratio| exponent.signum() * ratio).collect();
+        let mut nodes = Nodes {
+            c,
+            weights: log_densities().map(|term| exp_or_zero(term - largest)).collect(),
+            losses: self.log_ratios.iter().map(|ratio| exponent.signum() * ratio).collect(),
+            ..Nodes::default()
+        };
         let total: f64 = nodes.weights.iter().sum();
         let sized = nodes.weights.iter_mut().zip(&self.log_ratios).zip(&self.log_weights);
         for ((weight, ratio), log_weight) in sized {
@@ -282,7 +284,7 @@ fn spacing(variance: f64, level: f64, steepness: f64) -> f64 {
     2.0 * PI * height / (level + height * steepness + height * height / (2.0 * variance))
 }
 
-/// (1 + u)^p − 1 − pu, given also log(1 + u), for p ≥ 1 or p ≤ 0: that of `pair::power_excess`, but not as a logarithm, which
+/// (1 + u)^p − 1 − pu, given also log(1 + u), for p ≥ 1 or p ≤ 0: that of `loss::power_excess`, but not as a logarithm, which
 /// would take longer where millions are added up.
 fn power_excess(change: f64, log_ratio: f64, exponent: f64) -> f64 {
     const NEAR: f64 = 0.3;
@@ -327,7 +329,7 @@ fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f
 
 #[cfg(test)]
 mod tests {
-    use crate::individual::step_moments::*;
+    use super::*;
     use crate::loss::MixturePair;
     use crate::loss::moment::Moments;
     use crate::step::GroupLaw;

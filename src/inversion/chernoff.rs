@@ -19,7 +19,7 @@ pub(crate) fn chernoff(c: f64, log_moment: f64, epsilon: f64) -> Enclosure {
 
 #[cfg(test)]
 mod tests {
-    use crate::inversion::chernoff::*;
+    use super::*;
     use crate::special::normal::log_upper_tail;
 
     #[test]

@@ -1,9 +1,9 @@
 //! δ of a sum of losses by inversion of its characteristic function off the real line.
 
-pub mod characteristic_function;
-pub mod chernoff;
-pub mod contour;
-pub mod saddle;
-pub mod segment;
-pub mod split;
-pub mod tilt;
+pub(crate) mod characteristic_function;
+pub(crate) mod chernoff;
+pub(crate) mod contour;
+pub(crate) mod saddle;
+pub(crate) mod segment;
+pub(crate) mod split;
+pub(crate) mod tilt;

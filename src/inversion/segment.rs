@@ -10,7 +10,7 @@ pub(crate) const KEEPING_PANELS: usize = 1000;
 
 /// A loss and how often it is added.
 #[derive(Debug)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// Privacy loss of one step.
     pub loss: StepLoss,
     /// Number of steps, at least 1.

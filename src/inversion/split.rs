@@ -1,7 +1,7 @@
 //! Complex-order inversion of runs that may well lose next to nothing: few steps, or small sample rates.
 //!
 //! The characteristic function of such a run hardly decays: with some probability every step had a loss near the same
-//! value, that of "nobody of the group in the batch". A gate (see `pair::gate`) splits the law of each step into a near
+//! value, that of "nobody of the group in the batch". A gate (see `loss::gate`) splits the law of each step into a near
 //! part, of losses that all steps together cannot add up to ε, and a far part: E[e^{zℓ}] = N(z) + H(z). Then
 //!
 //! > Π (N + H)^T − Π N^T

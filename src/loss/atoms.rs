@@ -170,7 +170,7 @@ impl AtomLoss {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::atoms::*;
+    use super::*;
 
     #[test]
     fn probabilities_sum_to_one_under_both_laws() {

@@ -38,7 +38,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::gate::*;
+    use super::*;
 
     #[test]
     fn both_sides_add_up_and_the_bound_holds_on_the_line() {

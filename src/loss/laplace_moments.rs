@@ -361,7 +361,7 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::laplace_moments::*;
+    use super::*;
     use crate::step::GroupLaw;
 
     /// With one record, r = A + B e^{2x/b} from e^{−u} to e^{v}, and E[e^ℓ; "remove"] has a closed form.

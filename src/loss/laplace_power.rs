@@ -1,6 +1,6 @@
 //! E[r^p] − 1 of the ratio of a Laplace mixture under Lap(0, b), for real p outside [0, 1]: what Rényi divergences are made of.
 //!
-//! As E[r] = 1 it is E[F] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs below 0 and
+//! As E\[r\] = 1 it is E\[F\] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs below 0 and
 //! above k in closed form, the others by Gauss–Legendre quadrature on panels with a certified error.
 
 use crate::loss::laplace::LaplaceLoss;

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 /// A straight line: `value + slope·(x − at)`.
 #[derive(Debug, Clone, Copy)]
-pub struct Line {
+pub(crate) struct Line {
     /// Where the line has `value`.
     pub at: f64,
     /// Its value there.
@@ -15,14 +15,14 @@ pub struct Line {
 
 impl Line {
     /// The line's value at x.
-    pub fn at(self, x: f64) -> f64 {
+    pub(crate) fn at(self, x: f64) -> f64 {
         self.value + self.slope * (x - self.at)
     }
 }
 
 /// The density of N(0, σ²).
 #[derive(Debug, Clone, Copy)]
-pub struct Normal {
+pub(crate) struct Normal {
     /// σ².
     pub variance: f64,
     log_scale: f64,
@@ -30,7 +30,7 @@ pub struct Normal {
 
 impl Normal {
     /// N(0, σ²) for σ > 0.
-    pub fn new(noise_multiplier: f64) -> Self {
+    pub(crate) fn new(noise_multiplier: f64) -> Self {
         let variance = noise_multiplier * noise_multiplier;
         Self {
             variance,
@@ -39,23 +39,23 @@ impl Normal {
     }
 
     /// log(1/(σ√2π)).
-    pub fn log_scale(self) -> f64 {
+    pub(crate) fn log_scale(self) -> f64 {
         self.log_scale
     }
 
     /// log N(x; 0, σ²).
-    pub fn log_density(self, x: f64) -> f64 {
+    pub(crate) fn log_density(self, x: f64) -> f64 {
         self.log_scale - 0.5 * (x * x / self.variance)
     }
 
     /// Largest of factor·line(x) + log N(x; 0, σ²) on [left, right].
-    pub fn highest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
+    pub(crate) fn highest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
         let x = (self.variance * factor * line.slope).clamp(left, right);
         factor * line.at(x) + self.log_density(x)
     }
 
     /// Smallest of factor·line(x) + log N(x; 0, σ²) on [left, right]: at an end, as the sum is concave.
-    pub fn lowest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
+    pub(crate) fn lowest(self, line: Line, factor: f64, left: f64, right: f64) -> f64 {
         let at = |x: f64| factor * line.at(x) + self.log_density(x);
         at(left).min(at(right))
     }

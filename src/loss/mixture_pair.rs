@@ -211,12 +211,12 @@ impl MixturePair {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::GroupLaw;
-    /// use hockeystick::loss::MixturePair;
+    /// use hockeystick::GroupLaw;
+    /// use hockeystick::MixturePair;
     /// let pair = MixturePair::new(&GroupLaw::binomial(1, 0.01)?, 1.0)?;
     /// // 0.99 + 0.01·e^{x − 1/2}
     /// assert!((pair.log_ratio(3.0) - (0.99 + 0.01 * 2.5f64.exp()).ln()).abs() < 1e-15);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn log_ratio(&self, x: f64) -> f64 {
         self.log_ratio_and_density(x).0
@@ -357,7 +357,7 @@ fn position_past<'a>(parts: impl Iterator<Item = &'a f64>, threshold: f64) -> us
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::mixture_pair::*;
+    use super::*;
 
     fn pair(group_size: u64, sample_rate: f64, noise_multiplier: f64) -> MixturePair {
         MixturePair::new(&GroupLaw::binomial(group_size, sample_rate).unwrap(), noise_multiplier).unwrap()

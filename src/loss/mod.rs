@@ -3,24 +3,25 @@
 //! GROUP Theorem 18 and Lemma 14 (`docs/theory/dominating-pairs.md`): every k-neighbouring pair of data sets is dominated by
 //! N(0, σ²) against a mixture Σ_j w_j N(s_j, σ²), with weights that say how many members of the group are in the batch.
 
-pub mod atoms;
-pub mod gate;
-pub mod gaussian;
-pub mod laplace;
-pub mod laplace_moments;
+pub(crate) mod atoms;
+pub(crate) mod gate;
+pub(crate) mod gaussian;
+pub(crate) mod laplace;
+pub(crate) mod laplace_moments;
 mod laplace_power;
 mod laplace_step;
 mod laplace_sums;
-pub mod line;
+pub(crate) mod line;
 mod mixture_pair;
-pub mod moment;
-pub mod pairs;
+pub(crate) mod moment;
+pub(crate) mod pairs;
 mod panel;
-pub mod posterior;
-pub mod power_excess;
-pub mod smooth;
-pub mod smooth_piece;
-pub mod step_loss;
+pub(crate) mod posterior;
+pub(crate) mod power_excess;
+pub(crate) mod smooth;
+pub(crate) mod smooth_piece;
+pub(crate) mod step_loss;
 
-pub use mixture_pair::{Local, MixturePair, Surroundings};
-pub use step_loss::StepLoss;
+pub(crate) use mixture_pair::Local;
+pub use mixture_pair::MixturePair;
+pub(crate) use step_loss::StepLoss;

@@ -2,7 +2,7 @@
 //!
 //! The line is cut into dyadic panels. The panel with the largest possible contribution is taken first: it
 //! is integrated if Gauss–Legendre quadrature is certified to be accurate there (an analytic integrand
-//! bounded on a Bernstein ellipse, see `pair::panel`), else halved. The search ends when everything
+//! bounded on a Bernstein ellipse, see `loss::panel`), else halved. The search ends when everything
 //! that is left can add no more than a part 1e-13 of the sum. The error reported is the sum of the
 //! certified errors, of what was left out and of a bound on rounding; nothing is estimated by comparing
 //! two rules.
@@ -10,7 +10,7 @@
 //! Panels do not depend on the exponent, so the ratios found for one order serve all others.
 
 use crate::loss::mixture_pair::MixturePair;
-pub use crate::loss::panel::Integrand;
+pub(crate) use crate::loss::panel::Integrand;
 use crate::loss::panel::Panel;
 use crate::loss::power_excess::excess_sensitivity;
 use crate::special::gauss_legendre::GaussLegendre;
@@ -104,18 +104,6 @@ impl Moments {
     ///
     /// The value is accurate in relative terms also where it is near 0 (E[r^p] near 1). It is +∞ only if
     /// it exceeds the range of an `f64`.
-    ///
-    /// # Example
-    /// ```
-    /// use hockeystick::loss::moment::Moments;
-    /// use hockeystick::step::GroupLaw;
-    /// use hockeystick::loss::MixturePair;
-    /// let mut moments = Moments::new(MixturePair::new(&GroupLaw::binomial(1, 0.01)?, 1.0)?);
-    /// let (value, upper) = moments.log_power_moment(2.0);
-    /// // E[r²] = 1 + q²(e^{1/σ²} − 1)
-    /// assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
-    /// # Ok::<(), hockeystick::error::Error>(())
-    /// ```
     pub fn log_power_moment(&mut self, exponent: f64) -> (f64, f64) {
         if let Some(shift) = self.pair.single_shift() {
             // E[r^p] = exp(p(p − 1)s²/2σ²) for a single Gaussian.
@@ -173,7 +161,7 @@ impl Moments {
 /// An upper bound on log E[r^p]: the moment of a single Gaussian with the largest shift, rounded up.
 ///
 /// Rényi divergences are quasi-convex, so a mixture's is at most that of its farthest part.
-pub fn crude_log_moment(shift_range: (f64, f64), noise_multiplier: f64, exponent: f64) -> f64 {
+pub(crate) fn crude_log_moment(shift_range: (f64, f64), noise_multiplier: f64, exponent: f64) -> f64 {
     let scaled = shift_range.0.abs().max(shift_range.1.abs()) / noise_multiplier;
     0.5 * exponent * (exponent - 1.0) * scaled * scaled * (1.0 + 4.0 * f64::EPSILON)
 }
@@ -320,7 +308,7 @@ impl<'a> Search<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::moment::*;
+    use super::*;
     use crate::step::GroupLaw;
 
     fn moments(group_size: u64, sample_rate: f64, noise_multiplier: f64) -> Moments {
@@ -404,5 +392,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn example_of_log_power_moment() {
+        use crate::loss::MixturePair;
+        use crate::loss::moment::Moments;
+        use crate::step::GroupLaw;
+        let mut moments = Moments::new(MixturePair::new(&GroupLaw::binomial(1, 0.01).unwrap(), 1.0).unwrap());
+        let (value, upper) = moments.log_power_moment(2.0);
+        // E[r²] = 1 + q²(e^{1/σ²} − 1)
+        assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
     }
 }

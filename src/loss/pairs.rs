@@ -1,6 +1,6 @@
 //! The table of supported pairs: which pair of distributions dominates a step (`docs/theory/dominating-pairs.md`).
 
-use crate::error::{Error, Result, require, require_noise_multiplier};
+use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::special::extended::Extended;
 use crate::special::normal::log_upper_tail;
@@ -56,7 +56,7 @@ impl Step {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::{Direction, Group, Mechanism, Sampling, Step};
+    /// use hockeystick::{Direction, Group, Mechanism, Sampling, Step};
     /// let mut scheme = Step {
     ///     mechanism: Mechanism::Gaussian { noise_multiplier: 0.01 },
     ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
@@ -68,7 +68,7 @@ impl Step {
     /// assert!((noiseless.log_confusion + 1254.8).abs() < 0.1);
     /// scheme.mechanism = Mechanism::Gaussian { noise_multiplier: 1.0 };
     /// assert_eq!(scheme.noiseless(Some(Direction::Add))?, None);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn noiseless(&self, direction: Option<Direction>) -> Result<Option<Noiseless>> {
         /// Half of the least distance of two means in standard deviations.
@@ -109,9 +109,9 @@ impl Step {
     /// An argument out of range, or a combination without a pair in `docs/theory/dominating-pairs.md`.
     pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
         require_group_size(self.group.size)?;
+        self.mechanism.check()?;
         let loss = match (self.mechanism, direction) {
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
-                require_noise_multiplier(noise_multiplier)?;
                 let law = self.law()?;
                 if noise_multiplier < TELLING && law.shifts() != [0.0] {
                     return Ok(StepOutcome::Telling {
@@ -137,14 +137,9 @@ impl Step {
                     (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
                 }
             }
-            (Mechanism::Laplace { scale }, direction) => {
-                require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)")?;
-                self.laplace(scale, direction)?
-            }
-            (Mechanism::RandomizedResponse { keep }, direction) => {
-                require(keep > 0.5 && keep < 1.0, "p", keep, "in (0.5, 1)")?;
-                self.response(keep, direction)?
-            }
+            (Mechanism::Laplace { scale }, direction) => self.laplace(scale, direction)?,
+            (Mechanism::Skellam { .. }, _) => return Err(unsupported("Skellam", "the exact engine")),
+            (Mechanism::RandomizedResponse { keep }, direction) => self.response(keep, direction)?,
         };
         Ok(loss.map_or(StepOutcome::Nothing, StepOutcome::Loss))
     }

@@ -10,7 +10,7 @@ const ANCHOR: usize = 16;
 
 /// Terms w_j N(s_j)/N(0) at one point, divided by their sum: the posterior law of the shift given the output.
 #[derive(Debug, Default)]
-pub struct Posterior {
+pub(crate) struct Posterior {
     /// Index of the first atom in `terms`; those left out are negligible (below e^-50 of the largest).
     pub start: usize,
     /// Probabilities of the atoms from `start` on.
@@ -25,7 +25,7 @@ pub struct Posterior {
 
 impl Posterior {
     /// Fills in the law of `pair` at x.
-    pub fn at(&mut self, pair: &MixturePair, x: f64) {
+    pub(crate) fn at(&mut self, pair: &MixturePair, x: f64) {
         let window = pair.window(x);
         self.terms.clear();
         self.start = window.start;
@@ -50,7 +50,7 @@ impl Posterior {
     }
 
     /// Largest distance of a significant shift from x, in σ.
-    pub fn farthest(&self, pair: &MixturePair, x: f64) -> f64 {
+    pub(crate) fn farthest(&self, pair: &MixturePair, x: f64) -> f64 {
         let last = self.start + self.terms.len() - 1;
         let distance = (x - pair.shifts[self.start]).abs().max((x - pair.shifts[last]).abs());
         distance / pair.noise_multiplier
@@ -91,7 +91,7 @@ fn fill_by_ratios(pair: &MixturePair, x: f64, window: &Window, terms: &mut Vec<f
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::posterior::*;
+    use super::*;
     use crate::step::GroupLaw;
 
     #[test]

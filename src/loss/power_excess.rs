@@ -98,7 +98,7 @@ fn log_excess_over_ratio(u: f64, p: f64) -> f64 {
 /// log F for F = e^{pu} − 1 − p(e^u − 1), which is not negative for p outside (0, 1), and log|dF/du|.
 ///
 /// F is right to some ten units in the last place, relative to 1 + |log F|, as far as u and p are.
-pub fn log_power_excess(u: f64, p: f64) -> (f64, f64) {
+pub(crate) fn log_power_excess(u: f64, p: f64) -> (f64, f64) {
     (log_excess(u, p).ln(u), log_slope(u, p))
 }
 
@@ -127,7 +127,7 @@ fn scaled_exp_m1(a: f64, scale: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::loss::power_excess::*;
+    use super::*;
 
     #[test]
     fn the_excess_has_no_cancellation() {

@@ -1,6 +1,6 @@
 //! Certified quadrature nodes of a smooth privacy loss, for moments E_P[e^{zℓ}] of complex order.
 //!
-//! A best-first search over dyadic panels, as in `pair::moment`, but for the integrand P·e^{zℓ} at all
+//! A best-first search over dyadic panels, as in `loss::moment`, but for the integrand P·e^{zℓ} at all
 //! z = c + iy' with |y'| ≤ y at once: what comes out is a discrete law whose moments are those of the loss up to a
 //! certified error. The same nodes serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): the panels
 //! are certified with the ellipse lifted by a.

@@ -435,7 +435,7 @@ impl Side {
 
     /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
     ///
-    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E[s²]/2σ⁴, and all but a
+    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
     /// negligible part of it lies within an angle of one direction.
     fn kept(&self, height: f64) -> f64 {
         let angle = height * self.spread;

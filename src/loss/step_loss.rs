@@ -226,7 +226,7 @@ impl StepLoss {
 }
 
 /// A loss as a function of one coordinate, cut where it is not smooth: what the grid route sweeps.
-pub trait LossCurve: Sync {
+pub(crate) trait LossCurve: Sync {
     /// Loss, slope and log density of P at x.
     fn point(&self, x: f64, scratch: &mut Scratch) -> Point;
     /// After `point`: an upper bound on the distance from x to the centres of the parts of P's density that
@@ -250,7 +250,7 @@ impl LossCurve for Piece {
 
 /// A Gaussian loss N(μ²/2, μ²) in its standardised coordinate.
 #[derive(Debug, Clone, Copy)]
-pub struct GaussianCurve {
+pub(crate) struct GaussianCurve {
     /// μ > 0.
     pub distance: f64,
     /// log of its probability.
@@ -278,7 +278,7 @@ impl LossCurve for GaussianCurve {
 
 /// One smooth piece [j, j + 1] of a branch of a Laplace loss, run backwards for "add" so that the loss grows.
 #[derive(Debug, Clone, Copy)]
-pub struct LaplaceCurve<'a> {
+pub(crate) struct LaplaceCurve<'a> {
     /// The loss.
     pub loss: &'a LaplaceLoss,
     /// The branch's pair.
@@ -289,7 +289,7 @@ pub struct LaplaceCurve<'a> {
 
 impl LaplaceCurve<'_> {
     /// The coordinates of the piece's ends, ascending in the loss.
-    pub fn ends(&self) -> (f64, f64) {
+    pub(crate) fn ends(&self) -> (f64, f64) {
         let (low, high) = (self.piece as f64, (self.piece + 1) as f64);
         match self.direction {
             Direction::Remove => (low, high),

@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::renyi::calibrate::Family;
-use crate::renyi::conversion::Conversion;
-use crate::renyi::group_rdp::GroupBound;
-use crate::renyi::noise::Noise;
-use crate::renyi::run::Segment;
+use crate::renyi::Conversion;
+use crate::renyi::Family;
+use crate::renyi::GroupBound;
+use crate::renyi::Segment;
+use crate::step::Mechanism;
 use crate::step::{Adjacency, Direction, GroupLaw};
 use crate::stopping::is_stopped;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
@@ -49,16 +49,17 @@ pub(crate) fn direction(word: &str) -> Result<Direction, Error> {
     }
 }
 
-/// "add_remove", "add" or "remove".
+/// "add_remove", "add", "remove" or "replace".
 pub(crate) fn adjacency(word: &str) -> Result<Adjacency, Error> {
     match word {
         "add_remove" => Ok(Adjacency::AddRemove),
         "add" => Ok(Adjacency::Add),
         "remove" => Ok(Adjacency::Remove),
+        "replace" => Ok(Adjacency::Replace),
         _ => Err(Error::out_of_range(
             "adjacency",
             word,
-            "\"add_remove\", \"add\" or \"remove\"",
+            "\"add_remove\", \"add\", \"remove\" or \"replace\"",
         )),
     }
 }
@@ -129,15 +130,15 @@ pub(crate) fn count(argument: &'static str, value: i64) -> Result<u64, Error> {
 }
 
 /// A mechanism as Python passes it: family, parameter, sensitivity.
-pub(crate) type Mechanism = (String, f64, i64);
+pub(crate) type MechanismTuple = (String, f64, i64);
 
 /// The mechanism that Python means.
-pub(crate) fn noise((word, parameter, sensitivity): &Mechanism) -> Result<Noise, Error> {
+pub(crate) fn noise((word, parameter, sensitivity): &MechanismTuple) -> Result<Mechanism, Error> {
     Ok(family(word, *sensitivity)?.with_parameter(*parameter))
 }
 
 /// The segments of a history: mechanism, sample rate, steps.
-pub(crate) fn history(segments: &[(Mechanism, f64, i64)]) -> Result<Vec<Segment>, Error> {
+pub(crate) fn history(segments: &[(MechanismTuple, f64, i64)]) -> Result<Vec<Segment>, Error> {
     segments
         .iter()
         .map(|(mechanism, sample_rate, steps)| {

@@ -9,9 +9,9 @@ use crate::error::{Error, Result, require_epsilon};
 use crate::interval::Enclosure;
 use crate::locks::Renewable;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{count, entries, guarded, vector};
+use crate::python::convert::{self, count, entries, guarded, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::step::{Group, Mechanism, Neighbours, Sampling, Step};
+use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -23,20 +23,6 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
 /// Lower ends, upper ends, and whether a search ended with the two too far apart.
 type Solved<'py> = (Vector<'py>, Vector<'py>, Bound<'py, PyArray1<bool>>);
-
-pub(crate) fn neighbours(word: &str) -> Result<Neighbours> {
-    match word {
-        "add_remove" => Ok(Neighbours::AddRemove),
-        "add" => Ok(Neighbours::Add),
-        "remove" => Ok(Neighbours::Remove),
-        "replace" => Ok(Neighbours::Replace),
-        _ => Err(Error::out_of_range(
-            "adjacency",
-            word,
-            "\"add_remove\", \"add\", \"remove\" or \"replace\"",
-        )),
-    }
-}
 
 fn mechanism(word: &str, noise: f64) -> Result<Mechanism> {
     match word {
@@ -169,7 +155,7 @@ pub(crate) fn solve<'py>(
             orthogonal,
         },
     };
-    let neighbours = neighbours(adjacency)?;
+    let adjacency = convert::adjacency(adjacency)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let length = table.check(&[epsilons.len(), deltas.len()])?;
     let unknown = unknown.to_owned();
@@ -181,7 +167,7 @@ pub(crate) fn solve<'py>(
             delta: deltas[i],
             tolerance,
         };
-        let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], neighbours);
+        let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], adjacency);
         let steps_of = |i: usize| count("steps", table.steps[i]);
         match unknown.as_str() {
             "epsilon" => {
@@ -199,15 +185,13 @@ pub(crate) fn solve<'py>(
                     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
                     ..table.scheme(i)?
                 };
-                planning::noise_multiplier(&scheme, steps_of(i)?, neighbours, target(i)).map(above)
+                planning::noise_multiplier(&scheme, steps_of(i)?, adjacency, target(i)).map(above)
             }
             "sample_rate" => {
-                planning::sample_rate(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
+                planning::sample_rate(&table.scheme(i)?, steps_of(i)?, adjacency, target(i)).map(below)
             }
-            "steps" => planning::steps(&table.scheme(i)?, neighbours, target(i)).map(below),
-            "group_size" => {
-                planning::group_size(&table.scheme(i)?, steps_of(i)?, neighbours, target(i)).map(below)
-            }
+            "steps" => planning::steps(&table.scheme(i)?, adjacency, target(i)).map(below),
+            "group_size" => planning::group_size(&table.scheme(i)?, steps_of(i)?, adjacency, target(i)).map(below),
             _ => Err(Error::out_of_range("unknown", &unknown, "the name of an argument")),
         }
     };
@@ -247,7 +231,7 @@ pub(crate) fn black_box_epsilon<'py>(
         group_size: vector(&group_size),
         group: Group::of(1),
     };
-    let neighbours = neighbours(adjacency)?;
+    let adjacency = convert::adjacency(adjacency)?;
     let deltas = vector(&delta);
     let length = table.check(&[deltas.len()])?;
     let answer = move |i: usize| -> Result<f64> {
@@ -255,7 +239,7 @@ pub(crate) fn black_box_epsilon<'py>(
             group: Group::of(1),
             ..table.scheme(i)?
         };
-        let mut one = Curve::new(&[(scheme, count("steps", table.steps[i])?)], neighbours)?;
+        let mut one = Curve::new(&[(scheme, count("steps", table.steps[i])?)], adjacency)?;
         black_box::epsilon(
             &mut one,
             count("group_size", table.group_size[i])?,
@@ -310,7 +294,7 @@ pub(crate) struct Composition {
 /// that was stopped.
 struct Engine {
     steps: Vec<(Step, u64)>,
-    neighbours: Neighbours,
+    adjacency: Adjacency,
     curve: Renewable<Curve>,
 }
 
@@ -324,7 +308,7 @@ impl Composition {
     ) -> PyResult<Vec<T>> {
         let engine = Arc::clone(&self.engine);
         watched(py, None, move |monitor| {
-            let make = || Curve::new(&engine.steps, engine.neighbours);
+            let make = || Curve::new(&engine.steps, engine.adjacency);
             engine.curve.with(make, |curve| {
                 let answer = |asked: f64| {
                     unless_cancelled(monitor)?;
@@ -340,13 +324,13 @@ impl Composition {
 impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
-        let neighbours = neighbours(adjacency)?;
+        let adjacency = convert::adjacency(adjacency)?;
         let engine = watched(py, None, move |_| {
             let steps = steps_of(segments)?;
-            let curve = Renewable::holding(Curve::new(&steps, neighbours)?);
+            let curve = Renewable::holding(Curve::new(&steps, adjacency)?);
             Ok(Engine {
                 steps,
-                neighbours,
+                adjacency,
                 curve,
             })
         })?;

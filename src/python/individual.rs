@@ -1,10 +1,10 @@
 //! Individual accounts.
 
 use crate::error::Error;
-use crate::individual::accounts::{Account, Accounts, SLOT_TERMS, Slot};
-use crate::individual::epsilons::{epsilons, epsilons_of_histories};
-use crate::individual::histories::Histories;
-use crate::individual::rdp::StepRdp;
+use crate::individual::Histories;
+use crate::individual::StepRdp;
+use crate::individual::{Account, Accounts, SLOT_TERMS, Slot};
+use crate::individual::{epsilons, epsilons_of_histories};
 use crate::locks::ForkLock;
 use crate::python::arrays::{Changed, PyReadonlyArray1, PyReadonlyArray2};
 use crate::python::convert::{guarded, vector};

@@ -5,10 +5,10 @@ use crate::loss::MixturePair;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, guarded, law, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::renyi::conversion::Converted;
-use crate::renyi::{conversion, divergence, group_bound};
-use crate::simulation::monte_carlo::{Segment, Settings};
-use crate::simulation::{monte_carlo, samples, tasks};
+use crate::renyi;
+use crate::renyi::Converted;
+use crate::simulation;
+use crate::simulation::{Segment, Settings};
 use crate::step::GroupLaw;
 use crate::threads::in_pool;
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
@@ -114,7 +114,7 @@ pub(crate) fn hockey_stick<'py>(
     epsilon: PyReadonlyArrayDyn<'py, f64>,
 ) -> PyResult<Array<'py>> {
     let (losses, epsilons) = (entries(&log_ratio), entries(&epsilon));
-    let values = watched(py, None, move |_| samples::hockey_stick(&losses, &epsilons))?;
+    let values = watched(py, None, move |_| simulation::hockey_stick(&losses, &epsilons))?;
     shaped(py, &values, epsilon.as_array().shape())
 }
 
@@ -156,14 +156,14 @@ pub(crate) fn monte_carlo_delta<'py>(
     };
     let segments = segments_of(&segments, log_space)?;
     let found = watched(py, progress.as_ref(), move |monitor| {
-        monte_carlo::monte_carlo_delta(epsilon, &segments, &settings, monitor)
+        simulation::monte_carlo_delta(epsilon, &segments, &settings, monitor)
     })?;
     Ok((found.estimate, found.lower, found.upper))
 }
 
 /// A run that several processes draw.
 #[pyclass(frozen, module = "hockeystick._core")]
-pub(crate) struct Simulation(Arc<tasks::Simulation>);
+pub(crate) struct Simulation(Arc<simulation::Simulation>);
 
 #[pymethods]
 impl Simulation {
@@ -188,7 +188,7 @@ impl Simulation {
         };
         let segments = segments_of(&segments, log_space)?;
         let run = watched(py, None, move |monitor| {
-            tasks::Simulation::new(epsilon, &segments, &settings, monitor)
+            simulation::Simulation::new(epsilon, &segments, &settings, monitor)
         })?;
         Ok(Self(Arc::new(run)))
     }
@@ -233,7 +233,7 @@ pub(crate) fn renyi_mixture<'py>(
     let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
     let divergences = watched(py, None, move |_| {
         let law = law(&weights, &shifts, log_space)?;
-        divergence::mixture_divergences(law, noise_multiplier, &values, direction)
+        renyi::mixture_divergences(law, noise_multiplier, &values, direction)
     })?;
     shaped(py, &divergences, orders.as_array().shape())
 }
@@ -250,7 +250,7 @@ pub(crate) fn renyi_group_bound<'py>(
     let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
     let bound = watched(py, None, move |_| {
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        group_bound::renyi_group_bound(&orders, &rows, sample_rate)
+        renyi::renyi_group_bound(&orders, &rows, sample_rate)
     })?;
     Ok(bound.to_pyarray(py))
 }
@@ -296,7 +296,7 @@ pub(crate) fn rdp_to_epsilon<'py>(
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &delta, move |orders, rdp, delta| {
-        conversion::rdp_to_epsilon(orders, rdp, delta, conversion)
+        renyi::rdp_to_epsilon(orders, rdp, delta, conversion)
     })
 }
 
@@ -310,6 +310,6 @@ pub(crate) fn rdp_to_delta<'py>(
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &epsilon, move |orders, rdp, epsilon| {
-        conversion::rdp_to_delta(orders, rdp, epsilon, conversion)
+        renyi::rdp_to_delta(orders, rdp, epsilon, conversion)
     })
 }

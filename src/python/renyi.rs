@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{Mechanism, bound, conversion, count, entries, family, noise, vector};
+use crate::python::convert::{MechanismTuple, bound, conversion, count, entries, family, noise, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::renyi::calibrate::{Setting, Target, calibrate, calibrate_dp};
-use crate::renyi::group_rdp::StepBound;
+use crate::renyi::StepBound;
 use crate::renyi::require_orders;
+use crate::renyi::{Setting, Target, calibrate, calibrate_dp};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -29,7 +29,7 @@ fn same_length(length: usize, others: &[usize]) -> Result<(), Error> {
 #[pyfunction]
 pub(crate) fn group_rdp<'py>(
     py: Python<'py>,
-    mechanism: Mechanism,
+    mechanism: MechanismTuple,
     orders: PyReadonlyArray1<'py, f64>,
     sample_rates: PyReadonlyArray1<'py, f64>,
     group_sizes: PyReadonlyArray1<'py, i64>,

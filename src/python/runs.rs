@@ -3,17 +3,17 @@
 use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{Mechanism, adjacency, bound, conversion, count, entries, history, vector};
+use crate::python::convert::{MechanismTuple, adjacency, bound, conversion, count, entries, history, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::renyi::best_order::Guarantee;
-use crate::renyi::run::Run;
+use crate::renyi::Guarantee;
+use crate::renyi::Run;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
-/// Mechanism, sample rate and steps of every segment.
-type Segments = Vec<(Mechanism, f64, i64)>;
+/// MechanismTuple, sample rate and steps of every segment.
+type Segments = Vec<(MechanismTuple, f64, i64)>;
 
 /// How to make the run of a history, which takes a while.
 fn run_of(

@@ -2,16 +2,17 @@
 
 use crate::error::{Error, Result};
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
+use crate::python::convert;
 use crate::python::convert::{count, entries, guarded, vector};
-use crate::python::exact::{SegmentTuple, neighbours, steps_of};
+use crate::python::exact::{SegmentTuple, steps_of};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::shuffle::membership::{MembershipLaw, Plan, Sampling};
+use crate::shuffle::{MembershipLaw, Plan, Sampling};
 use crate::stopping::carried;
 use crate::threads::in_pool;
-use crate::tradeoff::composed::Mixture;
-use crate::tradeoff::convex::Bounds;
-use crate::tradeoff::curve::TradeoffCurve as Curve;
-use crate::tradeoff::split_bounds::SplitBound;
+use crate::tradeoff::Bounds;
+use crate::tradeoff::Mixture;
+use crate::tradeoff::SplitBound;
+use crate::tradeoff::TradeoffCurve as Curve;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -84,8 +85,8 @@ impl TradeoffCurve {
 
     #[staticmethod]
     fn of_steps(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str) -> PyResult<Self> {
-        let neighbours = neighbours(adjacency)?;
-        Self::made(py, move || Curve::of_steps(&steps_of(segments)?, neighbours))
+        let adjacency = convert::adjacency(adjacency)?;
+        Self::made(py, move || Curve::of_steps(&steps_of(segments)?, adjacency))
     }
 
     #[staticmethod]

@@ -101,8 +101,8 @@ pub(crate) fn minimise_over_orders(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::error::Error;
-    use crate::renyi::best_order::*;
 
     #[test]
     fn the_minimum_over_real_orders_is_found() {

@@ -3,10 +3,10 @@
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
 use crate::renyi::conversion::{Conversion, rdp_to_epsilon};
 use crate::renyi::group_rdp::{GroupBound, StepBound};
-use crate::renyi::noise::Noise;
 use crate::renyi::run::{Run, Segment};
 use crate::renyi::{MAX_ORDER, require_orders};
 use crate::special::root::solve_decreasing_between;
+use crate::step::Mechanism;
 use crate::step::{Adjacency, Direction};
 
 /// A mechanism whose noise is to be found.
@@ -34,22 +34,22 @@ const TOLERANCE: f64 = 2e-10;
 
 impl Family {
     /// The mechanism with this parameter, which is not checked.
-    pub fn with_parameter(self, parameter: f64) -> Noise {
+    pub fn with_parameter(self, parameter: f64) -> Mechanism {
         match self {
-            Self::Gaussian => Noise::Gaussian {
+            Self::Gaussian => Mechanism::Gaussian {
                 noise_multiplier: parameter,
             },
-            Self::Laplace => Noise::Laplace { scale: parameter },
-            Self::Skellam { sensitivity } => Noise::Skellam {
+            Self::Laplace => Mechanism::Laplace { scale: parameter },
+            Self::Skellam { sensitivity } => Mechanism::Skellam {
                 variance: parameter,
                 sensitivity,
             },
-            Self::RandomizedResponse => Noise::RandomizedResponse { keep: parameter },
+            Self::RandomizedResponse => Mechanism::RandomizedResponse { keep: parameter },
         }
     }
 
     /// The mechanism at log amount of noise x, and its parameter.
-    fn at(self, x: f64) -> (Noise, f64) {
+    fn at(self, x: f64) -> (Mechanism, f64) {
         let parameter = match self {
             // The amount is the variance over C².
             Self::Skellam { sensitivity } => x.exp() * (sensitivity as f64).powi(2),
@@ -115,11 +115,11 @@ pub struct Target {
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::calibrate::{Family, Setting, calibrate};
-/// use hockeystick::renyi::group_rdp::GroupBound;
+/// use hockeystick::renyi::{Family, Setting, calibrate};
+/// use hockeystick::renyi::GroupBound;
 /// let setting = Setting { sample_rate: 0.03, steps: 500, group_size: 16, bound: GroupBound::Exact };
 /// assert_eq!((100.0 * calibrate(Family::Gaussian, 4.0, 1.0, setting)?).round(), 1524.0);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn calibrate(family: Family, order: f64, tau: f64, setting: Setting) -> Result<f64> {
     require(tau > 0.0 && tau.is_finite(), "tau", tau, "in (0, inf)")?;
@@ -162,13 +162,13 @@ pub fn calibrate(family: Family, order: f64, tau: f64, setting: Setting) -> Resu
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::calibrate::{Family, Setting, Target, calibrate_dp};
-/// use hockeystick::renyi::conversion::Conversion;
-/// use hockeystick::renyi::group_rdp::GroupBound;
+/// use hockeystick::renyi::{Family, Setting, Target, calibrate_dp};
+/// use hockeystick::renyi::Conversion;
+/// use hockeystick::renyi::GroupBound;
 /// let setting = Setting { sample_rate: 0.01, steps: 1000, group_size: 8, bound: GroupBound::Exact };
 /// let target = Target { epsilon: 3.0, delta: 1e-5, conversion: Conversion::Canonne };
 /// assert_eq!((100.0 * calibrate_dp(Family::Gaussian, target, &[], setting)?).round(), 391.0);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn calibrate_dp(family: Family, target: Target, orders: &[f64], setting: Setting) -> Result<f64> {
     let Target {
@@ -267,7 +267,7 @@ fn solve(
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::calibrate::*;
+    use super::*;
     use crate::renyi::group_rdp::group_rdp;
 
     fn setting(bound: GroupBound, steps: u64, group_size: u64) -> Setting {

@@ -83,11 +83,11 @@ fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::conversion::{Conversion, rdp_to_epsilon};
+/// use hockeystick::renyi::{Conversion, rdp_to_epsilon};
 /// let best = rdp_to_epsilon(&[2.0, 4.0, 8.0], &[0.5, 1.0, 2.0], 1e-5, Conversion::Canonne)?;
 /// assert_eq!((best.index, (1e4 * best.value).round()), (2, 32141.0));
 /// assert!(rdp_to_epsilon(&[8.0], &[2.0], 1e-5, Conversion::Optimal)?.value < best.value);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conversion) -> Result<Converted> {
     require_delta(delta)?;
@@ -101,10 +101,10 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conve
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::conversion::{Conversion, rdp_to_delta, rdp_to_epsilon};
+/// use hockeystick::renyi::{Conversion, rdp_to_delta, rdp_to_epsilon};
 /// let epsilon = rdp_to_epsilon(&[4.0], &[1.0], 1e-5, Conversion::Canonne)?.value;
 /// assert!((rdp_to_delta(&[4.0], &[1.0], epsilon, Conversion::Canonne)?.value / 1e-5 - 1.0).abs() < 1e-12);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conversion) -> Result<Converted> {
     crate::error::require_epsilon(epsilon)?;
@@ -142,7 +142,7 @@ fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Res
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::conversion::*;
+    use super::*;
 
     #[test]
     fn the_published_conversion_is_met() {

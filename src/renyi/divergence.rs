@@ -62,12 +62,12 @@ impl StepDivergence {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::{Direction, GroupLaw};
-    /// use hockeystick::renyi::divergence::StepDivergence;
+    /// use hockeystick::{Direction, GroupLaw};
+    /// use hockeystick::renyi::StepDivergence;
     /// let mut step = StepDivergence::new(GroupLaw::binomial(1, 0.01)?, 1.0)?;
     /// let found = step.of_order(8.0, Direction::Remove);
     /// assert!((found.value / 0.00089364390760603185 - 1.0).abs() < 1e-12);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Divergence {
         checkpoint();
@@ -127,7 +127,7 @@ pub fn mixture_divergences(
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::divergence::*;
+    use super::*;
 
     fn law(spec: &str) -> GroupLaw {
         let words: Vec<&str> = spec.split_whitespace().collect();

@@ -13,7 +13,7 @@ pub(crate) const NEGLIGIBLE: f64 = 50.0;
 
 /// The binomial law of the count in a batch, ready for many sums.
 #[derive(Debug)]
-pub struct CountLaw {
+pub(super) struct CountLaw {
     law: GroupLaw,
     /// w_k, which may underflow.
     weights: Vec<f64>,
@@ -24,14 +24,14 @@ impl CountLaw {
     ///
     /// # Errors
     /// One of them out of range.
-    pub fn new(group_size: u64, sample_rate: f64) -> Result<Self> {
+    pub(super) fn new(group_size: u64, sample_rate: f64) -> Result<Self> {
         let law = checked_law(group_size, sample_rate)?;
         let weights = law.log_weights().iter().map(|log_weight| log_weight.exp()).collect();
         Ok(Self { law, weights })
     }
 
     /// The law; zero weights are dropped.
-    pub fn law(&self) -> &GroupLaw {
+    pub(super) fn law(&self) -> &GroupLaw {
         &self.law
     }
 
@@ -41,7 +41,7 @@ impl CountLaw {
     ///
     /// A term w·e^x is off by a part 2^-53·(|log w| + x) or so, however small it is itself: that size, of the
     /// terms that count, sets how far the result is rounded up.
-    pub fn subsampled(&self, order: f64, component_rdp: impl Fn(usize) -> f64) -> f64 {
+    pub(super) fn subsampled(&self, order: f64, component_rdp: impl Fn(usize) -> f64) -> f64 {
         let exponents: Vec<f64> = self
             .law
             .shifts()
@@ -106,12 +106,12 @@ impl CountLaw {
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::group_bound::renyi_group_bound;
+/// use hockeystick::renyi::renyi_group_bound;
 /// // Two records, one order; a mechanism with divergences 0.1 and 0.4 for one and two of them.
 /// let bound = renyi_group_bound(&[2.0], &[&[0.0], &[0.1], &[0.4]], 0.5)?;
 /// let exact = (0.25 + 0.5 * 0.1f64.exp() + 0.25 * 0.4f64.exp()).ln();
 /// assert!((bound[0] - exact).abs() < 1e-14);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: f64) -> Result<Vec<f64>> {
     require(
@@ -163,7 +163,7 @@ const LARGEST_EXPONENT: f64 = 600.0;
 const SMALLEST_SUM: f64 = 1e-280;
 
 /// Doublings that take one record to a group of `group_size`: the c of RGP Lemma 2.3.
-pub fn doublings(group_size: u64) -> u32 {
+pub(super) fn doublings(group_size: u64) -> u32 {
     group_size.next_power_of_two().trailing_zeros()
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn checked_law(group_size: u64, sample_rate: f64) -> Result<GroupLaw>
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::group_bound::*;
+    use super::*;
 
     #[test]
     fn one_record_always_sampled_keeps_its_bound() {

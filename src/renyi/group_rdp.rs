@@ -3,11 +3,11 @@
 use crate::error::{Result, require};
 use crate::renyi::group_bound::{CountLaw, checked_law, doublings};
 use crate::renyi::lower_bound::lower_bound;
-use crate::renyi::noise::Noise;
 use crate::renyi::pair::PairDivergence;
 use crate::renyi::require_orders;
 use crate::special::log_space::log_sum_exp;
 use crate::step::Direction;
+use crate::step::Mechanism;
 use crate::stopping::checkpoint;
 
 /// Largest order at which the tight bound for one record is computed.
@@ -36,19 +36,19 @@ pub enum GroupBound {
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::group_rdp::{GroupBound, group_rdp};
-/// use hockeystick::renyi::noise::Noise;
+/// use hockeystick::renyi::{GroupBound, group_rdp};
+/// use hockeystick::Mechanism;
 /// // RGP Figure 2: for 500 steps a divergence of 1 takes σ = 26.59 by their bound, and 15.24 in truth.
 /// let of = |noise_multiplier, bound| {
-///     let noise = Noise::Gaussian { noise_multiplier };
+///     let noise = Mechanism::Gaussian { noise_multiplier };
 ///     group_rdp(noise, &[4.0], 0.03, 16, bound).map(|rdp| 500.0 * rdp[0])
 /// };
 /// assert!((of(26.59, GroupBound::Jensen)? - 1.0).abs() < 1e-2);
 /// assert!((of(15.24, GroupBound::Exact)? - 1.0).abs() < 1e-3);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn group_rdp(
-    noise: Noise,
+    noise: Mechanism,
     orders: &[f64],
     sample_rate: f64,
     group_size: u64,
@@ -62,7 +62,7 @@ pub fn group_rdp(
 /// A bound on the divergences of one step, ready for many orders: what one order costs speeds up the next.
 #[derive(Debug)]
 pub struct StepBound {
-    noise: Noise,
+    noise: Mechanism,
     sample_rate: f64,
     group_size: u64,
     law: CountLaw,
@@ -76,7 +76,7 @@ impl StepBound {
     ///
     /// # Errors
     /// An argument out of range.
-    pub fn new(noise: Noise, sample_rate: f64, group_size: u64, bound: GroupBound) -> Result<Self> {
+    pub fn new(noise: Mechanism, sample_rate: f64, group_size: u64, bound: GroupBound) -> Result<Self> {
         noise.check()?;
         let law = CountLaw::new(group_size, sample_rate)?;
         let pair = match bound {
@@ -102,7 +102,7 @@ impl StepBound {
     /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
     pub fn needs_whole_orders(&self) -> bool {
         let by_formula = matches!(self.bound, GroupBound::Jensen | GroupBound::BlackBox);
-        by_formula && matches!(self.noise, Noise::Skellam { .. })
+        by_formula && matches!(self.noise, Mechanism::Skellam { .. })
     }
 
     /// The bound on D_α in one direction, α in (1, 10⁴]; Theorem 3.1 and equation 12 are about both.
@@ -163,19 +163,19 @@ impl StepBound {
                 let component = |count| self.noise.component(scaled, count as f64);
                 CountLaw::new(1, self.sample_rate)?.subsampled(scaled, component)
             }
-            Noise::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate),
+            Mechanism::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate),
             _ => self.pair.of_order(scaled, direction)?.upper,
         };
         let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
         Ok(match self.noise {
-            Noise::RandomizedResponse { .. } => found.min(self.noise.component(order, 1.0) * (1.0 + 1e-14)),
+            Mechanism::RandomizedResponse { .. } => found.min(self.noise.component(order, 1.0) * (1.0 + 1e-14)),
             _ => found,
         })
     }
 }
 
 /// log(Σ_l C(α, l)(1−q)^{α−l} q^l e^{(l−1)τ(l)})/(α − 1) for whole α ≥ 2 (Zhu and Wang 2019, the tight form).
-fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
+fn whole_order_bound(noise: Mechanism, order: f64, sample_rate: f64) -> f64 {
     let law = crate::step::group_law::binomial_log_weights(order as u64, sample_rate);
     let terms: Vec<f64> = law
         .iter()
@@ -196,7 +196,7 @@ fn whole_order_bound(noise: Noise, order: f64, sample_rate: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::group_rdp::*;
+    use super::*;
 
     const FIGURE_2: [(&str, u64, f64, f64, &str, f64); 20] = [
         ("gaussian", 16, 500.0, 34.203125, "baseline", 0.1),
@@ -233,16 +233,16 @@ mod tests {
             };
             let total = |parameter: f64| {
                 let noise = match family {
-                    "gaussian" => Noise::Gaussian {
+                    "gaussian" => Mechanism::Gaussian {
                         noise_multiplier: parameter,
                     },
-                    "laplace" => Noise::Laplace { scale: parameter },
+                    "laplace" => Mechanism::Laplace { scale: parameter },
                     // Their parameter is the rate of each Poisson variable.
-                    "skellam" => Noise::Skellam {
+                    "skellam" => Mechanism::Skellam {
                         variance: 2.0 * parameter,
                         sensitivity: 1,
                     },
-                    _ => Noise::RandomizedResponse { keep: parameter },
+                    _ => Mechanism::RandomizedResponse { keep: parameter },
                 };
                 steps * group_rdp(noise, &[4.0], 0.03, group_size, bound).unwrap()[0]
             };
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn the_black_box_bound_of_a_pure_gaussian_is_loose_but_valid() {
         // q = 1: exact αm²/2σ²; Lemma 2.3 gives 3^c·2^c·α/2σ².
-        let noise = Noise::Gaussian { noise_multiplier: 3.0 };
+        let noise = Mechanism::Gaussian { noise_multiplier: 3.0 };
         let bound = group_rdp(noise, &[2.5], 1.0, 8, GroupBound::BlackBox).unwrap()[0];
         assert!((bound / (27.0 * 8.0 * 2.5 / 18.0) - 1.0).abs() < 1e-13);
         assert!(bound > 2.5 * 64.0 / 18.0);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn losses_beyond_the_range_of_numbers_are_bounded_by_the_formula() {
-        let noise = Noise::Laplace { scale: 0.012 };
+        let noise = Mechanism::Laplace { scale: 0.012 };
         let of = |bound| group_rdp(noise, &[1.0001], 0.083, 615, bound).unwrap()[0];
         let (low, exact, jensen) = (of(GroupBound::Lower), of(GroupBound::Exact), of(GroupBound::Jensen));
         assert!(
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_formula_of_skellam_noise_asks_for_whole_orders() {
-        let noise = Noise::Skellam {
+        let noise = Mechanism::Skellam {
             variance: 9.0,
             sensitivity: 1,
         };
@@ -298,13 +298,13 @@ mod tests {
     #[test]
     fn groups_that_are_never_sampled_lose_nothing() {
         for noise in [
-            Noise::Gaussian { noise_multiplier: 0.0 },
-            Noise::Laplace { scale: 1.0 },
-            Noise::Skellam {
+            Mechanism::Gaussian { noise_multiplier: 0.0 },
+            Mechanism::Laplace { scale: 1.0 },
+            Mechanism::Skellam {
                 variance: 2.0,
                 sensitivity: 1,
             },
-            Noise::RandomizedResponse { keep: 0.9 },
+            Mechanism::RandomizedResponse { keep: 0.9 },
         ] {
             for bound in [
                 GroupBound::Jensen,
@@ -321,16 +321,16 @@ mod tests {
     #[test]
     fn bounds_are_in_order() {
         for noise in [
-            Noise::Gaussian { noise_multiplier: 5.0 },
-            Noise::Laplace { scale: 6.0 },
-            Noise::Skellam {
+            Mechanism::Gaussian { noise_multiplier: 5.0 },
+            Mechanism::Laplace { scale: 6.0 },
+            Mechanism::Skellam {
                 variance: 40.0,
                 sensitivity: 1,
             },
-            Noise::RandomizedResponse { keep: 0.8 },
+            Mechanism::RandomizedResponse { keep: 0.8 },
         ] {
             let orders: &[f64] = match noise {
-                Noise::Skellam { .. } => &[2.0, 3.0, 4.0, 9.0, 30.0],
+                Mechanism::Skellam { .. } => &[2.0, 3.0, 4.0, 9.0, 30.0],
                 _ => &[1.5, 2.0, 4.0, 9.5, 30.0],
             };
             let of = |bound| group_rdp(noise, orders, 0.05, 6, bound).unwrap();

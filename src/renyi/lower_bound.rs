@@ -1,9 +1,9 @@
 //! RGP equation 12 (Ξ⁻): a lower bound on the divergence of the pair, and so on every bound.
 
 use crate::renyi::group_bound::{NEGLIGIBLE, ROUNDING};
-use crate::renyi::noise::Noise;
 use crate::renyi::skellam::SkellamPair;
 use crate::special::log_space::log_sum_exp;
+use crate::step::Mechanism;
 use crate::step::{Direction, GroupLaw};
 
 /// Masses of Skellam noise that one bound may sum.
@@ -15,8 +15,8 @@ const MARGIN: f64 = 60.0;
 ///
 /// Those of Skellam noise are sums over its masses, which are expensive: the largest terms, by an estimate, come first, and small ones,
 /// or what comes after ten million masses, are left out. All terms are positive, so that the bound only falls.
-pub(crate) fn lower_bound(noise: Noise, order: f64, law: &GroupLaw) -> f64 {
-    let Noise::Skellam { variance, sensitivity } = noise else {
+pub(crate) fn lower_bound(noise: Mechanism, order: f64, law: &GroupLaw) -> f64 {
+    let Mechanism::Skellam { variance, sensitivity } = noise else {
         return lower(order, |count| noise.component(order, count as f64), law);
     };
     let mut pair = SkellamPair::of_count(0, variance, sensitivity);

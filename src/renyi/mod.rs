@@ -1,17 +1,25 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
 
-pub mod best_order;
-pub mod calibrate;
-pub mod conversion;
-pub mod divergence;
-pub mod group_bound;
-pub mod group_rdp;
+mod best_order;
+mod calibrate;
+mod conversion;
+mod divergence;
+mod group_bound;
+mod group_rdp;
 mod lower_bound;
-pub mod noise;
+mod noise;
 mod optimal_conversion;
-pub mod pair;
-pub mod run;
-pub mod skellam;
+mod pair;
+mod run;
+mod skellam;
+
+pub use best_order::Guarantee;
+pub use calibrate::{Family, Setting, Target, calibrate, calibrate_dp};
+pub use conversion::{Conversion, Converted, rdp_to_delta, rdp_to_epsilon};
+pub use divergence::{Divergence, StepDivergence, mixture_divergences};
+pub use group_bound::renyi_group_bound;
+pub use group_rdp::{GroupBound, StepBound, group_rdp};
+pub use run::{Run, Segment};
 
 use crate::error::{Result, require};
 

@@ -1,68 +1,12 @@
-//! The mechanisms of RGP §4 and the Rényi divergence of their outputs for k records without sampling.
+//! The Rényi divergence of the mechanisms of RGP §4 for k records without sampling.
 //!
 //! In units of one record's sensitivity, as in the paper; but Skellam noise, which lives on whole numbers, is told its own
 //! variance and the sensitivity.
 
-use crate::error::{Result, require, require_noise_multiplier};
 use crate::special::log_space::{exp_m1_minus, log_add};
+use crate::step::Mechanism;
 
-/// What randomises the answer of one step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Noise {
-    /// Gaussian noise, any dimension: standard deviation over the l2 sensitivity.
-    Gaussian {
-        /// σ ≥ 0.
-        noise_multiplier: f64,
-    },
-    /// Laplace noise, any dimension: scale over the l1 sensitivity.
-    Laplace {
-        /// b > 0.
-        scale: f64,
-    },
-    /// Symmetric Skellam noise on whole numbers: the difference of two Poisson variables.
-    Skellam {
-        /// V > 0: the variance of the noise, twice the rate of either Poisson variable.
-        variance: f64,
-        /// C ≥ 1, whole: the l1 sensitivity of one record.
-        sensitivity: u64,
-    },
-    /// Randomised response on a bit: it is kept with probability p.
-    RandomizedResponse {
-        /// p in (0.5, 1).
-        keep: f64,
-    },
-}
-
-/// Largest sensitivity of Skellam noise.
-const MOST_SENSITIVITY: u64 = 1 << 20;
-
-impl Noise {
-    /// Checks the parameters.
-    ///
-    /// # Errors
-    /// One outside its range.
-    pub fn check(self) -> Result<()> {
-        match self {
-            Self::Gaussian { noise_multiplier } => require_noise_multiplier(noise_multiplier),
-            Self::Laplace { scale } => require(scale > 0.0 && scale.is_finite(), "scale", scale, "in (0, inf)"),
-            Self::Skellam { variance, sensitivity } => {
-                require(
-                    variance > 0.0 && variance.is_finite(),
-                    "variance",
-                    variance,
-                    "in (0, inf)",
-                )?;
-                require(
-                    (1..=MOST_SENSITIVITY).contains(&sensitivity),
-                    "sensitivity",
-                    sensitivity,
-                    "a whole number in [1, 1048576]",
-                )
-            }
-            Self::RandomizedResponse { keep } => require(keep > 0.5 && keep < 1.0, "p", keep, "in (0.5, 1)"),
-        }
-    }
-
+impl Mechanism {
     /// τ*_k(α) in nats: what RGP says of k records and order α > 1 without sampling.
     ///
     /// - Gaussian: αk²/2σ² (Lemma 4.2), attained.
@@ -117,7 +61,7 @@ impl Noise {
         }
     }
 
-    /// True if [`Noise::component`] is the divergence of some pair of data sets, and not only a bound on it.
+    /// True if [`Mechanism::component`] is the divergence of some pair of data sets, and not only a bound on it.
     pub fn component_is_attained(self) -> bool {
         !matches!(self, Self::Skellam { .. })
     }
@@ -125,7 +69,7 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::noise::*;
+    use super::*;
 
     fn close(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-13, "{found} {expected}");
@@ -133,24 +77,27 @@ mod tests {
 
     #[test]
     fn components_are_the_formulas_of_the_paper() {
-        close(Noise::Gaussian { noise_multiplier: 2.0 }.component(3.0, 4.0), 6.0);
+        close(Mechanism::Gaussian { noise_multiplier: 2.0 }.component(3.0, 4.0), 6.0);
         let laplace = |alpha: f64, u: f64| {
             let phi = alpha / (2.0 * alpha - 1.0) * ((alpha - 1.0) * u).exp()
                 + (alpha - 1.0) / (2.0 * alpha - 1.0) * (-alpha * u).exp();
             phi.ln() / (alpha - 1.0)
         };
-        close(Noise::Laplace { scale: 2.0 }.component(3.0, 5.0), laplace(3.0, 2.5));
-        close(Noise::Laplace { scale: 0.1 }.component(9.0, 5.0), laplace(9.0, 50.0));
+        close(Mechanism::Laplace { scale: 2.0 }.component(3.0, 5.0), laplace(3.0, 2.5));
+        close(
+            Mechanism::Laplace { scale: 0.1 }.component(9.0, 5.0),
+            laplace(9.0, 50.0),
+        );
         // Small u: αu²/2·(1 + (α − 2)·u/3...) has no digits left in the formula itself; the leading terms are
         // αu²/2·(1 + (α−1−α)u/3).
         let u = 1e-6;
-        let small = Noise::Laplace { scale: 1.0 / u }.component(4.0, 1.0);
+        let small = Mechanism::Laplace { scale: 1.0 / u }.component(4.0, 1.0);
         assert!(
             (small / (0.5 * 4.0 * u * u * (1.0 - u / 3.0)) - 1.0).abs() < 1e-11,
             "{small}"
         );
         // μ = 10, C = 2 in the symbols of the paper.
-        let skellam = Noise::Skellam {
+        let skellam = Mechanism::Skellam {
             variance: 40.0,
             sensitivity: 2,
         };
@@ -159,42 +106,16 @@ mod tests {
         let p: f64 = 0.8;
         let phi = p.powi(4) * (1.0 - p).powi(-3) + (1.0 - p).powi(4) * p.powi(-3);
         close(
-            Noise::RandomizedResponse { keep: p }.component(4.0, 7.0),
+            Mechanism::RandomizedResponse { keep: p }.component(4.0, 7.0),
             phi.ln() / 3.0,
         );
         // p = 1/2 + x: α·(2x)²·2·(1 + …) to leading order.
         let x = f64::powi(2.0, -30);
-        let near = Noise::RandomizedResponse { keep: 0.5 + x }.component(2.0, 1.0);
+        let near = Mechanism::RandomizedResponse { keep: 0.5 + x }.component(2.0, 1.0);
         assert!((near / (16.0 * x * x) - 1.0).abs() < 1e-13, "{near}");
         close(
-            Noise::RandomizedResponse { keep: p }.component(400.0, 1.0),
+            Mechanism::RandomizedResponse { keep: p }.component(400.0, 1.0),
             (p.ln() + 399.0 * 4f64.ln()) / 399.0,
         );
-    }
-
-    #[test]
-    fn parameters_are_checked() {
-        for (noise, name) in [
-            (Noise::Gaussian { noise_multiplier: -1.0 }, "noise_multiplier"),
-            (Noise::Laplace { scale: 0.0 }, "scale"),
-            (
-                Noise::Skellam {
-                    variance: f64::NAN,
-                    sensitivity: 1,
-                },
-                "variance",
-            ),
-            (
-                Noise::Skellam {
-                    variance: 1.0,
-                    sensitivity: 0,
-                },
-                "sensitivity",
-            ),
-            (Noise::RandomizedResponse { keep: 0.5 }, "p must"),
-            (Noise::RandomizedResponse { keep: 1.0 }, "p must"),
-        ] {
-            assert!(noise.check().unwrap_err().to_string().contains(name));
-        }
     }
 }

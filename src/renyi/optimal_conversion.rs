@@ -95,7 +95,7 @@ pub(crate) fn delta_of_order(order: f64, rdp: f64, epsilon: f64, above: f64) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::optimal_conversion::*;
+    use super::*;
 
     /// D_α of two coins.
     fn coins(order: f64, p: f64, q: f64) -> f64 {

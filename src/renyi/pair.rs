@@ -4,14 +4,14 @@ use crate::error::Result;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::power_excess::log_power_excess;
 use crate::renyi::divergence::{Divergence, StepDivergence};
-use crate::renyi::noise::Noise;
 use crate::renyi::skellam::SkellamPair;
 use crate::special::log_space::{log_add, log1p_exp};
+use crate::step::Mechanism;
 use crate::step::{Direction, GroupLaw};
 
 /// The pair of one step: P with the group's members in the batch as `law` says, Q without.
 #[derive(Debug)]
-pub enum PairDivergence {
+pub(super) enum PairDivergence {
     /// The group is never in a batch.
     Nothing,
     /// GROUP Theorem 18; tight in any dimension.
@@ -34,23 +34,23 @@ impl PairDivergence {
     ///
     /// # Errors
     /// A parameter outside its range.
-    pub fn new(noise: Noise, law: &GroupLaw) -> Result<Self> {
+    pub(super) fn new(noise: Mechanism, law: &GroupLaw) -> Result<Self> {
         noise.check()?;
         if law.shifts() == [0.0] {
             return Ok(Self::Nothing);
         }
         Ok(match noise {
-            Noise::Gaussian { noise_multiplier } => {
+            Mechanism::Gaussian { noise_multiplier } => {
                 Self::Gaussian(Box::new(StepDivergence::new(law.clone(), noise_multiplier)?))
             }
-            Noise::Laplace { scale } => {
+            Mechanism::Laplace { scale } => {
                 let of = |direction| LaplaceLoss::new(law, scale, direction);
                 Self::Laplace(Box::new([of(Direction::Add), of(Direction::Remove)]))
             }
-            Noise::Skellam { variance, sensitivity } => {
+            Mechanism::Skellam { variance, sensitivity } => {
                 Self::Skellam(Box::new(SkellamPair::new(law, variance, sensitivity)))
             }
-            Noise::RandomizedResponse { keep } => Self::Response {
+            Mechanism::RandomizedResponse { keep } => Self::Response {
                 seen: -law.log_probability_of_zero().exp_m1(),
                 keep,
             },
@@ -61,7 +61,7 @@ impl PairDivergence {
     ///
     /// # Errors
     /// A divergence that is too expensive to compute, with what to use instead.
-    pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+    pub(super) fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         match self {
             Self::Nothing => Ok(Divergence { value: 0.0, upper: 0.0 }),
             Self::Gaussian(step) => Ok(step.of_order(order, direction)),
@@ -105,15 +105,15 @@ fn response(seen: f64, keep: f64, order: f64, direction: Direction) -> Divergenc
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::pair::*;
+    use super::*;
 
     #[test]
     fn always_sampled_pairs_have_their_components() {
         let law = GroupLaw::binomial(3, 1.0).unwrap();
         for noise in [
-            Noise::Gaussian { noise_multiplier: 2.0 },
-            Noise::Laplace { scale: 1.7 },
-            Noise::RandomizedResponse { keep: 0.7 },
+            Mechanism::Gaussian { noise_multiplier: 2.0 },
+            Mechanism::Laplace { scale: 1.7 },
+            Mechanism::RandomizedResponse { keep: 0.7 },
         ] {
             let mut pair = PairDivergence::new(noise, &law).unwrap();
             for order in [1.2, 2.0, 5.5, 40.0] {
@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn orders_next_to_1_have_hardly_less_than_those_above() {
         for noise in [
-            Noise::Gaussian { noise_multiplier: 2.0 },
-            Noise::Laplace { scale: 1.7 },
-            Noise::Skellam {
+            Mechanism::Gaussian { noise_multiplier: 2.0 },
+            Mechanism::Laplace { scale: 1.7 },
+            Mechanism::Skellam {
                 variance: 30.0,
                 sensitivity: 2,
             },
-            Noise::RandomizedResponse { keep: 0.7 },
+            Mechanism::RandomizedResponse { keep: 0.7 },
         ] {
             for (size, rate) in [(1, 1e-3), (3, 0.1), (2, 1.0)] {
                 let mut pair = PairDivergence::new(noise, &GroupLaw::binomial(size, rate).unwrap()).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_component_of_skellam_bounds_its_divergence() {
         for (variance, sensitivity) in [(2.0, 1), (30.0, 1), (5.0, 3)] {
-            let noise = Noise::Skellam { variance, sensitivity };
+            let noise = Mechanism::Skellam { variance, sensitivity };
             for records in [1, 4] {
                 let law = GroupLaw::binomial(records, 1.0).unwrap();
                 let mut pair = PairDivergence::new(noise, &law).unwrap();
@@ -179,20 +179,20 @@ mod tests {
         let law = GroupLaw::binomial(16, 0.03).unwrap();
         for (noise, steps) in [
             (
-                Noise::Gaussian {
+                Mechanism::Gaussian {
                     noise_multiplier: 15.24,
                 },
                 500.0,
             ),
-            (Noise::Laplace { scale: 14.885 }, 500.0),
+            (Mechanism::Laplace { scale: 14.885 }, 500.0),
             (
-                Noise::Skellam {
+                Mechanism::Skellam {
                     variance: 232.26,
                     sensitivity: 1,
                 },
                 500.0,
             ),
-            (Noise::RandomizedResponse { keep: 0.8870 }, 1.0),
+            (Mechanism::RandomizedResponse { keep: 0.8870 }, 1.0),
         ] {
             let mut pair = PairDivergence::new(noise, &law).unwrap();
             let of = |pair: &mut PairDivergence, direction| pair.of_order(4.0, direction).unwrap().value;

@@ -5,15 +5,15 @@ use crate::renyi::best_order::{Guarantee, minimise_over_orders};
 use crate::renyi::conversion::Conversion;
 use crate::renyi::group_bound::checked_law;
 use crate::renyi::group_rdp::{GroupBound, StepBound};
-use crate::renyi::noise::Noise;
 use crate::renyi::require_orders;
+use crate::step::Mechanism;
 use crate::step::{Adjacency, Direction};
 
 /// Steps that share one mechanism and sample rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
     /// What randomises a step.
-    pub noise: Noise,
+    pub noise: Mechanism,
     /// Poisson rate in [0, 1].
     pub sample_rate: f64,
     /// Number of steps.
@@ -24,7 +24,7 @@ impl Segment {
     /// Steps of DP-SGD with noise multiplier σ.
     pub fn gaussian(noise_multiplier: f64, sample_rate: f64, steps: u64) -> Self {
         Self {
-            noise: Noise::Gaussian { noise_multiplier },
+            noise: Mechanism::Gaussian { noise_multiplier },
             sample_rate,
             steps,
         }
@@ -51,8 +51,8 @@ impl Run {
     /// The run made of `segments`; segments of 0 steps count for nothing.
     ///
     /// # Errors
-    /// `group_size` outside [1, 100000], a `sample_rate` outside [0, 1], a parameter of a mechanism outside its range, the
-    /// lower bound, which is no guarantee.
+    /// `group_size` outside [1, 100000], a `sample_rate` outside [0, 1], a parameter of a mechanism outside its range,
+    /// replacement, the lower bound, which is no guarantee.
     pub fn new(segments: &[Segment], group_size: u64, adjacency: Adjacency, bound: GroupBound) -> Result<Self> {
         if bound == GroupBound::Lower {
             return Err(Error::out_of_range(
@@ -62,6 +62,7 @@ impl Run {
             ));
         }
         checked_law(group_size, 0.0)?;
+        adjacency.directions()?;
         let mut prepared = Vec::with_capacity(segments.len());
         for segment in segments {
             let bound = StepBound::new(segment.noise, segment.sample_rate, group_size, bound)?;
@@ -101,7 +102,7 @@ impl Run {
     /// An order out of range; an exact divergence of Skellam noise that is too expensive.
     pub fn renyi(&mut self, orders: &[f64]) -> Result<Vec<f64>> {
         require_orders(orders)?;
-        let directions = self.adjacency.directions();
+        let directions = self.adjacency.directions()?;
         let mut worst = |&order: &f64| -> Result<f64> {
             let mut largest = 0.0f64;
             for &direction in directions {
@@ -119,13 +120,13 @@ impl Run {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::Adjacency;
-    /// use hockeystick::renyi::group_rdp::GroupBound;
-    /// use hockeystick::renyi::run::{Run, Segment};
+    /// use hockeystick::Adjacency;
+    /// use hockeystick::renyi::GroupBound;
+    /// use hockeystick::renyi::{Run, Segment};
     /// let segment = Segment::gaussian(1.0, 0.01, 1000);
     /// let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
     /// assert_eq!(run.epsilon(1e-5)?.value.round(), 23.0);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn epsilon(&mut self, delta: f64) -> Result<Guarantee> {
         require_delta(delta)?;
@@ -160,7 +161,7 @@ impl Run {
         // The guarantee is the larger of the directions' minima. Where the other direction is no larger at
         // the optimum of the first, its minimum is not either, and need not be searched for.
         let mut worst: Option<Guarantee> = None;
-        for &direction in self.adjacency.directions() {
+        for &direction in self.adjacency.directions()? {
             if let Some(worst) = worst {
                 let here = self.directed_renyi(worst.order, direction)?;
                 if convert(worst.order, here) <= worst.value {
@@ -181,7 +182,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::run::*;
+    use super::*;
 
     fn run(segments: &[(f64, f64, u64)], group_size: u64, bound: GroupBound) -> Run {
         let segments: Vec<Segment> = segments

@@ -22,7 +22,7 @@ const REMAINDER_EVERY: usize = 16;
 
 /// One step of a group with Skellam noise.
 #[derive(Debug)]
-pub struct SkellamPair {
+pub(super) struct SkellamPair {
     /// log w_j, with the count j.
     law: Vec<(f64, usize)>,
     /// w_j.
@@ -40,20 +40,20 @@ pub struct SkellamPair {
 
 impl SkellamPair {
     /// The pair of a law of counts, at variance V and sensitivity C.
-    pub fn new(law: &GroupLaw, variance: f64, sensitivity: u64) -> Self {
+    pub(super) fn new(law: &GroupLaw, variance: f64, sensitivity: u64) -> Self {
         let weights = law.log_weights().iter().zip(law.shifts());
         let law = weights.map(|(&weight, &count)| (weight, count as usize)).collect();
         Self::of_counts(law, variance, sensitivity)
     }
 
     /// The pair of a group of `count` records that is always in the batch.
-    pub fn of_count(count: usize, variance: f64, sensitivity: u64) -> Self {
+    pub(super) fn of_count(count: usize, variance: f64, sensitivity: u64) -> Self {
         Self::of_counts(vec![(0.0, count)], variance, sensitivity)
     }
 
     /// This noise for a group of `count` records that is always in the batch.
     #[must_use]
-    pub fn with_count(self, count: usize) -> Self {
+    pub(super) fn with_count(self, count: usize) -> Self {
         Self {
             log_masses: self.log_masses,
             ..Self::of_counts(vec![(0.0, count)], self.variance, self.sensitivity as u64)
@@ -80,7 +80,7 @@ impl SkellamPair {
     ///
     /// # Errors
     /// More than 10⁶ masses: orders times records too large.
-    pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+    pub(super) fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         checkpoint();
         let exponent = match direction {
             Direction::Remove => order,
@@ -341,7 +341,7 @@ impl Side {
 
 #[cfg(test)]
 mod tests {
-    use crate::renyi::skellam::*;
+    use super::*;
 
     /// I_n(x)e^{−x} by its series.
     fn mass(n: u64, x: f64) -> f64 {

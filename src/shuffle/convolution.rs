@@ -254,7 +254,7 @@ fn recurrence(
 
 #[cfg(test)]
 mod tests {
-    use crate::shuffle::convolution::*;
+    use super::*;
 
     fn law(masses: &[f64]) -> Counts<Extended> {
         Counts {

@@ -213,7 +213,7 @@ pub(crate) fn log_concave(first: u64, last: u64, start: u64, rise: impl Fn(u64) 
 
 #[cfg(test)]
 mod tests {
-    use crate::shuffle::counts::*;
+    use super::*;
 
     #[test]
     fn trimming_counts_what_it_drops() {

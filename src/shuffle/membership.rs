@@ -22,8 +22,7 @@
 use crate::error::{Error, Result, require};
 use crate::shuffle::convolution::{MOST_VALUES, convolve};
 use crate::shuffle::counts::{Counts, Real};
-pub use crate::shuffle::plan::Plan;
-pub use crate::shuffle::plan::Sampling;
+pub(super) use crate::shuffle::plan::Plan;
 use crate::special::extended::Extended;
 
 /// The law q_E of c².
@@ -52,7 +51,7 @@ impl MembershipLaw {
     /// # Example
     /// Batch clipping, 50 rounds: all four members of a group are in different rounds with probability 0.885.
     /// ```
-    /// use hockeystick::shuffle::membership::{MembershipLaw, Plan, Sampling};
+    /// use hockeystick::shuffle::{MembershipLaw, Plan, Sampling};
     /// let law = MembershipLaw::of(&Plan {
     ///     sampling: Sampling::Shuffling,
     ///     dataset_size: 5000,
@@ -63,7 +62,7 @@ impl MembershipLaw {
     /// })?;
     /// assert_eq!(law.squares, [1, 2, 3, 4]);
     /// assert!((law.probabilities[3] - 0.885_414).abs() < 1e-6);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn of(plan: &Plan) -> Result<Self> {
         plan.check()?;
@@ -79,7 +78,7 @@ impl MembershipLaw {
     /// # Example
     /// Half an epoch of batches of one record misses half of the data set:
     /// ```
-    /// use hockeystick::shuffle::membership::{MembershipLaw, Plan, Sampling};
+    /// use hockeystick::shuffle::{MembershipLaw, Plan, Sampling};
     /// let plan = Plan {
     ///     sampling: Sampling::Shuffling,
     ///     dataset_size: 10,
@@ -90,7 +89,7 @@ impl MembershipLaw {
     /// };
     /// let law = MembershipLaw::of_rounds(&plan, 5)?;
     /// assert_eq!((law.squares, law.probabilities), (vec![0, 1], vec![0.5, 0.5]));
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn of_rounds(plan: &Plan, rounds: u64) -> Result<Self> {
         plan.check()?;
@@ -116,10 +115,10 @@ impl MembershipLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::shuffle::membership::MembershipLaw;
+    /// use hockeystick::shuffle::MembershipLaw;
     /// let coin = MembershipLaw { squares: vec![0, 1], probabilities: vec![0.5; 2], left_out: 0.0, rounding: 0.0 };
     /// assert_eq!(coin.and(&coin)?.probabilities, [0.25, 0.5, 0.25]);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn and(&self, other: &Self) -> Result<Self> {
         let (a, b) = (self.counts()?, other.counts()?);
@@ -131,7 +130,7 @@ impl MembershipLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::shuffle::membership::MembershipLaw;
+    /// use hockeystick::shuffle::MembershipLaw;
     /// let coin = MembershipLaw { squares: vec![0, 4], probabilities: vec![0.5; 2], left_out: 0.0, rounding: 0.0 };
     /// assert_eq!(coin.mean(), 2.0);
     /// ```
@@ -144,7 +143,7 @@ impl MembershipLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::shuffle::membership::MembershipLaw;
+    /// use hockeystick::shuffle::MembershipLaw;
     /// let coin = MembershipLaw { squares: vec![0, 4], probabilities: vec![0.5; 2], left_out: 0.0, rounding: 0.0 };
     /// assert_eq!(coin.below(0), 0.0);
     /// assert!((coin.below(4) - 0.5).abs() < 1e-15);
@@ -158,7 +157,7 @@ impl MembershipLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::shuffle::membership::MembershipLaw;
+    /// use hockeystick::shuffle::MembershipLaw;
     /// let coin = MembershipLaw { squares: vec![0, 4], probabilities: vec![0.5; 2], left_out: 0.0, rounding: 0.0 };
     /// assert_eq!(coin.above(4), 0.0);
     /// assert!((coin.above(1) - 0.5).abs() < 1e-15);
@@ -221,7 +220,8 @@ impl MembershipLaw {
 
 #[cfg(test)]
 mod tests {
-    use crate::shuffle::membership::*;
+    use super::*;
+    use crate::shuffle::Sampling;
     use Sampling::{Shuffling, Subsampling};
     use std::collections::BTreeMap;
 

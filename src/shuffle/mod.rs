@@ -6,7 +6,11 @@
 
 mod convolution;
 mod counts;
-pub mod membership;
-pub mod occupancy;
+mod membership;
+mod occupancy;
 mod plan;
 mod rounds;
+
+pub use membership::MembershipLaw;
+pub use occupancy::OccupancyLaw;
+pub use plan::{Plan, Sampling};

@@ -50,11 +50,11 @@ impl OccupancyLaw {
     /// # Example
     /// Four members among 50 rounds of 100 slots:
     /// ```
-    /// use hockeystick::shuffle::occupancy::OccupancyLaw;
+    /// use hockeystick::shuffle::OccupancyLaw;
     /// let law = OccupancyLaw::new(4, 50, 100, 5000)?;
     /// assert_eq!((law.first, law.probabilities.len()), (1, 4));
     /// assert!((law.probabilities[3] - 0.885_414).abs() < 1e-6);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn new(members: u64, units: u64, slots: u64, positions: u64) -> Result<Self> {
         require(
@@ -122,7 +122,7 @@ pub(crate) fn units_hit<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use crate::shuffle::occupancy::*;
+    use super::*;
 
     fn binomial(n: u64, k: u64) -> f64 {
         (0..k).map(|i| (n - i) as f64 / (k - i) as f64).product()

@@ -21,7 +21,7 @@ pub enum Sampling {
 /// # Example
 /// Batches of 64 records clipped in 8 units of 8:
 /// ```
-/// use hockeystick::shuffle::membership::{Plan, Sampling};
+/// use hockeystick::shuffle::{Plan, Sampling};
 /// let plan = Plan {
 ///     sampling: Sampling::Shuffling,
 ///     dataset_size: 60_000,

@@ -285,7 +285,7 @@ fn round_split(remaining: u64, per_round: u64, u: u64) -> Counts<Extended> {
 
 #[cfg(test)]
 mod tests {
-    use crate::shuffle::rounds::*;
+    use super::*;
 
     fn point(value: u64) -> Counts<Extended> {
         Counts::point(value)

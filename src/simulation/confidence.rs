@@ -39,10 +39,10 @@ impl Sample {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::simulation::confidence::Sample;
+    /// use hockeystick::simulation::Sample;
     /// let (lower, upper) = Sample { count: 1e4, sum: 500.0, sum_of_squares: 500.0 }.interval(0.99);
     /// assert!(0.04 < lower && lower < 0.05 && 0.05 < upper && upper < 0.06);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn interval(self, confidence: f64) -> (f64, f64) {
         let mean = self.mean().clamp(0.0, 1.0);
@@ -87,7 +87,7 @@ fn farthest_above(a: f64, divergence: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::simulation::confidence::*;
+    use super::*;
 
     fn coin(successes: f64, count: f64) -> Sample {
         Sample {

@@ -66,9 +66,9 @@ pub struct Estimate {
 ///
 /// # Example
 /// ```
-/// use hockeystick::monitor::Unwatched;
-/// use hockeystick::simulation::monte_carlo::{Segment, Settings, monte_carlo_delta};
-/// use hockeystick::step::{Direction, GroupLaw};
+/// use hockeystick::Unwatched;
+/// use hockeystick::simulation::{Segment, Settings, monte_carlo_delta};
+/// use hockeystick::{Direction, GroupLaw};
 /// let run = [Segment { law: GroupLaw::binomial(4, 0.01)?, noise_multiplier: 1.0, steps: 10 }];
 /// let settings = Settings {
 ///     samples: 100_000,
@@ -79,7 +79,7 @@ pub struct Estimate {
 /// };
 /// let found = monte_carlo_delta(2.0, &run, &settings, &Unwatched)?;
 /// assert!(found.lower <= 4.5316772e-6 && 4.5316772e-6 <= found.upper);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn monte_carlo_delta(
     epsilon: f64,
@@ -105,9 +105,9 @@ pub fn monte_carlo_delta(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::error::Error;
     use crate::monitor::Unwatched;
-    use crate::simulation::monte_carlo::*;
 
     fn segment(k: u64, q: f64, noise_multiplier: f64, steps: u64) -> Segment {
         Segment {

@@ -34,7 +34,7 @@ impl LossPolynomial {
     ///
     /// A constant and a linear part are interpolated exactly, so M bounds |log r(z) − tangent(z)| on the
     /// ellipse. With g the gap of log r over its tangent on the real line, |r(z)| is between
-    /// kept·r(x) and r(x) (see `pair::panel` for `kept` and the angle φ) and the argument of r(z) differs
+    /// kept·r(x) and r(x) (see `loss::panel` for `kept` and the angle φ) and the argument of r(z) differs
     /// from the tangent's by at most 2φ, plus what the posterior law outside its central range can turn
     /// it: M ≤ max(g, −log kept) + 2φ + 1/2. (Trefethen, Approximation Theory and Approximation Practice,
     /// Theorem 8.2.)
@@ -127,7 +127,7 @@ fn monomials(chebyshev: &[f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
 
 #[cfg(test)]
 mod tests {
-    use crate::simulation::polynomial::*;
+    use super::*;
     use crate::step::GroupLaw;
 
     #[test]

@@ -60,7 +60,7 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use crate::simulation::random::*;
+    use super::*;
     use rand_xoshiro::rand_core::SeedableRng;
 
     #[test]

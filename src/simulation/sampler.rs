@@ -484,8 +484,8 @@ fn alias_slots(counts: &[u32], slot_bits: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::monitor::Unwatched;
-    use crate::simulation::sampler::*;
     use crate::step::GroupLaw;
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::SeedableRng;

@@ -17,10 +17,10 @@ const PIECE: usize = 1 << 14;
 ///
 /// # Example
 /// ```
-/// use hockeystick::simulation::samples::hockey_stick;
+/// use hockeystick::simulation::hockey_stick;
 /// let delta = hockey_stick(&[0.0, 1.0], &[0.5])?;
 /// assert!((delta[0] - 0.5 * (1.0 - (-0.5f64).exp())).abs() < 1e-15);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn hockey_stick(losses: &[f64], epsilons: &[f64]) -> Result<Vec<f64>> {
     require(
@@ -57,7 +57,7 @@ fn excess(loss: f64, epsilon: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::simulation::samples::*;
+    use super::*;
 
     #[test]
     fn impossible_outcomes_count_fully() {

@@ -35,10 +35,10 @@ const TILT_EVALUATIONS: usize = 20;
 ///
 /// # Example
 /// ```
-/// use hockeystick::monitor::Unwatched;
-/// use hockeystick::simulation::monte_carlo::{Segment, Settings};
-/// use hockeystick::simulation::tasks::Simulation;
-/// use hockeystick::step::{Direction, GroupLaw};
+/// use hockeystick::Unwatched;
+/// use hockeystick::simulation::{Segment, Settings};
+/// use hockeystick::simulation::Simulation;
+/// use hockeystick::{Direction, GroupLaw};
 /// let segments = [Segment { law: GroupLaw::binomial(4, 0.01)?, noise_multiplier: 1.0, steps: 10 }];
 /// let direction = Direction::Remove;
 /// let settings = Settings { samples: 200_000, direction, tilt: None, seed: 1, confidence: 0.99 };
@@ -49,7 +49,7 @@ const TILT_EVALUATIONS: usize = 20;
 /// let sum_of_squares = parts.iter().fold(0.0, |sum, part| sum + part.sum_of_squares);
 /// let found = run.estimate(sum, sum_of_squares)?;
 /// assert!(found.lower <= 4.5316772e-6 && 4.5316772e-6 <= found.upper);
-/// # Ok::<(), hockeystick::error::Error>(())
+/// # Ok::<(), hockeystick::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Simulation {

@@ -4,14 +4,14 @@
 ///
 /// The result is within 2u·|sum| + O(nu²)·Σ|terms| of the exact sum of n terms, u = 2⁻⁵³, where plain addition may be off by nu·Σ|terms|.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct CompensatedSum {
+pub(crate) struct CompensatedSum {
     sum: f64,
     carry: f64,
 }
 
 impl CompensatedSum {
     /// Adds a term.
-    pub fn add(&mut self, term: f64) {
+    pub(crate) fn add(&mut self, term: f64) {
         let sum = self.sum + term;
         let lost = if self.sum.abs() > term.abs() {
             (self.sum - sum) + term
@@ -23,20 +23,20 @@ impl CompensatedSum {
     }
 
     /// Multiplies the sum by a factor.
-    pub fn scale(&mut self, factor: f64) {
+    pub(crate) fn scale(&mut self, factor: f64) {
         self.sum *= factor;
         self.carry *= factor;
     }
 
     /// The sum of all terms.
-    pub fn value(self) -> f64 {
+    pub(crate) fn value(self) -> f64 {
         self.sum + self.carry
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::special::compensated_sum::*;
+    use super::*;
 
     #[test]
     fn small_terms_beside_a_large_one_are_not_lost() {

@@ -8,7 +8,7 @@ use std::f64::consts::{LN_2, SQRT_2};
 
 /// A non-negative number `(high + low)·2^exponent`, with `high` in [1, 2) unless the number is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Extended {
+pub(crate) struct Extended {
     high: f64,
     low: f64,
     exponent: i64,
@@ -29,13 +29,13 @@ pub(crate) fn two_product(a: f64, b: f64) -> (f64, f64) {
 
 impl Extended {
     /// The number 0.
-    pub const ZERO: Self = Self {
+    pub(crate) const ZERO: Self = Self {
         high: 0.0,
         low: 0.0,
         exponent: 0,
     };
     /// The number 1.
-    pub const ONE: Self = Self {
+    pub(crate) const ONE: Self = Self {
         high: 1.0,
         low: 0.0,
         exponent: 0,
@@ -72,13 +72,13 @@ impl Extended {
     }
 
     /// 1 − p without rounding, for p in [0, 1].
-    pub fn one_minus(p: f64) -> Self {
+    pub(crate) fn one_minus(p: f64) -> Self {
         let (high, low) = two_sum(1.0, -p);
         Self::new(high, low, 0)
     }
 
     /// True for 0.
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.high == 0.0
     }
 
@@ -89,7 +89,7 @@ impl Extended {
     }
 
     /// Natural logarithm, correctly rounded but for the last bit; −∞ for 0.
-    pub fn ln(self) -> f64 {
+    pub(crate) fn ln(self) -> f64 {
         if self.is_zero() {
             return f64::NEG_INFINITY;
         }
@@ -113,7 +113,7 @@ impl Extended {
     }
 
     /// Nearest `f64`, which is 0 below the smallest subnormal.
-    pub fn to_f64(self) -> f64 {
+    pub(crate) fn to_f64(self) -> f64 {
         let exponent = self.exponent.clamp(-5000, 5000) as i32;
         libm::scalbn(self.high + self.low, exponent)
     }
@@ -181,7 +181,7 @@ impl std::ops::Add for Extended {
 
 #[cfg(test)]
 mod tests {
-    use crate::special::extended::*;
+    use super::*;
 
     #[test]
     fn products_far_below_the_range_of_f64_keep_their_logarithm() {

@@ -3,23 +3,23 @@
 use std::f64::consts::PI;
 
 /// Number of nodes of the rule.
-pub const NODES: usize = 32;
+pub(crate) const NODES: usize = 32;
 
 /// Parameter ρ of the Bernstein ellipse in which integrands are bounded: sum of its half-axes.
 ///
 /// Larger ρ makes the error factor smaller but needs the integrand to be analytic, and bounded, further
 /// out. With 32 nodes, 2.4 gives a factor of 3e-24, enough for 12 digits of an integral 1e-11 times its bound.
-pub const ELLIPSE: f64 = 2.4;
+pub(crate) const ELLIPSE: f64 = 2.4;
 
 /// Half-axis of the ellipse along the real line, in half-widths of the interval: (ρ + 1/ρ)/2.
-pub const REAL_AXIS: f64 = 0.5 * (ELLIPSE + 1.0 / ELLIPSE);
+pub(crate) const REAL_AXIS: f64 = 0.5 * (ELLIPSE + 1.0 / ELLIPSE);
 
 /// Half-axis of the ellipse along the imaginary direction: (ρ − 1/ρ)/2.
-pub const IMAGINARY_AXIS: f64 = 0.5 * (ELLIPSE - 1.0 / ELLIPSE);
+pub(crate) const IMAGINARY_AXIS: f64 = 0.5 * (ELLIPSE - 1.0 / ELLIPSE);
 
 /// The rule: nodes ascending, and their weights (which sum to 2).
 #[derive(Debug)]
-pub struct GaussLegendre {
+pub(crate) struct GaussLegendre {
     /// Nodes in (−1, 1).
     pub nodes: [f64; NODES],
     /// Positive weights.
@@ -28,7 +28,7 @@ pub struct GaussLegendre {
 
 impl GaussLegendre {
     /// The rule, computed once a process.
-    pub fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static RULE: std::sync::OnceLock<GaussLegendre> = std::sync::OnceLock::new();
         RULE.get_or_init(Self::compute)
     }
@@ -62,7 +62,7 @@ impl GaussLegendre {
     ///
     /// (64/15)·ρ^(−2(n−1))/(1 − ρ^−2) for n nodes: Trefethen, Approximation Theory and Approximation
     /// Practice, Theorem 19.3.
-    pub fn log_error_factor() -> f64 {
+    pub(crate) fn log_error_factor() -> f64 {
         let rho = ELLIPSE;
         (64.0 / 15.0 / (1.0 - rho.powi(-2))).ln() - 2.0 * (NODES as f64 - 1.0) * rho.ln()
     }
@@ -70,7 +70,7 @@ impl GaussLegendre {
 
 #[cfg(test)]
 mod tests {
-    use crate::special::gauss_legendre::*;
+    use super::*;
 
     #[test]
     fn the_rule_is_exact_for_polynomials_of_degree_63() {

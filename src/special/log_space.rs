@@ -4,14 +4,7 @@
 const LEAST_EXPONENT: f64 = 700.0;
 
 /// log Σ exp(terms); −∞ for an empty slice or all −∞; +∞ if any term is.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::log_space::log_sum_exp;
-/// assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-12);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn log_sum_exp(terms: &[f64]) -> f64 {
+pub(crate) fn log_sum_exp(terms: &[f64]) -> f64 {
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if largest.is_infinite() {
         return largest;
@@ -20,14 +13,7 @@ pub fn log_sum_exp(terms: &[f64]) -> f64 {
 }
 
 /// log(e^a + e^b).
-///
-/// # Example
-/// ```
-/// use hockeystick::special::log_space::log_add;
-/// assert!((log_add(1000.0, 1000.0) - (1000.0 + 2f64.ln())).abs() < 1e-12);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn log_add(a: f64, b: f64) -> f64 {
+pub(crate) fn log_add(a: f64, b: f64) -> f64 {
     let (large, small) = if a > b { (a, b) } else { (b, a) };
     if small == f64::NEG_INFINITY {
         large
@@ -37,14 +23,7 @@ pub fn log_add(a: f64, b: f64) -> f64 {
 }
 
 /// e^x − 1 − x ≥ 0, right to a few units in the last place.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::log_space::exp_m1_minus;
-/// assert!((exp_m1_minus(1e-8) / 0.5e-16 - 1.0).abs() < 4e-9);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn exp_m1_minus(x: f64) -> f64 {
+pub(crate) fn exp_m1_minus(x: f64) -> f64 {
     const NEAR: f64 = 0.3;
     const TERMS: i32 = 14;
     if x.abs() > NEAR {
@@ -56,12 +35,12 @@ pub fn exp_m1_minus(x: f64) -> f64 {
 }
 
 /// log(1 + e^x): from the logarithm of a small excess to a logarithm near 0, and no overflow for large x.
-pub fn log1p_exp(x: f64) -> f64 {
+pub(crate) fn log1p_exp(x: f64) -> f64 {
     if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }
 }
 
 /// log|1 + z| for z = x + iy, accurate in relative terms near z = 0 and in absolute terms of |1 + z| near z = −1.
-pub fn log_modulus_1p(x: f64, y: f64) -> f64 {
+pub(crate) fn log_modulus_1p(x: f64, y: f64) -> f64 {
     let square = x * (2.0 + x) + y * y;
     if square < -0.5 {
         // |1 + z|² as 1 + square would keep nothing of a modulus below 1e-8.
@@ -75,7 +54,7 @@ pub fn log_modulus_1p(x: f64, y: f64) -> f64 {
 ///
 /// The order of additions fixes the result, so a caller that adds in a fixed order gets the same bits.
 #[derive(Debug, Clone, Copy)]
-pub struct LogSum {
+pub(crate) struct LogSum {
     scale: f64,
     sum: f64,
 }
@@ -91,7 +70,7 @@ impl Default for LogSum {
 
 impl LogSum {
     /// Adds e^term.
-    pub fn add(&mut self, term: f64) {
+    pub(crate) fn add(&mut self, term: f64) {
         if term == f64::NEG_INFINITY {
             return;
         }
@@ -104,12 +83,12 @@ impl LogSum {
     }
 
     /// True if adding e^term, even 10⁴ times, would change no digit of the sum.
-    pub fn outweighs(self, term: f64) -> bool {
+    pub(crate) fn outweighs(self, term: f64) -> bool {
         term < self.scale - 60.0
     }
 
     /// log of the sum so far.
-    pub fn ln(self) -> f64 {
+    pub(crate) fn ln(self) -> f64 {
         if self.sum == 0.0 {
             f64::NEG_INFINITY
         } else {
@@ -120,7 +99,7 @@ impl LogSum {
 
 #[cfg(test)]
 mod tests {
-    use crate::special::log_space::*;
+    use super::*;
 
     #[test]
     fn a_modulus_keeps_its_digits_near_both_ends() {
@@ -143,5 +122,20 @@ mod tests {
         }
         assert!((running.ln() - (2e3 + 2f64.ln())).abs() < 1e-12);
         assert!((log1p_exp(-50.0) / (-50f64).exp() - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn example_of_log_sum_exp() {
+        assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-12);
+    }
+
+    #[test]
+    fn example_of_log_add() {
+        assert!((log_add(1000.0, 1000.0) - (1000.0 + 2f64.ln())).abs() < 1e-12);
+    }
+
+    #[test]
+    fn example_of_exp_m1_minus() {
+        assert!((exp_m1_minus(1e-8) / 0.5e-16 - 1.0).abs() < 4e-9);
     }
 }

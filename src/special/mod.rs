@@ -1,8 +1,8 @@
 //! Numbers and numerics that know nothing of privacy.
 
-pub mod compensated_sum;
-pub mod extended;
-pub mod gauss_legendre;
-pub mod log_space;
-pub mod normal;
-pub mod root;
+pub(crate) mod compensated_sum;
+pub(crate) mod extended;
+pub(crate) mod gauss_legendre;
+pub(crate) mod log_space;
+pub(crate) mod normal;
+pub(crate) mod root;

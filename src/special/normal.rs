@@ -7,14 +7,7 @@ use std::f64::consts::{PI, SQRT_2};
 const FAR: f64 = 25.0;
 
 /// log P(N(0, 1) > t), with a relative error of the probability below 1e-15·(4 + t²).
-///
-/// # Example
-/// ```
-/// use hockeystick::special::normal::log_upper_tail;
-/// assert!((log_upper_tail(0.0) - 0.5f64.ln()).abs() < 1e-15);
-/// assert!((log_upper_tail(40.0) + 804.608442).abs() < 1e-6);
-/// ```
-pub fn log_upper_tail(t: f64) -> f64 {
+pub(crate) fn log_upper_tail(t: f64) -> f64 {
     if t < -1.0 {
         return (-0.5 * libm::erfc(-t / SQRT_2)).ln_1p();
     }
@@ -25,14 +18,7 @@ pub fn log_upper_tail(t: f64) -> f64 {
 }
 
 /// log of Mills' ratio P(N(0, 1) > t)/φ(t), with an error below 1e-15·(8 + min(t, 25)²) for t > −25.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::normal::log_mills;
-/// assert!((log_mills(0.0) - 0.5 * (0.5 * std::f64::consts::PI).ln()).abs() < 1e-15);
-/// assert!((log_mills(1e8).exp() * 1e8 - 1.0).abs() < 1e-14);
-/// ```
-pub fn log_mills(t: f64) -> f64 {
+pub(crate) fn log_mills(t: f64) -> f64 {
     if t < FAR {
         return log_upper_tail(t) + 0.5 * t * t + 0.5 * (2.0 * PI).ln();
     }
@@ -50,15 +36,7 @@ pub fn log_mills(t: f64) -> f64 {
 ///
 /// One Newton step on the logarithm of the tail corrects what the library's inverse leaves, down to the error of
 /// [`log_upper_tail`] over the hazard rate.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::normal::quantile;
-/// let (t, error) = quantile(0.975);
-/// assert!((t - 1.959_963_984_540_054).abs() < 1e-15 + error && error < 1e-14);
-/// assert_eq!(quantile(0.0).0, f64::NEG_INFINITY);
-/// ```
-pub fn quantile(probability: f64) -> (f64, f64) {
+pub(crate) fn quantile(probability: f64) -> (f64, f64) {
     if probability <= 0.0 {
         return (f64::NEG_INFINITY, 0.0);
     }
@@ -82,7 +60,7 @@ pub fn quantile(probability: f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::special::normal::*;
+    use super::*;
 
     #[test]
     fn quantiles_invert_the_tail() {
@@ -107,5 +85,24 @@ mod tests {
         // mpmath: log(erfc(50/sqrt(2))/2)
         assert!((log_upper_tail(50.0) + 1_254.831_361_139_419_9).abs() < 1e-9);
         assert!((log_upper_tail(-3.0).exp() - 0.998_650_101_968_369_9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn example_of_log_upper_tail() {
+        assert!((log_upper_tail(0.0) - 0.5f64.ln()).abs() < 1e-15);
+        assert!((log_upper_tail(40.0) + 804.608442).abs() < 1e-6);
+    }
+
+    #[test]
+    fn example_of_log_mills() {
+        assert!((log_mills(0.0) - 0.5 * (0.5 * PI).ln()).abs() < 1e-15);
+        assert!((log_mills(1e8).exp() * 1e8 - 1.0).abs() < 1e-14);
+    }
+
+    #[test]
+    fn example_of_quantile() {
+        let (t, error) = quantile(0.975);
+        assert!((t - 1.959_963_984_540_054).abs() < 1e-15 + error && error < 1e-14);
+        assert_eq!(quantile(0.0).0, f64::NEG_INFINITY);
     }
 }

@@ -6,15 +6,7 @@
 /// and Takahashi 2020) with κ1 = 0.2/(high − low), κ2 = 2 and n0 = 1: the interpolated point is pulled
 /// towards the middle just enough that the number of evaluations never exceeds bisection's by more than one,
 /// while smooth functions take a handful.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::root::solve_decreasing;
-/// let root = solve_decreasing(0.0, 2.0, 1e-12, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
-/// assert!((root - 2f64.sqrt()).abs() < 1e-11);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn solve_decreasing<E>(
+pub(crate) fn solve_decreasing<E>(
     low: f64,
     high: f64,
     tolerance: f64,
@@ -28,7 +20,7 @@ pub fn solve_decreasing<E>(
 ///
 /// # Errors
 /// Those of `value`.
-pub fn solve_decreasing_between<E>(
+pub(crate) fn solve_decreasing_between<E>(
     ((mut low, at_low), (mut high, at_high)): ((f64, f64), (f64, f64)),
     tolerance: f64,
     mut value: impl FnMut(f64) -> Result<f64, E>,
@@ -65,15 +57,7 @@ pub fn solve_decreasing_between<E>(
 ///
 /// Returns the best point seen and its value. Exact for unimodal functions up to 0.618^rounds of the
 /// bracket; for others it is still a point that was evaluated.
-///
-/// # Example
-/// ```
-/// use hockeystick::special::root::golden_section;
-/// let (x, _) = golden_section(0.0, 3.0, 50, |x| (x - 1.0).powi(2));
-/// assert!((x - 1.0).abs() < 1e-6);
-/// # Ok::<(), hockeystick::error::Error>(())
-/// ```
-pub fn golden_section(
+pub(crate) fn golden_section(
     mut low: f64,
     mut high: f64,
     rounds: usize,
@@ -109,7 +93,7 @@ pub fn golden_section(
 
 #[cfg(test)]
 mod tests {
-    use crate::special::root::*;
+    use super::*;
 
     #[test]
     fn the_root_is_met_from_above_in_few_evaluations() {
@@ -141,5 +125,17 @@ mod tests {
     fn golden_section_finds_a_minimum() {
         let (point, value) = golden_section(-3.0, 5.0, 60, |x| (x - 1.25).powi(2));
         assert!((point - 1.25).abs() < 1e-7 && value < 1e-14);
+    }
+
+    #[test]
+    fn example_of_solve_decreasing() {
+        let root = solve_decreasing(0.0, 2.0, 1e-12, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
+        assert!((root - 2f64.sqrt()).abs() < 1e-11);
+    }
+
+    #[test]
+    fn example_of_golden_section() {
+        let (x, _) = golden_section(0.0, 3.0, 50, |x| (x - 1.0).powi(2));
+        assert!((x - 1.0).abs() < 1e-6);
     }
 }

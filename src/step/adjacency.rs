@@ -1,5 +1,7 @@
 //! Which data sets are neighbours, and in which order the adversary compares two of them.
 
+use crate::error::{Error, Result};
+
 /// Which data set the adversary's loss is measured from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -27,30 +29,9 @@ impl Direction {
     }
 }
 
-/// Which pairs of data sets count as neighbours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adjacency {
-    /// The group is added or removed: the larger of the two divergences.
-    AddRemove,
-    /// The group is added.
-    Add,
-    /// The group is removed.
-    Remove,
-}
-
-impl Adjacency {
-    /// The directions whose maximum is the guarantee, the usually larger one first.
-    pub fn directions(self) -> &'static [Direction] {
-        match self {
-            Self::AddRemove => &[Direction::Remove, Direction::Add],
-            Self::Add => &[Direction::Add],
-            Self::Remove => &[Direction::Remove],
-        }
-    }
-}
 /// Which data sets are neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Neighbours {
+pub enum Adjacency {
     /// The group is added or removed: the larger of two divergences.
     AddRemove,
     /// Added.
@@ -61,7 +42,7 @@ pub enum Neighbours {
     Replace,
 }
 
-impl Neighbours {
+impl Adjacency {
     /// The ordered pairs of which the worst counts: the usually larger one first; replacement is one symmetric pair.
     pub fn pairs(self) -> &'static [Option<Direction>] {
         match self {
@@ -69,6 +50,22 @@ impl Neighbours {
             Self::Add => &[Some(Direction::Add)],
             Self::Remove => &[Some(Direction::Remove)],
             Self::Replace => &[None],
+        }
+    }
+    /// The directions of which the worst counts, as [`Adjacency::pairs`], for what has no symmetric pair.
+    ///
+    /// # Errors
+    /// Replacement.
+    pub fn directions(self) -> Result<&'static [Direction]> {
+        match self {
+            Self::AddRemove => Ok(&[Direction::Remove, Direction::Add]),
+            Self::Add => Ok(&[Direction::Add]),
+            Self::Remove => Ok(&[Direction::Remove]),
+            Self::Replace => Err(Error::out_of_range(
+                "adjacency",
+                "replace",
+                "\"add_remove\", \"add\" or \"remove\"",
+            )),
         }
     }
 }

@@ -9,7 +9,7 @@ pub struct Group {
     pub rates: Option<Vec<f64>>,
     /// A bound on the norm of each one's gradient, in units of the clipping norm.
     pub norms: Option<Vec<f64>>,
-    /// True if the gradients are known to be mutually orthogonal: see [`Step::factors`].
+    /// True if the gradients are known to be mutually orthogonal: see [`Step::factors`](crate::Step::factors).
     pub orthogonal: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::special::log_space::log_sum_exp;
 use crate::stopping::checkpoint;
 
 /// Largest supported number of members in a group.
-pub const MAX_GROUP_SIZE: u64 = 10_000;
+pub(crate) const MAX_GROUP_SIZE: u64 = 10_000;
 
 /// How far the weights of an explicit law may sum from 1.
 ///
@@ -55,11 +55,11 @@ impl GroupLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::GroupLaw;
+    /// use hockeystick::GroupLaw;
     /// let law = GroupLaw::binomial(2, 0.25)?;
     /// assert_eq!(law.shifts(), [0.0, 1.0, 2.0]);
     /// assert!((law.log_weights()[1].exp() - 0.375).abs() < 1e-15);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn binomial(group_size: u64, sample_rate: f64) -> Result<Self> {
         require_group_size(group_size)?;
@@ -84,10 +84,10 @@ impl GroupLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::GroupLaw;
+    /// use hockeystick::GroupLaw;
     /// let law = GroupLaw::poisson_binomial(&[0.5, 0.25])?;
     /// assert!((law.log_weights()[0].exp() - 0.375).abs() < 1e-15);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn poisson_binomial(rates: &[f64]) -> Result<Self> {
         require(
@@ -120,11 +120,11 @@ impl GroupLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::GroupLaw;
+    /// use hockeystick::GroupLaw;
     /// let law = GroupLaw::hypergeometric(1, 256, 60_000)?;
     /// assert_eq!(law.shifts(), [0.0, 2.0]);
     /// assert!((law.log_weights()[1].exp() - 256.0 / 60_000.0).abs() < 1e-17);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn hypergeometric(group_size: u64, batch_size: u64, dataset_size: u64) -> Result<Self> {
         require_group_size(group_size)?;
@@ -173,11 +173,11 @@ impl GroupLaw {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::GroupLaw;
+    /// use hockeystick::GroupLaw;
     /// let law = GroupLaw::explicit(&[0.1, 0.7, 0.2], &[1.0, 0.0, 1.0])?;
     /// assert_eq!(law.shifts(), [0.0, 1.0]);
     /// assert!(GroupLaw::explicit(&[0.5, 0.4], &[0.0, 1.0]).is_err());
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn explicit(weights: &[f64], shifts: &[f64]) -> Result<Self> {
         for &weight in weights {
@@ -255,7 +255,7 @@ impl GroupLaw {
 }
 
 /// Checks that `group_size` is supported.
-pub fn require_group_size(group_size: u64) -> Result<()> {
+pub(crate) fn require_group_size(group_size: u64) -> Result<()> {
     require(
         (1..=MAX_GROUP_SIZE).contains(&group_size),
         "group_size",
@@ -284,7 +284,7 @@ fn binomial_weights(n: u64, p: f64) -> Vec<Extended> {
 }
 
 /// Logarithms of the weights of Binomial(n, p) on 0..=n for any n; −∞ for those that are 0.
-pub fn binomial_log_weights(n: u64, p: f64) -> Vec<f64> {
+pub(crate) fn binomial_log_weights(n: u64, p: f64) -> Vec<f64> {
     let weights = binomial_weights(n, p);
     let log = |weight: &Extended| {
         if weight.is_zero() {
@@ -323,7 +323,7 @@ fn convolve(a: &[Extended], b: &[Extended]) -> Vec<Extended> {
 
 #[cfg(test)]
 mod tests {
-    use crate::step::group_law::*;
+    use super::*;
 
     #[test]
     fn binomial_weights_agree_with_exact_fractions() {

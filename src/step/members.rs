@@ -30,7 +30,7 @@ impl Step {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::step::{Group, Mechanism, Sampling, Step};
+    /// use hockeystick::{Group, Mechanism, Sampling, Step};
     /// let scheme = Step {
     ///     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
     ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
@@ -43,7 +43,7 @@ impl Step {
     /// let factors = scheme.factors()?;
     /// assert_eq!(factors.iter().map(|(_, times)| *times).collect::<Vec<_>>(), [1, 2]);
     /// assert_eq!(factors[0].0.group.norms, Some(vec![0.5]));
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn factors(&self) -> Result<Vec<(Self, u64)>> {
         let group = &self.group;
@@ -82,7 +82,7 @@ impl Step {
 ///
 /// # Errors
 /// As [`Step::factors`], or more steps than can be counted.
-pub fn factored(steps: &[(Step, u64)]) -> Result<Vec<(Step, u64)>> {
+pub(crate) fn factored(steps: &[(Step, u64)]) -> Result<Vec<(Step, u64)>> {
     let mut all = Vec::with_capacity(steps.len());
     for (scheme, count) in steps {
         for (factor, times) in scheme.factors()? {
@@ -165,8 +165,8 @@ pub(crate) fn subset_sums(rates: &[f64], norms: &[f64]) -> Result<GroupLaw> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::step::Direction;
-    use crate::step::members::*;
 
     #[test]
     fn subset_sums_are_those_of_the_definition() {

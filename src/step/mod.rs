@@ -3,16 +3,16 @@
 //! [`mechanism`], [`sampling`], [`group`] and [`adjacency`] are the nouns that every other room uses; [`group_law`] is the law of how far a
 //! group moves the sum of a batch. Which of their combinations have a dominating pair, and which one, is in [`crate::loss::pairs`].
 
-pub mod adjacency;
-pub mod group;
-pub mod group_law;
-pub mod mechanism;
-pub mod members;
-pub mod sampling;
+pub(crate) mod adjacency;
+pub(crate) mod group;
+pub(crate) mod group_law;
+pub(crate) mod mechanism;
+pub(crate) mod members;
+pub(crate) mod sampling;
 #[allow(clippy::module_inception)]
-pub mod step;
+pub(crate) mod step;
 
-pub use adjacency::{Adjacency, Direction, Neighbours};
+pub use adjacency::{Adjacency, Direction};
 pub use group::Group;
 pub use group_law::GroupLaw;
 pub use mechanism::Mechanism;

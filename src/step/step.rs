@@ -65,7 +65,8 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use crate::step::step::*;
+    use super::*;
+    use crate::step::Direction;
 
     #[test]
     fn a_mixture_is_the_law_that_it_names() {

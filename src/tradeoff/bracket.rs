@@ -56,7 +56,7 @@ pub struct Between {
 /// An x (ε or α) and what is known there.
 type Sample = (f64, Bounds);
 /// A question with a certified answer.
-pub type Question<'a> = &'a (dyn Fn(f64) -> Result<Bounds> + Sync);
+pub(super) type Question<'a> = &'a (dyn Fn(f64) -> Result<Bounds> + Sync);
 
 impl Branch {
     /// From δ at ε ≥ 0; `other` is that of the inverse. `parallel` says that questions do not wait for each other.

@@ -15,7 +15,7 @@ use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::quantile;
 use crate::step::members::factored;
-use crate::step::{Direction, GroupLaw, Mechanism, Neighbours, Step};
+use crate::step::{Adjacency, Direction, GroupLaw, Mechanism, Step};
 use crate::tradeoff::bracket::Between;
 use crate::tradeoff::convex::Bounds;
 use crate::tradeoff::laplace_sum::{Factor, LaplaceSum};
@@ -219,11 +219,11 @@ pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
 }
 
 /// Ordered pairs, each a list of factors with how often each occurs.
-pub type Products = Vec<Vec<(Law, u64)>>;
+pub(super) type Products = Vec<Vec<(Law, u64)>>;
 
 /// The trade-off function of compositions: the convexified smallest of some ordered pairs.
 #[derive(Debug)]
-pub struct Composed {
+pub(crate) struct Composed {
     products: Products,
     /// True if the pairs are their own inverses, or each other's.
     symmetric: bool,
@@ -249,7 +249,7 @@ impl Composed {
     ///
     /// # Errors
     /// A factor that the exact engine refuses.
-    pub fn new(products: Products, symmetric: bool) -> Result<Self> {
+    pub(crate) fn new(products: Products, symmetric: bool) -> Result<Self> {
         let symmetric = symmetric || products.iter().flatten().all(|(law, _)| law.is_symmetric());
         let reversed = reversed(&products);
         let (mut left_out, mut rounding) = (0.0f64, 0.0f64);
@@ -324,7 +324,7 @@ impl Composed {
     ///
     /// # Errors
     /// As [`Step::outcome`].
-    pub fn of_steps(steps: &[(Step, u64)], neighbours: Neighbours) -> Result<Self> {
+    pub(crate) fn of_steps(steps: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
         let steps = factored(steps)?;
         let product = |direction: &Option<Direction>| {
             let law = |(scheme, count): &(Step, u64)| {
@@ -336,16 +336,16 @@ impl Composed {
             };
             steps.iter().map(law).collect()
         };
-        Self::new(neighbours.pairs().iter().map(product).collect(), true)
+        Self::new(adjacency.pairs().iter().map(product).collect(), true)
     }
 
     /// The factors.
-    pub fn products(&self) -> &Products {
+    pub(crate) fn products(&self) -> &Products {
         &self.products
     }
 
     /// True if f is its own inverse.
-    pub fn is_symmetric(&self) -> bool {
+    pub(crate) fn is_symmetric(&self) -> bool {
         self.symmetric
     }
 
@@ -358,19 +358,19 @@ impl Composed {
     ///
     /// # Errors
     /// As [`Composed::new`].
-    pub fn inverted(&self) -> Result<Self> {
+    pub(crate) fn inverted(&self) -> Result<Self> {
         let reverse =
             |product: &Vec<(Law, u64)>| product.iter().map(|(law, count)| (law.reversed(), *count)).collect();
         Self::new(self.products.iter().map(reverse).collect(), self.symmetric)
     }
 
     /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}).
-    pub fn limits(&self) -> (f64, f64) {
+    pub(crate) fn limits(&self) -> (f64, f64) {
         (self.limits.0, self.limits.1)
     }
 
     /// 1 − f(0).
-    pub fn delta_at_infinity(&self) -> Bounds {
+    pub(crate) fn delta_at_infinity(&self) -> Bounds {
         let lost = Bounds::around(self.limits.2, 1e-14);
         Bounds {
             lower: (lost.lower - self.excess).max(0.0),
@@ -382,7 +382,7 @@ impl Composed {
     ///
     /// # Errors
     /// ε not finite.
-    pub fn delta(&self, epsilon: f64) -> Result<Bounds> {
+    pub(crate) fn delta(&self, epsilon: f64) -> Result<Bounds> {
         if epsilon >= 0.0 {
             return self.ask(false, epsilon);
         }

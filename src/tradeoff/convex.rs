@@ -76,7 +76,7 @@ type Known = (f64, Bounds);
 /// The upper bound is a value of h. The lower bound comes from all values: between neighbours h is above the lines through the points on
 /// either side. Where a smooth function has its
 /// minimum, points at a distance d leave a gap of order d²; at a kink, the lines of both sides meet in it, and it is tried.
-pub fn minimum(
+pub(super) fn minimum(
     (lowest, highest): (f64, f64),
     (start, step): (f64, f64),
     kink: Option<f64>,
@@ -302,7 +302,7 @@ fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::tradeoff::convex::*;
+    use super::*;
 
     #[test]
     fn minima_lie_in_narrow_bounds() {

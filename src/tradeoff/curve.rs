@@ -18,7 +18,7 @@
 use crate::curve::one_step;
 use crate::error::{Error, Result, require, require_sample_rate};
 use crate::loss::StepLoss;
-use crate::step::{Neighbours, Step};
+use crate::step::{Adjacency, Step};
 use crate::tradeoff::bracket::Between;
 use crate::tradeoff::closed_forms::{delta_of_pair, gaussian_tail, laplace_delta, laplace_power, mirrored};
 use crate::tradeoff::composed::{Composed, Law, Mixture};
@@ -128,10 +128,10 @@ impl TradeoffCurve {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::tradeoff::curve::TradeoffCurve;
+    /// use hockeystick::tradeoff::TradeoffCurve;
     /// let curve = TradeoffCurve::gaussian(1.0)?;
     /// assert!((curve.beta(0.1)?.lower - 0.610_856_308).abs() < 1e-9);
-    /// # Ok::<(), hockeystick::error::Error>(())
+    /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn gaussian(distance: f64) -> Result<Self> {
         require((0.0..=MOST_DISTANCE).contains(&distance), "mu", distance, "in [0, 1e6]")?;
@@ -185,8 +185,8 @@ impl TradeoffCurve {
     ///
     /// # Errors
     /// As [`Step::outcome`].
-    pub fn of_steps(steps: &[(Step, u64)], neighbours: Neighbours) -> Result<Self> {
-        Composed::of_steps(steps, neighbours).map(|composed| Self::new(Node::Composed(Box::new(composed))))
+    pub fn of_steps(steps: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
+        Composed::of_steps(steps, adjacency).map(|composed| Self::new(Node::Composed(Box::new(composed))))
     }
 
     /// Gaussian pairs of which everyone sees which it is (SHUFFLE Definition 5.2).

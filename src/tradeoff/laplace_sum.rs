@@ -322,9 +322,9 @@ fn kernels(v: f64, count: usize, values: &mut [f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::loss::atoms::AtomLoss;
     use crate::tradeoff::closed_forms::laplace_delta;
-    use crate::tradeoff::laplace_sum::*;
 
     #[test]
     fn kernels_are_iterated_integrals_of_the_hyperbolic_sine() {

@@ -19,7 +19,7 @@ const TELLING: f64 = 1.0 - 1e-9;
 
 /// The pair, and what it lacks to the curve.
 #[derive(Debug, Clone)]
-pub struct LatticeLaw {
+pub(super) struct LatticeLaw {
     /// (loss, its log probability under P), descending.
     atoms: Vec<(f64, f64)>,
     gap: f64,
@@ -33,7 +33,7 @@ pub struct LatticeLaw {
 
 impl LatticeLaw {
     /// On the lattice of whole multiples of `gap`.
-    pub fn new(between: &Between, gap: f64) -> Self {
+    pub(super) fn new(between: &Between, gap: f64) -> Self {
         let [forward, backward] = between.branches();
         let mut knots = [knots(forward, gap), knots(backward, gap)];
         // What both say of t = 1.
@@ -90,7 +90,7 @@ impl LatticeLaw {
     }
 
     /// The privacy loss.
-    pub fn outcome(&self) -> StepOutcome {
+    pub(super) fn outcome(&self) -> StepOutcome {
         let (p, q) = self.kept;
         if p <= 0.0 || q <= 0.0 || self.repair >= 1.0 {
             return StepOutcome::Partly {
@@ -114,7 +114,7 @@ impl LatticeLaw {
     }
 
     /// D: the composed curve of n of these is above the true one by nD at most.
-    pub fn excess(&self) -> f64 {
+    pub(super) fn excess(&self) -> f64 {
         self.excess
     }
 }

@@ -3,20 +3,25 @@
 //! [`curve`] holds the expressions, [`readouts`] what they say; [`composed`] tensor products through the exact engine,
 //! [`polygon`] curves with straight edges, [`convex`] the conjugates.
 
-pub mod bracket;
+mod bracket;
 mod closed_forms;
-pub mod composed;
+mod composed;
 mod conjugate;
-pub mod convex;
-pub mod curve;
+mod convex;
+mod curve;
 mod from_points;
 mod laplace_sum;
-pub mod lattice;
-pub mod polygon;
-pub mod readouts;
-pub mod split_bounds;
+mod lattice;
+mod polygon;
+mod readouts;
+mod split_bounds;
 mod subsampling;
 mod tensor;
+
+pub use composed::{Law, Mixture};
+pub use convex::Bounds;
+pub use curve::{LARGEST_GROUP, TradeoffCurve};
+pub use split_bounds::SplitBound;
 
 /// Makes what threads share: otherwise it is made at its first use.
 #[cfg(feature = "python")]

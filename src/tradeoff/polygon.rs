@@ -377,7 +377,7 @@ fn edges_of(atoms: Vec<(f64, f64)>, lost: f64) -> Vec<Edge> {
 
 #[cfg(test)]
 mod tests {
-    use crate::tradeoff::polygon::*;
+    use super::*;
 
     fn example() -> Polygon {
         Polygon::of_points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap()

@@ -107,7 +107,7 @@ impl SplitBound {
 
 #[cfg(test)]
 mod tests {
-    use crate::tradeoff::split_bounds::*;
+    use super::*;
 
     #[test]
     fn curves_are_symmetric_and_conjugates_of_their_deltas() {
