@@ -137,11 +137,9 @@ impl Directed {
         };
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
-        let mut add = |segments: &mut Vec<Segment>, loss: StepLoss, steps: f64| match &loss {
-            StepLoss::Gaussian(gaussian) if gaussian.single().is_some() => {
-                square += steps * gaussian.single().unwrap_or(0.0).powi(2);
-            }
-            _ => segments.push(Segment { loss, steps }),
+        let mut add = |segments: &mut Vec<Segment>, loss: StepLoss, steps: f64| match loss.single_gaussian() {
+            Some(distance) => square += steps * distance.powi(2),
+            None => segments.push(Segment { loss, steps }),
         };
         for (outcome, count) in steps {
             let steps = count as f64;
@@ -281,10 +279,7 @@ impl Directed {
     pub(crate) fn spread(&mut self) -> Option<f64> {
         let closed = match self.segments.as_slice() {
             [] => true,
-            [segment] => {
-                segment.steps == 1.0
-                    || matches!(&segment.loss, StepLoss::Atoms(loss) if coin_count::delta(loss, segment.steps, 0.0).is_some())
-            }
+            [segment] => segment.steps == 1.0 || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some(),
             _ => false,
         };
         if closed || self.log_kept == f64::NEG_INFINITY || self.moved.is_infinite() {
@@ -344,12 +339,7 @@ impl Directed {
     fn closed_form(&self, epsilon: f64) -> Option<Enclosure> {
         match self.segments.as_slice() {
             [Segment { loss, steps: 1.0 }] => Some(one_step::delta(loss, epsilon)),
-            [
-                Segment {
-                    loss: StepLoss::Atoms(loss),
-                    steps,
-                },
-            ] => coin_count::delta(loss, *steps, epsilon),
+            [Segment { loss, steps }] => coin_count::delta(&**loss, *steps, epsilon),
             _ => None,
         }
     }

@@ -7,8 +7,9 @@ pub(crate) mod directed;
 pub(crate) mod epsilon_search;
 mod group_chain;
 mod largest_loss;
-pub(crate) mod one_step;
 pub mod planning;
 pub(crate) mod range_cache;
 mod threshold;
 mod truncated;
+
+pub(crate) use crate::loss::one_step;

@@ -17,7 +17,6 @@ use crate::inversion::saddle::Saddle;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::tilt::Tilt;
 use crate::inversion::{saddle, split};
-use crate::loss::StepLoss;
 use crate::special::log_space::LogSum;
 
 /// Contours and grids kept for later questions.
@@ -80,16 +79,8 @@ impl Truncated {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         let mut lost = LogSum::default();
         let mut cut = |segment: &Segment| {
-            let loss = match &segment.loss {
-                StepLoss::Smooth(smooth) => {
-                    let (kept, log_lost) = smooth.cut(-level - steps.ln());
-                    lost.add(log_lost + segment.steps.ln());
-                    StepLoss::Smooth(Box::new(kept))
-                }
-                StepLoss::Gaussian(gaussian) => StepLoss::Gaussian(gaussian.clone()),
-                StepLoss::Laplace(laplace) => StepLoss::Laplace(laplace.clone()),
-                StepLoss::Atoms(loss) => StepLoss::Atoms(loss.clone()),
-            };
+            let (loss, log_lost) = segment.loss.truncated(-level - steps.ln());
+            lost.add(log_lost + segment.steps.ln());
             Segment {
                 loss,
                 steps: segment.steps,

@@ -1,7 +1,7 @@
 //! How coarse the cells of the grid may be, and where.
 
 use crate::grid::cells::{CHUNK, COARSEST, Frame};
-use crate::grid::sweep::Sweep;
+use crate::loss::loss_curve::Sweep;
 use crate::loss::smooth_piece::Scratch;
 
 /// Variance that coarse cells may add altogether, relative to that of cells of width h holding all the mass.

@@ -16,10 +16,9 @@
 //! scale/(distance to the farthest centre + 5)).
 
 use crate::grid::cell_sizes::Profile;
-use crate::grid::sweep::{Support, Sweep};
 use crate::loss::StepLoss;
+use crate::loss::loss_curve::{LossCurve, Sweep};
 use crate::loss::smooth_piece::Scratch;
-use crate::loss::step_loss::LossCurve;
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::stopping::{carried, checkpoint};
 use crate::threads::in_pool;
@@ -89,7 +88,7 @@ impl Cells {
         log_tolerance: f64,
         allowance: &mut u64,
     ) -> Option<Self> {
-        let support = Support::of(loss, c, log_tolerance);
+        let support = loss.support(c, log_tolerance);
         let origin = support.heaviest(c, spacing);
         let frame = Frame {
             origin,
@@ -464,7 +463,7 @@ mod tests {
         let law = GroupLaw::binomial(5, 2.0177e-6).unwrap();
         for direction in [Direction::Add, Direction::Remove] {
             let mut loss = StepLoss::laplace(&law, 10.876, direction).unwrap();
-            let levels = Support::of(&mut loss, 0.0, -40.0).atoms;
+            let levels = loss.support(0.0, -40.0).atoms;
             let gap = (levels[1].0 - levels[0].0).abs();
             for (parts, tilt) in [(1378.0, 3.028e5), (1602.0, 1.056e6), (49.0, 0.0), (7.0, 1e5)] {
                 let spacing = gap / parts;

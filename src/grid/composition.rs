@@ -120,10 +120,7 @@ impl Grid {
         let rough = plan.tilt.period;
         let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
         // Large groups make every evaluation more expensive; atoms are not evaluated.
-        let terms = |loss: &StepLoss| match loss {
-            StepLoss::Atoms(_) => 0.0,
-            _ => loss.atoms() as f64 / 30.0,
-        };
+        let terms = |loss: &StepLoss| loss.density_terms() as f64 / 30.0;
         let effort: f64 = segments.iter().map(|segment| 1.0 + terms(&segment.loss)).sum();
         let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
         // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
@@ -268,15 +265,12 @@ enum Composition {
 
 /// True for a loss whose values are known to lie on a lattice.
 pub(crate) fn is_on_lattice(loss: &StepLoss) -> bool {
-    matches!(loss, StepLoss::Atoms(loss) if loss.gap().is_some())
+    loss.lattice_gap().is_some()
 }
 
 /// The finest of the lattices.
 fn lattice_gap(segments: &[Segment]) -> Option<f64> {
-    let gap = |segment: &Segment| match &segment.loss {
-        StepLoss::Atoms(loss) => loss.gap(),
-        _ => None,
-    };
+    let gap = |segment: &Segment| segment.loss.lattice_gap();
     segments.iter().filter_map(gap).min_by(f64::total_cmp)
 }
 
@@ -290,13 +284,7 @@ fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
             gap * (spacing / gap * (1.0 - 1e-9)).log2().ceil().max(0.0).exp2()
         };
     }
-    let gap = segments.iter().find_map(|segment| match &segment.loss {
-        StepLoss::Laplace(laplace) => Some(laplace.atoms()[1].0 - laplace.atoms()[0].0),
-        StepLoss::Atoms(loss) if (2..=3).contains(&loss.atoms().len()) => {
-            Some(loss.atoms()[0].0 - loss.atoms()[1].0)
-        }
-        _ => None,
-    });
+    let gap = segments.iter().find_map(|segment| segment.loss.atom_gap());
     match gap {
         Some(gap) if gap > 0.0 => gap / (gap / spacing).ceil().max(1.0),
         _ => spacing,

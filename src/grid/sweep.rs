@@ -1,32 +1,15 @@
-//! The loss of one step as curves to sweep and atoms: what the grid route discretises.
+//! The loss of one step as curves to sweep and atoms: which range a grid has to cover, and where its heaviest point lies.
 
 use crate::loss::StepLoss;
+use crate::loss::loss_curve::{Support, Sweep};
 use crate::loss::smooth_piece::Scratch;
-use crate::loss::step_loss::{GaussianCurve, LaplaceCurve, LossCurve};
-
-/// A curve, the interval of its coordinate that counts.
-pub(crate) struct Sweep<'a> {
-    pub(crate) curve: Box<dyn LossCurve + 'a>,
-    pub(crate) start: f64,
-    pub(crate) end: f64,
-}
-
-/// A loss as its smooth parts and its atoms.
-pub(crate) struct Support<'a> {
-    /// The smooth parts.
-    pub(crate) sweeps: Vec<Sweep<'a>>,
-    /// (loss, log mass under P).
-    pub(crate) atoms: Vec<(f64, f64)>,
-    /// Tilted mass that neither has, over e^K.
-    pub(crate) outside: f64,
-}
 
 /// Curves of one step at most: each is sampled some thousand times before it is swept.
 const MOST_CURVES: usize = 300;
 
 /// The range of the losses of a step that count at tilt c; `None` if they are too many curves for a grid.
 pub(crate) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(f64, f64)> {
-    let Support { sweeps, atoms, .. } = Support::of(loss, c, log_tolerance);
+    let Support { sweeps, atoms, .. } = loss.support(c, log_tolerance);
     if sweeps.len() > MOST_CURVES {
         return None;
     }
@@ -40,84 +23,7 @@ pub(crate) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(
     Some((low, high))
 }
 
-impl<'a> Support<'a> {
-    /// What of `loss`, tilted by c, has more than about e^`log_tolerance` of the mass.
-    pub(crate) fn of(loss: &'a mut StepLoss, c: f64, log_tolerance: f64) -> Self {
-        match loss {
-            StepLoss::Smooth(smooth) => {
-                let none = vec![0.0; smooth.pieces().len()];
-                let nodes = smooth.nodes(c, 0.0, &none, log_tolerance);
-                let mut atoms = Vec::new();
-                if smooth.atom() > 0.0 {
-                    atoms.push((0.0, smooth.atom().ln()));
-                }
-                let pieces = smooth.pieces().iter().zip(&nodes.supports);
-                let sweeps = pieces
-                    .filter(|(_, support)| support.0 < support.1)
-                    .map(|(piece, support)| Sweep {
-                        curve: Box::new(piece.clone()) as Box<dyn LossCurve>,
-                        start: support.0,
-                        end: support.1,
-                    })
-                    .collect();
-                Self {
-                    sweeps,
-                    atoms,
-                    outside: nodes.error,
-                }
-            }
-            StepLoss::Gaussian(gaussian) => {
-                const REACH: f64 = 9.6; // P(|N(0, 1)| > 9.6) = 8e-22
-                let mut atoms = Vec::new();
-                let mut sweeps = Vec::new();
-                for (distance, log_weight) in gaussian.parts() {
-                    if distance == 0.0 {
-                        atoms.push((0.0, log_weight));
-                        continue;
-                    }
-                    // Tilting by e^{cℓ} moves the centre to cμ.
-                    let centre = c * distance;
-                    sweeps.push(Sweep {
-                        curve: Box::new(GaussianCurve { distance, log_weight }) as Box<dyn LossCurve>,
-                        start: centre.min(0.0) - REACH,
-                        end: centre.max(0.0) + REACH,
-                    });
-                }
-                Self {
-                    sweeps,
-                    atoms,
-                    outside: 2e-21,
-                }
-            }
-            StepLoss::Laplace(laplace) => {
-                let laplace = &*laplace;
-                let sweeps = laplace.all_pieces().into_iter().map(|(_, branch, piece)| {
-                    let curve = LaplaceCurve {
-                        loss: laplace,
-                        direction: branch.direction,
-                        piece,
-                    };
-                    let (start, end) = curve.ends();
-                    Sweep {
-                        curve: Box::new(curve) as Box<dyn LossCurve>,
-                        start,
-                        end,
-                    }
-                });
-                Self {
-                    sweeps: sweeps.collect(),
-                    atoms: laplace.atoms().to_vec(),
-                    outside: 0.0,
-                }
-            }
-            StepLoss::Atoms(loss) => Self {
-                sweeps: Vec::new(),
-                atoms: loss.atoms().to_vec(),
-                outside: 0.0,
-            },
-        }
-    }
-
+impl Support<'_> {
     /// Where a histogram of width h of the tilted loss is highest: log(P/Q) of what lies there.
     pub(crate) fn heaviest(&self, c: f64, spacing: f64) -> f64 {
         const SAMPLES: usize = 600;

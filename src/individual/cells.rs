@@ -10,7 +10,7 @@ use crate::individual::epsilons::DIRECTIONS;
 use crate::individual::octaves::{best_lift, growth};
 use crate::individual::plans::{LINES, line_at};
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
-use crate::inversion::characteristic_function::smooth_changes;
+use crate::loss::characteristic_function::smooth_changes;
 use crate::step::Direction;
 use std::f64::consts::LN_2;
 

@@ -8,7 +8,7 @@
 
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
-use crate::inversion::characteristic_function::smooth_changes;
+use crate::loss::characteristic_function::smooth_changes;
 use crate::special::log_space::log_modulus_1p;
 use crate::step::Direction;
 

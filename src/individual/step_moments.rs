@@ -10,7 +10,7 @@
 //! a ≤ π/2, so that the rule errs by that multiple of 2e^{a²/2v − 2πa/h}. h makes the exponential e^-54 with the best such a,
 //! which leaves room for a multiple of 10⁹ below the relative error that is claimed.
 
-use crate::loss::smooth::Nodes;
+use crate::loss::nodes::Nodes;
 use crate::step::Direction;
 use std::f64::consts::PI;
 use std::ops::Range;

@@ -12,24 +12,19 @@
 //!   g(u) the function above. |g(u)| ≤ e^{c'u} for every c' in the same strip (0, ∞) or [−1, 0], so
 //!   the terms m ≥ 1 add at most Σ e^{A(c') − A(c) − (c'−c)ε}·e^{−(c−c')mP} for any c' < c and those m ≤ −1 the
 //!   like for any c' > c. Every term has the sign of g: the sum can only overstate |δ| or |1 − δ|.
-//! * **Tail.** |E[e^{zS}]| ≤ e^{A(c)}·B for |y| ≥ Y with B from `SmoothLoss::log_decay`, so what is left out is at
+//! * **Tail.** |E[e^{zS}]| ≤ e^{A(c)}·B for |y| ≥ Y with B from [`TiltedLoss::log_decay`], so what is left out is at
 //!   most B/(πY).
 //! * **Quadrature in x and rounding.** Each φ = E[e^{zℓ}]/E[e^{cℓ}] has an error of at most e (see
-//!   [`Nodes`]), its T-th power one of at most (|φ| + e)^T − |φ|^T.
+//!   `loss::nodes`), its T-th power one of at most (|φ| + e)^T − |φ|^T.
 //!
 //! The cost does not depend on the numbers of steps.
 //!
 //! Where the characteristic function does not decay, because a run may well have no loss but tiny ones, see `split`.
 
 use crate::interval::Enclosure;
-use crate::inversion::characteristic_function::smooth_changes;
 use crate::inversion::segment::{KEEPING_PANELS, Segment};
 use crate::inversion::tilt::Tilt;
-use crate::loss::StepLoss;
-use crate::loss::gaussian::TiltedGaussians;
-use crate::loss::laplace::LaplaceLoss;
-use crate::loss::laplace_moments::LaplaceDecay;
-use crate::loss::smooth::{Nodes, SmoothLoss};
+use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::{log_add, log_modulus_1p};
 use crate::stopping::checkpoint;
@@ -83,13 +78,10 @@ pub(crate) struct Line {
     pub(crate) size: usize,
 }
 
-/// One segment's loss tilted by c, with what its characteristic function needs.
-enum Tilted<'a> {
-    Smooth(&'a mut SmoothLoss, Box<Nodes>, Vec<f64>),
-    Gaussian(TiltedGaussians),
-    Laplace(&'a mut LaplaceLoss, Box<Nodes>, LaplaceDecay),
-    /// A lattice law, whose transform never decays: other losses of the run have to.
-    Atoms(Box<Nodes>),
+/// One segment's tilted loss, and how often it is added.
+struct Part<'a> {
+    tilted: Box<dyn TiltedLoss + 'a>,
+    steps: f64,
 }
 
 impl Contour {
@@ -101,60 +93,41 @@ impl Contour {
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
         let count = segments.len();
-        let mut tilted: Vec<(Tilted<'_>, f64, f64)> = Vec::with_capacity(count);
+        let mut parts: Vec<Part<'_>> = Vec::with_capacity(count);
         for segment in segments.iter_mut() {
             checkpoint();
             let (steps, tolerance) = (segment.steps, quadrature(segment, count));
-            let part = match &mut segment.loss {
-                StepLoss::Smooth(loss) => {
-                    let none = vec![0.0; loss.pieces().len()];
-                    let nodes = loss.nodes(c, 0.0, &none, tolerance);
-                    if count > KEEPING_PANELS {
-                        loss.forget_panels();
-                    }
-                    Tilted::Smooth(loss, Box::new(nodes), none)
-                }
-                StepLoss::Gaussian(loss) => Tilted::Gaussian(loss.tilted(c)),
-                StepLoss::Laplace(loss) => {
-                    let nodes = loss.nodes(c, 0.0);
-                    let decay = loss.decay(&nodes);
-                    Tilted::Laplace(loss, Box::new(nodes), decay)
-                }
-                StepLoss::Atoms(loss) => Tilted::Atoms(Box::new(loss.tilted(c))),
-            };
-            tilted.push((part, steps, tolerance));
+            let mut tilted = segment.loss.tilted(c, tolerance);
+            if count > KEEPING_PANELS {
+                tilted.forget_panels();
+            }
+            parts.push(Part { tilted, steps });
         }
-        let size: usize = tilted.iter().map(|(part, ..)| part.size()).sum();
+        let size: usize = parts.iter().map(|part| part.tilted.size()).sum();
         let start = 1.2 * (2.0 * level).sqrt() / tilt.spread;
         let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
-            best_decay(&mut tilted, y, wanted)
+            best_decay(&mut parts, y, wanted)
         })?;
         // Again, certified up to that height; one by one, as the nodes of very many segments would take much memory.
         let last = (reach / spacing).ceil().max(2.0);
         let mut powers = vec![Power::default(); last as usize + 1];
         let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
         let mut size = 0;
-        for (mut part, steps, tolerance) in tilted {
+        for Part { mut tilted, steps } in parts {
             checkpoint();
-            match &mut part {
-                Tilted::Smooth(loss, nodes, lifts) => {
-                    **nodes = loss.nodes(c, reach, lifts, tolerance);
-                    if count > KEEPING_PANELS {
-                        loss.forget_panels();
-                    }
-                }
-                Tilted::Laplace(loss, nodes, _) => **nodes = loss.nodes(c, reach),
-                Tilted::Gaussian(_) | Tilted::Atoms(_) => {}
+            tilted.certify(reach);
+            if count > KEEPING_PANELS {
+                tilted.forget_panels();
             }
-            size += part.size();
-            if part.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
+            size += tilted.size();
+            if tilted.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
                 return None;
             }
-            decay += steps * part.log_decay(reach);
-            let (log_moment, error) = part.log_moment();
-            total += steps * log_moment;
-            total_error += steps * (error + f64::EPSILON * log_moment.abs());
-            for (power, change) in powers.iter_mut().zip(part.changes(spacing, last as usize)) {
+            decay += steps * tilted.log_decay(reach);
+            let moments = tilted.moments();
+            total += steps * moments.log_moment;
+            total_error += steps * (moments.log_moment_error + f64::EPSILON * moments.log_moment.abs());
+            for (power, change) in powers.iter_mut().zip(tilted.changes(spacing, last as usize)) {
                 power.multiply(change, steps);
             }
         }
@@ -317,50 +290,6 @@ fn ln_or_zero(x: f64) -> f64 {
     if x > 0.0 { x.ln() } else { f64::NEG_INFINITY }
 }
 
-impl Tilted<'_> {
-    fn size(&self) -> usize {
-        match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.losses.len(),
-            Self::Gaussian(_) => 8,
-        }
-    }
-
-    fn quadrature_error(&self) -> f64 {
-        match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => nodes.error,
-            Self::Gaussian(_) => 0.0,
-        }
-    }
-
-    fn log_decay(&mut self, y: f64) -> f64 {
-        match self {
-            Self::Smooth(loss, nodes, lifts) => loss.log_decay(nodes, y, lifts),
-            Self::Gaussian(law) => law.log_decay(y),
-            Self::Laplace(_, _, decay) => decay.log_at(y),
-            Self::Atoms(_) => 0.0,
-        }
-    }
-
-    fn log_moment(&self) -> (f64, f64) {
-        match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
-                (nodes.log_moment, nodes.log_moment_error)
-            }
-            Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
-        }
-    }
-
-    /// φ − 1 at y = 0, h, …, `last`·h: real and imaginary part and a bound on the error.
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-        match self {
-            Self::Smooth(_, nodes, _) | Self::Laplace(_, nodes, _) | Self::Atoms(nodes) => {
-                smooth_changes(nodes, spacing, last)
-            }
-            Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
-        }
-    }
-}
-
 /// Y: where the bound on the characteristic function, log |E[e^{zS}]|/e^{A(c)} ≤ `decay`(Y, wanted), is below −`level`.
 /// `None` where that takes more than `most` points.
 pub(crate) fn find_reach(
@@ -404,39 +333,8 @@ pub(crate) fn find_reach(
     None
 }
 
-/// The bound on log |φ| of all steps at y. Leaves the lifts that show it.
-fn best_decay(tilted: &mut [(Tilted<'_>, f64, f64)], y: f64, wanted: f64) -> f64 {
-    let mut total = 0.0;
-    for (part, steps, _) in tilted.iter_mut() {
-        total += *steps
-            * match part {
-                Tilted::Smooth(loss, nodes, lifts) => best_lifts(loss, nodes, lifts, y, wanted / *steps),
-                other => other.log_decay(y),
-            };
-    }
-    total
-}
-
-/// [`SmoothLoss::log_decay`] with the best of a few lifts, the first that shows a decay by e^−`wanted`.
-///
-/// The lift that suits a loss without gaps is too high where most of the mass is nearly an atom, which lifting raises.
-pub(crate) fn best_lifts(loss: &mut SmoothLoss, nodes: &Nodes, lifts: &mut Vec<f64>, y: f64, wanted: f64) -> f64 {
-    let highest = loss.lifts(nodes, y);
-    *lifts = highest.clone();
-    let mut least = loss.log_decay(nodes, y, lifts);
-    let mut worse = 0;
-    for factor in [0.7, 0.5, 0.35, 0.25, 0.15, 0.1] {
-        if -least >= wanted || worse >= 2 {
-            break;
-        }
-        let lower: Vec<f64> = highest.iter().map(|lift| factor * lift).collect();
-        let decay = loss.log_decay(nodes, y, &lower);
-        if decay < least {
-            least = decay;
-            *lifts = lower;
-        } else {
-            worse += 1;
-        }
-    }
-    least
+/// A bound on log |φ| of all steps at y, the smallest that is found or the first below −`wanted`.
+fn best_decay(parts: &mut [Part<'_>], y: f64, wanted: f64) -> f64 {
+    let of = |part: &mut Part<'_>| part.steps * part.tilted.best_log_decay(y, wanted / part.steps);
+    parts.iter_mut().map(of).sum()
 }

@@ -1,6 +1,5 @@
 //! δ of a sum of losses by inversion of its characteristic function off the real line.
 
-pub(crate) mod characteristic_function;
 pub(crate) mod chernoff;
 pub(crate) mod contour;
 pub(crate) mod saddle;

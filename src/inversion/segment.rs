@@ -35,11 +35,11 @@ impl Total {
         let mut total = Self::default();
         for segment in segments {
             let steps = segment.steps;
-            let (log_moment, error, mean, variance) = moments(&mut segment.loss, c, steps);
-            total.log_moment += steps * log_moment;
-            total.error += steps * (error + f64::EPSILON * log_moment.abs());
-            total.mean += steps * mean;
-            total.variance += steps * variance;
+            let one = segment.loss.moments(c, STEERING - steps.ln());
+            total.log_moment += steps * one.log_moment;
+            total.error += steps * (one.log_moment_error + f64::EPSILON * one.log_moment.abs());
+            total.mean += steps * one.mean;
+            total.variance += steps * one.variance;
         }
         let finite = total.log_moment.is_finite()
             && total.error.is_finite()
@@ -54,22 +54,8 @@ impl Total {
     }
 }
 
-/// K(c), its error, K'(c) and K''(c) of one of `steps` steps.
-fn moments(loss: &mut StepLoss, c: f64, steps: f64) -> (f64, f64, f64, f64) {
-    match loss {
-        StepLoss::Smooth(loss) => loss.moments(c, STEERING - steps.ln()),
-        StepLoss::Gaussian(loss) => {
-            let law = loss.tilted(c);
-            let (mean, variance) = law.mean_and_variance();
-            (law.log_moment, law.log_moment_error, mean, variance)
-        }
-        StepLoss::Laplace(loss) => loss.moments(c),
-        StepLoss::Atoms(loss) => loss.moments(c),
-    }
-}
-
 /// K(c) of one step, for scaling; `None` beyond the range of an `f64`.
 pub(crate) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
-    let (value, ..) = moments(loss, c, 1.0);
+    let value = loss.moments(c, STEERING).log_moment;
     value.is_finite().then_some(value)
 }

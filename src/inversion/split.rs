@@ -14,14 +14,12 @@
 //! What is left out, runs without a far step, adds to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
 //! Σ T·log N: next to nothing, as the gates are placed so.
 
-use crate::inversion::characteristic_function::smooth_changes;
-use crate::inversion::contour::{Contour, ContourPoint, Line, Power, best_lifts, find_reach};
+use crate::inversion::contour::{Contour, ContourPoint, Line, Power, find_reach};
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
-use crate::loss::gate::Gate;
-use crate::loss::gaussian::{GaussianLoss, TiltedGaussians};
-use crate::loss::smooth::{Nodes, SmoothLoss};
+use crate::loss::gate::Separation;
+use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::special::log_space::{LogSum, log_modulus_1p};
 use std::f64::consts::PI;
 
@@ -38,33 +36,23 @@ const FLATTER: [f64; 4] = [1.0, 0.7, 0.5, 0.35];
 const CHEAP: f64 = 1e6;
 /// Tilts at which the part that is left out is bounded, over the least that could do.
 const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
+/// log of what quadrature may leave out of the moments of the near parts.
+const NEAR_TOLERANCE: f64 = -20.0;
 /// Largest of them: squares are still finite. Only an ε next to zero would need more, and another route serves it.
 const STEEPEST: f64 = 1e150;
 
-/// One segment's loss, tilted and split.
+/// One segment's loss, tilted, and the part of it with large losses.
 struct Split<'a> {
     steps: f64,
-    whole: Whole<'a>,
-    far: Far,
-    /// log of the share H(c)/φ(c), and a bound on its error.
+    whole: Box<dyn TiltedLoss + 'a>,
+    far: Box<dyn TiltedLoss + 'a>,
+    /// log of the fraction H(c)/φ(c), and a bound on its error.
     log_share: (f64, f64),
-    /// log of the part that quadrature may leave out.
-    tolerance: f64,
-}
-
-enum Whole<'a> {
-    Smooth(&'a mut SmoothLoss, Box<Nodes>),
-    Gaussian(TiltedGaussians),
-}
-
-enum Far {
-    Smooth(Box<SmoothLoss>, Box<Nodes>, Vec<f64>),
-    Gaussian(TiltedGaussians),
 }
 
 /// The near parts of all segments at one choice of gates.
 struct Near {
-    gates: Vec<Option<Gate>>,
+    gates: Vec<Separation>,
     /// (c', A_N(c')).
     left_out: Vec<(f64, f64)>,
 }
@@ -85,13 +73,13 @@ pub(crate) fn contour(
     }
     let mut usual = Vec::with_capacity(segments.len());
     for segment in segments.iter() {
-        usual.push(usual_loss(&segment.loss)?);
+        usual.push(segment.loss.usual_loss()?);
     }
     let sum: f64 = usual.iter().zip(segments.iter()).map(|(loss, s)| loss * s.steps).sum();
-    let gates = |segments: &[Segment], share: f64| -> Option<Vec<Option<Gate>>> {
+    let gates = |segments: &[Segment], share: f64| -> Option<Vec<Separation>> {
         let way = share * (epsilon - sum);
         let both = segments.iter().zip(&usual);
-        both.map(|(segment, loss)| gate(&segment.loss, loss + way, SHARPNESS * way))
+        both.map(|(segment, loss)| segment.loss.separation(loss + way, SHARPNESS * way))
             .collect()
     };
     let rough = Runs::saddle(segments, &gates(segments, SHARES[1])?, c, epsilon, work)?;
@@ -122,20 +110,27 @@ pub(crate) fn contour(
     at_tilt(segments, &near, &tilt, reach, most_products, work)
 }
 
+/// The parts of all segments with large losses.
+fn far_parts(segments: &[Segment], near: &Near) -> Option<Vec<StepLoss>> {
+    let both = segments.iter().zip(&near.gates);
+    both.map(|(segment, gate)| segment.loss.far_part(*gate)).collect()
+}
+
 /// Parts of all segments at a tilt, not yet certified for any y.
-fn parts<'a>(segments: &'a mut [Segment], near: &Near, tilt: &Tilt) -> Option<Vec<Split<'a>>> {
+fn parts<'a>(segments: &'a mut [Segment], far: &'a mut [StepLoss], tilt: &Tilt) -> Option<Vec<Split<'a>>> {
     let count = segments.len() as f64;
-    let both = segments.iter_mut().zip(&near.gates);
-    both.map(|(segment, gate)| {
+    let both = segments.iter_mut().zip(far);
+    both.map(|(segment, far)| {
         let tolerance = -tilt.level - segment.steps.ln() - count.ln() - 1.0;
-        Split::new(&mut segment.loss, segment.steps, *gate, tilt.c, tolerance)
+        Split::new(segment, far, tilt.c, tolerance)
     })
     .collect()
 }
 
 /// Where the transform at a tilt has decayed, and how many products of nodes in x and y that may take.
 fn reach(segments: &mut [Segment], near: &Near, tilt: &Tilt, most_products: f64) -> Option<(f64, f64)> {
-    let mut split = parts(segments, near, tilt)?;
+    let mut far = far_parts(segments, near)?;
+    let mut split = parts(segments, &mut far, tilt)?;
     let spacing = 2.0 * PI / tilt.period;
     let far_spread = split.iter().map(Split::far_spread).fold(0.0, f64::max);
     let size = split.iter().map(Split::size).sum::<usize>() as f64;
@@ -157,10 +152,11 @@ fn at_tilt(
 ) -> Option<Contour> {
     let &Tilt { c, level, .. } = tilt;
     let spacing = 2.0 * PI / tilt.period;
-    let mut split = parts(segments, near, tilt)?;
+    let mut far = far_parts(segments, near)?;
+    let mut split = parts(segments, &mut far, tilt)?;
     decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the lifts
     for part in &mut split {
-        part.certify(c, reach)?;
+        part.certify(reach)?;
     }
     let last = (reach / spacing).ceil().max(2.0);
     let size: usize = split.iter().map(Split::size).sum();
@@ -169,14 +165,13 @@ fn at_tilt(
     }
     let decayed = decay(&mut split, reach, None).exp();
 
-    *work += split.iter().map(|part| part.far.work()).sum::<u64>();
     let last = last as usize;
     let mut powers = vec![Powers::default(); last + 1];
     let (mut log_moment, mut log_moment_error) = (0.0, 0.0);
     for part in &split {
-        let (value, error) = part.whole.log_moment();
-        log_moment += part.steps * value;
-        log_moment_error += part.steps * (error + f64::EPSILON * value.abs());
+        let whole = part.whole.moments();
+        log_moment += part.steps * whole.log_moment;
+        log_moment_error += part.steps * (whole.log_moment_error + f64::EPSILON * whole.log_moment.abs());
         let (share, share_error) = (part.log_share.0.exp(), part.log_share.1.exp_m1());
         let both = part.whole.changes(spacing, last).into_iter();
         for (power, (whole, far)) in powers.iter_mut().zip(both.zip(part.far.changes(spacing, last))) {
@@ -185,6 +180,8 @@ fn at_tilt(
             power.multiply(whole, (far.0, far.1, far.2 + rounding), part.steps);
         }
     }
+    drop(split);
+    *work += far.iter().map(|far| far.work()).sum::<u64>();
     let points = powers.into_iter().map(Powers::difference);
     let line = Line {
         c,
@@ -261,17 +258,14 @@ impl Powers {
 }
 
 /// log of the bound on the transform of the runs with a far step, over e^{A(c)}; where a decay is `wanted`, with the
-/// lifts that show it best, which are left in `split`.
+/// best choice of what shows it, which is left in `split`.
 fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
     let mut total = LogSum::default();
     for part in split {
         let log_steps = part.steps.ln() + part.log_share.0 + part.log_share.1;
-        let decay = match &mut part.far {
-            Far::Smooth(loss, nodes, lifts) => match wanted {
-                Some(wanted) => best_lifts(loss, nodes, lifts, y, wanted + log_steps + 0.5),
-                None => loss.log_decay(nodes, y, lifts),
-            },
-            Far::Gaussian(law) => law.log_decay(y),
+        let decay = match wanted {
+            Some(wanted) => part.far.best_log_decay(y, wanted + log_steps + 0.5),
+            None => part.far.log_decay(y),
         };
         total.add(log_steps + decay);
     }
@@ -289,25 +283,27 @@ struct Runs {
 }
 
 impl Runs {
-    fn at(segments: &mut [Segment], gates: &[Option<Gate>], c: f64, epsilon: f64, work: &mut u64) -> Option<Self> {
+    fn at(segments: &mut [Segment], gates: &[Separation], c: f64, epsilon: f64, work: &mut u64) -> Option<Self> {
         const ROUGH: f64 = -12.0;
         let (mut log_moment, mut log_near) = (0.0, 0.0);
         let (mut mean, mut variance) = (0.0, 0.0);
         let (mut near_mean, mut near_variance) = (0.0, 0.0);
         for (segment, gate) in segments.iter_mut().zip(gates) {
             let steps = segment.steps;
-            let split = Split::new(&mut segment.loss, steps, *gate, c, ROUGH - steps.ln())?;
-            *work += split.far.work();
-            let (whole, far) = (split.whole.mean_and_variance(), split.far.mean_and_variance());
+            let mut far = segment.loss.far_part(*gate)?;
+            let split = Split::new(segment, &mut far, c, ROUGH - steps.ln())?;
+            let (whole, far_moments) = (split.whole.moments(), split.far.moments());
             let share = split.log_share.0.exp().min(1.0 - 1e-9);
+            drop(split);
+            *work += far.work();
             // Moments of the near part of a step: φ = N + H.
-            let square = |(mean, variance): (f64, f64)| variance + mean * mean;
-            let one = (whole.0 - share * far.0) / (1.0 - share);
-            let two = (square(whole) - share * square(far)) / (1.0 - share);
-            log_moment += steps * split.whole.log_moment().0;
+            let square = |of: TiltedMoments| of.variance + of.mean * of.mean;
+            let one = (whole.mean - share * far_moments.mean) / (1.0 - share);
+            let two = (square(whole) - share * square(far_moments)) / (1.0 - share);
+            log_moment += steps * whole.log_moment;
             log_near += steps * (-share).ln_1p();
-            mean += steps * whole.0;
-            variance += steps * whole.1;
+            mean += steps * whole.mean;
+            variance += steps * whole.variance;
             near_mean += steps * one;
             near_variance += steps * (two - one * one).max(0.0);
         }
@@ -336,7 +332,7 @@ impl Runs {
     /// A saddle point between two tilts, by regula falsi in log c.
     fn between(
         segments: &mut [Segment],
-        gates: &[Option<Gate>],
+        gates: &[Separation],
         (mut below, mut above): (Self, Self),
         epsilon: f64,
         work: &mut u64,
@@ -357,7 +353,7 @@ impl Runs {
     /// At the saddle point of these runs, which is at or below that of the whole law.
     fn saddle(
         segments: &mut [Segment],
-        gates: &[Option<Gate>],
+        gates: &[Separation],
         c: f64,
         epsilon: f64,
         work: &mut u64,
@@ -382,7 +378,7 @@ impl Near {
     /// What is left out at `gates`; `None` if that is more than e^`allowed` of δ.
     fn new(
         segments: &[Segment],
-        gates: Vec<Option<Gate>>,
+        gates: Vec<Separation>,
         epsilon: f64,
         allowed: f64,
         work: &mut u64,
@@ -390,11 +386,9 @@ impl Near {
         if epsilon <= 0.0 {
             return None;
         }
-        let mut near: Vec<(NearPart, f64)> = segments
-            .iter()
-            .zip(&gates)
-            .map(|(segment, gate)| (NearPart::new(&segment.loss, *gate), segment.steps))
-            .collect();
+        let both = segments.iter().zip(&gates);
+        let near = both.map(|(segment, gate)| Some((segment.loss.near_part(*gate)?, segment.steps)));
+        let mut near: Vec<(StepLoss, f64)> = near.collect::<Option<_>>()?;
         let mut left_out = Vec::new();
         let mut least = f64::INFINITY;
         for factor in STEEPER {
@@ -402,7 +396,8 @@ impl Near {
             if c > STEEPEST {
                 break;
             }
-            let of = |(part, steps): &mut (NearPart, f64)| *steps * part.log_moment(c);
+            let of =
+                |(part, steps): &mut (StepLoss, f64)| *steps * part.moments(c, NEAR_TOLERANCE).log_moment_upper();
             let log_moment: f64 = near.iter_mut().map(of).sum();
             let bound = log_moment - c * epsilon;
             if !bound.is_finite() || bound > least {
@@ -419,177 +414,45 @@ impl Near {
     }
 }
 
-/// The loss of a step with nobody of the group in the batch; `None` if there is no such thing.
-fn usual_loss(loss: &StepLoss) -> Option<f64> {
-    match loss {
-        StepLoss::Smooth(smooth) => smooth.usual_loss(),
-        StepLoss::Gaussian(gaussian) => gaussian.split().map(|_| 0.0),
-        StepLoss::Laplace(_) | StepLoss::Atoms(_) => None,
-    }
-}
-
-/// The gate at a loss; none is needed where the near part is an atom.
-fn gate(loss: &StepLoss, level: f64, width: f64) -> Option<Option<Gate>> {
-    match loss {
-        StepLoss::Smooth(smooth) => smooth.gate(level, width).map(Some),
-        _ => Some(None),
-    }
-}
-
-/// The near part of one loss.
-enum NearPart {
-    Smooth(Box<SmoothLoss>),
-    Atom(f64),
-}
-
-impl NearPart {
-    fn new(loss: &StepLoss, gate: Option<Gate>) -> Self {
-        match (loss, gate) {
-            (StepLoss::Smooth(smooth), Some(gate)) => {
-                Self::Smooth(Box::new(smooth.side(Gate { open: false, ..gate })))
-            }
-            (StepLoss::Gaussian(gaussian), _) => Self::Atom(gaussian.split().map_or(f64::NAN, |(_, log)| log)),
-            _ => Self::Atom(f64::NAN),
-        }
-    }
-
-    /// Upper bound on log N(c').
-    fn log_moment(&mut self, c: f64) -> f64 {
-        match self {
-            Self::Smooth(loss) => {
-                let none = vec![0.0; loss.pieces().len()];
-                let nodes = loss.nodes(c, 0.0, &none, -20.0);
-                nodes.log_moment + nodes.log_moment_error
-            }
-            Self::Atom(log_mass) => *log_mass,
-        }
-    }
-}
-
-impl NearPart {
-    fn work(&self) -> u64 {
-        match self {
-            Self::Smooth(loss) => loss.work(),
-            Self::Atom(_) => 0,
-        }
-    }
-}
-
 impl<'a> Split<'a> {
-    fn new(loss: &'a mut StepLoss, steps: f64, gate: Option<Gate>, c: f64, tolerance: f64) -> Option<Self> {
-        let (whole, far) = match (loss, gate) {
-            (StepLoss::Smooth(smooth), Some(gate)) => {
-                let mut far = smooth.side(Gate { open: true, ..gate });
-                let none = vec![0.0; smooth.pieces().len()];
-                let nodes = smooth.nodes(c, 0.0, &none, tolerance);
-                let far_nodes = far.nodes(c, 0.0, &[0.0], tolerance);
-                (
-                    Whole::Smooth(smooth, Box::new(nodes)),
-                    Far::Smooth(Box::new(far), Box::new(far_nodes), vec![0.0]),
-                )
-            }
-            (StepLoss::Gaussian(gaussian), _) => {
-                let (moving, _): (GaussianLoss, f64) = gaussian.split()?;
-                (Whole::Gaussian(gaussian.tilted(c)), Far::Gaussian(moving.tilted(c)))
-            }
-            _ => return None,
-        };
+    fn new(segment: &'a mut Segment, far: &'a mut StepLoss, c: f64, tolerance: f64) -> Option<Self> {
         let mut split = Self {
-            steps,
-            whole,
-            far,
+            steps: segment.steps,
+            whole: segment.loss.tilted(c, tolerance),
+            far: far.tilted(c, tolerance),
             log_share: (0.0, 0.0),
-            tolerance,
         };
         split.set_share();
         split.log_share.0.is_finite().then_some(split)
     }
 
     fn set_share(&mut self) {
-        let (far, far_error) = self.far.log_moment();
-        let (whole, error) = self.whole.log_moment();
-        self.log_share = (far - whole, far_error + error);
+        let (far, whole) = (self.far.moments(), self.whole.moments());
+        self.log_share = (
+            far.log_moment - whole.log_moment,
+            far.log_moment_error + whole.log_moment_error,
+        );
     }
 
     /// Standard deviation of the far loss.
     fn far_spread(&self) -> f64 {
-        self.far.mean_and_variance().1.sqrt()
+        self.far.moments().variance.sqrt()
     }
 
     /// Nodes, for the cost of a point.
     fn size(&self) -> usize {
-        match (&self.whole, &self.far) {
-            (Whole::Smooth(_, whole), Far::Smooth(_, far, _)) => whole.losses.len() + far.losses.len(),
-            _ => 16,
-        }
+        self.whole.size() + self.far.size()
     }
 
     /// Nodes for every y up to `reach`.
-    fn certify(&mut self, c: f64, reach: f64) -> Option<()> {
+    fn certify(&mut self, reach: f64) -> Option<()> {
         const MOST_ERROR: f64 = 1e-3;
-        if let (Whole::Smooth(loss, nodes), Far::Smooth(far, far_nodes, lifts)) = (&mut self.whole, &mut self.far)
-        {
-            let none = vec![0.0; loss.pieces().len()];
-            **nodes = loss.nodes(c, reach, &none, self.tolerance);
-            **far_nodes = far.nodes(c, reach, lifts, self.tolerance);
-            if nodes.error > MOST_ERROR || far_nodes.error > MOST_ERROR {
-                return None;
-            }
+        self.whole.certify(reach);
+        self.far.certify(reach);
+        if self.whole.quadrature_error() > MOST_ERROR || self.far.quadrature_error() > MOST_ERROR {
+            return None;
         }
         self.set_share();
         Some(())
-    }
-}
-
-impl Whole<'_> {
-    fn mean_and_variance(&self) -> (f64, f64) {
-        match self {
-            Self::Smooth(_, nodes) => (nodes.mean, nodes.variance),
-            Self::Gaussian(law) => law.mean_and_variance(),
-        }
-    }
-
-    fn log_moment(&self) -> (f64, f64) {
-        match self {
-            Self::Smooth(_, nodes) => (nodes.log_moment, nodes.log_moment_error),
-            Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
-        }
-    }
-
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-        match self {
-            Self::Smooth(_, nodes) => smooth_changes(nodes, spacing, last),
-            Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
-        }
-    }
-}
-
-impl Far {
-    fn work(&self) -> u64 {
-        match self {
-            Self::Smooth(loss, ..) => loss.work(),
-            Self::Gaussian(_) => 0,
-        }
-    }
-
-    fn mean_and_variance(&self) -> (f64, f64) {
-        match self {
-            Self::Smooth(_, nodes, _) => (nodes.mean, nodes.variance),
-            Self::Gaussian(law) => law.mean_and_variance(),
-        }
-    }
-
-    fn log_moment(&self) -> (f64, f64) {
-        match self {
-            Self::Smooth(_, nodes, _) => (nodes.log_moment, nodes.log_moment_error),
-            Self::Gaussian(law) => (law.log_moment, law.log_moment_error),
-        }
-    }
-
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-        match self {
-            Self::Smooth(_, nodes, _) => smooth_changes(nodes, spacing, last),
-            Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
-        }
     }
 }

@@ -1,12 +1,18 @@
 //! Privacy loss of a step with finitely many outcomes: randomised response on one bit, or a law on a lattice.
 
-use crate::loss::smooth::Nodes;
+use crate::interval::Enclosure;
+use crate::loss::characteristic_function::smooth_changes;
+use crate::loss::loss_curve::Support;
+use crate::loss::nodes::Nodes;
+use crate::loss::one_step::Effort;
+use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::step_loss::{StepLoss, rounded_up};
 use crate::special::log_space::LogSum;
-use crate::step::Direction;
+use crate::step::{Direction, GroupLaw};
 
 /// A loss with finitely many values, their probabilities under P summing to 1.
 #[derive(Debug, Clone)]
-pub struct AtomLoss {
+pub(crate) struct AtomLoss {
     /// Losses, descending, with the logs of their probabilities.
     atoms: Vec<(f64, f64)>,
     /// All losses are a whole number of this apart, up to rounding, where that is known.
@@ -20,7 +26,7 @@ impl AtomLoss {
     /// in (0, 1] and none with `unseen` = 1 − s; the answer is true with probability p (`docs/theory/dominating-pairs.md`).
     ///
     /// The outcome 1 has probability 1 − p under Q and (1 − s)(1 − p) + sp under P; "add" exchanges P and Q.
-    pub fn response((seen, unseen): (f64, f64), keep: f64, direction: Direction) -> Self {
+    pub(crate) fn response((seen, unseen): (f64, f64), keep: f64, direction: Direction) -> Self {
         let moved = seen * (2.0 * keep - 1.0);
         let (set, unset) = (1.0 - keep, keep);
         let (yes, no) = (unseen * set + seen * keep, unseen * keep + seen * set);
@@ -44,7 +50,7 @@ impl AtomLoss {
     /// One record replaced in a fixed batch of which it is part with probability γ = `seen` (PITFALLS Theorem 14): the
     /// losses above 0 of (1−γ)RR(0) + γRR(1) against RR(0), those below 0 of RR(1) against (1−γ)RR(1) + γRR(0),
     /// and the rest of the mass at 0.
-    pub fn replaced_response(seen: f64, keep: f64) -> Self {
+    pub(crate) fn replaced_response(seen: f64, keep: f64) -> Self {
         let moved = seen * (2.0 * keep - 1.0);
         let set = 1.0 - keep;
         let mut atoms = vec![((moved / set).ln_1p(), (set + moved).ln())];
@@ -60,7 +66,7 @@ impl AtomLoss {
     }
 
     /// The law with these losses, descending, and the logs of their probabilities, which sum to 1.
-    pub fn new(atoms: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn new(atoms: Vec<(f64, f64)>) -> Self {
         Self {
             atoms,
             gap: None,
@@ -69,36 +75,15 @@ impl AtomLoss {
     }
 
     /// A loss with these atoms, all of which are a whole number of `gap` > 0 apart, up to rounding.
-    pub fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
+    pub(crate) fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
         Self {
             gap: Some(gap),
             ..Self::new(atoms)
         }
     }
 
-    /// What all losses are a whole number of apart, where that is known.
-    pub fn gap(&self) -> Option<f64> {
-        self.gap
-    }
-
-    /// 1 if losses next to 0 may be off by a few units in the last place of 1.
-    pub fn floor(&self) -> f64 {
-        self.loss_floor
-    }
-
-    /// Losses, descending, with the logs of their probabilities.
-    pub fn atoms(&self) -> &[(f64, f64)] {
-        &self.atoms
-    }
-
-    /// K(c) = log E_P[e^{cℓ}], a bound on its error, K'(c) and K''(c).
-    pub fn moments(&self, c: f64) -> (f64, f64, f64, f64) {
-        let law = self.tilted(c);
-        (law.log_moment, law.log_moment_error, law.mean, law.variance)
-    }
-
     /// The loss tilted by e^{cℓ}: its own nodes.
-    pub fn tilted(&self, c: f64) -> Nodes {
+    pub(crate) fn nodes(&self, c: f64) -> Nodes {
         let mut sum = LogSum::default();
         let (mut excess, mut error) = (0.0, 0.0); // of E[e^{cℓ}] over 1
         for &(loss, log_mass) in &self.atoms {
@@ -137,19 +122,8 @@ impl AtomLoss {
         law
     }
 
-    /// log of an upper bound on P(ℓ > `level`).
-    pub fn log_mass_above(&self, level: f64) -> f64 {
-        let mut mass = LogSum::default();
-        for &(loss, log_mass) in &self.atoms {
-            if loss + 8.0 * f64::EPSILON * (loss.abs() + self.loss_floor) > level {
-                mass.add(log_mass);
-            }
-        }
-        (mass.ln() + 1e-12).min(0.0)
-    }
-
     /// δ of one step at ε, and a bound on its error.
-    pub fn one_step(&self, epsilon: f64) -> (f64, f64) {
+    fn delta(&self, epsilon: f64) -> (f64, f64) {
         let (mut value, mut error) = (0.0, 0.0);
         for &(loss, log_mass) in &self.atoms {
             let gap = loss - epsilon;
@@ -168,6 +142,112 @@ impl AtomLoss {
     }
 }
 
+impl StepLoss {
+    /// Randomised response on a bit that is set if a member of the group is in the batch, by the law of their count.
+    pub fn response(law: &GroupLaw, keep: f64, direction: Direction) -> Option<Self> {
+        let log_unseen = law.log_probability_of_zero();
+        let (seen, unseen) = (-log_unseen.exp_m1(), log_unseen.exp());
+        (seen > 0.0).then(|| Self::new(AtomLoss::response((seen, unseen), keep, direction)))
+    }
+
+    /// Randomised response on that bit where one record is replaced in a fixed batch (PITFALLS Theorem 14).
+    pub fn replaced_response(law: &GroupLaw, keep: f64) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        (seen > 0.0).then(|| Self::new(AtomLoss::replaced_response(seen, keep)))
+    }
+}
+
+impl PrivacyLoss for AtomLoss {
+    fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
+        self.nodes(c).moments()
+    }
+
+    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
+        Box::new(TiltedAtoms(self.nodes(c)))
+    }
+
+    fn support(&mut self, _: f64, _: f64) -> Support<'_> {
+        Support {
+            sweeps: Vec::new(),
+            atoms: self.atoms.clone(),
+            outside: 0.0,
+        }
+    }
+
+    fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
+        let (value, error) = self.delta(epsilon);
+        Enclosure::of_logs((value - error).max(0.0).ln(), (value + error).ln())
+    }
+
+    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
+    }
+
+    fn density_terms(&self) -> usize {
+        0
+    }
+
+    fn most_loss(&self) -> (f64, f64) {
+        (rounded_up(self.atoms[0].0), 0.0)
+    }
+
+    fn most_loss_slack(&self) -> f64 {
+        16.0 * f64::EPSILON * (self.atoms[0].0.abs() + self.loss_floor)
+    }
+
+    fn log_mass_of_most_loss(&self) -> f64 {
+        self.atoms[0].1
+    }
+
+    fn log_mass_above(&self, level: f64) -> f64 {
+        /// Room for the rounding of the sum.
+        const ROOM: f64 = 1e-12;
+        let mut mass = LogSum::default();
+        for &(loss, log_mass) in &self.atoms {
+            if loss + 8.0 * f64::EPSILON * (loss.abs() + self.loss_floor) > level {
+                mass.add(log_mass);
+            }
+        }
+        (mass.ln() + ROOM).min(0.0)
+    }
+
+    fn outcomes(&self) -> Option<&[(f64, f64)]> {
+        Some(&self.atoms)
+    }
+
+    fn lattice_gap(&self) -> Option<f64> {
+        self.gap
+    }
+
+    /// More than three atoms are rarely on any common grid.
+    fn atom_gap(&self) -> Option<f64> {
+        (2..=3)
+            .contains(&self.atoms.len())
+            .then(|| self.atoms[0].0 - self.atoms[1].0)
+    }
+}
+
+/// A law with finitely many outcomes, tilted: its characteristic function never decays, so that other losses of a run have to.
+struct TiltedAtoms(Nodes);
+
+impl TiltedLoss for TiltedAtoms {
+    fn moments(&self) -> TiltedMoments {
+        self.0.moments()
+    }
+
+    fn size(&self) -> usize {
+        self.0.losses.len()
+    }
+
+    fn log_decay(&mut self, _: f64) -> f64 {
+        0.0
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+        smooth_changes(&self.0, spacing, last)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,13 +261,13 @@ mod tests {
                     AtomLoss::response((seen, 1.0 - seen), keep, Direction::Add),
                     AtomLoss::replaced_response(seen, keep),
                 ] {
-                    let p: f64 = loss.atoms().iter().map(|atom| atom.1.exp()).sum();
-                    let q: f64 = loss.atoms().iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+                    let p: f64 = loss.atoms.iter().map(|atom| atom.1.exp()).sum();
+                    let q: f64 = loss.atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
                     assert!(
                         (p - 1.0).abs() < 1e-14 && (q - 1.0).abs() < 1e-14,
                         "{keep} {seen} {p} {q}"
                     );
-                    assert!(loss.atoms().is_sorted_by(|a, b| a.0 > b.0));
+                    assert!(loss.atoms.is_sorted_by(|a, b| a.0 > b.0));
                 }
             }
         }
@@ -196,8 +276,8 @@ mod tests {
     #[test]
     fn a_replaced_bit_that_is_always_seen_is_randomised_response_itself() {
         let loss = AtomLoss::replaced_response(1.0, 0.75);
-        let (value, error) = loss.one_step(0.5);
+        let (value, error) = loss.delta(0.5);
         assert!((value - (0.75 - 0.5f64.exp() * 0.25)).abs() < 1e-15 && error < 1e-13);
-        assert_eq!(loss.atoms().len(), 2);
+        assert_eq!(loss.atoms.len(), 2);
     }
 }

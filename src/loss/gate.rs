@@ -5,6 +5,15 @@
 
 use crate::special::normal::log_upper_tail;
 
+/// How the losses around the usual one are separated from the larger ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Separation {
+    /// The usual loss is an atom.
+    Atom,
+    /// By a gate.
+    Gate(Gate),
+}
+
 /// The coin of one piece, and which side of it a part of the law is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gate {

@@ -4,11 +4,26 @@
 //! mixture of these over the number j of them in the batch, with μ = 2j/σ (`docs/theory/dominating-pairs.md`; convexity of the
 //! hockey-stick divergence in the pair).
 
+use crate::interval::Enclosure;
+use crate::loss::gate::Separation;
+use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::one_step::{self, Effort};
+use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::smooth_piece::{Point, Scratch};
+use crate::loss::step_loss::StepLoss;
 use crate::special::log_space::log_sum_exp;
+use crate::step::GroupLaw;
+
+/// Half of the range of a standardised output that a grid sweeps: P(|N(0, 1)| > 9.6) = 8e-22.
+const SWEEP_REACH: f64 = 9.6;
+/// What two sweeps of that range may leave out.
+const OUTSIDE_SWEEP: f64 = 2e-21;
+/// Cost of the characteristic function at one y, in nodes: a few exponentials and sines.
+const CHANGE_COST: usize = 8;
 
 /// A loss that is N(μ_j²/2, μ_j²) with probability h_j.
 #[derive(Debug, Clone)]
-pub struct GaussianLoss {
+pub(crate) struct GaussianLoss {
     log_weights: Vec<f64>,
     distances: Vec<f64>,
     /// True if the probabilities do not sum to 1.
@@ -25,36 +40,33 @@ impl GaussianLoss {
         }
     }
 
-    /// The part with a loss and the log of the probability of no loss; `None` if either is missing.
-    pub fn split(&self) -> Option<(Self, f64)> {
+    /// The parts with and without a loss, each with its share of the probability; `None` if either is missing.
+    fn split(&self) -> Option<(Self, Self)> {
         let (still, moving): (Vec<_>, Vec<_>) = self.parts().partition(|(distance, _)| *distance == 0.0);
         if still.is_empty() || moving.is_empty() {
             return None;
         }
         let log_still = log_sum_exp(&still.iter().map(|part| part.1).collect::<Vec<_>>());
+        let still = Self {
+            log_weights: vec![log_still],
+            distances: vec![0.0],
+            partial: true,
+        };
         let moving = Self {
             log_weights: moving.iter().map(|part| part.1).collect(),
             distances: moving.iter().map(|part| part.0).collect(),
             partial: true,
         };
-        Some((moving, log_still))
+        Some((moving, still))
     }
 
     /// The distances μ_j and the logarithms of their probabilities.
-    pub fn parts(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.distances.iter().copied().zip(self.log_weights.iter().copied())
     }
 
-    /// μ, if there is only one.
-    pub fn single(&self) -> Option<f64> {
-        match self.distances.as_slice() {
-            [distance] => Some(*distance),
-            _ => None,
-        }
-    }
-
     /// The law tilted by e^{cℓ}.
-    pub fn tilted(&self, c: f64) -> TiltedGaussians {
+    pub(crate) fn tilted_by(&self, c: f64) -> TiltedGaussians {
         let order = c * (c + 1.0);
         let halves: Vec<f64> = self.distances.iter().map(|m| 0.5 * m * m).collect();
         let logs: Vec<f64> = self
@@ -91,9 +103,101 @@ impl GaussianLoss {
     }
 }
 
+impl StepLoss {
+    /// N(μ, 1) against N(0, 1).
+    pub fn shift(distance: f64) -> Self {
+        Self::new(GaussianLoss::new(vec![0.0], vec![distance]))
+    }
+
+    /// A pair that is one of N(μ_j, 1) against N(0, 1), and everyone sees which: e^`log_weights` are their probabilities.
+    pub fn gaussians(log_weights: Vec<f64>, distances: Vec<f64>) -> Self {
+        Self::new(GaussianLoss::new(log_weights, distances))
+    }
+
+    /// k records replaced in a fixed batch: an upper bound, as the divergence of Σ h_j P_j against Σ h_j Q_j is at
+    /// most Σ h_j times that of P_j against Q_j (joint convexity; `docs/theory/dominating-pairs.md`). The shifts of `law` are distances.
+    pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Option<Self> {
+        let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
+        let moves = distances.iter().any(|&m| m != 0.0);
+        moves.then(|| Self::new(GaussianLoss::new(law.log_weights().to_vec(), distances)))
+    }
+}
+
+impl PrivacyLoss for GaussianLoss {
+    fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
+        self.tilted_by(c).moments()
+    }
+
+    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
+        Box::new(self.tilted_by(c))
+    }
+
+    fn support(&mut self, c: f64, _: f64) -> Support<'_> {
+        let mut atoms = Vec::new();
+        let mut sweeps = Vec::new();
+        for (distance, log_weight) in self.parts() {
+            if distance == 0.0 {
+                atoms.push((0.0, log_weight));
+                continue;
+            }
+            // Tilting by e^{cℓ} moves the centre to cμ.
+            let centre = c * distance;
+            sweeps.push(Sweep {
+                curve: Box::new(GaussianCurve { distance, log_weight }) as Box<dyn LossCurve>,
+                start: centre.min(0.0) - SWEEP_REACH,
+                end: centre.max(0.0) + SWEEP_REACH,
+            });
+        }
+        Support {
+            sweeps,
+            atoms,
+            outside: OUTSIDE_SWEEP,
+        }
+    }
+
+    fn one_step(&self, epsilon: f64, _: f64, effort: &mut Effort) -> Enclosure {
+        one_step::of_gaussians(self, epsilon, effort)
+    }
+
+    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
+    }
+
+    fn density_terms(&self) -> usize {
+        self.distances.len()
+    }
+
+    fn widest_distance(&self) -> Option<f64> {
+        Some(self.distances.iter().copied().fold(0.0, f64::max))
+    }
+
+    fn single_gaussian(&self) -> Option<f64> {
+        match self.distances.as_slice() {
+            [distance] => Some(*distance),
+            _ => None,
+        }
+    }
+
+    fn usual_loss(&self) -> Option<f64> {
+        self.split().map(|_| 0.0)
+    }
+
+    fn separation(&self, _: f64, _: f64) -> Option<Separation> {
+        self.split().map(|_| Separation::Atom)
+    }
+
+    fn near_part(&self, _: Separation) -> Option<StepLoss> {
+        self.split().map(|(_, still)| StepLoss::new(still))
+    }
+
+    fn far_part(&self, _: Separation) -> Option<StepLoss> {
+        self.split().map(|(moving, _)| StepLoss::new(moving))
+    }
+}
+
 /// A mixture of Gaussian losses under P tilted by e^{cℓ}.
 #[derive(Debug, Clone)]
-pub struct TiltedGaussians {
+pub(crate) struct TiltedGaussians {
     c: f64,
     weights: Vec<f64>,
     /// μ²/2.
@@ -106,7 +210,7 @@ pub struct TiltedGaussians {
 
 impl TiltedGaussians {
     /// Mean and variance of the tilted loss: component j is N((2c + 1)μ²/2, μ²).
-    pub fn mean_and_variance(&self) -> (f64, f64) {
+    fn mean_and_variance(&self) -> (f64, f64) {
         let parts = || self.weights.iter().zip(&self.halves);
         let scale = 2.0 * self.c + 1.0;
         let mean: f64 = parts().map(|(w, h)| w * scale * h).sum();
@@ -115,7 +219,7 @@ impl TiltedGaussians {
     }
 
     /// E[e^{(c + iy)ℓ}]/E[e^{cℓ}] − 1, real and imaginary part, and a bound on its rounding error.
-    pub fn change(&self, y: f64) -> (f64, f64, f64) {
+    fn change(&self, y: f64) -> (f64, f64, f64) {
         let (mut real, mut imaginary, mut rounding) = (0.0, 0.0, 0.0);
         for (weight, half) in self.weights.iter().zip(&self.halves) {
             let (fall, phase) = (-y * y * half, y * (2.0 * self.c + 1.0) * half);
@@ -128,9 +232,25 @@ impl TiltedGaussians {
         }
         (real, imaginary, rounding)
     }
+}
 
-    /// log of a bound on |E[e^{zℓ}]|/E[e^{cℓ}] for |Im z| ≥ y: Re z(z + 1) = c(c + 1) − y².
-    pub fn log_decay(&self, y: f64) -> f64 {
+impl TiltedLoss for TiltedGaussians {
+    fn moments(&self) -> TiltedMoments {
+        let (mean, variance) = self.mean_and_variance();
+        TiltedMoments {
+            log_moment: self.log_moment,
+            log_moment_error: self.log_moment_error,
+            mean,
+            variance,
+        }
+    }
+
+    fn size(&self) -> usize {
+        CHANGE_COST
+    }
+
+    /// As Re z(z + 1) = c(c + 1) − y², component j contributes its weight times e^{−y²μ²/2}.
+    fn log_decay(&mut self, y: f64) -> f64 {
         let change: f64 = self
             .weights
             .iter()
@@ -139,5 +259,37 @@ impl TiltedGaussians {
             .sum();
         // Rounding can make a vanishing bound negative.
         change.max(-1.0 + 1e-15).ln_1p()
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+        (0..=last).map(|j| self.change(j as f64 * spacing)).collect()
+    }
+}
+
+/// A Gaussian loss N(μ²/2, μ²) in its standardised coordinate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GaussianCurve {
+    /// μ > 0.
+    pub distance: f64,
+    /// log of its probability.
+    pub log_weight: f64,
+}
+
+impl LossCurve for GaussianCurve {
+    fn point(&self, x: f64, _: &mut Scratch) -> Point {
+        let loss = self.distance * (0.5 * self.distance + x);
+        Point {
+            loss,
+            slope: self.distance,
+            log_density: self.log_weight - 0.5 * x * x - 0.5 * (2.0 * std::f64::consts::PI).ln(),
+            size: loss.abs(),
+        }
+    }
+    fn reach(&self, x: f64, both: bool, _: &Scratch) -> f64 {
+        // Q's density is centred at −μ.
+        x.abs() + if both { self.distance } else { 0.0 }
+    }
+    fn scale(&self) -> f64 {
+        1.0
     }
 }

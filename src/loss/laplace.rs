@@ -5,12 +5,19 @@
 //!
 //! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
 
+use crate::interval::Enclosure;
+use crate::loss::laplace_curve::LaplaceCurve;
+use crate::loss::laplace_moments::TiltedLaplace;
 use crate::loss::laplace_sums::{Knot, Rounded, knots};
+use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::one_step::Effort;
+use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::step_loss::StepLoss;
 use crate::step::{Direction, GroupLaw};
 
 /// The outputs from a whole number on, of one of the two pairs.
 #[derive(Debug, Clone, Copy)]
-pub struct Branch {
+pub(crate) struct Branch {
     /// "add" or "remove".
     pub direction: Direction,
     /// The first of its pieces.
@@ -19,7 +26,7 @@ pub struct Branch {
 
 /// Mixture of Laplace distributions against the one at 0.
 #[derive(Debug, Clone)]
-pub struct LaplaceLoss {
+pub(crate) struct LaplaceLoss {
     pub(crate) scale: f64,
     pub(crate) branches: Vec<Branch>,
     /// (loss, log of its probability under P), ascending.
@@ -36,7 +43,7 @@ pub struct LaplaceLoss {
 
 impl LaplaceLoss {
     /// The loss of `law`, whose shifts must be whole numbers from 0 on, at noise of scale b > 0.
-    pub fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
+    pub(crate) fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
         let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
         let mut weights = vec![f64::NEG_INFINITY; last + 1];
         for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
@@ -72,7 +79,7 @@ impl LaplaceLoss {
     /// As for Gaussian noise (`StepLoss::replace_fixed_batch`) this is the law of the first pair above 0, that of the second
     /// below 0, and the rest of the mass at 0. Both ratios pass through 1 at x = 1. With a = P(Lap(0) > 1) = e^{−1/b}/2,
     /// P(ℓ > 0) = (1−γ)a + γ(1−a) and P(ℓ < 0) = a, which leaves (1−γ)(1 − e^{−1/b}).
-    pub fn replaced(seen: f64, scale: f64) -> Self {
+    pub(crate) fn replaced(seen: f64, scale: f64) -> Self {
         let weights = vec![(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
         let mut knots = knots(&weights, scale);
         // r(1) = (1 − γ) + γ, which logarithms would round.
@@ -98,28 +105,23 @@ impl LaplaceLoss {
         loss
     }
 
-    /// What moments cost so far, in terms of densities.
-    pub fn work(&self) -> u64 {
-        self.work
-    }
-
     /// Adds the logarithms and exponentials of `nodes`.
     pub(crate) fn add_work(&mut self, nodes: usize) {
         self.work += 10 * nodes as u64;
     }
 
     /// b.
-    pub fn scale(&self) -> f64 {
+    pub(crate) fn scale(&self) -> f64 {
         self.scale
     }
 
     /// Which outputs have losses other than those of the atoms.
-    pub fn branches(&self) -> &[Branch] {
+    pub(crate) fn branches(&self) -> &[Branch] {
         &self.branches
     }
 
     /// Number of smooth pieces, [j, j + 1] for j below it.
-    pub fn pieces(&self) -> usize {
+    pub(crate) fn pieces(&self) -> usize {
         self.knots.len() - 1
     }
 
@@ -130,13 +132,13 @@ impl LaplaceLoss {
     }
 
     /// log r and its derivative at x in [j, j + 1].
-    pub fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
+    pub(crate) fn log_ratio(&self, j: usize, x: f64) -> (f64, f64) {
         let (log_ratio, rising) = self.knots[j].log_ratio_at(x, x - j as f64, self.scale);
         (log_ratio, 2.0 / self.scale * (rising - log_ratio).exp())
     }
 
     /// A bound on the error of the log ratio that [`LaplaceLoss::log_ratio`] found.
-    pub fn log_ratio_error(&self, j: usize, x: f64, log_ratio: f64) -> f64 {
+    pub(crate) fn log_ratio_error(&self, j: usize, x: f64, log_ratio: f64) -> f64 {
         self.knots[j].log_ratio_error(x, x - j as f64, self.scale, log_ratio)
     }
 
@@ -150,29 +152,8 @@ impl LaplaceLoss {
     }
 
     /// Atoms of the loss, ascending: (loss, log of its probability under P).
-    pub fn atoms(&self) -> &[(f64, f64)] {
+    pub(crate) fn atoms(&self) -> &[(f64, f64)] {
         &self.atoms
-    }
-
-    /// The largest loss, rounded up, as the sum of a number and a small one: without sampling it is k/b, which may be a number or not.
-    pub fn most_loss(&self) -> (f64, f64) {
-        self.most
-    }
-
-    /// log of the probability of the largest loss under P, rounded down.
-    pub fn log_mass_of_most_loss(&self) -> f64 {
-        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
-        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
-        self.atoms.last().map_or(f64::NEG_INFINITY, below)
-    }
-
-    /// A bound on how far [`LaplaceLoss::most_loss`] is above the largest loss.
-    pub fn most_loss_slack(&self) -> f64 {
-        match self.most {
-            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
-            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
-            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
-        }
     }
 
     /// |log r| at the whole number j, rounded up.
@@ -202,12 +183,105 @@ impl LaplaceLoss {
     }
 
     /// log of the density of P at x ≥ 0 with log ratio u.
-    pub fn log_density(&self, direction: Direction, x: f64, log_ratio: f64) -> f64 {
+    pub(crate) fn log_density(&self, direction: Direction, x: f64, log_ratio: f64) -> f64 {
         let noise = -(2.0 * self.scale).ln() - x / self.scale;
         match direction {
             Direction::Remove => noise + log_ratio,
             Direction::Add => noise,
         }
+    }
+}
+
+impl StepLoss {
+    /// One-dimensional Laplace noise of scale b; the shifts of `law` are whole.
+    pub fn laplace(law: &GroupLaw, scale: f64, direction: Direction) -> Option<Self> {
+        (law.shifts() != [0.0]).then(|| Self::new(LaplaceLoss::new(law, scale, direction)))
+    }
+
+    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
+    pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        match seen {
+            0.0 => None,
+            1.0 => Self::laplace(law, scale, Direction::Remove),
+            _ => Some(Self::new(LaplaceLoss::replaced(seen, scale))),
+        }
+    }
+}
+
+impl PrivacyLoss for LaplaceLoss {
+    fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
+        self.nodes(c, 0.0).moments()
+    }
+
+    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
+        Box::new(TiltedLaplace::new(self, c))
+    }
+
+    fn support(&mut self, _: f64, _: f64) -> Support<'_> {
+        let loss = &*self;
+        let sweeps = loss.all_pieces().into_iter().map(|(_, branch, piece)| {
+            let curve = LaplaceCurve {
+                loss,
+                direction: branch.direction,
+                piece,
+            };
+            let (start, end) = curve.ends();
+            Sweep {
+                curve: Box::new(curve) as Box<dyn LossCurve>,
+                start,
+                end,
+            }
+        });
+        Support {
+            sweeps: sweeps.collect(),
+            atoms: loss.atoms().to_vec(),
+            outside: 0.0,
+        }
+    }
+
+    fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
+        let (lower, upper) = self.log_one_step(epsilon);
+        Enclosure::of_logs(lower, upper)
+    }
+
+    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
+    }
+
+    fn density_terms(&self) -> usize {
+        1
+    }
+
+    fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Without sampling it is k/b, which may be a number or not.
+    fn most_loss(&self) -> (f64, f64) {
+        self.most
+    }
+
+    fn most_loss_slack(&self) -> f64 {
+        match self.most {
+            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
+            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
+            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
+        }
+    }
+
+    fn log_mass_of_most_loss(&self) -> f64 {
+        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
+        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
+        self.atoms.last().map_or(f64::NEG_INFINITY, below)
+    }
+
+    fn log_mass_above(&self, level: f64) -> f64 {
+        self.log_tail(level)
+    }
+
+    fn atom_gap(&self) -> Option<f64> {
+        Some(self.atoms[1].0 - self.atoms[0].0)
     }
 }
 

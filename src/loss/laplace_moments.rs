@@ -3,9 +3,11 @@
 //! The loss has atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
 //! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
+use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::nodes::Nodes;
 use crate::loss::power_excess::log_power_excess;
-use crate::loss::smooth::Nodes;
+use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 use crate::step::Direction;
@@ -25,7 +27,7 @@ const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 /// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
 /// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
 #[derive(Debug, Clone)]
-pub struct LaplaceDecay {
+pub(crate) struct LaplaceDecay {
     atoms: f64,
     /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
     stretches: Vec<(f64, f64)>,
@@ -33,20 +35,57 @@ pub struct LaplaceDecay {
 
 impl LaplaceDecay {
     /// log of the bound at y.
-    pub fn log_at(&self, y: f64) -> f64 {
+    pub(crate) fn log_at(&self, y: f64) -> f64 {
         let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
         let smooth: f64 = self.stretches.iter().map(of).sum();
         ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
     }
 }
 
-impl LaplaceLoss {
-    /// K(c), its error, K'(c) and K''(c) for c > −1; the error is infinite where that would take too many panels.
-    pub fn moments(&mut self, c: f64) -> (f64, f64, f64, f64) {
-        let nodes = self.nodes(c, 0.0);
-        (nodes.log_moment, nodes.log_moment_error, nodes.mean, nodes.variance)
+/// A Laplace loss tilted by e^{cℓ}.
+#[derive(Debug)]
+pub(crate) struct TiltedLaplace<'a> {
+    loss: &'a mut LaplaceLoss,
+    nodes: Nodes,
+    decay: LaplaceDecay,
+}
+
+impl<'a> TiltedLaplace<'a> {
+    /// The loss tilted by e^{cℓ}.
+    pub(crate) fn new(loss: &'a mut LaplaceLoss, c: f64) -> Self {
+        let nodes = loss.nodes(c, 0.0);
+        let decay = loss.decay(&nodes);
+        Self { loss, nodes, decay }
+    }
+}
+
+impl TiltedLoss for TiltedLaplace<'_> {
+    fn moments(&self) -> TiltedMoments {
+        self.nodes.moments()
     }
 
+    fn size(&self) -> usize {
+        self.nodes.losses.len()
+    }
+
+    fn certify(&mut self, reach: f64) {
+        self.nodes = self.loss.nodes(self.nodes.c, reach);
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        self.nodes.error
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        self.decay.log_at(y)
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+        smooth_changes(&self.nodes, spacing, last)
+    }
+}
+
+impl LaplaceLoss {
     /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is infinite where that would take too many panels.
     ///
     /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h
@@ -62,7 +101,7 @@ impl LaplaceLoss {
     /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
     /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may well
     /// be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
-    pub fn nodes(&mut self, c: f64, y: f64) -> Nodes {
+    pub(crate) fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let rule = GaussLegendre::get();
         let stretches = self.stretches();
         let atoms = self.atoms();
@@ -137,7 +176,7 @@ impl LaplaceLoss {
     /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
     /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
-    pub fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
+    pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
         let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
         let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
         let each = self.stretches();
@@ -165,7 +204,7 @@ impl LaplaceLoss {
     }
 
     /// Every smooth piece of every branch, with the branch's place.
-    pub fn all_pieces(&self) -> Vec<(usize, Branch, usize)> {
+    pub(crate) fn all_pieces(&self) -> Vec<(usize, Branch, usize)> {
         let of = |(index, &branch): (usize, &Branch)| {
             (branch.first..self.pieces())
                 .map(move |piece| (index, branch, piece))
@@ -362,7 +401,13 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::privacy_loss::PrivacyLoss;
     use crate::step::GroupLaw;
+
+    fn log_moment(loss: &mut LaplaceLoss, c: f64) -> (f64, f64) {
+        let found = loss.moments(c, 0.0);
+        (found.log_moment, found.log_moment_error)
+    }
 
     /// With one record, r = A + B e^{2x/b} from e^{−u} to e^{v}, and E[e^ℓ; "remove"] has a closed form.
     #[test]
@@ -380,7 +425,7 @@ mod tests {
             * (constant * constant * -(-1.0 / scale).exp_m1()
                 + 2.0 * constant * rising * (1.0 / scale).exp_m1()
                 + rising * rising / 3.0 * (3.0 / scale).exp_m1());
-        let (log_moment, error, ..) = loss.moments(1.0);
+        let (log_moment, error) = log_moment(&mut loss, 1.0);
         assert!(error < 1e-12);
         assert!((log_moment - (ends + between).ln()).abs() < 1e-13);
     }
@@ -393,7 +438,12 @@ mod tests {
             let &[low, high] = loss.atoms() else { panic!() };
             let atom = if low.0 > high.0 { low } else { high };
             let c = 1e7;
-            let (log_moment, error, mean, variance) = loss.moments(c);
+            let TiltedMoments {
+                log_moment,
+                log_moment_error: error,
+                mean,
+                variance,
+            } = loss.moments(c, 0.0);
             assert!(error < 1e-6 && variance < 1e-9, "{direction:?} {error} {variance}");
             assert!((mean - atom.0).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
             let rest = log_moment - c * atom.0 - atom.1; // what the continuous part next to the atom adds
@@ -411,7 +461,7 @@ mod tests {
             (0.2, 1e-3, 2, 200.0, 0.353_106_754_212_323_8),
         ] {
             let law = GroupLaw::binomial(records, rate).unwrap();
-            let (found, error, ..) = LaplaceLoss::new(&law, scale, Direction::Add).moments(c);
+            let (found, error) = log_moment(&mut LaplaceLoss::new(&law, scale, Direction::Add), c);
             assert!(
                 (found - expected).abs() <= error + 2e-16 && error < 1e-12,
                 "{scale} {rate} {c}: {found} {expected} {error}"

@@ -26,7 +26,7 @@ struct Total {
 
 impl LaplaceLoss {
     /// log(E[r^p] − 1) and a bound on the relative error of E[r^p] − 1, infinite where that would take too many panels.
-    pub fn log_power_excess(&mut self, p: f64) -> (f64, f64) {
+    pub(crate) fn log_power_excess(&mut self, p: f64) -> (f64, f64) {
         let mut total = Total::default();
         let last = self.pieces();
         for (j, log_mass) in [(0, 0.5f64.ln()), (last, 0.5f64.ln() - last as f64 / self.scale)] {

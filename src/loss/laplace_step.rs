@@ -99,7 +99,7 @@ impl PositiveSum {
 
 impl LaplaceLoss {
     /// Bounds on log δ of one step at any real ε.
-    pub fn log_one_step(&self, epsilon: f64) -> (f64, f64) {
+    pub(crate) fn log_one_step(&self, epsilon: f64) -> (f64, f64) {
         let direction = match self.branches.as_slice() {
             [one] => one.direction,
             // Joined at 0.
@@ -113,7 +113,7 @@ impl LaplaceLoss {
     }
 
     /// log of an upper bound on P(ℓ > `level`).
-    pub fn log_mass_above(&self, level: f64) -> f64 {
+    pub(crate) fn log_tail(&self, level: f64) -> f64 {
         /// Room for the rounding of a few tails that are added up.
         const ROOM: f64 = 1e-12;
         let direction = match self.branches.as_slice() {

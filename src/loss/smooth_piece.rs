@@ -9,26 +9,17 @@
 //! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here bounds the integrand
 //! P·e^{zℓ} for complex z around an interval of x, and off the real line (the continuation x + ia).
 
+use crate::loss::MixturePair;
 use crate::loss::gate::Gate;
-use crate::loss::line::{Line, Normal};
+use crate::loss::line::Normal;
 use crate::loss::posterior::Posterior;
-use crate::loss::{Local, MixturePair};
-use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
-use std::f64::consts::FRAC_PI_2;
 use std::sync::Arc;
-
-/// Part of the posterior law that the bounds leave outside the range of shifts they use.
-const OUTSIDE: f64 = 1e-6;
-
-/// Losses so small that e^{zℓ} − 1 hardly changes count as this much: what is left out of the integral of P·(e^{zℓ} − 1)
-/// is then at most 1/this times as much of P itself.
-pub(crate) const LEAST_CHANGE: f64 = 1e-4;
 
 /// An interval of outputs with an analytic loss.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub(crate) struct Piece {
     pub(crate) pair: Arc<MixturePair>,
     /// True if the mixture is in P, in Q.
     pub(crate) in_p: bool,
@@ -42,7 +33,7 @@ pub struct Piece {
 
 /// Loss and density of P at one output.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Point {
+pub(crate) struct Point {
     /// Privacy loss.
     pub loss: f64,
     /// Its derivative.
@@ -55,7 +46,7 @@ pub struct Point {
 
 /// A law's mass above an output.
 #[derive(Debug, Clone, Copy)]
-pub struct Tail {
+pub(crate) struct Tail {
     /// log of the mass.
     pub log_mass: f64,
     /// Bound on the error of that, beyond the rounding of the number itself.
@@ -64,22 +55,22 @@ pub struct Tail {
 
 /// Working memory of evaluations.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     pub(crate) p: Posterior,
     pub(crate) q: Posterior,
-    plain: Vec<f64>,
+    pub(crate) plain: Vec<f64>,
 }
 
 impl Scratch {
     /// Terms of the densities at the last output.
-    pub fn terms(&self) -> u64 {
+    pub(crate) fn terms(&self) -> u64 {
         (self.p.terms.len() + self.q.terms.len()) as u64
     }
 }
 
 /// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Lifted {
+pub(crate) struct Lifted {
     /// log |r_P(x + ia)/r_P(x)|, at most 0.
     log_p: f64,
     /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
@@ -92,31 +83,31 @@ impl Lifted {
     /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
     ///
     /// `scale` is [`Piece::lift_scale`].
-    pub fn log_change(&self, c: f64, lift: f64, scale: f64) -> f64 {
+    pub(crate) fn log_change(&self, c: f64, lift: f64, scale: f64) -> f64 {
         0.5 * (lift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
     }
 }
 
 impl Piece {
     /// σ.
-    pub fn noise_multiplier(&self) -> f64 {
+    pub(crate) fn noise_multiplier(&self) -> f64 {
         self.pair.noise_multiplier()
     }
 
     /// s such that |N(x + ia)|/N(x) of the noise, and of the gate with it, is at most e^{a²/2s²}.
-    pub fn lift_scale(&self) -> f64 {
+    pub(crate) fn lift_scale(&self) -> f64 {
         let sigma = self.noise_multiplier();
         self.gate
             .map_or(sigma, |gate| (sigma.powi(-2) + gate.width.powi(-2)).sqrt().recip())
     }
 
     /// Number of shifts.
-    pub fn atoms(&self) -> usize {
+    pub(crate) fn atoms(&self) -> usize {
         self.pair.shifts.len()
     }
 
     /// Largest shift, in absolute value.
-    pub fn largest_shift(&self) -> f64 {
+    pub(crate) fn largest_shift(&self) -> f64 {
         let (low, high) = self.pair.shift_range();
         low.abs().max(high.abs())
     }
@@ -143,7 +134,7 @@ impl Piece {
     }
 
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
-    pub fn most_loss(&self) -> f64 {
+    pub(crate) fn most_loss(&self) -> f64 {
         let (lowest, _) = self.pair.shift_range();
         let at_zero = if lowest == 0.0 {
             -self.pair.log_weights[0]
@@ -163,7 +154,7 @@ impl Piece {
     }
 
     /// Loss and density of P at x.
-    pub fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
+    pub(crate) fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
         let sigma = self.noise_multiplier();
         let variance = sigma * sigma;
         let scaled = x / sigma;
@@ -199,7 +190,7 @@ impl Piece {
 
     /// After [`Piece::point`] at x: largest distance, in σ, from x to the centre of a significant Gaussian of P, and of
     /// Q too if `both`.
-    pub fn farthest(&self, x: f64, both: bool, scratch: &Scratch) -> f64 {
+    pub(crate) fn farthest(&self, x: f64, both: bool, scratch: &Scratch) -> f64 {
         let mut farthest = 0.0f64;
         if both || !self.in_p {
             farthest = (x / self.noise_multiplier()).abs();
@@ -214,7 +205,7 @@ impl Piece {
     }
 
     /// The integrand's change from x to x + ia, given the sines and cosines of [`Lift`].
-    pub fn lifted(&self, x: f64, lift: &Lift, scratch: &mut Scratch) -> Lifted {
+    pub(crate) fn lifted(&self, x: f64, lift: &Lift, scratch: &mut Scratch) -> Lifted {
         let mut lifted = Lifted::default();
         if self.in_p {
             scratch.p.at(&self.pair, x);
@@ -232,7 +223,7 @@ impl Piece {
     }
 
     /// log P(X > x) and log Q(X > x).
-    pub fn log_masses_above(&self, x: f64) -> (f64, f64) {
+    pub(crate) fn log_masses_above(&self, x: f64) -> (f64, f64) {
         let (p, q) = self.tails_above(x);
         (p.log_mass, q.log_mass)
     }
@@ -242,7 +233,7 @@ impl Piece {
     /// The normal tail at a distance of z standard deviations has a relative error e below 1e-15·(4 + z²), that below the mean one
     /// of 4e-15. A sum of tails has their mean, weighted by the tails, to which e^e − 1 < 1.06·e adds next to nothing while all
     /// are small; else the largest, in the logarithm.
-    pub fn tails_above(&self, x: f64) -> (Tail, Tail) {
+    pub(crate) fn tails_above(&self, x: f64) -> (Tail, Tail) {
         const ERROR: f64 = 1e-15;
         const SMALL: f64 = 0.1;
         let sigma = self.noise_multiplier();
@@ -275,7 +266,7 @@ impl Piece {
     }
 
     /// The output at which the loss is `level`; −∞ where every output has a larger loss, +∞ where none has.
-    pub fn output_at(&self, level: f64, scratch: &mut Scratch) -> f64 {
+    pub(crate) fn output_at(&self, level: f64, scratch: &mut Scratch) -> f64 {
         let sigma = self.noise_multiplier();
         let limit = 60.0 * sigma + 2.0 * self.largest_shift();
         let (mut low, mut high) = (self.start.max(-limit), self.end.min(limit).max(self.start.max(-limit)));
@@ -331,45 +322,18 @@ impl Piece {
         };
         terms(self.in_p, x) + terms(self.in_q, -x)
     }
-
-    /// The bounds around [centre − half_width, centre + half_width].
-    pub(crate) fn panel(&self, centre: f64, half_width: f64, scratch: &mut Scratch) -> PiecePanel {
-        let reach = REAL_AXIS * half_width;
-        let (left, right) = (centre - reach, centre + reach);
-        let side = |at: f64, scratch: &mut Scratch| {
-            let around = self.pair.surroundings(at, reach, 0.0, &mut scratch.plain);
-            (around.left, around.centre, around.right)
-        };
-        let variance = self.noise_multiplier().powi(2);
-        PiecePanel {
-            centre,
-            half_width,
-            left,
-            right,
-            in_p: self
-                .in_p
-                .then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
-            in_q: self
-                .in_q
-                .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
-            normal: Normal::new(self.noise_multiplier()),
-            gate: self.gate,
-            cost: NODES as u64 * self.cost_at(centre),
-            points: None,
-        }
-    }
 }
 
 /// sin(as/σ²) and 1 − cos(as/σ²) for every shift s: what moves with the continuation to x + ia.
 #[derive(Debug)]
-pub struct Lift {
+pub(crate) struct Lift {
     sines: Vec<f64>,
     versines: Vec<f64>,
 }
 
 impl Lift {
     /// The tables of `piece` for a height a with a·s ≤ πσ² for every shift s, so that no sine is negative.
-    pub fn new(piece: &Piece, lift: f64) -> Self {
+    pub(crate) fn new(piece: &Piece, lift: f64) -> Self {
         let rate = lift / piece.noise_multiplier().powi(2);
         let shifts = &piece.pair.shifts;
         Self {
@@ -390,170 +354,5 @@ impl Lift {
             0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p(),
             sine.atan2(cosine),
         )
-    }
-}
-
-/// What is known of one ratio around an interval, in the coordinates of the piece.
-#[derive(Debug, Clone, Copy)]
-struct Side {
-    chord: Line,
-    tangent: Line,
-    /// Half the range of significant shifts, over σ².
-    spread: f64,
-    /// Largest slope of the log ratio.
-    slope: f64,
-    /// Largest posterior mean of s², over 2σ⁴.
-    bend: f64,
-}
-
-impl Side {
-    /// `sign` is −1 for a ratio seen in a mirror: `local` is then of the mirrored interval.
-    fn new(local: (Local, Local, Local), left: f64, right: f64, variance: f64, sign: f64) -> Self {
-        let (low, centre, high) = local;
-        let (at_left, at_right) = if sign > 0.0 { (low, high) } else { (high, low) };
-        Self {
-            chord: Line {
-                at: left,
-                value: at_left.log_ratio,
-                slope: (at_right.log_ratio - at_left.log_ratio) / (right - left),
-            },
-            tangent: Line {
-                at: 0.5 * (left + right),
-                value: centre.log_ratio,
-                slope: sign * centre.mean_shift / variance,
-            },
-            spread: 0.5 * (high.high_shift - low.low_shift) / variance,
-            slope: high.mean_shift / variance,
-            bend: 0.5 * high.mean_square_shift / (variance * variance),
-        }
-    }
-
-    /// Largest |log r| on the interval: log r is monotone.
-    fn size(&self, left: f64, right: f64) -> f64 {
-        self.chord.at(left).abs().max(self.chord.at(right).abs())
-    }
-
-    /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
-    ///
-    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
-    /// negligible part of it lies within an angle of one direction.
-    fn kept(&self, height: f64) -> f64 {
-        let angle = height * self.spread;
-        let within = if angle < FRAC_PI_2 {
-            (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
-        } else {
-            0.0
-        };
-        (1.0 - height * height * self.bend).max(within).max(0.0)
-    }
-}
-
-/// Bounds on the integrand P·e^{zℓ} around one interval; independent of z.
-#[derive(Debug)]
-pub(crate) struct PiecePanel {
-    pub(crate) centre: f64,
-    pub(crate) half_width: f64,
-    left: f64,
-    right: f64,
-    normal: Normal,
-    gate: Option<Gate>,
-    /// What evaluating the losses at the nodes costs, in terms of densities.
-    pub(crate) cost: u64,
-    in_p: Option<Side>,
-    in_q: Option<Side>,
-    /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
-    points: Option<Box<[Point; NODES]>>,
-}
-
-impl PiecePanel {
-    /// log of a bound on |P·(e^{zℓ} − 1)|, of |P·e^{zℓ}| behind a gate, for Re z = c, |Im z| ≤ y and x in the ellipse around the
-    /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
-    pub(crate) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
-    }
-
-    /// log of that bound for x in the interval itself, where |e^{iyℓ}| = 1.
-    pub(crate) fn log_upper(&self, c: f64, y: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, y, lift, lift)
-    }
-
-    fn log_bound_within(&self, c: f64, y: f64, height: f64, lift: f64) -> f64 {
-        let mut tilted = Line {
-            at: self.centre,
-            value: 0.0,
-            slope: 0.0,
-        };
-        let mut plain = tilted;
-        let add = |line: &mut Line, part: &Line, factor: f64| {
-            line.value += factor * part.at(self.centre);
-            line.slope += factor * part.slope;
-        };
-        let mut rest = 0.0;
-        // Bounds on |ℓ|, and on how far it changes when x moves by `height` off the real line.
-        let (mut size, mut change) = (0.0, 0.0);
-        // With y' ≥ 0 a lift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
-        let below = y * (height - lift);
-        if let Some(side) = &self.in_p {
-            // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
-            let kept = side.kept(height);
-            if kept == 0.0 {
-                return f64::INFINITY;
-            }
-            add(&mut tilted, &side.chord, 1.0 + c);
-            add(&mut plain, &side.chord, 1.0);
-            rest += below * side.slope / kept;
-            size += side.size(self.left, self.right) - kept.min(1.0).ln();
-            change += height * side.slope / kept;
-        }
-        if let Some(side) = &self.in_q {
-            let kept = side.kept(height);
-            if kept == 0.0 {
-                return f64::INFINITY;
-            }
-            if c > 0.0 {
-                add(&mut tilted, &side.tangent, -c);
-                rest -= c * kept.ln();
-            } else {
-                add(&mut tilted, &side.chord, -c);
-            }
-            rest += below * side.slope / kept;
-            size += side.size(self.left, self.right) - kept.min(1.0).ln();
-            change += height * side.slope / kept;
-        }
-        // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what a lift adds to the exponent is bounded likewise.
-        let exponent = c.hypot(y) * (size + change)
-            + if lift > 0.0 {
-                0.5 * lift * lift / self.normal.variance + 2.0 * (1.0 + c.abs() + y) * change
-            } else {
-                0.0
-            };
-        let growth = 0.5 * height * height / self.normal.variance;
-        let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
-        let (a, b) = (highest(tilted) + rest, highest(plain));
-        let (large, small) = if a > b { (a, b) } else { (b, a) };
-        let density = growth + large + (small - large).exp().ln_1p();
-        match &self.gate {
-            Some(gate) => density + gate.log_bound(self.left, self.right, height),
-            None => density + exponent.clamp(LEAST_CHANGE, 1.0).ln(),
-        }
-    }
-
-    /// The losses at the nodes, and the weights of the rule there.
-    pub(crate) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &[Point; NODES] {
-        let rule = GaussLegendre::get();
-        let (centre, half_width) = (self.centre, self.half_width);
-        self.points.get_or_insert_with(|| {
-            let at = |i: usize| {
-                let mut point = piece.point(centre + half_width * rule.nodes[i], scratch);
-                point.log_density += (rule.weights[i] * half_width).ln();
-                point
-            };
-            Box::new(std::array::from_fn(at))
-        })
-    }
-
-    /// What [`PiecePanel::points`] found, if it was asked.
-    pub(crate) fn points_if_known(&self) -> Option<&[Point; NODES]> {
-        self.points.as_deref()
     }
 }

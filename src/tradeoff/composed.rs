@@ -137,7 +137,7 @@ impl Law {
             Self::Gaussian { distance } => StepLoss::shift(*distance),
             Self::Laplace { distance } => {
                 let law = GroupLaw::explicit(&[1.0], &[1.0])?;
-                StepLoss::Laplace(LaplaceLoss::new(&law, 1.0 / distance, Direction::Remove))
+                StepLoss::new(LaplaceLoss::new(&law, 1.0 / distance, Direction::Remove))
             }
             Self::SubsampledGaussian { rate, distance } => {
                 let law = GroupLaw::explicit_log(&[(-rate).ln_1p(), rate.ln()], &[0.0, 1.0])?;
@@ -148,7 +148,7 @@ impl Law {
             }
             // In units of half the distance.
             Self::SubsampledLaplace { rate, distance } => {
-                StepLoss::Laplace(LaplaceLoss::replaced(*rate, 2.0 / distance))
+                StepLoss::new(LaplaceLoss::replaced(*rate, 2.0 / distance))
             }
             Self::EpsilonDelta { epsilon, delta } => {
                 let log_kept = (-delta).ln_1p();
@@ -164,7 +164,7 @@ impl Law {
                 return Ok(StepOutcome::Partly {
                     log_kept,
                     moved: 0.0,
-                    loss: Some(StepLoss::Atoms(loss)),
+                    loss: Some(StepLoss::new(loss)),
                 });
             }
             Self::Polygon(polygon) => return Ok(polygon.outcome()),

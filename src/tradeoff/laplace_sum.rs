@@ -15,7 +15,6 @@
 //! cancels in the sum is bounded by the same sum of |w|, at most Π (1 + e^{−μ}) for Laplace noise: no more than 2^n for n steps.
 
 use crate::curve::one_step;
-use crate::loss::StepLoss;
 use crate::loss::pairs::StepOutcome;
 use crate::stopping::checkpoint;
 use crate::tradeoff::convex::Bounds;
@@ -143,8 +142,7 @@ impl LaplaceSum {
             StepOutcome::Telling { .. } => return None,
         };
         let Some(loss) = loss else { return Some(()) };
-        let StepLoss::Atoms(atoms) = loss else { return None };
-        let atoms = atoms.atoms();
+        let atoms = loss.outcomes()?;
         if count > MOST_STEPS || atoms.len() < 2 {
             return None;
         }
@@ -323,6 +321,7 @@ fn kernels(v: f64, count: usize, values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::StepLoss;
     use crate::loss::atoms::AtomLoss;
     use crate::tradeoff::closed_forms::laplace_delta;
 
@@ -373,7 +372,7 @@ mod tests {
         let outcome = StepOutcome::Partly {
             log_kept: (0.9f64).ln(),
             moved: 0.1,
-            loss: Some(StepLoss::Atoms(AtomLoss::new(atoms.clone()))),
+            loss: Some(StepLoss::new(AtomLoss::new(atoms.clone()))),
         };
         let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Laplace(1.3), 1)]).unwrap();
         for epsilon in [-2.0, 0.0, 0.4, 1.7, 3.0] {
@@ -415,7 +414,7 @@ mod tests {
         let far = 0.5f64;
         let odds = 1.0 / (1.0 + (-far).exp());
         let atoms = vec![(far, odds.ln()), (-far, (1.0 - odds).ln())];
-        let outcome = StepOutcome::Loss(StepLoss::Atoms(AtomLoss::new(atoms)));
+        let outcome = StepOutcome::Loss(StepLoss::new(AtomLoss::new(atoms)));
         let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Gaussian(0.3), 4)]).unwrap();
         for epsilon in [-1.0, 0.0, 0.5, 1.3, 4.0] {
             let part = |loss: f64| one_step::delta(&StepLoss::shift(0.6), epsilon - loss);

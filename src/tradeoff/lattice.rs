@@ -109,7 +109,7 @@ impl LatticeLaw {
             // Above 1 by rounding only, which is more than δ̂ loses by it.
             log_kept: p.ln().min(0.0) + (-self.repair).ln_1p(),
             moved,
-            loss: (law.len() > 1).then(|| StepLoss::Atoms(AtomLoss::on_lattice(law, self.gap))),
+            loss: (law.len() > 1).then(|| StepLoss::new(AtomLoss::on_lattice(law, self.gap))),
         }
     }
 

@@ -283,7 +283,7 @@ impl Polygon {
         let loss = if law.len() == 1 {
             None
         } else {
-            Some(StepLoss::Atoms(AtomLoss::new(law)))
+            Some(StepLoss::new(AtomLoss::new(law)))
         };
         StepOutcome::Partly { log_kept, moved, loss }
     }
@@ -455,11 +455,12 @@ mod tests {
             panic!()
         };
         assert!((log_kept - 0.9f64.ln()).abs() < 1e-14);
-        let Some(StepLoss::Atoms(loss)) = loss else { panic!() };
-        let p: f64 = loss.atoms().iter().map(|atom| atom.1.exp()).sum();
-        let q: f64 = loss.atoms().iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+        let loss = loss.unwrap();
+        let atoms = loss.outcomes().unwrap();
+        let p: f64 = atoms.iter().map(|atom| atom.1.exp()).sum();
+        let q: f64 = atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
         assert!((p - 1.0).abs() < 1e-13 && (q - 1.0).abs() < 1e-13);
-        assert!(loss.atoms().is_sorted_by(|a, b| a.0 > b.0));
+        assert!(atoms.is_sorted_by(|a, b| a.0 > b.0));
         // P's mass on what Q has too is 0.9; Q's on what P has too is 1.
         assert!((moved - 0.9f64.ln()).abs() < 1e-13, "{moved}");
     }

@@ -11,18 +11,17 @@
 
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;
-use crate::loss::gaussian::GaussianLoss;
-use crate::loss::smooth::SmoothLoss;
+use crate::loss::gaussian::{GaussianCurve, GaussianLoss};
+use crate::loss::loss_curve::LossCurve;
 use crate::loss::smooth_piece::{Piece, Scratch, Tail};
-use crate::loss::step_loss::{GaussianCurve, LossCurve};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 use crate::special::normal::{log_mills, log_upper_tail};
 use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
-/// Relative width that is always aimed for.
-const GOOD: f64 = 1e-10;
+/// Relative width that is always enough: the difference of two tails is often that good.
+pub(crate) const GOOD: f64 = 1e-10;
 /// The integral is worth its cost where the difference of tails is at most this part of P's tail: above, it would be no
 /// more accurate.
 const CANCELLED: f64 = 0.25;
@@ -36,7 +35,7 @@ const PANEL_WIDTH: f64 = 16.0;
 
 /// Work on integrals so far, in terms of densities, and how much of it may be done.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// Terms of densities evaluated so far.
     pub(crate) done: u64,
     /// No integral goes on beyond this.
@@ -61,18 +60,7 @@ pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
 /// integrals take is added to `effort`; beyond its limit there are none, and the enclosure is wider.
 pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
     checkpoint();
-    match loss {
-        StepLoss::Smooth(smooth) => of_smooth(smooth, epsilon, width.max(GOOD), effort),
-        StepLoss::Gaussian(gaussian) => of_gaussians(gaussian, epsilon, effort),
-        StepLoss::Laplace(laplace) => {
-            let (lower, upper) = laplace.log_one_step(epsilon);
-            Enclosure::of_logs(lower, upper)
-        }
-        StepLoss::Atoms(loss) => {
-            let (value, error) = loss.one_step(epsilon);
-            Enclosure::of_logs((value - error).max(0.0).ln(), (value + error).ln())
-        }
-    }
+    loss.one_step(epsilon, width, effort)
 }
 
 /// e^{value}·(1 ± error).
@@ -80,14 +68,8 @@ fn around(log_value: f64, error: f64) -> Enclosure {
     Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
 }
 
-fn of_smooth(loss: &SmoothLoss, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
-    // Pieces descend: where there are two, the first has the losses above 0 and the second those below
-    // (for ε < 0 the curve is that of the second pair everywhere).
-    let piece = match loss.pieces() {
-        [above, ..] if epsilon >= 0.0 => above,
-        [.., last] => last,
-        [] => return Enclosure::ZERO,
-    };
+/// δ of a smooth piece, to a relative width of about `width`.
+pub(crate) fn of_piece(piece: &Piece, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
     let mut scratch = Scratch::default();
     let threshold = piece.output_at(epsilon, &mut scratch);
     if threshold == f64::INFINITY {
@@ -169,7 +151,8 @@ pub(crate) fn gaussian_delta(distance: f64, epsilon: f64) -> Enclosure {
     found.with_logs(with(found.lower(), -slack), with(found.upper(), slack))
 }
 
-fn of_gaussians(loss: &GaussianLoss, epsilon: f64, effort: &mut Effort) -> Enclosure {
+/// δ of a mixture of Gaussian losses.
+pub(crate) fn of_gaussians(loss: &GaussianLoss, epsilon: f64, effort: &mut Effort) -> Enclosure {
     let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
     let mut sum = Enclosure::ZERO; // carries a contradiction of a part
     let mut scratch = Scratch::default();

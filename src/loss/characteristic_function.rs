@@ -1,6 +1,6 @@
 //! A characteristic function at evenly spaced heights: each node's e^{iyℓ} is turned from one height to the next.
 
-use crate::loss::smooth::Nodes;
+use crate::loss::nodes::Nodes;
 
 /// Σ w (e^{ijhℓ} − 1) for j = 0..=last, by turning each node's e^{ijhℓ} − 1 by e^{ihℓ} from one j to the next.
 ///

@@ -1,0 +1,33 @@
+//! A privacy loss as curves and atoms: what a grid sweeps.
+
+use crate::loss::smooth_piece::{Point, Scratch};
+
+/// A loss as a smooth, growing function of one coordinate.
+pub(crate) trait LossCurve: Sync {
+    /// Loss, slope and log density of P at x.
+    fn point(&self, x: f64, scratch: &mut Scratch) -> Point;
+
+    /// After `point` at x: an upper bound on the distance from x to the centres of those parts of P's density that count, and
+    /// of Q's too if `both`, in units of [`LossCurve::scale`].
+    fn reach(&self, x: f64, both: bool, scratch: &Scratch) -> f64;
+
+    /// The width over which the density changes.
+    fn scale(&self) -> f64;
+}
+
+/// A curve and the interval of its coordinate that counts.
+pub(crate) struct Sweep<'a> {
+    pub(crate) curve: Box<dyn LossCurve + 'a>,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+}
+
+/// A loss as its smooth parts and its atoms.
+pub struct Support<'a> {
+    /// The smooth parts.
+    pub(crate) sweeps: Vec<Sweep<'a>>,
+    /// (loss, log of its probability under P).
+    pub(crate) atoms: Vec<(f64, f64)>,
+    /// Bound on the tilted mass that neither has, over e^K.
+    pub(crate) outside: f64,
+}

@@ -1,0 +1,354 @@
+//! Certified quadrature nodes of a smooth privacy loss, for moments E_P[e^{zℓ}] of complex order.
+//!
+//! The search is best-first over dyadic panels, as in `loss::moment`, but for the integrand P·e^{zℓ} at all z = c + iy' with
+//! |y'| ≤ y at once. What comes out is a discrete law whose moments are those of the loss up to a certified error. The nodes
+//! also serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): panels are certified with an ellipse that
+//! reaches higher by a.
+
+use crate::loss::nodes::Nodes;
+use crate::loss::smooth::SmoothLoss;
+use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
+use crate::loss::smooth_piece::{Piece, Point};
+use crate::special::gauss_legendre::{GaussLegendre, NODES};
+use crate::special::log_space::LogSum;
+use crate::stopping::checkpoint;
+use std::collections::BinaryHeap;
+
+/// Panels examined at most; what is left then counts as error.
+const MAX_PANELS: usize = 8_000;
+
+/// Terms of densities that one search may evaluate.
+const MOST_WORK: u64 = 10_000_000;
+
+/// What looking at a panel costs, in terms of densities; and how many evaluations its bounds take.
+const VISIT: u64 = 80;
+const BOUNDS: u64 = 3;
+
+/// How far beyond the outermost possible peak the line is searched, in σ.
+const MARGIN: f64 = 40.0;
+
+/// Fraction of the tolerance that one panel may use.
+const PANEL_SHARE: f64 = 1.0 / 64.0;
+
+/// Nodes of a smaller tilted weight are dropped: what they add to φ is far below any tolerance and counts as error.
+const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
+
+/// Units in the last place by which exponents may be wrong, with room: a few roundings each.
+const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+
+/// Piece and dyadic interval [index, index + 1]·2^level from the piece's finite end, in units of σ or of the piece.
+pub(crate) type Address = (usize, i32, i64);
+
+/// A panel that waits, with the log of a bound on its part of the integral.
+#[derive(Debug, PartialEq)]
+struct Candidate {
+    log_upper: f64,
+    address: Address,
+}
+
+impl Eq for Candidate {}
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.log_upper
+            .total_cmp(&other.log_upper)
+            .then_with(|| self.address.cmp(&other.address))
+    }
+}
+
+/// How far out, in σ, outputs can be told apart at all.
+const FARTHEST: f64 = 1e15;
+
+/// What nodes are asked for: Re z = c > −1, |Im z| ≤ y, imaginary shifts of up to `lifts[i]` in piece i, leaving out at most
+/// e^`log_tolerance` of E_P[e^{cℓ}].
+struct Question<'a> {
+    c: f64,
+    y: f64,
+    lifts: &'a [f64],
+    log_tolerance: f64,
+}
+
+/// The state of a search.
+#[derive(Default)]
+struct Search {
+    /// Panels that are neither integrated nor halved, by the largest possible contribution.
+    heap: BinaryHeap<Candidate>,
+    /// The integral so far.
+    total: LogSum,
+    /// Certified errors so far.
+    error: LogSum,
+    accepted: Vec<Address>,
+}
+
+impl Search {
+    /// log of a bound on what is left in the heap.
+    fn log_rest(&self) -> Option<f64> {
+        Some(self.heap.peek()?.log_upper + (self.heap.len() as f64).ln())
+    }
+}
+
+impl SmoothLoss {
+    /// Nodes for Re z = c > −1, |Im z| ≤ y and imaginary shifts of up to `lifts[i]` in piece i, leaving out at most
+    /// e^`log_tolerance` of E_P[e^{cℓ}].
+    pub(crate) fn nodes(&mut self, c: f64, y: f64, lifts: &[f64], log_tolerance: f64) -> Nodes {
+        let question = Question {
+            c,
+            y,
+            lifts,
+            log_tolerance,
+        };
+        let mut search = Search::default();
+        if self.start(&mut search, &question).is_none() {
+            return Nodes::beyond_reach(c, self.pieces().len());
+        }
+        search.total.add(self.atom().ln());
+        let mut examined = 0;
+        let end = self.work + MOST_WORK;
+        while let Some(rest) = search.log_rest() {
+            checkpoint();
+            if rest <= search.total.ln() + log_tolerance || examined >= MAX_PANELS || self.work > end {
+                break;
+            }
+            examined += 1;
+            let Some(Candidate { address, .. }) = search.heap.pop() else {
+                break;
+            };
+            if !self.accept(&mut search, address, &question) {
+                let (i, level, index) = address;
+                self.push(&mut search, (i, level - 1, 2 * index), &question);
+                self.push(&mut search, (i, level - 1, 2 * index + 1), &question);
+            }
+        }
+        for candidate in search.heap.drain() {
+            search.error.add(candidate.log_upper);
+        }
+        self.collect(c, search.total.ln(), search.error.ln(), &search.accepted)
+    }
+
+    /// Panels that cover all outputs that may count; `None` where these lie beyond the digits of an `f64`.
+    fn start(&mut self, search: &mut Search, question: &Question<'_>) -> Option<()> {
+        for i in 0..question.lifts.len() {
+            let piece = &self.pieces()[i];
+            let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * question.c.abs()) + MARGIN;
+            if reach > FARTHEST {
+                return None;
+            }
+            let level = reach.log2().ceil() as i32;
+            let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
+            if !from_left && !to_right {
+                self.push(search, (i, 0, 0), question);
+                continue;
+            }
+            for index in [-1, 0] {
+                if (index == -1 && from_left) || (index == 0 && to_right) {
+                    self.push(search, (i, level, index), question);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Adds a panel to those that wait.
+    fn push(&mut self, search: &mut Search, address: Address, question: &Question<'_>) {
+        let lift = question.lifts[address.0];
+        let panel = self.panel(address);
+        let log_upper = panel.log_upper(question.c, question.y, lift) + (2.0 * panel.half_width).ln();
+        search.heap.push(Candidate { log_upper, address });
+    }
+
+    /// Integrates a panel if the rule is certified to be accurate there.
+    fn accept(&mut self, search: &mut Search, address: Address, question: &Question<'_>) -> bool {
+        let &Question { c, y, lifts, .. } = question;
+        let tolerance = question.log_tolerance + PANEL_SHARE.ln();
+        let so_far = search.total.ln();
+        let piece = self.pieces()[address.0].clone();
+        let Self {
+            panels, scratch, work, ..
+        } = self;
+        let Some(panel) = panels.get_mut(&address) else {
+            return true;
+        };
+        *work += VISIT + panel.cost / NODES as u64 * BOUNDS;
+        let log_bound = panel.log_bound(c, y, lifts[address.0]) + panel.half_width.ln();
+        let log_error = log_bound + GaussLegendre::log_error_factor();
+        // No use evaluating where even the largest possible integral would not make the error small enough.
+        let upper = panel.log_upper(c, y, 0.0) + (2.0 * panel.half_width).ln();
+        let may_do = log_error <= tolerance + so_far.max(upper);
+        if !may_do {
+            return false;
+        }
+        *work += panel.cost;
+        let points = panel.points(&piece, scratch);
+        let tilted = |point: &Point| point.log_density + c * point.loss;
+        if log_error > tolerance + so_far {
+            let mut value = LogSum::default();
+            for point in points {
+                value.add(tilted(point));
+            }
+            let does = log_error <= tolerance + so_far.max(value.ln());
+            if !does {
+                return false;
+            }
+        }
+        for point in points {
+            search.total.add(tilted(point));
+        }
+        search.error.add(log_error);
+        search.accepted.push(address);
+        true
+    }
+
+    fn panel(&mut self, address: Address) -> &mut PiecePanel {
+        let Self {
+            pieces,
+            panels,
+            scratch,
+            ..
+        } = self;
+        let piece = &pieces[address.0];
+        panels.entry(address).or_insert_with(|| {
+            let width = f64::powi(2.0, address.1) * unit(piece);
+            piece.panel(origin(piece) + (address.2 as f64 + 0.5) * width, 0.5 * width, scratch)
+        })
+    }
+
+    /// The law of the accepted panels.
+    fn collect(&self, c: f64, log_total: f64, log_error: f64, accepted: &[Address]) -> Nodes {
+        let mut law = TiltedLaw::new(c, log_total, self.pieces().len());
+        for address in accepted {
+            if let Some(panel) = self.panels.get(address) {
+                law.add_panel(address.0, panel);
+            }
+        }
+        // The nodes dropped weigh at most NEGLIGIBLE each.
+        law.nodes.error = (log_error - log_total).exp() + NEGLIGIBLE_WEIGHT * NODES as f64 * accepted.len() as f64;
+        // E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], unless a part of the law is on the other side of a gate.
+        let is_whole = self.pieces().iter().all(|piece| piece.gate.is_none());
+        law.finish(self.atom(), is_whole)
+    }
+}
+
+/// Sums over the nodes of accepted panels.
+struct TiltedLaw {
+    nodes: Nodes,
+    log_total: f64,
+    /// Weight of each piece.
+    piece_weights: Vec<f64>,
+    /// E[e^{cℓ} − 1], and a bound on its rounding error.
+    excess: f64,
+    excess_rounding: f64,
+    /// Sum of the weights.
+    sum: f64,
+}
+
+impl TiltedLaw {
+    fn new(c: f64, log_total: f64, pieces: usize) -> Self {
+        Self {
+            nodes: Nodes {
+                c,
+                slopes: vec![0.0; pieces],
+                supports: vec![(f64::INFINITY, f64::NEG_INFINITY); pieces],
+                ..Nodes::default()
+            },
+            log_total,
+            piece_weights: vec![0.0; pieces],
+            excess: 0.0,
+            excess_rounding: 0.0,
+            sum: 0.0,
+        }
+    }
+
+    fn add_panel(&mut self, piece: usize, panel: &PiecePanel) {
+        let Some(points) = panel.points_if_known() else {
+            return;
+        };
+        let support = &mut self.nodes.supports[piece];
+        support.0 = support.0.min(panel.centre - panel.half_width);
+        support.1 = support.1.max(panel.centre + panel.half_width);
+        for (node, point) in GaussLegendre::get().nodes.iter().zip(points) {
+            self.add_node(piece, panel.centre + panel.half_width * node, point);
+        }
+    }
+
+    fn add_node(&mut self, piece: usize, output: f64, point: &Point) {
+        let nodes = &mut self.nodes;
+        let tilt = nodes.c * point.loss;
+        let weight = (point.log_density + tilt - self.log_total).exp();
+        let change = if tilt < 1.0 {
+            point.log_density.exp() * tilt.exp_m1()
+        } else {
+            (point.log_density + tilt).exp() - point.log_density.exp()
+        };
+        let weight_rounding = ROUNDINGS * (4.0 + point.log_density.abs());
+        self.excess += change;
+        self.excess_rounding += change.abs() * weight_rounding;
+        if weight < NEGLIGIBLE_WEIGHT {
+            return;
+        }
+        self.sum += weight;
+        nodes.mean += weight * point.loss;
+        nodes.mean_size += weight * point.loss.abs();
+        nodes.loss_rounding += weight * ROUNDINGS * point.size;
+        nodes.weight_rounding.0 += weight * weight_rounding;
+        nodes.weight_rounding.1 += weight * weight_rounding * point.loss.abs();
+        nodes.slopes[piece] += weight * point.slope;
+        self.piece_weights[piece] += weight;
+        nodes.losses.push(point.loss);
+        nodes.weights.push(weight);
+        nodes.outputs.push((piece, output));
+    }
+
+    /// The law with an atom of P-probability `atom` at 0; `is_whole` if P has mass 1.
+    fn finish(self, atom: f64, is_whole: bool) -> Nodes {
+        let Self {
+            mut nodes, log_total, ..
+        } = self;
+        for (slope, weight) in nodes.slopes.iter_mut().zip(&self.piece_weights) {
+            *slope /= weight.max(f64::MIN_POSITIVE);
+        }
+        let mean = nodes.mean;
+        let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
+        nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
+        nodes.atom = (atom.ln() - log_total).exp();
+        nodes.variance += nodes.atom * mean * mean;
+        let near_one = log_total.abs() < 0.5 && is_whole;
+        nodes.log_moment = if near_one { self.excess.ln_1p() } else { log_total };
+        let rounding = if near_one {
+            self.excess_rounding * (-log_total).exp()
+        } else {
+            // The sum of the weights, from which more may be missing.
+            nodes.error / LEAST_CHANGE + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
+        };
+        nodes.log_moment_error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
+        // The weights sum to 1 but for quadrature and rounding.
+        let scale = 1.0 / (self.sum + nodes.atom);
+        if (scale - 1.0).abs() > 1e-9 {
+            nodes.error = f64::INFINITY; // the search stopped before it found the bulk
+        }
+        nodes
+    }
+}
+
+/// Width of a panel of level 0: all of a bounded piece.
+fn unit(piece: &Piece) -> f64 {
+    if piece.start.is_finite() && piece.end.is_finite() {
+        piece.end - piece.start
+    } else {
+        piece.noise_multiplier()
+    }
+}
+
+/// Where the dyadic panels of a piece start.
+fn origin(piece: &Piece) -> f64 {
+    if piece.start.is_finite() {
+        piece.start
+    } else if piece.end.is_finite() {
+        piece.end
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,209 @@
+//! Bounds on the integrand P·e^{zℓ} of a smooth piece around an interval of outputs, for complex z and off the real line.
+
+use crate::loss::Local;
+use crate::loss::gate::Gate;
+use crate::loss::line::{Line, Normal};
+use crate::loss::smooth_piece::{Piece, Point, Scratch};
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
+use std::f64::consts::FRAC_PI_2;
+
+/// Part of the posterior law that the bounds leave outside the range of shifts they use.
+const OUTSIDE: f64 = 1e-6;
+
+/// Losses so small that e^{zℓ} − 1 hardly changes count as this much: what is left out of the integral of P·(e^{zℓ} − 1)
+/// is then at most 1/this times as much of P itself.
+pub(crate) const LEAST_CHANGE: f64 = 1e-4;
+
+impl Piece {
+    /// The bounds around [centre − half_width, centre + half_width].
+    pub(crate) fn panel(&self, centre: f64, half_width: f64, scratch: &mut Scratch) -> PiecePanel {
+        let reach = REAL_AXIS * half_width;
+        let (left, right) = (centre - reach, centre + reach);
+        let side = |at: f64, scratch: &mut Scratch| {
+            let around = self.pair.surroundings(at, reach, 0.0, &mut scratch.plain);
+            (around.left, around.centre, around.right)
+        };
+        let variance = self.noise_multiplier().powi(2);
+        PiecePanel {
+            centre,
+            half_width,
+            left,
+            right,
+            in_p: self
+                .in_p
+                .then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
+            in_q: self
+                .in_q
+                .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
+            normal: Normal::new(self.noise_multiplier()),
+            gate: self.gate,
+            cost: NODES as u64 * self.cost_at(centre),
+            points: None,
+        }
+    }
+}
+
+/// What is known of one ratio around an interval, in the coordinates of the piece.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    chord: Line,
+    tangent: Line,
+    /// Half the range of significant shifts, over σ².
+    spread: f64,
+    /// Largest slope of the log ratio.
+    slope: f64,
+    /// Largest posterior mean of s², over 2σ⁴.
+    bend: f64,
+}
+
+impl Side {
+    /// `sign` is −1 for a ratio seen in a mirror: `local` is then of the mirrored interval.
+    fn new(local: (Local, Local, Local), left: f64, right: f64, variance: f64, sign: f64) -> Self {
+        let (low, centre, high) = local;
+        let (at_left, at_right) = if sign > 0.0 { (low, high) } else { (high, low) };
+        Self {
+            chord: Line {
+                at: left,
+                value: at_left.log_ratio,
+                slope: (at_right.log_ratio - at_left.log_ratio) / (right - left),
+            },
+            tangent: Line {
+                at: 0.5 * (left + right),
+                value: centre.log_ratio,
+                slope: sign * centre.mean_shift / variance,
+            },
+            spread: 0.5 * (high.high_shift - low.low_shift) / variance,
+            slope: high.mean_shift / variance,
+            bend: 0.5 * high.mean_square_shift / (variance * variance),
+        }
+    }
+
+    /// Largest |log r| on the interval: log r is monotone.
+    fn size(&self, left: f64, right: f64) -> f64 {
+        self.chord.at(left).abs().max(self.chord.at(right).abs())
+    }
+
+    /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
+    ///
+    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
+    /// negligible part of it lies within an angle of one direction.
+    fn kept(&self, height: f64) -> f64 {
+        let angle = height * self.spread;
+        let within = if angle < FRAC_PI_2 {
+            (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
+        } else {
+            0.0
+        };
+        (1.0 - height * height * self.bend).max(within).max(0.0)
+    }
+}
+
+/// Bounds on the integrand P·e^{zℓ} around one interval; independent of z.
+#[derive(Debug)]
+pub(crate) struct PiecePanel {
+    pub(crate) centre: f64,
+    pub(crate) half_width: f64,
+    left: f64,
+    right: f64,
+    normal: Normal,
+    gate: Option<Gate>,
+    /// What evaluating the losses at the nodes costs, in terms of densities.
+    pub(crate) cost: u64,
+    in_p: Option<Side>,
+    in_q: Option<Side>,
+    /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
+    points: Option<Box<[Point; NODES]>>,
+}
+
+impl PiecePanel {
+    /// log of a bound on |P·(e^{zℓ} − 1)|, of |P·e^{zℓ}| behind a gate, for Re z = c, |Im z| ≤ y and x in the ellipse around the
+    /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
+    pub(crate) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
+        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
+    }
+
+    /// log of that bound for x in the interval itself, where |e^{iyℓ}| = 1.
+    pub(crate) fn log_upper(&self, c: f64, y: f64, lift: f64) -> f64 {
+        self.log_bound_within(c, y, lift, lift)
+    }
+
+    fn log_bound_within(&self, c: f64, y: f64, height: f64, lift: f64) -> f64 {
+        let mut tilted = Line {
+            at: self.centre,
+            value: 0.0,
+            slope: 0.0,
+        };
+        let mut plain = tilted;
+        let add = |line: &mut Line, part: &Line, factor: f64| {
+            line.value += factor * part.at(self.centre);
+            line.slope += factor * part.slope;
+        };
+        let mut rest = 0.0;
+        // Bounds on |ℓ|, and on how far it changes when x moves by `height` off the real line.
+        let (mut size, mut change) = (0.0, 0.0);
+        // With y' ≥ 0 a lift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
+        let below = y * (height - lift);
+        if let Some(side) = &self.in_p {
+            // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
+            let kept = side.kept(height);
+            if kept == 0.0 {
+                return f64::INFINITY;
+            }
+            add(&mut tilted, &side.chord, 1.0 + c);
+            add(&mut plain, &side.chord, 1.0);
+            rest += below * side.slope / kept;
+            size += side.size(self.left, self.right) - kept.min(1.0).ln();
+            change += height * side.slope / kept;
+        }
+        if let Some(side) = &self.in_q {
+            let kept = side.kept(height);
+            if kept == 0.0 {
+                return f64::INFINITY;
+            }
+            if c > 0.0 {
+                add(&mut tilted, &side.tangent, -c);
+                rest -= c * kept.ln();
+            } else {
+                add(&mut tilted, &side.chord, -c);
+            }
+            rest += below * side.slope / kept;
+            size += side.size(self.left, self.right) - kept.min(1.0).ln();
+            change += height * side.slope / kept;
+        }
+        // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what a lift adds to the exponent is bounded likewise.
+        let exponent = c.hypot(y) * (size + change)
+            + if lift > 0.0 {
+                0.5 * lift * lift / self.normal.variance + 2.0 * (1.0 + c.abs() + y) * change
+            } else {
+                0.0
+            };
+        let growth = 0.5 * height * height / self.normal.variance;
+        let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
+        let (a, b) = (highest(tilted) + rest, highest(plain));
+        let (large, small) = if a > b { (a, b) } else { (b, a) };
+        let density = growth + large + (small - large).exp().ln_1p();
+        match &self.gate {
+            Some(gate) => density + gate.log_bound(self.left, self.right, height),
+            None => density + exponent.clamp(LEAST_CHANGE, 1.0).ln(),
+        }
+    }
+
+    /// The losses at the nodes, and the weights of the rule there.
+    pub(crate) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &[Point; NODES] {
+        let rule = GaussLegendre::get();
+        let (centre, half_width) = (self.centre, self.half_width);
+        self.points.get_or_insert_with(|| {
+            let at = |i: usize| {
+                let mut point = piece.point(centre + half_width * rule.nodes[i], scratch);
+                point.log_density += (rule.weights[i] * half_width).ln();
+                point
+            };
+            Box::new(std::array::from_fn(at))
+        })
+    }
+
+    /// What [`PiecePanel::points`] found, if it was asked.
+    pub(crate) fn points_if_known(&self) -> Option<&[Point; NODES]> {
+        self.points.as_deref()
+    }
+}
