@@ -66,7 +66,7 @@ pub(crate) fn state(data: &[u8]) {
     let mut source = Source(data);
     let examples = (0..source.below(4)).map(|_| Account {
         gaussian: source.number(),
-        telling: source.below(8) == 0,
+        revealing: source.below(8) == 0,
         slots: Vec::new(),
     });
     let examples = examples.collect();

@@ -6,23 +6,23 @@
 //! to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v) in the cell.
 
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
-use crate::individual::epsilons::DIRECTIONS;
-use crate::individual::octaves::{best_lift, growth};
+use crate::individual::decay::{best_shift, growth};
+use crate::individual::losses::Frequencies;
 use crate::individual::plans::{LINES, line_at};
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::loss::characteristic_function::smooth_changes;
 use crate::step::Direction;
 use std::f64::consts::LN_2;
 
-/// Halvings of an octave that are tried.
-const HALVINGS: [u32; 3] = [0, 2, 4];
-/// Relative error of interpolation at most.
+/// Numbers of halvings of an octave that are tried.
+pub(crate) const HALVINGS: [u32; 3] = [0, 2, 4];
+/// Largest relative error of interpolation at c: half of it is below the roundings, twice it would be the largest part of the error.
 const TOLERANCE: f64 = 1e-13;
-/// Moments whose order times v is larger are not computed.
-const LARGEST: f64 = 1e4;
-/// Below this, log F(c; v) is small enough for K₀ = 0.
+/// Largest product of v and the order for which moments are computed: e^K is beyond any use there.
+const MAX_PRODUCT: f64 = 1e4;
+/// log F(c; v) below which K₀ = 0, so that F − 1 has no cancellation.
 const SMALL: f64 = 0.5;
-/// Sums of coefficients below this are left out.
+/// Sum of the moduli of the coefficients that are left out, and are part of the error.
 const NEGLIGIBLE: f64 = 1e-18;
 /// Rounding of a step's place in its octave, that of v included.
 const PLACE_ROUNDING: f64 = 8.0 * f64::EPSILON;
@@ -52,16 +52,16 @@ pub(crate) struct RealCell {
     error: f64,
 }
 
-/// F(c + iy; v)/e^{K₀} − 1 in a cell for all heights y.
+/// F(c + iy; v)/e^{K₀} − 1 in a cell at all frequencies y of a line.
 #[derive(Debug)]
 pub(crate) struct LineCell {
     /// F(c; v)/e^{K₀} − 1, the value at y = 0.
     pub(crate) base: RealCell,
-    /// Coefficients of each polynomial: for all heights, real parts first.
+    /// For each polynomial its coefficients at all frequencies, real parts first.
     pub(crate) columns: Vec<[Vec<f64>; 2]>,
-    /// Of each height.
+    /// For each frequency.
     pub(crate) errors: Vec<f64>,
-    /// Bounds on |F(c + iy; v)|/e^{K₀ + a²/2v} beyond the ends, with a, and their errors.
+    /// For each end the imaginary shift a, the bound on |F(c + iy; v)|/e^{K₀ + a²/2v} beyond it, and the error of that.
     decays: Vec<(f64, Terms, f64)>,
 }
 
@@ -93,7 +93,7 @@ impl Cell {
 impl CellOctave {
     /// Both directions of an octave; for each as many lines as the other has, and one more.
     pub(crate) fn both(rate: f64, octave: i32) -> [Self; 2] {
-        let mut both = DIRECTIONS.map(|direction| Self {
+        let mut both = Direction::BOTH.map(|direction| Self {
             rate,
             start: f64::powi(2.0, octave),
             direction,
@@ -137,8 +137,7 @@ impl CellOctave {
     /// log F(c; v).
     fn log_moment(&self, c: f64, v: f64) -> f64 {
         let exponent = exponent(self.direction, c);
-        // No need to know numbers that are too large.
-        if v * exponent.abs().max(1.0) > LARGEST {
+        if v * exponent.abs().max(1.0) > MAX_PRODUCT {
             return f64::INFINITY;
         }
         Outputs::new(self.rate, v, exponent).log_moment(exponent)
@@ -151,11 +150,11 @@ impl CellOctave {
             index: (1 << halvings) - 1,
         };
         let start = self.log_moment(c, self.start_of(cell));
-        let most = TOLERANCE * start.exp_m1().min(1.0);
+        let largest = TOLERANCE * start.exp_m1().min(1.0);
         let ellipses = Ellipse::all(cell.length());
         ellipses
             .iter()
-            .any(|ellipse| self.interpolation_in(ellipse, c, cell, start)(1.0) <= most)
+            .any(|ellipse| self.interpolation_in(ellipse, c, cell, start)(1.0) <= largest)
     }
 
     /// Bounds on the errors of interpolating F/e^{K₀}, for each κ.
@@ -218,46 +217,24 @@ impl CellOctave {
         }
     }
 
-    /// F(c + iy; v) in a cell at `last` heights h apart, and bounds from the heights number `ends` on.
-    pub(crate) fn line(&self, c: f64, cell: Cell, spacing: f64, ends: &[usize]) -> LineCell {
-        let last = ends.iter().copied().max().unwrap_or(2);
-        let (start, exponent) = (self.start_of(cell), exponent(self.direction, c));
-        let nodes = nodes_of(start, cell.length());
-        let lifts: Vec<f64> = ends
-            .iter()
-            .map(|&end| {
-                let highest = Outputs::height(start);
-                best_lift(
-                    self.rate,
-                    nodes[TERMS / 2],
-                    (c, exponent),
-                    end as f64 * spacing,
-                    highest,
-                )
-            })
-            .collect();
+    /// F(c + iy; v) in a cell at the frequencies of a line, and bounds beyond its ends.
+    pub(crate) fn line(&self, cell: Cell, frequencies: &Frequencies) -> LineCell {
+        let &Frequencies { c, spacing, .. } = frequencies;
+        let exponent = exponent(self.direction, c);
+        let nodes = nodes_of(self.start_of(cell), cell.length());
         let moments = nodes.map(|v| Outputs::new(self.rate, v, exponent).log_moment(exponent));
         let base = self.real_cell(c, cell, &moments);
-        let mut values = vec![[[0.0; TERMS]; 2]; last];
-        let mut node_errors = vec![0.0f64; last];
-        let mut bounds = vec![[0.0; TERMS]; ends.len()];
-        for (k, &v) in nodes.iter().enumerate() {
-            let outputs = Outputs::for_line(self.rate, v, exponent, last as f64 * spacing);
-            let found = outputs.tilted(c, exponent);
-            let scale = (moments[k] - base.reference).exp();
-            let offset = (moments[k] - base.reference).exp_m1();
-            let changes = smooth_changes(&found, spacing, last);
-            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
-                values[j][0][k] = offset + scale * real;
-                values[j][1][k] = scale * imaginary;
-                node_errors[j] = node_errors[j].max(scale * error);
-            }
-            for ((&end, &lift), bound) in ends.iter().zip(&lifts).zip(&mut bounds) {
-                let log_decay = outputs.log_decay(&found, exponent, end as f64 * spacing, lift);
-                bound[k] = scale * (log_decay - lift * lift / (2.0 * v)).exp();
-            }
-        }
-        let kappas: Vec<f64> = (1..=last)
+        let ends: Vec<(f64, f64)> = frequencies
+            .ends
+            .iter()
+            .map(|&end| {
+                let (y, highest) = (end as f64 * spacing, Outputs::height(self.start_of(cell)));
+                let shift = best_shift(self.rate, nodes[TERMS / 2], (c, exponent), y, highest);
+                (y, shift)
+            })
+            .collect();
+        let values = self.at_nodes(&nodes, &moments, base.reference, frequencies, &ends);
+        let kappas: Vec<f64> = (1..=frequencies.count())
             .map(|j| {
                 let y = j as f64 * spacing;
                 (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0))
@@ -265,46 +242,114 @@ impl CellOctave {
             .collect();
         let at_nodes = error_of_moments(&moments, base.reference);
         let mut errors = self.interpolation(c, cell, base.reference, &kappas);
-        let mut columns = vec![[vec![0.0; last], vec![0.0; last]]; TERMS];
-        let mut used = 1;
-        for (j, values) in values.iter().enumerate() {
-            errors[j] += LEBESGUE * (at_nodes + node_errors[j]) + NEGLIGIBLE;
-            let mut kept = 0;
-            for (part, values) in values.iter().enumerate() {
-                let terms = coefficients(values);
-                errors[j] += cell.rounding(&terms);
-                for (column, term) in columns.iter_mut().zip(terms) {
-                    column[part][j] = term;
-                }
-                let mut rest = 0.0;
-                let needed = terms.iter().rposition(|term| {
-                    rest += term.abs();
-                    rest > 0.5 * NEGLIGIBLE
-                });
-                kept = kept.max(needed.map_or(0, |last| last + 1));
-            }
-            used = used.max(kept);
+        for (error, at_node) in errors.iter_mut().zip(&values.errors) {
+            *error += LEBESGUE * (at_nodes + at_node) + NEGLIGIBLE;
         }
-        columns.truncate(used);
-        let decays = bounds.iter().zip(lifts).map(|(bound, lift)| {
-            let terms = coefficients(bound);
-            let largest = bound.iter().copied().fold(0.0, f64::max);
-            // |(1 + u)^p| rises by no more for complex y (see `octaves`), and e^{−Yθ} ≤ 1.
-            let rise = match self.direction {
-                Direction::Remove => 1.0,
-                Direction::Add => 1.0 + growth(c, lift),
-            };
-            let between = rise * self.interpolation(c, cell, base.reference, &[f64::INFINITY])[0];
-            let at_nodes = LEBESGUE * (1e-13 * largest + at_nodes);
-            (lift, terms, between + at_nodes + cell.rounding(&terms))
-        });
+        let columns = columns_of(&values.real_and_imaginary, cell, &mut errors);
+        let decay = |(bound, &(_, shift)): (&Terms, &(f64, f64))| {
+            let (terms, error) = self.decay(c, cell, (base.reference, at_nodes), bound, shift);
+            (shift, terms, error)
+        };
         LineCell {
             columns,
             errors,
-            decays: decays.collect(),
+            decays: values.decays.iter().zip(&ends).map(decay).collect(),
             base,
         }
     }
+
+    /// F(c + iy; v)/e^{K₀} − 1 at the frequencies of a line, and bounds from some (y, imaginary shift) on, at the interpolation nodes;
+    /// `moments` are log F(c; v) there.
+    fn at_nodes(
+        &self,
+        nodes: &Terms,
+        moments: &Terms,
+        reference: f64,
+        frequencies: &Frequencies,
+        ends: &[(f64, f64)],
+    ) -> NodeValues {
+        let (&Frequencies { c, spacing, .. }, count) = (frequencies, frequencies.count());
+        let exponent = exponent(self.direction, c);
+        let mut values = NodeValues {
+            real_and_imaginary: vec![[[0.0; TERMS]; 2]; count],
+            errors: vec![0.0f64; count],
+            decays: vec![[0.0; TERMS]; ends.len()],
+        };
+        for (k, &v) in nodes.iter().enumerate() {
+            let outputs = Outputs::for_line(self.rate, v, exponent, count as f64 * spacing);
+            let tilted = outputs.tilted(c, exponent);
+            let scale = (moments[k] - reference).exp();
+            let offset = (moments[k] - reference).exp_m1();
+            let changes = smooth_changes(&tilted, spacing, count);
+            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
+                values.real_and_imaginary[j][0][k] = offset + scale * real;
+                values.real_and_imaginary[j][1][k] = scale * imaginary;
+                values.errors[j] = values.errors[j].max(scale * error);
+            }
+            for (&(y, shift), bound) in ends.iter().zip(&mut values.decays) {
+                let log_decay = outputs.log_decay(&tilted, exponent, y, shift);
+                bound[k] = scale * (log_decay - shift * shift / (2.0 * v)).exp();
+            }
+        }
+        values
+    }
+
+    /// The bound on |F|/e^{K₀ + a²/2v} with these values at the nodes as a polynomial, and its error; K₀ comes with the error of
+    /// moments at the nodes.
+    fn decay(
+        &self,
+        c: f64,
+        cell: Cell,
+        (reference, at_nodes): (f64, f64),
+        bound: &Terms,
+        shift: f64,
+    ) -> (Terms, f64) {
+        let terms = coefficients(bound);
+        let largest = bound.iter().copied().fold(0.0, f64::max);
+        // |(1 + u)^p| rises by no more for complex y (see `octaves`), and e^{−Yθ} ≤ 1.
+        let rise = match self.direction {
+            Direction::Remove => 1.0,
+            Direction::Add => 1.0 + growth(c, shift),
+        };
+        let between = rise * self.interpolation(c, cell, reference, &[f64::INFINITY])[0];
+        let at_nodes = LEBESGUE * (1e-13 * largest + at_nodes);
+        (terms, between + at_nodes + cell.rounding(&terms))
+    }
+}
+
+/// Values of one line at the interpolation nodes of a cell.
+struct NodeValues {
+    /// At each frequency.
+    real_and_imaginary: Vec<[Terms; 2]>,
+    /// For each frequency the largest error at the nodes.
+    errors: Vec<f64>,
+    /// For each end.
+    decays: Vec<Terms>,
+}
+
+/// Coefficients from values at the nodes, one column of all frequencies for each polynomial, without those at the end that are
+/// negligible; adds the roundings of the sums to `errors`.
+fn columns_of(values: &[[Terms; 2]], cell: Cell, errors: &mut [f64]) -> Vec<[Vec<f64>; 2]> {
+    let count = values.len();
+    let mut columns = vec![[vec![0.0; count], vec![0.0; count]]; TERMS];
+    let mut used = 1;
+    for (j, values) in values.iter().enumerate() {
+        for (part, values) in values.iter().enumerate() {
+            let terms = coefficients(values);
+            errors[j] += cell.rounding(&terms);
+            for (column, term) in columns.iter_mut().zip(terms) {
+                column[part][j] = term;
+            }
+            let mut rest = 0.0;
+            let last = terms.iter().rposition(|term| {
+                rest += term.abs();
+                rest > 0.5 * NEGLIGIBLE
+            });
+            used = used.max(last.map_or(0, |last| last + 1));
+        }
+    }
+    columns.truncate(used);
+    columns
 }
 
 /// Bound on the errors of e^{K − K₀} at the nodes, from those of K.
@@ -319,8 +364,8 @@ impl RealCell {
         (product(&self.terms, polynomials), self.error)
     }
 
-    /// Least F(c; v)/e^{K₀} that is possible.
-    pub(crate) fn least(&self, polynomials: &Terms) -> f64 {
+    /// A lower bound on F(c; v)/e^{K₀}.
+    pub(crate) fn lower(&self, polynomials: &Terms) -> f64 {
         let (value, error) = self.value(polynomials);
         1.0 + value - error
     }
@@ -344,10 +389,10 @@ impl RealCell {
 impl LineCell {
     /// log of a bound on |F(c + iy; v)|/F(c; v) from the `place`-th end on.
     pub(crate) fn log_decay(&self, polynomials: &Terms, v: f64, place: usize) -> Option<f64> {
-        let (lift, terms, error) = self.decays.get(place)?;
+        let (shift, terms, error) = self.decays.get(place)?;
         let largest = (product(terms, polynomials) + error).max(*error);
-        let ratio = largest / self.base.least(polynomials).max(0.0);
+        let ratio = largest / self.base.lower(polynomials).max(0.0);
         // No bound is below that of a modulus.
-        Some((ratio.ln() + lift * lift / (2.0 * v)).min(0.0))
+        Some((ratio.ln() + shift * shift / (2.0 * v)).min(0.0))
     }
 }

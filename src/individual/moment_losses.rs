@@ -1,18 +1,19 @@
-//! The losses of accounts that keep moments of their norms.
+//! The losses of accounts that hold moments of their norms.
 //!
 //! A(z) = Σ_t K(z; v_t) of an account is a scalar product of its moments with the coefficients of K (`basis`, `octaves`), so that
 //! one set of coefficients serves all accounts on the same line.
 
 use crate::individual::accounts::{Account, Accounts, Slot};
 use crate::individual::basis::{product, size};
-use crate::individual::epsilons::{Content, DIRECTIONS, Heights, Losses};
+use crate::individual::losses::{AccountLosses, Content, Frequencies, LogPoint};
 use crate::individual::octaves::{LineTerms, Octave, RealTerms};
-use crate::individual::plans::{Grid, LINES, line_at};
+use crate::individual::plans::{CumulantGrid, LINES, line_at};
 use crate::step::Direction;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
+/// Index of a sample rate, and octave of v.
 type Key = (u16, i16);
 
 /// Accounts and the coefficients of their octaves.
@@ -33,7 +34,7 @@ impl<'a> MomentLosses<'a> {
         let keys = keys(accounts, &all);
         Self {
             accounts,
-            tables: DIRECTIONS.map(|direction| Tables::new(accounts, &keys, direction)),
+            tables: Direction::BOTH.map(|direction| Tables::new(accounts, &keys, direction)),
         }
     }
 }
@@ -80,7 +81,7 @@ impl Tables {
     }
 
     /// A(c) of an account on the grid.
-    fn grid(&self, account: &Account) -> Grid {
+    fn grid(&self, account: &Account) -> CumulantGrid {
         let rows: Vec<(&Slot, &Vec<RealTerms>)> = account
             .slots
             .iter()
@@ -99,43 +100,42 @@ impl Tables {
             (total, error)
         };
         let reach = |k: usize| rows.iter().map(|(_, row)| row[k].reach).fold(f64::INFINITY, f64::min);
-        Grid {
+        CumulantGrid {
             values: (0..count).map(value).collect(),
             reaches: (0..count).map(reach).collect(),
         }
     }
 }
 
-impl Losses for MomentLosses<'_> {
+impl AccountLosses for MomentLosses<'_> {
     type Table = FxHashMap<Key, LineTerms>;
 
-    // Further left, coefficients are certified up to larger heights.
+    // Further left, coefficients are certified up to larger frequencies.
     const ATTEMPTS: &'static [(usize, f64)] = &[(0, 1.0), (2, 1.0), (4, 1.0), (6, 1.0)];
 
     fn content(&self, account: usize) -> Content {
         self.accounts.examples[account].content()
     }
 
-    fn chance(&self, account: usize) -> f64 {
-        self.accounts.examples[account].chance(&self.accounts.rates)
+    fn batch_probability(&self, account: usize) -> f64 {
+        self.accounts.examples[account].batch_probability(&self.accounts.rates)
     }
 
     fn gaussian(&self, account: usize) -> f64 {
         self.accounts.examples[account].gaussian
     }
 
-    fn grid(&self, account: usize, side: usize) -> Grid {
+    fn grid(&self, account: usize, side: usize) -> CumulantGrid {
         self.tables[side].grid(&self.accounts.examples[account])
     }
 
-    fn table(&self, accounts: &[usize], side: usize, heights: &Heights) -> Self::Table {
-        let last = heights.ends.iter().copied().max().unwrap_or(2);
+    fn table(&self, accounts: &[usize], side: usize, frequencies: &Frequencies) -> Self::Table {
         let found: Vec<(Key, LineTerms)> = in_pool(|| {
             keys(self.accounts, accounts)
                 .par_iter()
                 .filter_map(|key| {
                     let octave = self.tables[side].octaves.get(key)?;
-                    Some((*key, octave.line(heights.c, heights.spacing, last, &heights.ends)))
+                    Some((*key, octave.line(frequencies)))
                 })
                 .collect()
         });
@@ -151,8 +151,8 @@ impl Losses for MomentLosses<'_> {
         Some(total)
     }
 
-    fn points(&self, account: usize, table: &Self::Table, last: usize) -> Vec<[f64; 3]> {
-        let mut sums = vec![[0.0; 3]; last];
+    fn points(&self, account: usize, table: &Self::Table, count: usize) -> Vec<LogPoint> {
+        let mut sums = vec![[0.0; 3]; count];
         for slot in &self.accounts.examples[account].slots {
             if let Some(columns) = table.get(&(slot.rate, slot.octave)) {
                 columns.add(&mut sums, slot);
@@ -160,18 +160,22 @@ impl Losses for MomentLosses<'_> {
         }
         // Errors of log and phase together are at most as large as that of a complex logarithm.
         sums.iter()
-            .map(|&[real, imaginary, error]| [real, real + error, imaginary])
+            .map(|&[real, imaginary, error]| LogPoint {
+                modulus: real,
+                upper: real + error,
+                phase: imaginary,
+            })
             .collect()
     }
 }
 
 impl LineTerms {
-    /// Adds a slot's part of log φ and of its error at each height.
+    /// Adds a slot's part of the real part, the imaginary part and the error of log φ at each frequency.
     fn add(&self, sums: &mut [[f64; 3]], slot: &Slot) {
-        for (sum, height) in sums.iter_mut().zip(&self.heights) {
-            sum[0] += product(&height.real, &slot.moments);
-            sum[1] += product(&height.imaginary, &slot.moments);
-            sum[2] += height.error * slot.moments[0] + rounding(slot, height.size);
+        for (sum, change) in sums.iter_mut().zip(&self.changes) {
+            sum[0] += product(&change.real, &slot.moments);
+            sum[1] += product(&change.imaginary, &slot.moments);
+            sum[2] += change.error * slot.moments[0] + rounding(slot, change.size);
         }
     }
 }

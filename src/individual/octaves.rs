@@ -7,15 +7,17 @@
 //! interpolation errs as [`Ellipse`] says.
 
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
+use crate::individual::decay::{best_shift, growth};
+use crate::individual::losses::Frequencies;
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::loss::characteristic_function::smooth_changes;
 use crate::special::log_space::log_modulus_1p;
 use crate::step::Direction;
 
-/// Shift of y at most.
-const LARGEST_LIFT: f64 = 0.5;
-/// b at most.
-const LARGEST: f64 = 0.95;
+/// Largest b for which the logarithm is bounded, by 3 at most: with b nearer to 1 the certified errors would be useless.
+const MAX_EXCESS: f64 = 0.95;
+/// Largest product of v and the order for which moments are computed: e^K is beyond any use there.
+const MAX_PRODUCT: f64 = 1e4;
 
 /// One direction of the steps at one sample rate in one octave of v.
 #[derive(Debug)]
@@ -32,27 +34,68 @@ pub(crate) struct RealTerms {
     /// Σ of the moduli of the coefficients.
     pub(crate) size: f64,
     pub(crate) error: f64,
-    /// Up to about this Im z the interpolation of K(c + iy) is certified.
+    /// About the largest y up to which the interpolation of K(c + iy) is certified.
     pub(crate) reach: f64,
 }
 
-/// K(c + iy) − K(c) at y = h, 2h, …, and bounds on the modulus beyond some of these heights.
+/// K(c + iy) − K(c) at the frequencies y = h, 2h, …, and bounds on the modulus beyond some of these.
 #[derive(Debug, Clone)]
 pub(crate) struct LineTerms {
-    /// For each height from the first on.
-    pub(crate) heights: Vec<HeightTerms>,
-    /// log |E[e^{zℓ}]| − K(c) at most, for all heights beyond the wanted ones, and the error of that.
+    /// For each frequency from h on.
+    pub(crate) changes: Vec<ChangeTerms>,
+    /// For each end, a bound on log |E[e^{zℓ}]| − K(c) at all frequencies beyond it, and its error.
     pub(crate) decays: Vec<(Terms, f64)>,
 }
 
-/// K(c + iy) − K(c).
+/// K(c + iy) − K(c) at one frequency.
 #[derive(Debug, Clone)]
-pub(crate) struct HeightTerms {
+pub(crate) struct ChangeTerms {
     pub(crate) real: Terms,
     pub(crate) imaginary: Terms,
     pub(crate) error: f64,
     /// Σ of the moduli of the coefficients of both.
     pub(crate) size: f64,
+}
+
+/// K(c + iy) − K(c) and bounds on the decay at the interpolation nodes.
+struct NodeValues {
+    /// Real and imaginary parts at each frequency.
+    changes: Vec<[Terms; 2]>,
+    /// For each frequency the largest error at the nodes.
+    errors: Vec<f64>,
+    /// For each end, log of the bound on the modulus.
+    decays: Vec<Terms>,
+}
+
+/// Bounds on the error of interpolating K(c + iy) in v on an octave.
+struct InterpolationBound {
+    c: f64,
+    ellipses: [Ellipse; 5],
+    /// For each ellipse, a bound on |e^{K(c)} − 1| in it.
+    excesses: [f64; 5],
+}
+
+impl InterpolationBound {
+    fn new(octave: &Octave, c: f64) -> Self {
+        let ellipses = Ellipse::all(1.0);
+        let excesses = ellipses
+            .each_ref()
+            .map(|ellipse| ellipse.blow_up(octave.start()) * octave.excess(c, ellipse));
+        Self { c, ellipses, excesses }
+    }
+
+    /// Each ellipse with its bound on |e^{K(c)} − 1|.
+    fn parts(&self) -> impl Iterator<Item = (&Ellipse, &f64)> {
+        self.ellipses.iter().zip(&self.excesses)
+    }
+
+    /// The bound at frequency y: κ is |z(z + 1)|/(c(c + 1)) for either direction.
+    fn at(&self, y: f64) -> f64 {
+        let c = self.c;
+        let kappa = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
+        let of = |(ellipse, excess): (&Ellipse, &f64)| ellipse.factor * bound_on_log(kappa * excess);
+        self.parts().map(of).fold(f64::INFINITY, f64::min)
+    }
 }
 
 impl Octave {
@@ -74,8 +117,7 @@ impl Octave {
     fn excess(&self, c: f64, ellipse: &Ellipse) -> f64 {
         let exponent = self.exponent(c);
         let farthest = ellipse.farthest * self.start();
-        // No need to know numbers that are too large.
-        if farthest * exponent.abs().max(1.0) > 1e4 {
+        if farthest * exponent.abs().max(1.0) > MAX_PRODUCT {
             return f64::INFINITY;
         }
         let log_moment = Outputs::new(self.rate, farthest, exponent).log_moment(exponent);
@@ -93,7 +135,7 @@ impl Octave {
                 least = least.min(size);
             }
             // |z(z + 1)| is about c(c + 1) + y².
-            (error, (c * (c + 1.0) * (LARGEST / least - 1.0)).max(0.0).sqrt())
+            (error, (c * (c + 1.0) * (MAX_EXCESS / least - 1.0)).max(0.0).sqrt())
         };
         let errors: Vec<(f64, f64)> = tilts
             .iter()
@@ -124,79 +166,74 @@ impl Octave {
         exponent(self.direction, c)
     }
 
-    /// K(c + iy) − K(c) at `last` heights h apart, fewer if the interpolation of the others is not certified; and decays from the
-    /// heights number `ends` on.
-    pub(crate) fn line(&self, c: f64, spacing: f64, last: usize, ends: &[usize]) -> LineTerms {
-        let ellipses = Ellipse::all(1.0);
-        let excesses: Vec<f64> = ellipses
-            .iter()
-            .map(|ellipse| ellipse.blow_up(self.start()) * self.excess(c, ellipse))
-            .collect();
-        // |z(z + 1)| is that of either direction.
-        let interpolation = |y: f64| {
-            let growth = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
-            let parts = ellipses.iter().zip(&excesses);
-            parts
-                .map(|(ellipse, excess)| ellipse.factor * bound_on_log(growth * excess))
-                .fold(f64::INFINITY, f64::min)
-        };
-        let base = interpolation(0.0);
-        let certified = (1..=last)
-            .take_while(|&j| interpolation(j as f64 * spacing).is_finite())
+    /// K(c + iy) − K(c) at the frequencies of a line, fewer if the interpolation of the others is not certified; and the decay from
+    /// those of the ends on that are certified.
+    pub(crate) fn line(&self, frequencies: &Frequencies) -> LineTerms {
+        let &Frequencies { c, spacing, .. } = frequencies;
+        let bound = InterpolationBound::new(self, c);
+        let certified = (1..=frequencies.count())
+            .take_while(|&j| bound.at(j as f64 * spacing).is_finite())
             .count();
-        let reach = certified as f64 * spacing;
-        let ends: Vec<usize> = ends.iter().copied().filter(|&end| end <= certified).collect();
-        // One imaginary shift for all v of the octave: that which suits its middle.
-        let lifts: Vec<f64> = ends.iter().map(|&end| self.lift(c, end as f64 * spacing)).collect();
-        let mut changes = vec![[[0.0; TERMS]; 2]; certified];
-        let mut errors = vec![0.0f64; certified];
-        let mut decays = vec![[0.0; TERMS]; ends.len()];
-        let exponent = self.exponent(c);
-        for (k, v) in nodes(self.octave).into_iter().enumerate() {
-            let outputs = Outputs::for_line(self.rate, v, exponent, reach);
-            let found = outputs.tilted(c, exponent);
-            for (j, (real, imaginary, error)) in smooth_changes(&found, spacing, certified).into_iter().enumerate()
-            {
-                if j == 0 {
-                    continue;
-                }
-                let modulus = log_modulus_1p(real, imaginary);
-                changes[j - 1][0][k] = modulus;
-                changes[j - 1][1][k] = imaginary.atan2(1.0 + real);
-                errors[j - 1] = errors[j - 1].max(error / modulus.exp() * 1.1);
+        // One imaginary shift for all v of the octave: the best one for its middle.
+        let ends: Vec<(f64, f64)> = frequencies
+            .ends
+            .iter()
+            .filter(|&&end| end <= certified)
+            .map(|&end| (end as f64 * spacing, self.shift(c, end as f64 * spacing)))
+            .collect();
+        let values = self.at_nodes(c, spacing, certified, &ends);
+        let base = bound.at(0.0);
+        let at_frequency = |(j, ([real, imaginary], error)): (usize, (&[Terms; 2], &f64))| {
+            let by_interpolation = base + bound.at((j + 1) as f64 * spacing);
+            let (real, imaginary) = (coefficients(real), coefficients(imaginary));
+            ChangeTerms {
+                size: size(&real) + size(&imaginary),
+                real,
+                imaginary,
+                error: by_interpolation + LEBESGUE * error,
             }
-            for ((&end, &lift), decay) in ends.iter().zip(&lifts).zip(&mut decays) {
-                decay[k] = outputs.log_decay(&found, exponent, end as f64 * spacing, lift);
-            }
-        }
-        let heights = changes
-            .into_iter()
-            .zip(errors)
-            .enumerate()
-            .map(|(j, ([real, imaginary], error))| {
-                let by_interpolation = base + interpolation((j + 1) as f64 * spacing);
-                let (real, imaginary) = (coefficients(&real), coefficients(&imaginary));
-                HeightTerms {
-                    size: size(&real) + size(&imaginary),
-                    real,
-                    imaginary,
-                    error: by_interpolation + LEBESGUE * error,
-                }
-            });
-        let decays = decays.iter().zip(&ends).zip(&lifts).map(|((decay, &end), &lift)| {
-            let error = base + self.error_of_decay(c, end as f64 * spacing, lift, &ellipses, &excesses);
+        };
+        let beyond_end = |(decay, &(y, shift)): (&Terms, &(f64, f64))| {
+            let error = base + self.error_of_decay(c, y, shift, &bound);
             (coefficients(decay), error)
-        });
+        };
+        let changes = values.changes.iter().zip(&values.errors).enumerate();
         LineTerms {
-            heights: heights.collect(),
-            decays: decays.collect(),
+            changes: changes.map(at_frequency).collect(),
+            decays: values.decays.iter().zip(&ends).map(beyond_end).collect(),
         }
     }
 
-    /// A shift of y that shows the decay at height Y in the middle of the octave.
-    fn lift(&self, c: f64, y: f64) -> f64 {
+    /// K(c + iy) − K(c) at `count` frequencies and bounds on the decay from some (y, imaginary shift) on, at the interpolation nodes.
+    fn at_nodes(&self, c: f64, spacing: f64, count: usize, ends: &[(f64, f64)]) -> NodeValues {
+        let mut values = NodeValues {
+            changes: vec![[[0.0; TERMS]; 2]; count],
+            errors: vec![0.0f64; count],
+            decays: vec![[0.0; TERMS]; ends.len()],
+        };
+        let exponent = self.exponent(c);
+        for (k, v) in nodes(self.octave).into_iter().enumerate() {
+            let outputs = Outputs::for_line(self.rate, v, exponent, count as f64 * spacing);
+            let tilted = outputs.tilted(c, exponent);
+            let changes = smooth_changes(&tilted, spacing, count);
+            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
+                let modulus = log_modulus_1p(real, imaginary);
+                values.changes[j][0][k] = modulus;
+                values.changes[j][1][k] = imaginary.atan2(1.0 + real);
+                // An error e of a modulus m is one of e/m·(1 + e/m + …) of the logarithm.
+                values.errors[j] = values.errors[j].max(error / modulus.exp() * 1.1);
+            }
+            for (&(y, shift), decay) in ends.iter().zip(&mut values.decays) {
+                decay[k] = outputs.log_decay(&tilted, exponent, y, shift);
+            }
+        }
+        values
+    }
+
+    /// The imaginary shift of y with the lowest bound at frequency Y in the middle of the octave.
+    fn shift(&self, c: f64, y: f64) -> f64 {
         let v = nodes(self.octave)[TERMS / 2];
-        best_lift(self.rate, v, (c, self.exponent(c)), y, Outputs::height(self.start()))
+        best_shift(self.rate, v, (c, self.exponent(c)), y, Outputs::height(self.start()))
     }
 
     /// Bound on the error of interpolating log of H(v) = E[|(1 + u)^p|e^{−Yθ}] at y + ia, e^{a²/2v} times which bounds the modulus.
@@ -204,56 +241,35 @@ impl Octave {
     /// With π = qe^y/(1 + u), the argument θ of 1 − q + qe^{y+ia} is at most π tan a and its modulus is at least √(1 − a²π)(1 + u) and
     /// at most 1 + u. So H differs from the moment of real order by at most (Y tan a + b)·E[π(1 + u)^{p'}] with b = (c + 2)a² for
     /// "remove" and (1 − a²)^{−c/2} − 1 for "add". As qe^y = (1 + u) − (1 − q), that mean is E[(1 + u)^{p'}] − (1 − q)E[(1 + u)^{p'−1}], which grows with v.
-    fn error_of_decay(&self, c: f64, y: f64, lift: f64, ellipses: &[Ellipse], excesses: &[f64]) -> f64 {
+    fn error_of_decay(&self, c: f64, y: f64, shift: f64, bound: &InterpolationBound) -> f64 {
         let shrinks = match self.direction {
-            Direction::Remove => (c + 2.0) * lift * lift,
-            Direction::Add => growth(c, lift),
+            Direction::Remove => (c + 2.0) * shift * shift,
+            Direction::Add => growth(c, shift),
         };
-        let size = y * lift.tan() + shrinks;
+        let size = y * shift.tan() + shrinks;
         let scale = self.start();
         // For "remove" p' − 1 = c, for "add" −c − 1, whose moment is at least 1.
-        let lost = match self.direction {
-            Direction::Remove => (1.0 - self.rate) * lost_power(self.rate, c),
+        let missing = match self.direction {
+            Direction::Remove => (1.0 - self.rate) * missing_power(self.rate, c),
             Direction::Add => 0.0,
         };
         let of = |(ellipse, excess): (&Ellipse, &f64)| {
-            let seen = self.rate + self.excess(c, ellipse) + lost;
-            let rest = excess + ellipse.blow_up(self.start()) * size * seen;
-            ellipse.factor * (bound_on_log(rest) + lift * lift / (2.0 * scale * ellipse.nearest))
+            let mean = self.rate + self.excess(c, ellipse) + missing;
+            let rest = excess + ellipse.blow_up(self.start()) * size * mean;
+            ellipse.factor * (bound_on_log(rest) + shift * shift / (2.0 * scale * ellipse.nearest))
         };
-        ellipses.iter().zip(excesses).map(of).fold(f64::INFINITY, f64::min)
+        bound.parts().map(of).fold(f64::INFINITY, f64::min)
     }
 }
 
-/// The shift of y, not above `highest`, that shows most of the decay at height Y; c comes with its exponent.
-pub(crate) fn best_lift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, highest: f64) -> f64 {
-    let outputs = Outputs::for_line(rate, v, exponent, y);
-    let found = outputs.tilted(c, exponent);
-    let usual = y * v * outputs.mean_part(&found);
-    let of = |factor: f64| {
-        let lift = (factor * usual).min(LARGEST_LIFT).min(highest);
-        (lift, outputs.log_decay(&found, exponent, y, lift))
-    };
-    let best = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3]
-        .map(of)
-        .into_iter()
-        .min_by(|a, b| a.1.total_cmp(&b.1));
-    best.map_or(0.0, |(lift, _)| lift)
-}
-
-/// By how much more than 1 a shift by ia may raise the modulus of (1 + u)^{−c} (see [`Octave::error_of_decay`]).
-pub(crate) fn growth(c: f64, lift: f64) -> f64 {
-    (-0.5 * c * (-lift * lift).ln_1p()).exp_m1()
-}
-
-/// 1 − E[(1 + u)^c] at most.
-fn lost_power(rate: f64, c: f64) -> f64 {
+/// A bound on 1 − E[(1 + u)^c].
+fn missing_power(rate: f64, c: f64) -> f64 {
     if c >= 1.0 { 0.0 } else { 1.0 - (1.0 - rate).powf(c) }
 }
 
-/// −log(1 − b), infinite for b near 1 and above.
+/// −log(1 − b), infinite for b of at least [`MAX_EXCESS`].
 fn bound_on_log(size: f64) -> f64 {
-    if size < LARGEST {
+    if size < MAX_EXCESS {
         -(-size).ln_1p()
     } else {
         f64::INFINITY

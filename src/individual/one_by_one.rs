@@ -9,24 +9,24 @@ use crate::curve::composition::{Composition, MOST_SEGMENTS};
 use crate::curve::one_step::Effort;
 use crate::curve::{epsilon_search, one_step};
 use crate::error::{Error, Result};
-use crate::individual::epsilons::{Content, DIRECTIONS};
 use crate::individual::histories::{Histories, History};
 use crate::interval::Aim;
 use crate::loss::StepLoss;
 use crate::monitor::Monitor;
 use crate::special::normal::quantile;
-use crate::step::{Adjacency, Group, GroupLaw, Mechanism, Sampling, Step};
+use crate::step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};
 use crate::threads::in_pool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-/// By how much noise is taken to be smaller: more than the roundings of v and of its root.
+/// Relative amount by which σ is rounded down: more than the roundings of v and of its root, which are at most 4ε.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
-/// Numbers of steps above this are not whole numbers of an `f64`.
-const MOST_STEPS: f64 = 9e15;
+/// Largest number of steps, below 2⁵³: above that an `f64` does not hold every whole number.
+const MAX_STEPS: f64 = 9e15;
 /// Relative width that is asked for after a single step, which has a closed form.
 const NARROW: f64 = 1e-9;
-/// Relative width that is asked for after several steps: a tenth of what the accounts promise. 1e-9 takes up to twenty times as long after two or three steps.
+/// Relative width that is asked for after several steps: a tenth of what the accounts promise. At 1e-9, two or three steps take up to
+/// twenty times as long.
 const ENOUGH: f64 = 1e-7;
 
 /// Lower and upper bounds on ε(δ) of the examples at `members`; the same for equal histories, whose answer is computed once.
@@ -74,11 +74,9 @@ fn different<'h>(histories: &'h Histories, members: &[usize]) -> (Vec<usize>, Ve
 }
 
 fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
-    match history.content() {
-        Content::Empty => return Ok((0.0, 0.0)),
-        Content::Telling => return Ok((0.0, f64::INFINITY)),
-        Content::Steps if history.chance(rates) <= delta * (1.0 - 1e-9) => return Ok((0.0, 0.0)),
-        Content::Steps => {}
+    let batch_probability = history.batch_probability(rates);
+    if let Some(known) = history.content().known_epsilon(batch_probability, delta) {
+        return Ok(known);
     }
     let Some(segments) = segments(history, rates) else {
         return Ok((0.0, f64::INFINITY));
@@ -95,17 +93,17 @@ fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
     Composition::new(&segments, Adjacency::AddRemove)?.epsilon(delta, tolerance)
 }
 
-/// ε after one step by its closed form: what the engine does, without all that it prepares for compositions.
+/// ε after one step by its closed form, without what the engine prepares for compositions.
 fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
     let law = GroupLaw::binomial(1, rate)?;
     let (mut lower, mut upper) = (0.0f64, 0.0f64);
-    for direction in DIRECTIONS {
+    for direction in Direction::BOTH {
         let Some(loss) = StepLoss::mixture(&law, noise_multiplier(v), direction)? else {
             continue;
         };
         let curve =
             |epsilon: f64, aim: &Aim| one_step::delta_within(&loss, epsilon, aim.width, &mut Effort::default());
-        let guess = near(rate, v.sqrt(), delta);
+        let guess = initial_guess(rate, v.sqrt(), delta);
         let (low, high) = epsilon_search::epsilon(curve, delta.ln(), NARROW, guess, f64::INFINITY)?;
         (lower, upper) = (lower.max(low), upper.max(high));
     }
@@ -113,7 +111,7 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
 }
 
 /// An ε near the answer for "remove" and −d log δ/dε there: where the record's own outputs have a mass of δ, if they have that much.
-fn near(rate: f64, shift: f64, delta: f64) -> (f64, f64) {
+fn initial_guess(rate: f64, shift: f64, delta: f64) -> (f64, f64) {
     let (quantile, _) = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - 1e-16));
     let growth = shift * (shift + quantile) - 0.5 * shift * shift;
     let ratio = rate * growth.min(600.0).exp_m1();
@@ -130,7 +128,7 @@ fn noise_multiplier(v: f64) -> f64 {
 
 /// The steps as the engine takes them, `None` if they are too many for it.
 fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Step, u64)>> {
-    let scheme = |v: f64, sample_rate: f64| Step {
+    let step = |v: f64, sample_rate: f64| Step {
         mechanism: Mechanism::Gaussian {
             noise_multiplier: noise_multiplier(v),
         },
@@ -139,13 +137,13 @@ fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Step, u64)>> {
     };
     let mut segments = Vec::with_capacity(history.steps().len() + 1);
     for steps in history.steps() {
-        if steps.count > MOST_STEPS || steps.count.fract() != 0.0 {
+        if steps.count > MAX_STEPS || steps.count.fract() != 0.0 {
             return None;
         }
-        segments.push((scheme(steps.v, rates[usize::from(steps.rate)]), steps.count as u64));
+        segments.push((step(steps.v, rates[usize::from(steps.rate)]), steps.count as u64));
     }
     if history.gaussian() > 0.0 {
-        segments.push((scheme(history.gaussian(), 1.0), 1));
+        segments.push((step(history.gaussian(), 1.0), 1));
     }
     (segments.len() <= MOST_SEGMENTS).then_some(segments)
 }

@@ -2,19 +2,23 @@
 
 use std::f64::consts::PI;
 
-/// The grid of c.
+/// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the saddle point,
+/// where the Chernoff bound for a Gaussian loss is 0.5 % above its minimum over all c; with the square of the ratio, 2 %.
 pub(crate) const LINES: usize = 60;
 const FIRST: f64 = 0.2;
 const RATIO: f64 = 1.22;
-/// Relative width of ε that is aimed at.
+/// Relative width of ε that is wanted.
 pub(crate) const WANTED: f64 = 1e-10;
-/// Levels of errors above this are not tried: they are beyond double precision.
-const HIGHEST_LEVEL: f64 = 60.0;
-/// Part of the height that a Gaussian loss would need up to which lines must be certified to be tried.
+/// Largest log of the inverse relative error that a line is tried for: 60 is beyond what double precision can resolve.
+const MAX_LEVEL: f64 = 60.0;
+/// Fraction of the frequencies that a Gaussian loss would need up to which a line must be certified to be tried.
 const MARGIN: f64 = 0.45;
-/// Classes of shapes: reach and period are rounded up to these parts of octaves.
+/// Number of classes of the largest frequency, and of the period, in each octave: both are rounded up, so that many accounts
+/// share a table.
 const REACHES: f64 = 1.0;
 const PERIODS: f64 = 2.0;
+/// Factor on the period, which is found at the Chernoff bound on ε, as ε itself is a few per cent smaller.
+const SPACING_MARGIN: f64 = 1.05;
 
 /// The c of a line.
 pub(crate) fn line_at(index: usize) -> f64 {
@@ -23,49 +27,49 @@ pub(crate) fn line_at(index: usize) -> f64 {
 
 /// A(c) on the grid, one direction.
 #[derive(Debug, Clone)]
-pub(crate) struct Grid {
+pub(crate) struct CumulantGrid {
     /// A(c) and bounds on the errors, as far as they are certified.
     pub(crate) values: Vec<(f64, f64)>,
-    /// Up to about these Im z the loss is known on the lines.
+    /// For each line, about the largest Im z up to which the loss is known.
     pub(crate) reaches: Vec<f64>,
 }
 
-/// What one account needs.
+/// A(c) of one account in both directions, from which its line is chosen.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) grids: [Grid; 2],
+pub(crate) struct InversionPlan {
+    pub(crate) grids: [CumulantGrid; 2],
     /// Upper bound on ε.
     pub(crate) chernoff: f64,
 }
 
-/// Line and spacing, rounded to the safe side, so that what is computed for an account does not depend on which others
+/// Line, spacing and largest frequency, rounded to the safe side, so that what is computed for an account does not depend on which others
 /// share the line with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Shape {
+pub(crate) struct LineShape {
     /// Index of c.
     pub(crate) line: usize,
     reach: i32,
     period: i32,
 }
 
-impl Shape {
+impl LineShape {
     /// c.
     pub(crate) fn c(&self) -> f64 {
         line_at(self.line)
     }
 
-    /// Distance of the heights y.
+    /// Distance of the frequencies y.
     pub(crate) fn spacing(&self) -> f64 {
-        2.0 * PI / (1.05 * (f64::from(self.period) / PERIODS).exp2())
+        2.0 * PI / (SPACING_MARGIN * (f64::from(self.period) / PERIODS).exp2())
     }
 
-    /// The height where Gaussian losses of this spread have decayed.
+    /// The frequency where the characteristic function of a Gaussian loss of this spread has decayed.
     pub(crate) fn reach(&self) -> f64 {
         (f64::from(self.reach) / REACHES).exp2()
     }
 }
 
-impl Grid {
+impl CumulantGrid {
     /// The least Chernoff bound on ε, δ ≤ e^{A − cε} c^c/(c + 1)^{c+1}, and its line.
     fn chernoff(&self, log_delta: f64) -> Option<(f64, usize)> {
         let bound = |(k, (value, error)): (usize, &(f64, f64))| {
@@ -87,7 +91,7 @@ impl Grid {
         terms.fold(f64::INFINITY, f64::min)
     }
 
-    /// √A''(c) on a line, by differences: it only steers.
+    /// √A''(c) on a line, by divided differences. Only the choice of the line depends on it, and no bound.
     fn spread(&self, line: usize) -> f64 {
         let first = line.clamp(1, self.values.len().saturating_sub(2).max(1)) - 1;
         let Some(&[(a, _), (b, _), (c, _)]) = self.values.get(first..first + 3) else {
@@ -124,9 +128,9 @@ impl Grid {
     }
 }
 
-impl Plan {
+impl InversionPlan {
     /// The plan for a loss whose A(c) stand on these grids, and its best usable line; `None` if nothing is known of it.
-    pub(crate) fn new(grids: [Grid; 2], log_delta: f64) -> Option<(Self, Option<usize>)> {
+    pub(crate) fn new(grids: [CumulantGrid; 2], log_delta: f64) -> Option<(Self, Option<usize>)> {
         let (first, line) = grids[0].chernoff(log_delta)?;
         let (second, _) = grids[1].chernoff(log_delta)?;
         let plan = Self {
@@ -146,32 +150,34 @@ impl Plan {
             .find(|&line| (0..self.grids.len()).all(|side| self.is_usable(line, side)))
     }
 
-    /// Errors of e^−level in relation to e^{A(c) − cε} are small in relation to δ, which is about the larger of e^{A(c) − cε} on the two
-    /// best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be known where the other has much the larger δ.
+    /// The level at which errors of e^−level·e^{A(c) − cε} are small in relation to δ.
+    ///
+    /// δ is about the larger of e^{A(c) − cε} on the two best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be known
+    /// where the other has much the larger δ.
     pub(crate) fn level(&self, line: usize, side: usize) -> f64 {
         let c = line_at(line);
         let grid = &self.grids[side];
-        let share = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
+        let fraction = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
         let lowest = self.grids.iter().map(|grid| grid.lowest(self.chernoff));
         let off = grid.values[line].0 - c * self.chernoff - lowest.fold(f64::NEG_INFINITY, f64::max);
-        (share.ln() + off - (WANTED * 0.1).ln()).max(1.0)
+        (fraction.ln() + off - (WANTED * 0.1).ln()).max(1.0)
     }
 
     /// True if sums along the line are likely to be certified.
     fn is_usable(&self, line: usize, side: usize) -> bool {
         let (grid, level) = (&self.grids[side], self.level(line, side));
-        level < HIGHEST_LEVEL && grid.reaches[line] * grid.spread(line) > MARGIN * (2.0 * level).sqrt()
+        level < MAX_LEVEL && grid.reaches[line] * grid.spread(line) > MARGIN * (2.0 * level).sqrt()
     }
 
     /// How the loss is inverted on a line.
-    pub(crate) fn shape(&self, line: usize) -> Option<Shape> {
+    pub(crate) fn shape(&self, line: usize) -> Option<LineShape> {
         let (mut period, mut reach) = (0.0f64, 0.0f64);
         for (side, grid) in self.grids.iter().enumerate() {
             let level = self.level(line, side);
             period = period.max(grid.period(line, self.chernoff, level)?);
             reach = reach.max((2.0 * level).sqrt() / grid.spread(line));
         }
-        Some(Shape {
+        Some(LineShape {
             line,
             reach: (REACHES * reach.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
             period: (PERIODS * period.log2()).ceil().clamp(-4000.0, 4000.0) as i32,

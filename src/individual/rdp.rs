@@ -1,6 +1,7 @@
 //! Accounts of Rényi divergences, one for each example.
 
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
+use crate::individual::norms::require_norms;
 use crate::individual::rdp_table::{FLOOR, LANES, Piece, RdpTable, Row, interval_of};
 use crate::locks::{ForkLock, Renewable};
 use crate::renyi::mixture_divergences;
@@ -306,37 +307,6 @@ impl Prepared {
 /// The interval of the table in which w lies, if it is tabulated.
 fn interval(w: f64) -> Option<u32> {
     (w > LIMITS.0 && w < LIMITS.1).then(|| interval_of(w))
-}
-
-/// Checks that every norm is finite and not negative; the error names the first few that are not.
-pub fn require_norms(norms: &[f64]) -> Result<()> {
-    const NAMED: usize = 5;
-    let is_bad = |norm: f64| !(norm >= 0.0 && norm.is_finite());
-    if !norms.iter().any(|&norm| is_bad(norm)) {
-        return Ok(());
-    }
-    let bad: Vec<(usize, f64)> = norms
-        .iter()
-        .copied()
-        .enumerate()
-        .filter(|&(_, norm)| is_bad(norm))
-        .collect();
-    let named: Vec<String> = bad
-        .iter()
-        .take(NAMED)
-        .map(|(i, norm)| format!("{norm:?} at index {i}"))
-        .collect();
-    let more = bad.len().saturating_sub(NAMED);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    Err(Error::out_of_range(
-        "norms",
-        format_args!("{}{more}", named.join(", ")),
-        "in [0, inf)",
-    ))
 }
 
 /// Adds the steps of examples on one interval to their accounts, which `pulp` compiles for several instruction sets. False if a

@@ -22,7 +22,7 @@ const LEVEL: f64 = 54.0;
 /// log of the inverse of the trapezoidal rule's error for complex exponents, where it is relative to E[r^p] itself.
 const LINE_LEVEL: f64 = 42.0;
 /// That error, with what lies beyond the range of the integral.
-const LINE_ERROR: f64 = 1e-17;
+pub(crate) const LINE_ERROR: f64 = 1e-17;
 /// Bound on the relative error of E[r^p] − 1 for p up to 10⁴ as long as that is at most 1, and of K above:
 /// quadrature, truncation and the roundings of a few exponentials.
 pub(crate) const RELATIVE_ERROR: f64 = 2e-13;
@@ -40,15 +40,15 @@ const TERMS: i32 = 60;
 /// Outputs of a step with weights: nodes of the trapezoidal rule.
 #[derive(Debug)]
 pub(crate) struct Outputs {
-    sample_rate: f64,
-    variance: f64,
+    pub(super) sample_rate: f64,
+    pub(super) variance: f64,
     /// The first y, and the distance of two.
     low: f64,
     spacing: f64,
     /// log of h/√(2πv), the largest weight.
     log_scale: f64,
     /// u.
-    changes: Vec<f64>,
+    pub(super) changes: Vec<f64>,
     /// log(1 + u).
     log_ratios: Vec<f64>,
     log_weights: Vec<f64>,
@@ -205,43 +205,6 @@ impl Outputs {
         }
         nodes.error = LINE_ERROR;
         nodes
-    }
-
-    /// log of a bound on |E[(1 + u)^{p + iy}]|/E[(1 + u)^p] for all y ≥ Y > 0, by moving the line of integration to Im y = a in
-    /// (0, π/2), where |(1 + u)^{iy}| = e^{−yθ} with the argument θ ≥ 0 of 1 + u; `tilted` is the law at p.
-    ///
-    /// The trapezoidal rule over the same nodes, for 0 < a ≤ [`Outputs::height`]: at Im y = b the argument θ becomes complex, and its
-    /// real part is the mean of those at Im y = a + b and a − b, lower than θ by at most b·min(M, 1), which the nodes allow for (see
-    /// [`Outputs::for_line`]; cos(a + b) ≥ −½). A negative exponent p grows by cos((a + b)/2)^p, where the nodes allow for e^{−pb/2}:
-    /// by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
-    pub(crate) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
-        let (sine, cosine) = shift.sin_cos();
-        let mut sum = 0.0;
-        for (weight, change) in tilted.weights.iter().zip(&self.changes) {
-            // Of qe^y in 1 + u.
-            let part = (change + self.sample_rate) / (1.0 + change);
-            let part = if part.is_nan() { 1.0 } else { part };
-            let (real, imaginary) = (1.0 - part * (1.0 - cosine), part * sine);
-            let log_modulus = 0.5 * (-2.0 * part * (1.0 - part) * (1.0 - cosine)).ln_1p();
-            sum += weight * (exponent * log_modulus - y * imaginary.atan2(real)).exp_m1();
-        }
-        let error = LINE_ERROR * (0.9 * shift * (-exponent).max(0.0)).exp()
-            + tilted.weight_rounding.0
-            + 16.0 * f64::EPSILON;
-        (sum + error).ln_1p() + shift * shift / (2.0 * self.variance) + 1e-14
-    }
-
-    /// Mean of qe^y/(1 + u) under the tilted law.
-    pub(crate) fn mean_part(&self, tilted: &Nodes) -> f64 {
-        let parts = tilted.weights.iter().zip(&self.changes);
-        let of = |(weight, change): (&f64, &f64)| {
-            if change.is_finite() {
-                weight * (change + self.sample_rate) / (1.0 + change)
-            } else {
-                *weight
-            }
-        };
-        parts.map(of).sum()
     }
 }
 

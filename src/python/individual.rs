@@ -216,7 +216,7 @@ impl IndividualAccounts {
     fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
         let accounts = self.read(Clone::clone)?;
         let gaussian: Vec<f64> = accounts.examples.iter().map(|account| account.gaussian).collect();
-        let telling: Vec<bool> = accounts.examples.iter().map(|account| account.telling).collect();
+        let telling: Vec<bool> = accounts.examples.iter().map(|account| account.revealing).collect();
         let (mut places, mut moments) = (Vec::new(), Vec::new());
         for (i, account) in accounts.examples.iter().enumerate() {
             for slot in &account.slots {
@@ -249,7 +249,7 @@ impl IndividualAccounts {
             .zip(vector(&telling))
             .map(|(gaussian, telling)| Account {
                 gaussian,
-                telling,
+                revealing: telling,
                 slots: Vec::new(),
             });
         let mut accounts = Accounts {

@@ -12,48 +12,11 @@
 
 use crate::error::Result;
 use crate::monitor::Monitor;
+use crate::simulation::settings::{Estimate, Segment, Settings};
 use crate::simulation::tasks::Simulation;
-use crate::step::{Direction, GroupLaw};
 
-/// Tasks whose results are held at a time.
+/// Number of tasks whose results are held at a time.
 const TASKS_PER_WAVE: usize = 256;
-
-/// Equal steps: a group law, noise and how often.
-#[derive(Debug, Clone)]
-pub struct Segment {
-    /// Law of the shift.
-    pub law: GroupLaw,
-    /// σ ≥ 0.
-    pub noise_multiplier: f64,
-    /// Number of steps.
-    pub steps: u64,
-}
-
-/// What to draw.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Number of samples of the whole run.
-    pub samples: u64,
-    /// Which law the loss is drawn from.
-    pub direction: Direction,
-    /// λ ≥ 0, or `None` for the automatic choice.
-    pub tilt: Option<f64>,
-    /// Seed: the same seed gives the same bits for any number of threads.
-    pub seed: u64,
-    /// Probability that the interval holds δ.
-    pub confidence: f64,
-}
-
-/// An unbiased estimate and an interval that holds δ with the confidence asked for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// Estimate of δ.
-    pub estimate: f64,
-    /// Lower end.
-    pub lower: f64,
-    /// Upper end.
-    pub upper: f64,
-}
 
 /// δ(ε) of the composition of `segments` in one direction.
 ///
@@ -108,6 +71,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::monitor::Unwatched;
+    use crate::step::{Direction, GroupLaw};
 
     fn segment(k: u64, q: f64, noise_multiplier: f64, steps: u64) -> Segment {
         Segment {

@@ -1,36 +1,39 @@
-//! Random words for one task: eight xoshiro256++ generators side by side, and the one that seeded them.
+//! Blocks of random words from eight xoshiro256++ generators that advance together.
 //!
-//! The task's generator is a jump of 2^128 words away from every other task's. It draws the 256-bit states of
-//! the eight, whose sequences overlap with probability below 2^-120, and then serves rare decisions. Kept as
-//! four arrays of eight, one step of all of them is a handful of vector instructions; the outputs are those
-//! of `rand_xoshiro`.
+//! A task of a simulation has a generator a jump of 2^128 words away from every other task's. It draws the 256-bit states of the
+//! eight, whose sequences overlap with probability below 2^-120, and is then used for rare decisions. Stored as four arrays of
+//! eight, one step of all of them is a handful of vector instructions; their outputs are those of `rand_xoshiro`.
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::Rng;
+use rand::Rng;
+use rand::rand_core::block::Generator;
 
-/// Generators side by side.
+/// Number of generators.
 const LANES: usize = 8;
 
-/// Words made at a time.
+/// Number of words in a block: the working memory of a block of draws stays in the first-level cache.
 pub(crate) const BLOCK: usize = 256;
 
-/// A source of random words that depends on the seed and the task alone.
+/// Eight xoshiro256++ generators.
 #[derive(Debug, Clone)]
-pub(crate) struct Words {
+pub(crate) struct Lanes {
     state: [[u64; LANES]; 4],
-    spare: Xoshiro256PlusPlus,
 }
 
-impl Words {
-    /// The words of the task whose stream is `source`.
-    pub(crate) fn new(mut source: Xoshiro256PlusPlus) -> Self {
-        let state = std::array::from_fn(|_| std::array::from_fn(|_| source.next_u64()));
-        Self { state, spare: source }
+impl Lanes {
+    /// Generators whose states are the next words of `source`.
+    pub(crate) fn from_rng(source: &mut impl Rng) -> Self {
+        Self {
+            state: std::array::from_fn(|_| std::array::from_fn(|_| source.next_u64())),
+        }
     }
+}
 
-    /// Fills a block with uniform words.
+impl Generator for Lanes {
+    type Output = [u64; BLOCK];
+
+    /// Fills a block with uniform words: word i is the next one of generator i modulo 8.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, block: &mut [u64; BLOCK]) {
+    fn generate(&mut self, block: &mut [u64; BLOCK]) {
         let [mut s0, mut s1, mut s2, mut s3] = self.state;
         for group in block.as_chunks_mut::<LANES>().0 {
             for lane in 0..LANES {
@@ -46,26 +49,17 @@ impl Words {
         }
         self.state = [s0, s1, s2, s3];
     }
-
-    /// A word from the task's own generator.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.spare.next_u64()
-    }
-
-    /// A uniform number in [0, 1) with 53 bits, from the task's own generator.
-    pub(crate) fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_xoshiro::rand_core::SeedableRng;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     #[test]
     fn every_lane_is_a_generator_of_rand_xoshiro() {
-        let mut words = Words::new(Xoshiro256PlusPlus::seed_from_u64(42));
+        let mut words = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(42));
         let mut lanes: Vec<Xoshiro256PlusPlus> = (0..LANES)
             .map(|lane| {
                 let mut seed = [0; 32];
@@ -77,12 +71,10 @@ mod tests {
             .collect();
         let mut block = [0; BLOCK];
         for _ in 0..3 {
-            words.fill(&mut block);
+            words.generate(&mut block);
             for (i, &word) in block.iter().enumerate() {
                 assert_eq!(word, lanes[i % LANES].next_u64());
             }
         }
-        let uniform = words.uniform();
-        assert!((0.0..1.0).contains(&uniform));
     }
 }

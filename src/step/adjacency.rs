@@ -12,6 +12,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both directions, the one whose divergence is usually larger first.
+    pub(crate) const BOTH: [Self; 2] = [Self::Remove, Self::Add];
+
     /// The exponent p with E_P[e^{(α−1)·loss}] = E_{N(0)}[r^p], where r = mixture / N(0, σ²).
     pub fn ratio_exponent(self, order: f64) -> f64 {
         match self {

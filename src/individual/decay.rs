@@ -1,0 +1,66 @@
+//! Bounds on |E[e^{zℓ}]| far from the real axis, by an imaginary shift of the line of integration.
+
+use crate::individual::step_moments::{LINE_ERROR, Outputs};
+use crate::loss::smooth::Nodes;
+
+/// Largest imaginary shift of y. The bounds on the trapezoidal rule hold up to a + b ≤ 2π/3 with b ≤ π/2.
+const MAX_SHIFT: f64 = 0.5;
+/// Shifts that are tried, in units of the saddle point of the shifted integrand.
+const SHIFTS: [f64; 6] = [2.0, 1.4, 1.0, 0.7, 0.5, 0.3];
+
+impl Outputs {
+    /// log of a bound on |E[(1 + u)^{p + iy}]|/E[(1 + u)^p] for all y ≥ Y > 0, on the line of integration Im y = a in
+    /// (0, π/2), where |(1 + u)^{iy}| = e^{−yθ} with the argument θ ≥ 0 of 1 + u; `tilted` is the law at p.
+    ///
+    /// The trapezoidal rule over the same nodes, for 0 < a ≤ [`Outputs::height`]: at Im y = b the argument θ becomes complex, and its
+    /// real part is the mean of those at Im y = a + b and a − b, lower than θ by at most b·min(M, 1), which the nodes allow for (see
+    /// [`Outputs::for_line`]; cos(a + b) ≥ −½). A negative exponent p grows by cos((a + b)/2)^p, where the nodes allow for e^{−pb/2}:
+    /// by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
+    pub(crate) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
+        let (sine, cosine) = shift.sin_cos();
+        let mut sum = 0.0;
+        for (weight, change) in tilted.weights.iter().zip(&self.changes) {
+            // The fraction of qe^y in 1 + u.
+            let part = (change + self.sample_rate) / (1.0 + change);
+            let part = if part.is_nan() { 1.0 } else { part };
+            let (real, imaginary) = (1.0 - part * (1.0 - cosine), part * sine);
+            let log_modulus = 0.5 * (-2.0 * part * (1.0 - part) * (1.0 - cosine)).ln_1p();
+            sum += weight * (exponent * log_modulus - y * imaginary.atan2(real)).exp_m1();
+        }
+        let error = LINE_ERROR * (0.9 * shift * (-exponent).max(0.0)).exp()
+            + tilted.weight_rounding.0
+            + 16.0 * f64::EPSILON;
+        (sum + error).ln_1p() + shift * shift / (2.0 * self.variance) + 1e-14
+    }
+
+    /// Mean of qe^y/(1 + u) under the tilted law.
+    pub(crate) fn mean_part(&self, tilted: &Nodes) -> f64 {
+        let parts = tilted.weights.iter().zip(&self.changes);
+        let of = |(weight, change): (&f64, &f64)| {
+            if change.is_finite() {
+                weight * (change + self.sample_rate) / (1.0 + change)
+            } else {
+                *weight
+            }
+        };
+        parts.map(of).sum()
+    }
+}
+
+/// The imaginary shift of y, at most `highest`, with the lowest bound on the modulus at frequency Y; c comes with its exponent.
+pub(crate) fn best_shift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, highest: f64) -> f64 {
+    let outputs = Outputs::for_line(rate, v, exponent, y);
+    let tilted = outputs.tilted(c, exponent);
+    let saddle = y * v * outputs.mean_part(&tilted);
+    let of = |factor: f64| {
+        let shift = (factor * saddle).min(MAX_SHIFT).min(highest);
+        (shift, outputs.log_decay(&tilted, exponent, y, shift))
+    };
+    let best = SHIFTS.map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(0.0, |(shift, _)| shift)
+}
+
+/// A bound on the relative increase of |(1 + u)^{−c}| under the shift ia: (1 − a²)^{−c/2} − 1, as |1 + u| shrinks by √(1 − a²) at most.
+pub(crate) fn growth(c: f64, shift: f64) -> f64 {
+    (-0.5 * c * (-shift * shift).ln_1p()).exp_m1()
+}
