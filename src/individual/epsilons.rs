@@ -9,13 +9,14 @@
 //! Nothing that is computed for an account depends on the others.
 
 use crate::curve::epsilon_search;
-use crate::error::{Error, Result, ordered, require_delta};
+use crate::curve::epsilon_search::{Query, StartingPoint};
+use crate::error::{Error, Result, require_delta};
 use crate::individual::accounts::Accounts;
 use crate::individual::histories::{Histories, HistoryLosses};
 use crate::individual::moment_losses::MomentLosses;
 use crate::individual::one_by_one;
 use crate::individual::plans::{Grid, Plan, Shape, WANTED};
-use crate::interval::Enclosure;
+use crate::interval::{Enclosure, Interval};
 use crate::inversion::contour::{Contour, ContourPoint, Line};
 use crate::inversion::tilt::Tilt;
 use crate::monitor::Monitor;
@@ -244,7 +245,8 @@ fn invert<L: Losses>(losses: &L, count: usize, delta: f64, monitor: &dyn Monitor
             });
             for (&i, (answer, next)) in members.iter().zip(answers?) {
                 let known = &mut found[i];
-                *known = ordered(known.0.max(answer.0), known.1.min(answer.1).max(0.0))?;
+                let met = Interval::of_bounds(known.0.max(answer.0), known.1.min(answer.1).max(0.0))?;
+                *known = (met.lower, met.upper);
                 shapes[i] = next;
             }
         }
@@ -289,8 +291,17 @@ impl<'a, L: Losses> Group<'a, L> {
             let found = contours.iter().map(|contour| contour.delta(epsilon));
             found.fold(Enclosure::ZERO, Enclosure::max)
         };
-        let guess = (0.98 * plan.chernoff, self.heights.c);
-        epsilon_search::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess, f64::INFINITY)
+        let query = Query {
+            log_delta,
+            tolerance: WANTED,
+            start: StartingPoint {
+                epsilon: 0.98 * plan.chernoff,
+                slope: self.heights.c,
+            },
+            largest_loss: f64::INFINITY,
+        };
+        let found = epsilon_search::epsilon(|epsilon, _| curve(epsilon), &query)?;
+        Ok((found.lower, found.upper))
     }
 
     fn contour(&self, plan: &Plan, account: usize, side: usize) -> Option<Contour> {
