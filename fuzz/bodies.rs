@@ -169,8 +169,8 @@ pub(crate) fn parameters(data: &[u8]) {
         4 => {
             let found = Composition::new(&[(scheme, steps)], neighbours)
                 .and_then(|mut run| run.epsilon(target.delta, target.tolerance));
-            if let Some((lower, upper)) = expected(found) {
-                assert!(0.0 <= lower && lower <= upper, "{lower} {upper}");
+            if let Some(found) = expected(found) {
+                assert!(0.0 <= found.lower && found.lower <= found.upper, "{found:?}");
             }
         }
         _ => {

@@ -89,14 +89,14 @@ pub(crate) fn require(
     }
 }
 
+/// Checks that `value` is a probability.
+pub(crate) fn require_probability(argument: &'static str, value: f64) -> Result<()> {
+    require((0.0..=1.0).contains(&value), argument, value, "in [0, 1]")
+}
+
 /// Checks that `sample_rate` is a probability.
 pub(crate) fn require_sample_rate(sample_rate: f64) -> Result<()> {
-    require(
-        (0.0..=1.0).contains(&sample_rate),
-        "sample_rate",
-        sample_rate,
-        "in [0, 1]",
-    )
+    require_probability("sample_rate", sample_rate)
 }
 
 /// Checks that `noise_multiplier` is finite and not negative.
@@ -119,39 +119,12 @@ pub(crate) fn require_epsilon(epsilon: f64) -> Result<()> {
     require((0.0..=f64::MAX).contains(&epsilon), "epsilon", epsilon, "in [0, inf)")
 }
 
-/// Certified bounds on one number may cross by this part of it (of 1 + |log δ| for log δ), and by no more.
-///
-/// The error that a bound allows for is that of its computation. The last steps to the number that is compared (a logarithm,
-/// sums of exponents of up to a few thousand, conversions from δ and back) round by some 1e-16 of it each. A thousand of them
-/// are far below the narrowest tolerance, 1e-9.
-pub(crate) const LAST_BITS: f64 = 1e-12;
-
-/// Bounds on one number, the largest of the lower and the smallest of the upper ones that were certified: they may cross by
-/// the last bits, and are then exchanged.
-///
-/// # Errors
-/// [`Error::Contradiction`] where they cross by more.
-pub(crate) fn ordered(lower: f64, upper: f64) -> Result<(f64, f64)> {
-    if lower <= upper {
-        Ok((lower, upper))
-    } else if lower.is_finite() && lower - upper <= LAST_BITS * lower.abs() {
-        Ok((upper, lower))
-    } else {
-        Err(Error::Contradiction)
-    }
+/// Checks that ε is finite: a privacy curve extends to negative ε.
+pub(crate) fn require_finite_epsilon(epsilon: f64) -> Result<()> {
+    require(epsilon.is_finite(), "epsilon", epsilon, "finite")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_that_cross_are_an_error_beyond_the_last_bits() {
-        assert_eq!(ordered(1.0, 2.0), Ok((1.0, 2.0)));
-        assert_eq!(ordered(0.0, f64::INFINITY), Ok((0.0, f64::INFINITY)));
-        assert_eq!(ordered(1.0 + 1e-14, 1.0), Ok((1.0, 1.0 + 1e-14)));
-        for (lower, upper) in [(1.0 + 1e-9, 1.0), (1e-300, 0.0), (f64::INFINITY, 1e9)] {
-            assert_eq!(ordered(lower, upper), Err(Error::Contradiction), "{lower} {upper}");
-        }
-    }
+/// Checks that a Rényi order is finite and above 1.
+pub(crate) fn require_order(argument: &'static str, order: f64) -> Result<()> {
+    require(order > 1.0 && order.is_finite(), argument, order, "in (1, inf)")
 }

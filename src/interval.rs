@@ -1,62 +1,82 @@
-//! Certified intervals for δ, kept as logarithms so that 1e-300 and 1 − 1e-20 lose nothing.
+//! Certified intervals: [`Interval`] for ε and other plain numbers, [`Enclosure`] for δ, whose bounds are logarithms so that neither 1e-300
+//! nor 1 − 1e-20 loses digits.
 
-use crate::error::{Error, LAST_BITS, Result};
+use crate::error::{Error, Result};
 
-/// What is wanted of an enclosure of log δ.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Aim {
-    /// Width that contours are laid out for, so that they serve later questions.
-    pub(crate) width: f64,
-    /// Width that is good enough now.
-    pub(crate) enough: f64,
-    /// Where only the side of this number matters, unless log δ is close to it.
-    pub(crate) hint: Option<f64>,
-    /// Bounds are tried before δ is computed; without a hint they always are.
-    pub(crate) bounds_first: bool,
+/// A number in [`lower`, `upper`], both of which are certified; the upper end may be infinite.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Certified lower bound.
+    pub lower: f64,
+    /// Certified upper bound.
+    pub upper: f64,
 }
 
-impl Aim {
-    /// A relative width of δ and nothing else.
-    pub(crate) fn of_width(width: f64) -> Self {
-        Self {
-            width,
-            enough: width,
-            hint: None,
-            bounds_first: true,
-        }
-    }
-
-    /// A question that only asks on which side of `hint` log δ lies, or for that width where it is close to it.
-    pub(crate) fn beside(hint: f64, width: f64) -> Self {
-        Self {
-            hint: Some(hint),
-            ..Self::of_width(width)
-        }
-    }
-
-    /// True if nothing more need be found.
-    pub(crate) fn is_met(&self, found: Enclosure) -> bool {
-        // A contradiction ends the search: nothing more can mend it.
-        found.contradicted || found.width() <= self.enough || found.is_far_from(self.hint)
-    }
-
-    /// log of the part of δ that may be neglected.
-    pub(crate) fn log_share(&self) -> f64 {
-        self.width.min(1.0).ln()
-    }
-}
-
-/// log δ is in [lower, upper].
+/// Certified bounds on one number may cross by this part of it (of 1 + |log δ| for log δ), and by no more.
 ///
-/// Where two enclosures of one number have nothing in common, at least one of them is wrong. What comes of them is marked
-/// as contradicted, and stays so in whatever is made of it, until [`Enclosure::certified`] turns it into an error.
+/// The error that a bound allows for is that of its computation. The last steps to the number that is compared (a logarithm,
+/// sums of exponents of up to a few thousand, conversions from δ and back) round by some 1e-16 of it each. A thousand of them
+/// are far below the narrowest tolerance, 1e-9.
+const LAST_BITS: f64 = 1e-12;
+
+impl Interval {
+    /// A number that is known exactly.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self {
+            lower: value,
+            upper: value,
+        }
+    }
+
+    /// The interval between the largest certified lower bound and the smallest certified upper bound on one number. They may cross
+    /// by the last bits, and are then exchanged.
+    ///
+    /// # Errors
+    /// [`Error::Contradiction`] where they cross by more.
+    pub(crate) fn of_bounds(lower: f64, upper: f64) -> Result<Self> {
+        if lower <= upper {
+            Ok(Self { lower, upper })
+        } else if lower.is_finite() && lower - upper <= LAST_BITS * lower.abs() {
+            Ok(Self {
+                lower: upper,
+                upper: lower,
+            })
+        } else {
+            Err(Error::Contradiction)
+        }
+    }
+
+    /// The interval of the larger of two numbers.
+    #[must_use]
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            lower: self.lower.max(other.lower),
+            upper: self.upper.max(other.upper),
+        }
+    }
+
+    /// The interval of the smaller of two numbers.
+    #[must_use]
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self {
+            lower: self.lower.min(other.lower),
+            upper: self.upper.min(other.upper),
+        }
+    }
+}
+
+/// Certified bounds on log δ.
+///
+/// Where two enclosures of one number do not intersect, at least one of them is wrong. Their intersection is marked as contradicted,
+/// and so is everything derived from it, until [`Enclosure::certified`] turns the mark into an error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Enclosure {
     /// Lower bound on log δ; −∞ for none.
     pub log_lower: f64,
     /// Upper bound on log δ, at most 0.
     pub log_upper: f64,
-    /// True if bounds that this was made of contradict each other.
+    /// True if bounds that this enclosure was derived from contradict each other.
     contradicted: bool,
 }
 
@@ -67,7 +87,7 @@ impl Enclosure {
         log_upper: f64::NEG_INFINITY,
         contradicted: false,
     };
-    /// Nothing is known.
+    /// 0 ≤ δ ≤ 1, which always holds.
     pub const TRIVIAL: Self = Self {
         log_lower: f64::NEG_INFINITY,
         log_upper: 0.0,
@@ -96,7 +116,7 @@ impl Enclosure {
         }
     }
 
-    /// Bounds that were derived from this enclosure: contradicted if it is.
+    /// An enclosure with bounds that were derived from this one: contradicted if this one is.
     #[must_use]
     pub(crate) fn with_logs(self, lower: f64, upper: f64) -> Self {
         let derived = Self::of_logs(lower, upper);
@@ -157,10 +177,9 @@ impl Enclosure {
         hint.is_some_and(|hint| self.log_upper < hint - FACTOR || self.log_lower > hint + FACTOR)
     }
 
-    /// What both enclosures of one number allow.
+    /// The intersection of two enclosures of one number.
     ///
-    /// Where they miss each other by rounding alone, that is all that either allows; where they miss by more, the result is
-    /// contradicted.
+    /// Where they are disjoint by rounding alone, the result is their union; where they are disjoint by more, it is contradicted.
     #[must_use]
     pub fn meet(self, other: Self) -> Self {
         let both = self.with_logs(self.log_lower.max(other.log_lower), self.log_upper.min(other.log_upper));
@@ -189,6 +208,44 @@ impl Enclosure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_that_cross_are_an_error_beyond_the_last_bits() {
+        let interval = |lower, upper| Ok(Interval { lower, upper });
+        assert_eq!(Interval::of_bounds(1.0, 2.0), interval(1.0, 2.0));
+        assert_eq!(Interval::of_bounds(0.0, f64::INFINITY), interval(0.0, f64::INFINITY));
+        assert_eq!(Interval::of_bounds(1.0 + 1e-14, 1.0), interval(1.0, 1.0 + 1e-14));
+        for (lower, upper) in [(1.0 + 1e-9, 1.0), (1e-300, 0.0), (f64::INFINITY, 1e9)] {
+            assert_eq!(
+                Interval::of_bounds(lower, upper),
+                Err(Error::Contradiction),
+                "{lower} {upper}"
+            );
+        }
+    }
+
+    /// Two steps of rounding at either end: δ itself must lie between the ends that are handed out.
+    #[test]
+    fn the_ends_of_an_enclosure_are_rounded_outwards() {
+        for log in [-1e-17f64, -0.3, -7.7, -300.0, -720.0, -744.0] {
+            let found = Enclosure::of_logs(log, log);
+            let value = log.exp();
+            assert!(found.lower() < value || value == 0.0, "{log}");
+            assert!(found.upper() > value || value == 1.0, "{log}");
+            assert!(
+                found.upper() - found.lower() <= 32.0 * f64::EPSILON * value + 1e-323,
+                "{log}"
+            );
+        }
+        assert_eq!((Enclosure::ZERO.lower(), Enclosure::ZERO.upper()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_larger_and_the_smaller_of_two_numbers_are_taken_end_by_end() {
+        let (one, other) = (Interval { lower: 1.0, upper: 4.0 }, Interval { lower: 2.0, upper: 3.0 });
+        assert_eq!(one.max(other), Interval { lower: 2.0, upper: 4.0 });
+        assert_eq!(one.min(other), Interval { lower: 1.0, upper: 3.0 });
+    }
 
     #[test]
     fn enclosures_that_meet_are_cut_and_those_that_miss_by_a_bit_are_joined() {

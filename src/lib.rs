@@ -10,15 +10,15 @@
 //! use hockeystick::Composition;
 //! use hockeystick::{Group, Mechanism, Adjacency, Sampling, Step};
 //!
-//! let scheme = Step {
+//! let step = Step {
 //!     mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
 //!     sampling: Sampling::Poisson { sample_rate: 0.01 },
 //!     group: Group::of(8),
 //! };
-//! let mut run = Composition::new(&[(scheme, 1000)], Adjacency::AddRemove)?;
-//! let (lower, upper) = run.epsilon(1e-5, 1e-6)?;
-//! assert_eq!(format!("{lower:.4} {upper:.4}"), "6.4602 6.4602");
-//! assert!(run.delta(upper, 1e-6)?.upper() <= 1e-5);
+//! let mut run = Composition::new(&[(step, 1000)], Adjacency::AddRemove)?;
+//! let epsilon = run.epsilon(1e-5, 1e-6)?;
+//! assert_eq!(format!("{:.4} {:.4}", epsilon.lower, epsilon.upper), "6.4602 6.4602");
+//! assert!(run.delta(epsilon.upper, 1e-6)?.upper() <= 1e-5);
 //! # Ok::<(), hockeystick::Error>(())
 //! ```
 //!
@@ -83,10 +83,10 @@ mod threads;
 pub mod tradeoff;
 
 pub use curve::composition::{Bound, Composition};
-pub use curve::directed::Route;
+pub use curve::routes::Route;
 pub use curve::{black_box, planning};
 pub use error::{Error, Result};
-pub use interval::Enclosure;
+pub use interval::{Enclosure, Interval};
 pub use loss::MixturePair;
 pub use monitor::{Monitor, Unwatched};
 pub use step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};

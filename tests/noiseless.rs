@@ -92,7 +92,10 @@ fn noise_counts_where_epsilon_is_large() -> Result<()> {
 
 #[test]
 fn epsilon_is_that_of_the_batches_if_they_have_one() -> Result<()> {
-    let epsilon = |run: &[(Step, u64)], neighbours, delta| Composition::new(run, neighbours)?.epsilon(delta, 1e-6);
+    let epsilon = |run: &[(Step, u64)], neighbours, delta| -> Result<(f64, f64)> {
+        let found = Composition::new(run, neighbours)?.epsilon(delta, 1e-6)?;
+        Ok((found.lower, found.upper))
+    };
     for noise in [1e-6, 1e-4, 0.01] {
         let run = [(scheme(noise, 1e-7, 1), 100)];
         assert_eq!(epsilon(&run, Adjacency::Remove, 1.001e-5)?, (0.0, 0.0));

@@ -22,7 +22,7 @@ pub fn epsilon(one: &mut Composition, group_size: u64, delta: f64, tolerance: f6
     require_group_size(group_size)?;
     let k = group_size as f64;
     if group_size == 1 {
-        return Ok(one.epsilon(delta, tolerance)?.1);
+        return Ok(one.epsilon(delta, tolerance)?.upper);
     }
     let log_delta = delta.ln();
     // log((e^{kε} − 1)/(e^ε − 1)), which is log k at 0, rounded up.

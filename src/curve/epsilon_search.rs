@@ -1,190 +1,306 @@
 //! ε(δ) from a certified curve: the smallest ε ≥ 0 whose upper bound on δ is small enough, from both sides.
+//!
+//! 1. Newton's method, in a bracket, finds the root of the middle of the enclosures of log δ. Rough enclosures suffice on the way.
+//! 2. Around it, steps as long as the enclosure is wide lead to an ε whose upper bound on δ is small enough, and to one whose lower bound
+//!    is too large. Only these two are certified, and only they are returned: whatever happens in step 1 costs time, but no accuracy.
 
-use crate::error::{Error, Result, ordered};
-use crate::interval::{Aim, Enclosure};
+use crate::curve::accuracy::Accuracy;
+use crate::error::{Error, Result};
+use crate::interval::{Enclosure, Interval};
 
 /// ε beyond which nothing is searched.
 const FARTHEST: f64 = 1e300;
-/// How much wider than at last enclosures may be on the way.
-const ROUGHNESS: f64 = 100.0;
-/// Halvings of a step that was too long.
-const HALVINGS: usize = 10;
-/// Evaluations at most.
-const ROUNDS: usize = 80;
+/// Smallest slope of log δ, and smallest distance of two ε, that are told from 0.
+const TINY: f64 = 1e-300;
+/// Rounding of ε in sums, relatively.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// Certified bounds on the least ε ≥ 0 with δ(ε) ≤ e^`log_delta`.
-///
-/// `curve(ε, aim)` encloses log δ(ε); `guess` is an ε nearby and −d log δ/dε there. The upper
-/// bound is an ε at which the curve's own upper bound is at most `log_delta`. δ is known to be 0 from `most` on, which may be
-/// infinite.
+/// The narrowest and the widest relative width of δ that is asked for.
+const WIDTHS: (f64, f64) = (1e-10, 2.0);
+/// Width of an enclosure over what moves ε by the tolerance: the steps out of an enclosure must fit into the tolerance with it.
+const WIDTH_SHARE: f64 = 0.6;
+/// How much wider than at the end enclosures may be while the root is approached, and up to which width.
+const ROUGHNESS: f64 = 100.0;
+const WIDEST_ROUGH: f64 = 1e-2;
+/// After an enclosure wider than asked for: the next ones are asked for this many times its width, but for no more than that many times
+/// the width that was asked for.
+const RELAXATION: (f64, f64) = (1.1, 30.0);
+/// Width at ε = 0, where only the side of δ is wanted.
+const WIDTH_AT_ZERO: f64 = 1e-6;
+
+/// Evaluations at most while the root is approached, and on the way out of an enclosure.
+const ROUNDS: usize = 80;
+/// The root is close enough within this part of the tolerance,
+const CLOSE: f64 = 0.05;
+/// or of the change of ε that an enclosure is wide, for enclosures below [`WIDEST_ROUGH`].
+const CLOSE_TO_WIDTH: f64 = 0.1;
+
+/// Corrections of the point from which steps lead out of the enclosure.
+const CORRECTIONS: usize = 2;
+/// The first step out of an enclosure over its width, so that it ends outside.
+const OVERSHOOT: f64 = 1.02;
+/// The first step where one side of an enclosure is not known: this part of ε and that part of the change of ε by which δ falls by e.
+const FIRST_STEP: (f64, f64) = (1e-6, 1e-3);
+/// Halvings of a step that was too long,
+const HALVINGS: usize = 10;
+/// until it is this part of the tolerance.
+const FINE: f64 = 0.2;
+
+/// Where a search starts: bad values cost time, but no accuracy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StartingPoint {
+    /// An ε near the answer.
+    pub(crate) epsilon: f64,
+    /// −d log δ/dε there.
+    pub(crate) slope: f64,
+}
+
+/// A question for ε.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    /// log of the δ that is given.
+    pub(crate) log_delta: f64,
+    /// Relative width of the answer.
+    pub(crate) tolerance: f64,
+    /// Where the search starts.
+    pub(crate) start: StartingPoint,
+    /// δ is 0 from this ε on; it may be infinite.
+    pub(crate) largest_loss: f64,
+}
+
+/// Certified bounds on the smallest ε ≥ 0 with δ(ε) ≤ e^`log_delta`, where `curve(ε, accuracy)` encloses log δ(ε). The upper bound is an ε
+/// at which the curve's own upper bound is at most `log_delta`.
 ///
 /// # Errors
-/// An enclosure that is contradicted, or an ε at which δ is certified to be too large above one at which it is certified
-/// to be small enough.
-pub(crate) fn epsilon(
-    mut curve: impl FnMut(f64, &Aim) -> Enclosure,
-    log_delta: f64,
-    tolerance: f64,
-    guess: (f64, f64),
-    most: f64,
-) -> Result<(f64, f64)> {
-    let mut slope = guess.1.max(1e-300);
-    // What the curve could not do once is not asked for again.
-    let mut least_width = 1e-10f64;
-    // The steps out of an enclosure must fit into the tolerance with it.
-    let width_at = |epsilon: f64, slope: f64| 0.6 * tolerance * epsilon.abs() * slope;
-    // While the root is approached a rough answer will do, from what is laid out for a fine one.
-    let mut contradicted = false;
-    let mut ask = |epsilon: f64, width: f64, roughness: f64| {
-        let width = width.max(least_width).clamp(1e-10, 2.0);
-        let aim = Aim {
-            width,
-            enough: (roughness * width).min(1e-2).max(width),
-            hint: Some(log_delta),
-            bounds_first: false,
-        };
-        let found = curve(epsilon, &aim);
-        contradicted |= found.certified().is_err();
-        if found.width().is_finite() && !aim.is_met(found) {
-            least_width = (1.1 * found.width()).min(30.0 * width);
-        }
-        found
+/// An enclosure that is contradicted, or an ε at which δ is certified to be too large above one at which it is certified to be small
+/// enough.
+pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Query) -> Result<Interval> {
+    let mut search = Search {
+        curve,
+        query,
+        slope: query.start.slope.max(TINY),
+        attainable_width: WIDTHS.0,
+        is_contradicted: false,
+        found: Interval {
+            lower: 0.0,
+            upper: query.largest_loss,
+        },
     };
-    // Is any ε needed?
-    let mut epsilon = guess.0;
-    if epsilon.is_nan() || epsilon <= 0.0 || epsilon * slope < 1.0 {
-        let at_zero = ask(0.0, 1e-6, 1.0);
-        if at_zero.log_upper <= log_delta {
-            return at_zero.certified().map(|_| (0.0, 0.0));
-        }
-        epsilon = epsilon.max(0.0);
-    }
-    if epsilon >= most {
-        epsilon = 0.5 * most;
-    }
-    // Bracket of the middle of the enclosure, and Newton's method on its logarithm inside it.
-    let middle = |found: Enclosure| {
-        if found.log_lower == f64::NEG_INFINITY {
-            found.log_upper
-        } else {
-            0.5 * (found.log_lower + found.log_upper)
-        }
+    let Some(start) = search.start()? else {
+        return Ok(Interval::exact(0.0));
     };
-    let (mut low, mut high) = (0.0, most); // δ too large; small enough
-    let (mut upper, mut lower) = (most, 0.0f64);
-    let mut last: Option<(f64, f64)> = None;
-    for _ in 0..ROUNDS {
-        let found = ask(epsilon, width_at(epsilon, slope), ROUGHNESS);
-        if found.log_upper <= log_delta {
-            upper = upper.min(epsilon);
-        }
-        if found.log_lower > log_delta {
-            lower = lower.max(epsilon);
-        }
-        let excess = middle(found) - log_delta;
-        if excess > 0.0 {
-            low = epsilon;
-        } else {
-            high = epsilon;
-        }
-        if let Some((before, excess_before)) = last {
-            let measured = -(excess - excess_before) / (epsilon - before);
-            if measured.is_finite() && measured > 0.0 {
-                slope = measured;
-            }
-        }
-        last = Some((epsilon, excess));
-        let blurred = if found.width() < 1e-2 {
-            0.1 * found.width() / slope
-        } else {
-            0.0
-        };
-        let close = (tolerance * 0.05 * epsilon.abs())
-            .max(blurred)
-            .max(4.0 * f64::EPSILON * epsilon.abs())
-            .max(1e-300);
-        if (excess / slope).abs() <= close || high - low <= close {
-            break;
-        }
-        let newton = epsilon + excess / slope;
-        epsilon = if newton > low && newton < high {
-            newton
-        } else if high.is_finite() {
-            0.5 * (low + high)
-        } else {
-            (2.0 * low).max(low + 1.0 / slope)
-        };
-        if epsilon > FARTHEST {
-            return found.certified().map(|_| (lower, f64::INFINITY));
-        }
-    }
-    // Step out of the enclosure's width on both sides, from its middle.
-    let mut found = ask(epsilon, width_at(epsilon, slope), 1.0);
-    for _ in 0..2 {
-        let change = (middle(found) - log_delta) / slope;
-        if change.abs() * slope < 0.1 * found.width() || change.abs() <= 4.0 * f64::EPSILON * epsilon.abs() {
-            break;
-        }
-        let moved = ask(epsilon + change, width_at(epsilon, slope), 1.0);
-        if (middle(moved) - log_delta).abs() >= (middle(found) - log_delta).abs() {
-            break;
-        }
-        (epsilon, found) = (epsilon + change, moved);
-    }
-    let step = |gap: f64| (1.02 * gap.max(0.0) / slope) + 4.0 * f64::EPSILON * epsilon.abs();
-    // Where one side is not known at all, look near first.
-    let near = |out: f64| {
-        if out.is_finite() {
-            out
-        } else {
-            1e-6 * epsilon.abs() + 1e-3 / slope
-        }
+    let Some(root) = search.approach(start)? else {
+        let lower = search.found.lower;
+        return Ok(Interval {
+            lower,
+            upper: f64::INFINITY,
+        });
     };
-    let reach = near(step(found.log_upper - log_delta));
-    let is_safe = |candidate: f64| ask(candidate, width_at(candidate, slope), 1.0).log_upper <= log_delta;
-    upper = step_out(epsilon, reach, upper, tolerance, is_safe);
-    let reach = near(step(log_delta - found.log_lower));
-    let misses = |candidate: f64| ask(candidate, width_at(candidate, slope), 1.0).log_lower > log_delta;
-    lower = step_out(epsilon, -reach, lower, tolerance, misses);
-    if contradicted {
+    search.step_out_of_enclosure(root);
+    if search.is_contradicted {
         return Err(Error::Contradiction);
     }
     // δ may be small enough at a negative ε.
-    ordered(lower, upper.max(0.0))
+    Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))
 }
 
-/// The first ε found that `holds`, from `start` by steps that double from `reach` on (its sign says which way) towards
-/// `known`, which holds; then back by halving the last step, while that is worth it.
-fn step_out(start: f64, reach: f64, known: f64, tolerance: f64, mut holds: impl FnMut(f64) -> bool) -> f64 {
-    let beyond = |x: f64| if reach > 0.0 { x >= known } else { x <= known };
-    let (mut best, mut fails) = (known, start);
-    let mut out = reach;
-    for _ in 0..ROUNDS {
-        let candidate = start + out;
-        if beyond(candidate) || !candidate.is_finite() {
-            break;
+/// The state of a search.
+struct Search<'a, C> {
+    curve: C,
+    query: &'a Query,
+    /// −d log δ/dε, as far as it is known.
+    slope: f64,
+    /// The width that the curve can attain, so that what failed once is not asked for again.
+    attainable_width: f64,
+    is_contradicted: bool,
+    /// The ε certified so far: δ is too large at the lower one and small enough at the upper one.
+    found: Interval,
+}
+
+impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
+    /// An enclosure of log δ to about `width`; one `roughness` times as wide suffices.
+    fn ask(&mut self, epsilon: f64, width: f64, roughness: f64) -> Enclosure {
+        let width = width.max(self.attainable_width).clamp(WIDTHS.0, WIDTHS.1);
+        let accuracy = Accuracy {
+            width,
+            sufficient_width: (roughness * width).min(WIDEST_ROUGH).max(width),
+            threshold: Some(self.query.log_delta),
+            bounds_first: false,
+        };
+        let found = (self.curve)(epsilon, &accuracy);
+        self.is_contradicted |= found.certified().is_err();
+        if found.width().is_finite() && !accuracy.is_met(found) {
+            let (factor, limit) = RELAXATION;
+            self.attainable_width = (factor * found.width()).min(limit * width);
         }
-        if holds(candidate) {
-            best = candidate;
-            break;
-        }
-        fails = candidate;
-        out *= 2.0;
+        found
     }
-    for _ in 0..HALVINGS {
-        let middle = 0.5 * (best + fails);
-        // The first step is as long as the enclosure is wide: no use in halving that.
-        if fails == start && best == start + reach || (best - fails).abs() <= 0.2 * tolerance * best.abs() {
-            break;
+
+    /// An enclosure of log δ from which steps out fit into the tolerance; `roughness` times as wide suffices.
+    fn ask_at(&mut self, epsilon: f64, roughness: f64) -> Enclosure {
+        let width = WIDTH_SHARE * self.query.tolerance * epsilon.abs() * self.slope;
+        self.ask(epsilon, width, roughness)
+    }
+
+    /// The first ε of the search; `None` if δ is small enough at 0.
+    fn start(&mut self) -> Result<Option<f64>> {
+        let mut epsilon = self.query.start.epsilon;
+        if epsilon.is_nan() || epsilon <= 0.0 || epsilon * self.slope < 1.0 {
+            let at_zero = self.ask(0.0, WIDTH_AT_ZERO, 1.0);
+            if at_zero.log_upper <= self.query.log_delta {
+                return at_zero.certified().map(|_| None);
+            }
+            epsilon = epsilon.max(0.0);
         }
-        if !middle.is_finite() || middle == best || middle == fails {
-            break;
+        let largest = self.query.largest_loss;
+        Ok(Some(if epsilon >= largest { 0.5 * largest } else { epsilon }))
+    }
+
+    /// An ε near the root of the middle of the enclosures, by Newton's method in a bracket; `None` if it is beyond all bounds.
+    fn approach(&mut self, start: f64) -> Result<Option<f64>> {
+        let log_delta = self.query.log_delta;
+        let (mut low, mut high) = (0.0, self.query.largest_loss); // δ too large; small enough
+        let mut epsilon = start;
+        let mut last: Option<(f64, f64)> = None;
+        for _ in 0..ROUNDS {
+            let found = self.ask_at(epsilon, ROUGHNESS);
+            if found.log_upper <= log_delta {
+                self.found.upper = self.found.upper.min(epsilon);
+            }
+            if found.log_lower > log_delta {
+                self.found.lower = self.found.lower.max(epsilon);
+            }
+            let excess = middle(found) - log_delta;
+            if excess > 0.0 {
+                low = epsilon;
+            } else {
+                high = epsilon;
+            }
+            if let Some((before, excess_before)) = last {
+                let measured = -(excess - excess_before) / (epsilon - before);
+                if measured.is_finite() && measured > 0.0 {
+                    self.slope = measured;
+                }
+            }
+            last = Some((epsilon, excess));
+            let close = self.close(epsilon, found);
+            if (excess / self.slope).abs() <= close || high - low <= close {
+                break;
+            }
+            let newton = epsilon + excess / self.slope;
+            epsilon = if newton > low && newton < high {
+                newton
+            } else if high.is_finite() {
+                0.5 * (low + high)
+            } else {
+                (2.0 * low).max(low + 1.0 / self.slope)
+            };
+            if epsilon > FARTHEST {
+                return found.certified().map(|_| None);
+            }
         }
-        if holds(middle) {
-            best = middle;
+        Ok(Some(epsilon))
+    }
+
+    /// The distance from the root at which the search may end, at an ε with that enclosure.
+    fn close(&self, epsilon: f64, found: Enclosure) -> f64 {
+        let blurred = if found.width() < WIDEST_ROUGH {
+            CLOSE_TO_WIDTH * found.width() / self.slope
         } else {
-            fails = middle;
-        }
+            0.0
+        };
+        (self.query.tolerance * CLOSE * epsilon.abs())
+            .max(blurred)
+            .max(ROUNDING * epsilon.abs())
+            .max(TINY)
     }
-    best
+
+    /// Narrows the certified interval by steps out of the enclosure at `root`, on both sides.
+    fn step_out_of_enclosure(&mut self, root: f64) {
+        let log_delta = self.query.log_delta;
+        let (centre, found) = self.centred(root);
+        let slope = self.slope;
+        let first = |gap: f64| {
+            let step = OVERSHOOT * gap.max(0.0) / slope + ROUNDING * centre.abs();
+            if step.is_finite() {
+                step
+            } else {
+                FIRST_STEP.0 * centre.abs() + FIRST_STEP.1 / slope
+            }
+        };
+        let (reach, known) = (first(found.log_upper - log_delta), self.found.upper);
+        let is_safe = |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_upper <= log_delta;
+        self.found.upper = self.step_out(centre, reach, known, is_safe);
+        let (reach, known) = (first(log_delta - found.log_lower), self.found.lower);
+        let misses = |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_lower > log_delta;
+        self.found.lower = self.step_out(centre, -reach, known, misses);
+    }
+
+    /// An ε at which the middle of a narrow enclosure is close to the δ that is given, and that enclosure.
+    fn centred(&mut self, root: f64) -> (f64, Enclosure) {
+        let excess = |found: Enclosure, log_delta: f64| middle(found) - log_delta;
+        let log_delta = self.query.log_delta;
+        let (mut epsilon, mut found) = (root, self.ask_at(root, 1.0));
+        for _ in 0..CORRECTIONS {
+            let change = excess(found, log_delta) / self.slope;
+            let is_small = change.abs() * self.slope < CLOSE_TO_WIDTH * found.width();
+            if is_small || change.abs() <= ROUNDING * epsilon.abs() {
+                break;
+            }
+            // The width that is asked for is that of the enclosure to be replaced.
+            let width = WIDTH_SHARE * self.query.tolerance * epsilon.abs() * self.slope;
+            let corrected = self.ask(epsilon + change, width, 1.0);
+            if excess(corrected, log_delta).abs() >= excess(found, log_delta).abs() {
+                break;
+            }
+            (epsilon, found) = (epsilon + change, corrected);
+        }
+        (epsilon, found)
+    }
+
+    /// The first ε found that `holds`, from `start` by steps that double from `reach` on (its sign tells the direction) towards `known`,
+    /// which holds; then back by halving the last step, while that gains more than a part of the tolerance.
+    fn step_out(&mut self, start: f64, reach: f64, known: f64, holds: impl Fn(&mut Self, f64) -> bool) -> f64 {
+        let is_beyond = |x: f64| if reach > 0.0 { x >= known } else { x <= known };
+        let (mut best, mut fails) = (known, start);
+        let mut out = reach;
+        for _ in 0..ROUNDS {
+            let candidate = start + out;
+            if is_beyond(candidate) || !candidate.is_finite() {
+                break;
+            }
+            if holds(self, candidate) {
+                best = candidate;
+                break;
+            }
+            fails = candidate;
+            out *= 2.0;
+        }
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (best + fails);
+            // The first step is as long as the enclosure is wide: half of it does not hold.
+            let is_first = fails == start && best == start + reach;
+            if is_first || (best - fails).abs() <= FINE * self.query.tolerance * best.abs() {
+                break;
+            }
+            if !middle.is_finite() || middle == best || middle == fails {
+                break;
+            }
+            if holds(self, middle) {
+                best = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        best
+    }
+}
+
+/// The middle of an enclosure of log δ; its upper end where it has no lower one.
+fn middle(found: Enclosure) -> f64 {
+    if found.log_lower == f64::NEG_INFINITY {
+        found.log_upper
+    } else {
+        0.5 * (found.log_lower + found.log_upper)
+    }
 }

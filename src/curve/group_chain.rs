@@ -12,50 +12,58 @@
 //! It is needed where the dominating pair of a group is not tight: after many steps of replaced records in fixed batches the
 //! pair, which reveals how many members are in each batch, can be far larger.
 
-use crate::curve::composition::Composition;
+use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::epsilon_search;
-use crate::curve::range_cache::Wanted;
+use crate::curve::epsilon_search::{Query, StartingPoint};
+use crate::curve::pair_curve::PairCurve;
 use crate::error::Result;
-use crate::interval::Enclosure;
+use crate::interval::{Enclosure, Interval};
 use crate::special::log_space::log_add;
 use crate::special::root::golden_section;
 use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 
-/// How closely the curve of one record is wanted: the sum over the chain is as close.
-const WANTED: Wanted = Wanted {
+/// Accuracy of the curve of one record, and of the sum over the chain with it.
+const ACCURACY: PointAccuracy = PointAccuracy {
     relative: 5e-7,
     absolute: 0.0,
     coarse: 5e-7,
 };
-/// Links of one ε at most: longer chains have runs of equal ones, each replaced by its middle. Their sum is of second order
-/// in the length of a run.
-const MOST_PARTS: u64 = 16;
-/// How fast the ε_i fall, in units of the Rényi divergence of order 2 of one record, which is μ² for G_μ: the search around 1,
-/// and equal parts beside it.
+/// Different ε_i at most: longer chains are divided into this many runs of links, each with the ε of the run's middle. What that loses is
+/// of second order in the length of a run.
+const MAX_PARTS: u64 = 16;
+/// How fast the ε_i fall, in units of the Rényi divergence of order 2 of one record, which is μ² for G_μ: a search around 1. Equal parts
+/// are tried as well.
 const FALLS: (f64, f64) = (0.7, 1.15);
-/// Logarithm of δ₁ below which Chernoff's bound is used: so far out the curve takes seconds a point, and its links add next
-/// to nothing to any δ that counts.
-const SMALLEST: f64 = -80.0;
+/// log δ₁ below which Chernoff's bound is used: so far out the curve takes seconds a point, and its links add next to nothing to any δ of
+/// practical size.
+const SMALLEST_LOG_DELTA: f64 = -80.0;
 /// Rényi orders of that bound less 1: √2 apart, which costs a few per cent of its exponent at most.
 const ORDERS: std::ops::Range<i32> = -6..22;
-/// Evaluations of that search: to a few per cent, where the sum is flat.
+/// Evaluations of that search: it finds the best fall to a few per cent, and the sum is flat there.
 const ROUNDS: usize = 5;
 
-/// Where the ε of equal parts is this many times that of the pair no other split is looked at: they gain a few per cent.
+/// Where the ε of equal parts is this many times that of the pair, no other split is tried, as they gain a few per cent.
 const HOPELESS: f64 = 1.5;
-/// Work on the curve of one record, in density evaluations, beyond which equal parts are all that is looked at: a tenth of a
+/// Work on the curve of one record, in density evaluations, beyond which only equal parts are tried: a tenth of a
 /// second. After few steps, where curves are that expensive, other splits lowered ε by two or three parts in ten thousand; with twice
 /// the value an answer takes about twice as long there.
 const EXPENSIVE: u64 = 20_000_000;
 
+/// Relative width of the ε of one record that bounds that of a chain from below.
+const ROUGH: f64 = 1e-2;
+/// Where the search for the ε_i of equal parts starts, over the ε of one record.
+const BEYOND_ONE_RECORD: f64 = 1.05;
+/// Rounding of a product of three numbers, relatively.
+const ROUNDING: f64 = 1e-15;
+
 /// A group of several replaced records as a chain of single ones.
 #[derive(Debug)]
 pub(crate) struct GroupChain {
-    one: Box<Composition>,
+    one: PairCurve,
     group_size: u64,
     /// Rényi divergence of order 2 of one record.
     variance: f64,
-    /// True if only equal parts are looked at: a point of the curve of Laplace noise or randomised response takes long, and the
+    /// True if only equal parts are tried: a point of the curve of Laplace noise or randomised response takes long, and the
     /// best split gains next to nothing.
     equal_parts: bool,
     /// α − 1 and an upper bound on the Rényi divergence of one record at order α.
@@ -68,46 +76,46 @@ impl GroupChain {
     /// # Errors
     /// Those of one record.
     pub(crate) fn of(segments: &[(Step, u64)], adjacency: Adjacency) -> Result<Option<Self>> {
-        let size = segments.first().map_or(1, |(scheme, _)| scheme.group.size);
-        let alike = segments.iter().all(|(scheme, _)| scheme.group == Group::of(size));
-        let is_sampled = |scheme: &Step| match scheme.sampling {
+        let size = segments.first().map_or(1, |(step, _)| step.group.size);
+        let alike = segments.iter().all(|(step, _)| step.group == Group::of(size));
+        let is_sampled = |step: &Step| match step.sampling {
             Sampling::FixedBatch {
                 batch_size,
                 dataset_size,
             } => batch_size < dataset_size,
             _ => false,
         };
-        let sampled = segments.iter().any(|(scheme, _)| is_sampled(scheme));
+        let sampled = segments.iter().any(|(step, _)| is_sampled(step));
         if adjacency != Adjacency::Replace || size < 2 || !alike || !sampled {
             return Ok(None);
         }
-        let single = |(scheme, count): &(Step, u64)| {
+        let single = |(step, count): &(Step, u64)| {
             let one = Step {
                 group: Group::of(1),
-                ..scheme.clone()
+                ..step.clone()
             };
             (one, *count)
         };
         let single: Vec<(Step, u64)> = segments.iter().map(single).collect();
-        let one = Composition::new(&single, adjacency)?;
-        let is_gaussian = |scheme: &Step| matches!(scheme.mechanism, Mechanism::Gaussian { .. });
-        let equal_parts = !segments.iter().all(|(scheme, _)| is_gaussian(scheme));
-        let chain = Self::of_one(one, size)?;
+        let one = PairCurve::new(&single, adjacency)?;
+        let is_gaussian = |step: &Step| matches!(step.mechanism, Mechanism::Gaussian { .. });
+        let equal_parts = !segments.iter().all(|(step, _)| is_gaussian(step));
+        let chain = Self::of_one(one, size);
         Ok(Some(Self { equal_parts, ..chain }))
     }
 
     /// The chain of `group_size` records with this curve each.
-    fn of_one(mut one: Composition, group_size: u64) -> Result<Self> {
-        let variance = one.renyi(2.0)?;
+    fn of_one(mut one: PairCurve, group_size: u64) -> Self {
+        let variance = one.renyi(2.0);
         let orders = ORDERS.map(|i| 2f64.powf(0.5 * f64::from(i)));
-        let divergences = orders.map(|beyond| Ok((beyond, one.renyi(1.0 + beyond)?)));
-        Ok(Self {
-            divergences: divergences.collect::<Result<_>>()?,
-            one: Box::new(one),
+        let divergences = orders.map(|beyond| (beyond, one.renyi(1.0 + beyond))).collect();
+        Self {
+            divergences,
+            one,
             group_size,
             variance,
             equal_parts: false,
-        })
+        }
     }
 
     /// log of Chernoff's bound on δ₁ at ε ≥ 0: e^{(α − 1)(D_α − ε)} at the best order.
@@ -137,7 +145,7 @@ impl GroupChain {
         Ok(Some(self.delta(epsilon, ROUNDS)?.0))
     }
 
-    /// The bound on δ at ε ≥ 0 by the best of the splits that are looked at, and the work on the curve of one record, beyond
+    /// The bound on δ at ε ≥ 0 by the best of the splits that are tried, and the work on the curve of one record, beyond
     /// [`EXPENSIVE`] where that cut the search short.
     ///
     /// # Errors
@@ -169,57 +177,82 @@ impl GroupChain {
         failed.map_or(Ok((best, cost)), Err)
     }
 
-    /// Certified bounds on the least ε at which the bound is at most e^`log_delta`, if that is below `limit`.
+    /// Certified bounds on the smallest ε at which the bound is at most e^`log_delta`, if that is below `limit`.
     ///
     /// # Errors
-    /// None that the questions themselves have not.
+    /// Certified bounds that contradict each other.
     pub(crate) fn epsilon_below(
         &mut self,
         log_delta: f64,
         limit: f64,
         tolerance: f64,
-    ) -> Result<Option<(f64, f64)>> {
-        // As in `is_above`, ε/k is at least what one record has at δ.
-        let least = self.group_size as f64 * self.one.epsilon_of_log(log_delta, 1e-2)?.0;
-        if limit == 0.0 || least >= limit {
-            return Ok(None);
-        }
+    ) -> Result<Option<Interval>> {
+        // As in `is_above`, ε/k is at least that of one record at δ.
         let count = self.group_size as f64;
-        // −d log δ/dε of a Gaussian trade-off function is about −2·log δ/ε where δ is small.
-        let slope = |epsilon: f64| (-2.0 * log_delta).max(1.0) / epsilon.max(1e-300);
-        let guess = (1.05 * least / count, slope(least / count));
-        let factor = |one: f64| log_geometric_sum(one, count);
-        let (one, cost) = self.one.epsilon_of_multiple(factor, (log_delta, tolerance), guess)?;
-        // Rounding must not make k·ε₁ smaller.
-        let equal = (count * one.0 * (1.0 - 1e-15), count * one.1 * (1.0 + 1e-15));
-        if equal.0 > HOPELESS * limit {
+        let smallest = count * self.one.confirmed_epsilon(log_delta, ROUGH)?.lower;
+        if limit == 0.0 || smallest >= limit {
             return Ok(None);
         }
-        let is_expensive = |cost: u64| cost > EXPENSIVE;
+        let (equal, work) = self.epsilon_of_equal_parts(log_delta, tolerance, smallest)?;
+        if equal.lower > HOPELESS * limit {
+            return Ok(None);
+        }
+        let is_expensive = |work: u64| work > EXPENSIVE;
         if self.equal_parts
-            || is_expensive(cost)
-            || equal.1.is_infinite()
-            || is_expensive(self.delta(equal.1, ROUNDS)?.1)
+            || is_expensive(work)
+            || equal.upper.is_infinite()
+            || is_expensive(self.delta(equal.upper, ROUNDS)?.1)
         {
-            return Ok((equal.1 < limit).then_some(equal));
+            return Ok((equal.upper < limit).then_some(equal));
         }
-        let start = equal.1.min(limit);
-        let mut failed = None;
-        let curve = |epsilon: f64, _: &crate::interval::Aim| {
-            let found = self.delta(epsilon, ROUNDS);
-            found.map_or_else(
-                |error| {
-                    failed = Some(error);
-                    Enclosure::TRIVIAL
-                },
-                |(found, _)| found,
-            )
+        let found = self.epsilon_of_best_split(log_delta, tolerance, equal.upper.min(limit))?;
+        Ok((found.upper < limit).then_some(found))
+    }
+
+    /// Bounds on ε for equal parts, and the work that they took: k times the ε₁ at which δ₁·(1 + e^{ε₁} + … + e^{(k − 1)ε₁}) is
+    /// e^`log_delta`. It is a little above `smallest`.
+    fn epsilon_of_equal_parts(
+        &mut self,
+        log_delta: f64,
+        tolerance: f64,
+        smallest: f64,
+    ) -> Result<(Interval, u64)> {
+        let count = self.group_size as f64;
+        let start = StartingPoint {
+            epsilon: BEYOND_ONE_RECORD * smallest / count,
+            slope: gaussian_slope(log_delta, smallest / count),
         };
-        let found = epsilon_search::epsilon(curve, log_delta, tolerance, (start, slope(start)), f64::INFINITY)?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok((found.1 < limit).then_some(found)),
-        }
+        let factor = |one: f64| log_geometric_sum(one, count);
+        let (one, work) = self.one.epsilon_of_multiple(factor, (log_delta, tolerance), start)?;
+        // Rounding must not make k·ε₁ smaller.
+        let equal = Interval {
+            lower: count * one.lower * (1.0 - ROUNDING),
+            upper: count * one.upper * (1.0 + ROUNDING),
+        };
+        Ok((equal, work))
+    }
+
+    /// Bounds on ε for the best split of those that are tried, which is near `start`.
+    fn epsilon_of_best_split(&mut self, log_delta: f64, tolerance: f64, start: f64) -> Result<Interval> {
+        let mut failed = None;
+        let curve = |epsilon: f64, _: &Accuracy| match self.delta(epsilon, ROUNDS) {
+            Ok((found, _)) => found,
+            Err(error) => {
+                failed = Some(error);
+                Enclosure::TRIVIAL
+            }
+        };
+        let query = Query {
+            log_delta,
+            tolerance,
+            start: StartingPoint {
+                epsilon: start,
+                slope: gaussian_slope(log_delta, start),
+            },
+            largest_loss: f64::INFINITY,
+        };
+        let found = epsilon_search::epsilon(curve, &query)?;
+        failed.map_or(Ok(found), Err)
     }
 
     /// Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i) for ε_i that fall by `fall` from each to the next, and the work on the curve of one
@@ -228,11 +261,7 @@ impl GroupChain {
         let count = self.group_size as f64;
         // Rounding must not make the sum of the ε_i larger than ε.
         let least = epsilon - 1e-13 * (epsilon + fall * count * count);
-        let parts = if fall == 0.0 {
-            1
-        } else {
-            self.group_size.min(MOST_PARTS)
-        };
+        let parts = if fall == 0.0 { 1 } else { self.group_size.min(MAX_PARTS) };
         let (mut lower, mut upper) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         let mut size = 1.0f64;
         let (mut done, mut cost) = (0, 0);
@@ -260,8 +289,8 @@ impl GroupChain {
     /// δ₁ at any ε, and the work that it takes: below 0, δ₁(−ε) = 1 − e^{−ε} + e^{−ε} δ₁(ε), as the curve holds in both orders.
     fn one_record(&mut self, epsilon: f64) -> Result<(Enclosure, u64)> {
         let limit = self.log_chernoff(epsilon.abs());
-        let (found, cost) = if limit > SMALLEST {
-            self.one.delta_and_cost(epsilon.abs(), WANTED)?
+        let (found, cost) = if limit > SMALLEST_LOG_DELTA {
+            self.one.delta_and_work(epsilon.abs(), ACCURACY)?
         } else {
             (Enclosure::of_logs(f64::NEG_INFINITY, limit), 0)
         };
@@ -274,6 +303,11 @@ impl GroupChain {
         let below = Enclosure::of_logs(with(found.log_lower) - rounding, with(found.log_upper) + rounding);
         Ok((below, cost))
     }
+}
+
+/// −d log δ/dε at ε of a Gaussian trade-off function, which is about −2·log δ/ε where δ is small.
+fn gaussian_slope(log_delta: f64, epsilon: f64) -> f64 {
+    (-2.0 * log_delta).max(1.0) / epsilon.max(1e-300)
 }
 
 /// log(1 + e^ε + … + e^{(n−1)ε}).
@@ -320,7 +354,7 @@ mod tests {
             batch_size: 50,
             dataset_size: 50,
         };
-        let scheme = Step {
+        let step = Step {
             mechanism: Mechanism::Gaussian {
                 noise_multiplier: 400.0,
             },
@@ -329,14 +363,14 @@ mod tests {
         };
         let mu = 2.0 / 400.0 * 100f64.sqrt();
         for size in [2u64, 5, 20, 200] {
-            let one = Composition::new(&[(scheme.clone(), 100)], Adjacency::Replace).unwrap();
-            let mut chain = GroupChain::of_one(one, size).unwrap();
+            let one = PairCurve::new(&[(step.clone(), 100)], Adjacency::Replace).unwrap();
+            let mut chain = GroupChain::of_one(one, size);
             assert!((chain.variance - mu * mu).abs() < 1e-9);
             for epsilon in [0.0, 0.3, 1.5] {
                 let exact = gaussian_delta(size as f64 * mu, epsilon);
                 let (found, _) = chain.delta(epsilon, ROUNDS).unwrap();
                 assert!(found.log_upper >= exact.log_lower, "{size} {epsilon}");
-                if exact.log_lower < SMALLEST {
+                if exact.log_lower < SMALLEST_LOG_DELTA {
                     continue; // Chernoff's bound stands for the curve there
                 }
                 assert!(

@@ -1,23 +1,23 @@
-//! The largest loss of a run: the ε at which δ is 0 where noise is bounded by it, as that of Laplace and of randomised response.
+//! The largest loss of a run: the ε from which on δ is 0, where losses are bounded, as those of Laplace noise and of randomised response.
 
 use crate::inversion::segment::Segment;
 use crate::special::extended::{two_product, two_sum};
 
 /// An upper bound on the largest loss, `size` + `rest`.
 ///
-/// Sums are kept at twice the precision. Where the largest losses of all steps are numbers, as those of Laplace noise of scale 1
-/// without sampling, and so is their sum, the bound is that number itself.
+/// Sums have twice the precision of an `f64`. Where the largest losses of all steps have no rounding error, as those of Laplace noise of
+/// scale 1 without sampling, and their sum has none, the bound is that sum itself.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MostLoss {
+pub(crate) struct LargestLoss {
     pub(crate) size: f64,
     rest: f64,
-    /// How far the bound may be above the largest loss: rounding of all steps' losses.
+    /// How far the bound may be above the largest loss, which is the rounding of all steps' losses.
     pub(crate) slack: f64,
 }
 
-impl MostLoss {
+impl LargestLoss {
     pub(crate) fn of(segments: &[Segment]) -> Self {
-        let (mut size, mut rest, mut lost, mut slack) = (0.0, 0.0, 0.0, 0.0);
+        let (mut size, mut rest, mut low_parts, mut slack) = (0.0, 0.0, 0.0, 0.0);
         for segment in segments {
             let (high, low) = segment.loss.most_loss();
             let (product, below) = two_product(segment.steps, high);
@@ -33,15 +33,15 @@ impl MostLoss {
             size = sum;
             for part in [beyond, below, segment.steps * low] {
                 rest += part;
-                lost += part.abs();
+                low_parts += part.abs();
             }
         }
         // Each part and each sum of parts is rounded once.
         let roundings = 4.0 + 3.0 * segments.len() as f64;
         Self {
             size,
-            rest: rest + roundings * f64::EPSILON * lost,
-            slack: (slack + f64::EPSILON * roundings * lost) * (1.0 + 1e-9),
+            rest: rest + roundings * f64::EPSILON * low_parts,
+            slack: (slack + f64::EPSILON * roundings * low_parts) * (1.0 + 1e-9),
         }
     }
 
@@ -51,14 +51,15 @@ impl MostLoss {
             return self.size;
         }
         let (gap, beyond) = two_sum(self.size, -epsilon);
-        let room = gap + (beyond + self.rest);
-        room + f64::EPSILON * (room.abs() + beyond.abs() + self.rest.abs())
+        let distance = gap + (beyond + self.rest);
+        distance + f64::EPSILON * (distance.abs() + beyond.abs() + self.rest.abs())
     }
 
     /// A lower bound on how far the largest loss is above ε, which may be negative.
     pub(crate) fn surely_above(self, epsilon: f64) -> f64 {
-        let room = self.above(epsilon);
-        room - self.slack - 4.0 * f64::EPSILON * (room.abs() + epsilon.abs() * f64::EPSILON + self.rest.abs())
+        let distance = self.above(epsilon);
+        let rounding = distance.abs() + epsilon.abs() * f64::EPSILON + self.rest.abs();
+        distance - self.slack - 4.0 * f64::EPSILON * rounding
     }
 
     /// The bound as one number.

@@ -6,10 +6,12 @@
 //! open value is never taken for either. Every answer is on the safe side and has been asked again: the certified ε
 //! at it is at most the target, and the certified δ as well wherever that is known to the wanted accuracy.
 
+use crate::curve::axis::Axis;
 use crate::curve::composition::Composition;
 use crate::curve::threshold;
-use crate::curve::threshold::{Axis, Judged, Verdict};
-use crate::error::{Error, Result, require_delta};
+use crate::curve::threshold::{Judged, Verdict};
+use crate::error::{Error, Result, require_delta, require_epsilon};
+use crate::interval::Interval;
 use crate::step::group_law::MAX_GROUP_SIZE;
 use crate::step::{Adjacency, Mechanism, Sampling, Step};
 
@@ -65,7 +67,7 @@ struct Judge {
 
 impl Judge {
     fn new(target: Target) -> Result<Self> {
-        crate::error::require_epsilon(target.epsilon)?;
+        require_epsilon(target.epsilon)?;
         require_delta(target.delta)?;
         Ok(Self {
             target,
@@ -99,13 +101,14 @@ impl Judge {
     /// The verdict of δ at the target's ε.
     fn by_delta(&self, run: &mut Composition) -> Result<Judged> {
         let log_delta = self.target.delta.ln();
-        let found = run.delta_beside(self.target.epsilon, log_delta, self.target.tolerance.min(ROUGHEST))?;
+        let found =
+            run.delta_compared_with(log_delta, self.target.epsilon, self.target.tolerance.min(ROUGHEST))?;
         Ok(judged(found.log_lower - log_delta, found.log_upper - log_delta))
     }
 
     /// The verdict of ε at the target's δ.
     fn by_epsilon(&self, run: &mut Composition) -> Result<Judged> {
-        let (lower, upper) = run.epsilon(self.target.delta, self.target.tolerance)?;
+        let Interval { lower, upper } = run.epsilon(self.target.delta, self.target.tolerance)?;
         let excess = |epsilon: f64| {
             let log = (epsilon / self.target.epsilon).ln();
             // The verdict must not depend on the rounding of the logarithm.
@@ -126,7 +129,7 @@ impl Judge {
             delta,
             tolerance,
         } = self.target;
-        if run.epsilon(delta, tolerance)?.1 > epsilon {
+        if run.epsilon(delta, tolerance)?.upper > epsilon {
             return Ok(false);
         }
         let found = run.delta(epsilon, tolerance)?;
@@ -156,21 +159,21 @@ fn judged(lower: f64, upper: f64) -> Judged {
     }
 }
 
-/// A run of one scheme.
-fn run_of(scheme: &Step, steps: u64, adjacency: Adjacency) -> Result<Composition> {
-    Composition::new(&[(scheme.clone(), steps)], adjacency)
+/// A run of one step.
+fn run_of(step: &Step, steps: u64, adjacency: Adjacency) -> Result<Composition> {
+    Composition::new(&[(step.clone(), steps)], adjacency)
 }
 
 /// The smallest noise multiplier that meets the target.
 ///
 /// # Errors
 /// An argument out of range; a target that even the largest noise multiplier does not meet, naming the nearest ε.
-pub fn noise_multiplier(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
+pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |noise_multiplier: f64| {
-        let mut scheme = scheme.clone();
-        scheme.mechanism = Mechanism::Gaussian { noise_multiplier };
-        run_of(&scheme, steps, adjacency)
+        let mut step = step.clone();
+        step.mechanism = Mechanism::Gaussian { noise_multiplier };
+        run_of(&step, steps, adjacency)
     };
     if judge.accepts(&mut with(0.0)?)? {
         return Ok(Bracket::exact(0.0));
@@ -187,7 +190,7 @@ pub fn noise_multiplier(scheme: &Step, steps: u64, adjacency: Adjacency, target:
         |judge, x| judge.accepts(&mut with(value(x))?),
     )?;
     let Some(safe) = found.meets else {
-        let (_, nearest) = with(NOISE.1)?.epsilon(target.delta, target.tolerance)?;
+        let nearest = with(NOISE.1)?.epsilon(target.delta, target.tolerance)?.upper;
         return Err(Error::Unreachable(format!(
             "epsilon = {:?} cannot be reached at delta = {:?} with a noise multiplier up to {:?}; the nearest \
              reachable epsilon is {nearest:?}",
@@ -206,12 +209,12 @@ pub fn noise_multiplier(scheme: &Step, steps: u64, adjacency: Adjacency, target:
 ///
 /// # Errors
 /// An argument out of range.
-pub fn sample_rate(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
+pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |sample_rate: f64| {
-        let mut scheme = scheme.clone();
-        scheme.sampling = Sampling::Poisson { sample_rate };
-        run_of(&scheme, steps, adjacency)
+        let mut step = step.clone();
+        step.sampling = Sampling::Poisson { sample_rate };
+        run_of(&step, steps, adjacency)
     };
     if judge.accepts(&mut with(1.0)?)? {
         return Ok(Bracket::exact(1.0));
@@ -237,11 +240,11 @@ pub fn sample_rate(scheme: &Step, steps: u64, adjacency: Adjacency, target: Targ
 ///
 /// # Errors
 /// An argument out of range.
-pub fn steps(scheme: &Step, adjacency: Adjacency, target: Target) -> Result<Bracket> {
+pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     // No steps leak nothing.
     let axis = Axis::whole((0, MOST_STEPS), target.tolerance);
-    let with = |count: f64| run_of(scheme, count as u64, adjacency);
+    let with = |count: f64| run_of(step, count as u64, adjacency);
     let found = threshold::search(
         &axis,
         1.0,
@@ -261,15 +264,15 @@ pub fn steps(scheme: &Step, adjacency: Adjacency, target: Target) -> Result<Brac
 ///
 /// # Errors
 /// An argument out of range; a target that a single record misses, naming the ε of one record.
-pub fn group_size(scheme: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
+pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
     let with = |size: f64| {
-        let mut scheme = scheme.clone();
-        scheme.group.size = size as u64;
-        run_of(&scheme, steps, adjacency)
+        let mut step = step.clone();
+        step.group.size = size as u64;
+        run_of(&step, steps, adjacency)
     };
-    let single = adjacency == Adjacency::Replace && matches!(scheme.sampling, Sampling::Poisson { .. });
-    let most = match scheme.sampling {
+    let single = adjacency == Adjacency::Replace && matches!(step.sampling, Sampling::Poisson { .. });
+    let most = match step.sampling {
         _ if single => 1,
         Sampling::Mixture => 1,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
@@ -285,7 +288,7 @@ pub fn group_size(scheme: &Step, steps: u64, adjacency: Adjacency, target: Targe
         |judge, size| judge.accepts(&mut with(size)?),
     )?;
     let Some(safe) = found.meets else {
-        let (_, nearest) = with(1.0)?.epsilon(target.delta, target.tolerance)?;
+        let nearest = with(1.0)?.epsilon(target.delta, target.tolerance)?.upper;
         return Err(Error::Unreachable(format!(
             "epsilon = {:?} cannot be reached at delta = {:?} for any group_size; one record has epsilon = {nearest:?}",
             target.epsilon, target.delta

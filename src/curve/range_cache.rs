@@ -1,138 +1,95 @@
-//! Curves of which many points are wanted: what one question left serves all ε in its neighbourhood.
+//! A cache for curves of which many points are asked: contours and grids of one ε also answer questions in a range around it.
 //!
-//! The range of ε is cut into neighbourhoods as wide as the loss spreads. Contours and grids that are made for the middle of one
-//! are good near it: their errors are bounded at every ε. An answer depends on its ε alone, not on earlier questions,
-//! as each neighbourhood is computed as if nothing had been asked before.
+//! The axis of ε is divided into ranges as wide as the loss spreads. Contours and grids that are computed for the middle of a range are
+//! accurate near it, and their errors are bounded at every ε. An answer depends on its ε alone, not on earlier questions, as every range
+//! is computed as if nothing had been asked before.
 
-use crate::curve::directed::Directed;
-use crate::grid::composition::Grid;
+use crate::curve::accuracy::PointAccuracy;
+use crate::curve::composed_loss::ComposedLoss;
+use crate::curve::evaluators::Evaluators;
 use crate::interval::Enclosure;
-use crate::inversion::contour::Contour;
-use crate::special::log_space::LogSum;
 use std::collections::HashMap;
 
-/// The middle of a neighbourhood is computed to this part of the width that is wanted.
-const REFINED: f64 = 0.2;
-/// Width of a neighbourhood in standard deviations of the loss.
-const REACH: f64 = 0.7;
+/// Width of the interval in the middle of a range over the width that is asked for, as intervals widen towards the ends of the range.
+const FINER: f64 = 0.2;
+/// Width of a range in standard deviations of the loss.
+const RANGE_WIDTH: f64 = 0.7;
+/// Ranges on either side of the first one that are cached; an ε farther out is computed on its own.
+const MAX_RANGES: f64 = 1e6;
 
-/// Where even the middle of a neighbourhood stays wider than wanted, how many times as wide answers beside it may be: more work
-/// would not help.
-const BESIDE: f64 = 4.0;
-
-/// How close δ is wanted: to `relative` of it or, for the sake of trade-off functions, to `absolute`; in any case to `coarse`
-/// of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
-    /// Relative width that is always good enough.
-    pub relative: f64,
-    /// Absolute width that is good enough,
-    pub absolute: f64,
-    /// if the relative one is at most this.
-    pub coarse: f64,
-}
-
-impl Wanted {
-    /// Requirements that a point near `reached` can meet: these, or a few times the width of `reached` where it missed them.
-    fn or_reached(self, reached: Enclosure) -> Self {
-        if self.is_met(reached) {
-            return self;
-        }
-        let (relative, absolute) = (BESIDE * reached.width(), BESIDE * (reached.upper() - reached.lower()));
-        Self {
-            relative: self.relative.max(relative),
-            absolute: self.absolute.max(absolute),
-            coarse: self.coarse.max(relative),
-        }
-    }
-
-    fn is_met(self, found: Enclosure) -> bool {
-        let width = found.width();
-        width <= self.relative || (width <= self.coarse && found.upper() - found.lower() <= self.absolute)
-    }
-
-    /// δ at ε, `finer` times as closely.
-    fn of(self, directed: &mut Directed, epsilon: f64, finer: f64) -> Enclosure {
-        let found = directed.delta(epsilon, finer * self.coarse);
-        let needed = (self.absolute / found.upper()).clamp(self.relative, self.coarse);
-        if needed >= self.coarse {
-            return found;
-        }
-        directed.delta(epsilon, finer * needed).meet(found)
-    }
-}
-
-/// Contours and grids of one truncation, and the log of the probability that it leaves out.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) contours: Vec<Contour>,
-    pub(crate) grids: Vec<Grid>,
-    pub(crate) log_lost: f64,
-}
-
-impl Kept {
-    fn delta(&self, epsilon: f64) -> Enclosure {
-        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
-        let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
-        let found = contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet);
-        let mut upper = LogSum::default();
-        upper.add(found.log_upper);
-        upper.add(self.log_lost);
-        found.with_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
-    }
-}
-
-/// The neighbourhoods of one ordered pair: what was kept, and the middle.
+/// The ranges of one ordered pair that questions needed so far.
 #[derive(Debug, Default)]
-pub(crate) struct Neighbourhoods {
-    known: HashMap<i64, Neighbourhood>,
+pub(crate) struct RangeCache {
+    ranges: HashMap<i64, Range>,
 }
 
-/// What the question about the middle left, its answer, and the work that it took in density evaluations.
+/// Contours and grids for the middle of a range, δ there, and the work that they took in density evaluations.
 #[derive(Debug)]
-struct Neighbourhood {
-    kept: Vec<Kept>,
+struct Range {
+    evaluators: Vec<Evaluators>,
     middle: Enclosure,
-    cost: u64,
+    work: u64,
 }
 
-impl Neighbourhoods {
-    /// δ at ε as closely as `wanted`, from the neighbourhood if that will do, else from scratch; and the work that it took in
-    /// density evaluations, with that of the neighbourhood whether it was done now or for an earlier question.
-    pub(crate) fn delta(&mut self, directed: &mut Directed, epsilon: f64, wanted: Wanted) -> (Enclosure, u64) {
-        let from_scratch = |directed: &mut Directed| {
-            directed.forget();
-            let before = directed.work();
-            let found = wanted.of(directed, epsilon, 1.0);
-            (found, directed.work() - before)
-        };
-        let Some(spread) = directed.spread() else {
-            return from_scratch(directed);
-        };
-        let width = REACH * spread;
-        let place = ((epsilon - directed.moved()) / width).round();
-        if !(width > 0.0 && place.abs() < 1e6) {
-            return from_scratch(directed);
+impl Range {
+    /// The range around `middle`, as if nothing had been asked before.
+    fn around(middle: f64, loss: &mut ComposedLoss, accuracy: PointAccuracy) -> Self {
+        let (found, work) = from_scratch(loss, middle, accuracy, FINER);
+        let evaluators = loss.take_evaluators();
+        loss.forget();
+        Self {
+            evaluators,
+            middle: found,
+            work,
         }
-        let Neighbourhood { kept, middle, cost } = self.known.entry(place as i64).or_insert_with(|| {
-            directed.forget();
-            let before = directed.work();
-            let middle = wanted.of(directed, place * width + directed.moved(), REFINED);
-            let cost = directed.work() - before;
-            let kept = directed.take_kept();
-            directed.forget();
-            Neighbourhood { kept, middle, cost }
-        });
-        let inner = epsilon - directed.moved();
-        let found = kept
-            .iter()
-            .map(|kept| kept.delta(inner))
-            .fold(Enclosure::TRIVIAL, Enclosure::meet);
-        let found = directed.with_lost(found);
-        if wanted.or_reached(*middle).is_met(found) {
-            return (found, *cost);
-        }
-        let (scratch, more) = from_scratch(directed);
-        (scratch.meet(found), *cost + more)
     }
+
+    /// δ of `loss` at ε by these contours and grids.
+    fn delta(&self, loss: &ComposedLoss, epsilon: f64) -> Enclosure {
+        let epsilon = epsilon - loss.offset();
+        let each = self.evaluators.iter().map(|evaluators| evaluators.delta(epsilon));
+        loss.with_singular_mass(each.fold(Enclosure::TRIVIAL, Enclosure::meet))
+    }
+}
+
+impl RangeCache {
+    /// δ at ε, from its range if that is accurate enough, else from scratch; and the work that it took in density evaluations, which
+    /// includes that of the range whether it was computed now or for an earlier question.
+    pub(crate) fn delta(
+        &mut self,
+        loss: &mut ComposedLoss,
+        epsilon: f64,
+        accuracy: PointAccuracy,
+    ) -> (Enclosure, u64) {
+        let Some(deviation) = loss.standard_deviation() else {
+            return from_scratch(loss, epsilon, accuracy, 1.0);
+        };
+        let width = RANGE_WIDTH * deviation;
+        let place = ((epsilon - loss.offset()) / width).round();
+        if !(width > 0.0 && place.abs() < MAX_RANGES) {
+            return from_scratch(loss, epsilon, accuracy, 1.0);
+        }
+        let range = self.ranges.entry(place as i64).or_insert_with(|| {
+            let middle = place * width + loss.offset();
+            Range::around(middle, loss, accuracy)
+        });
+        let found = range.delta(loss, epsilon);
+        if accuracy.or_reached(range.middle).is_met(found) {
+            return (found, range.work);
+        }
+        let (fresh, work) = from_scratch(loss, epsilon, accuracy, 1.0);
+        (fresh.meet(found), range.work + work)
+    }
+}
+
+/// δ at ε as if nothing had been asked before, to `finer` times the widths of `accuracy`, and the work that it took.
+fn from_scratch(loss: &mut ComposedLoss, epsilon: f64, accuracy: PointAccuracy, finer: f64) -> (Enclosure, u64) {
+    loss.forget();
+    let before = loss.work();
+    let mut found = loss.delta(epsilon, finer * accuracy.coarse);
+    let needed = (accuracy.absolute / found.upper()).clamp(accuracy.relative, accuracy.coarse);
+    if needed < accuracy.coarse {
+        found = loss.delta(epsilon, finer * needed).meet(found);
+    }
+    (found, loss.work() - before)
 }

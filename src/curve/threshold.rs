@@ -1,28 +1,20 @@
 //! The threshold of a monotone property of which some points may stay undecided.
 //!
-//! Along an axis on which ever more leaks, points meet a target up to a threshold and miss it beyond. A point is judged
-//! by certified intervals, so the judgement may stay open; where intervals are wide at some points and narrow at
-//! others, open points may lie far on either side of the threshold. The search therefore keeps the last point known to
-//! meet the target and the first known to miss it, passes over open points on its way out, and asks near an open
-//! point only where it lies between the two.
+//! Along an axis on which the privacy loss grows, points meet a target up to a threshold and miss it beyond. A point is judged by certified
+//! intervals, so that the verdict may stay open. Where intervals are wide at some points and narrow at others, open points may lie far from
+//! the threshold, on either side. The search therefore maintains the last point known to meet the target and the first known to miss it,
+//! passes over open points on its way out, and asks near an open point only where it lies between the two.
 
+use crate::curve::axis::Axis;
 use crate::error::Result;
 
-/// Answers that may stay open in each part of a search before it is content with what it knows: each may take seconds. At
-/// half of it ends of long open stretches are left where they were found first.
-const MOST_OPEN: usize = 8;
-/// Part of the tolerance to which an end is located.
-const RESOLUTION: f64 = 0.2;
-/// An end of a stretch of open points is located to this part of the stretch: more says nothing new of the threshold.
-const OPEN_SHARE: f64 = 1.0 / 8.0;
-/// Growth of the distance from the start of a search, so that the whole of a logarithmic axis is crossed in some 15 steps.
-const GROWTH: f64 = 1.7;
-/// log of the ratio by which the target must be undershot for whole numbers to grow by `FAST` and not by 2.
-const FAR: f64 = -3.0;
-/// Factor by which whole numbers grow far from the target.
-const FAST: f64 = 8.0;
-/// Halvings at most on the way back from an answer that was refused.
-const HALVINGS: usize = 12;
+/// Verdicts that may stay open in each part of a search before it ends with what is known: each may take seconds. With half the value
+/// the ends of long open stretches stay where they were found first.
+const MAX_OPEN: usize = 8;
+/// An end of a stretch of open points is located to this fraction of the stretch: the threshold is no better known with more.
+const OPEN_FRACTION: f64 = 1.0 / 8.0;
+/// Excess of a point that is judged, at least, so that regula falsi has two signs.
+const SMALLEST_EXCESS: f64 = 1e-12;
 
 /// What is known of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,23 +31,14 @@ pub(crate) enum Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
-    /// Negative where the target is met with room to spare; 0 at the threshold, growing with what leaks.
+    /// Negative where the target is met, 0 at the threshold; it grows with the privacy loss.
     pub(crate) excess: f64,
     /// Half the width of the interval of which `excess` is the middle: how far the excess must change before a verdict is
     /// likely.
     pub(crate) uncertainty: f64,
 }
 
-/// The points among which a threshold is searched.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Axis {
-    /// The point that leaks least and the one that leaks most.
-    ends: (f64, f64),
-    whole: bool,
-    tolerance: f64,
-}
-
-/// What a search found out.
+/// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Found {
     /// The last point known to meet the target, accepted as an answer; `None` if no point is.
@@ -64,73 +47,6 @@ pub(crate) struct Found {
     pub(crate) misses: Option<f64>,
     /// True if the two are further apart than the tolerance asks for.
     pub(crate) wide: bool,
-}
-
-impl Axis {
-    /// The logarithm of a number that is wanted to a relative `tolerance`, or its negative.
-    pub(crate) fn continuous(ends: (f64, f64), tolerance: f64) -> Self {
-        Self {
-            ends,
-            whole: false,
-            tolerance,
-        }
-    }
-
-    /// Whole numbers.
-    pub(crate) fn whole(ends: (u64, u64), tolerance: f64) -> Self {
-        Self {
-            ends: (ends.0 as f64, ends.1 as f64),
-            whole: true,
-            tolerance,
-        }
-    }
-
-    /// The distance to which an end near `x` is located.
-    fn resolution(&self, x: f64) -> f64 {
-        if self.whole {
-            (self.tolerance * x).floor().max(1.0)
-        } else {
-            RESOLUTION * self.tolerance
-        }
-    }
-
-    /// True if nothing is left to ask between `low` < `high`, which are judged.
-    fn is_closed(&self, low: f64, high: f64) -> bool {
-        high - low <= if self.whole { 1.0 } else { self.resolution(low) }
-    }
-
-    fn is_wide(&self, low: f64, high: f64) -> bool {
-        high - low
-            > if self.whole {
-                1.0 + self.tolerance * high
-            } else {
-                self.tolerance
-            }
-    }
-
-    /// A point between `low` and `high`, at about `share` of the way where whole numbers are seen by their logarithms,
-    /// and away from the ends by half of the resolution at least, so that a good guess closes the bracket.
-    fn between(&self, low: f64, high: f64, share: f64) -> f64 {
-        if self.whole {
-            let (a, b) = (low.max(0.5).ln(), high.ln());
-            let guess = (a + share * (b - a)).exp().round();
-            return guess.clamp(low + 1.0, high - 1.0);
-        }
-        let apart = (0.5 * self.resolution(low)).min(0.5 * (high - low));
-        (low + share * (high - low)).clamp(low + apart, high - apart)
-    }
-
-    /// The next point from `x` on the way out from `start`.
-    fn further(&self, start: f64, x: f64, excess: f64, leaking: bool) -> f64 {
-        let next = if self.whole {
-            let factor = if excess < FAR { FAST } else { 2.0 };
-            if leaking { x * factor } else { (x / 2.0).floor() }
-        } else {
-            let out = (GROWTH * (x - start).abs()).max(0.7);
-            if leaking { start + out } else { start - out }
-        };
-        next.clamp(self.ends.0, self.ends.1)
-    }
 }
 
 /// The state of a search: what is known so far.
@@ -142,25 +58,24 @@ struct Search<'a, S, J> {
     misses: Option<(f64, f64)>,
     /// Open points between the two, in increasing order.
     open: Vec<(f64, Judged)>,
-    /// Answers that stayed open so far.
+    /// Verdicts that stayed open so far.
     opened: usize,
 }
 
 impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
-    /// Judges `x` and takes note.
+    /// Judges `x` and records the verdict.
     fn ask(&mut self, x: f64) -> Result<Judged> {
-        const NEAREST: f64 = 1e-12;
         let judged = (self.judge)(self.state, x)?;
         match judged.verdict {
             Verdict::Meets => {
                 if self.meets.is_none_or(|(known, _)| x > known) {
-                    self.meets = Some((x, judged.excess.min(-NEAREST)));
+                    self.meets = Some((x, judged.excess.min(-SMALLEST_EXCESS)));
                 }
                 self.open.retain(|&(open, _)| open > x);
             }
             Verdict::Misses => {
                 if self.misses.is_none_or(|(known, _)| x < known) {
-                    self.misses = Some((x, judged.excess.max(NEAREST)));
+                    self.misses = Some((x, judged.excess.max(SMALLEST_EXCESS)));
                 }
                 self.open.retain(|&(open, _)| open < x);
             }
@@ -178,13 +93,13 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         let first = self.ask(start)?;
         let before = self.opened;
         let (mut x, mut judged) = (start, first);
-        while judged.verdict != Verdict::Misses && x < self.axis.ends.1 && self.opened < before + MOST_OPEN {
+        while judged.verdict != Verdict::Misses && x < self.axis.ends.1 && self.opened < before + MAX_OPEN {
             x = self.axis.further(start, x, judged.excess, true);
             judged = self.ask(x)?;
         }
         (x, judged) = (start, first);
         let before = self.opened;
-        while self.meets.is_none() && x > self.axis.ends.0 && self.opened < before + MOST_OPEN {
+        while self.meets.is_none() && x > self.axis.ends.0 && self.opened < before + MAX_OPEN {
             x = self.axis.further(start, x, judged.excess, false);
             judged = self.ask(x)?;
         }
@@ -202,8 +117,8 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             // Bisection where two points have not halved the bracket.
             let slow = high - low > 0.5 * lengths[0];
             lengths = [lengths[1], high - low];
-            let share = if slow { 0.5 } else { at_low / (at_low - at_high) };
-            let verdict = self.ask(self.axis.between(low, high, share))?.verdict;
+            let fraction = if slow { 0.5 } else { at_low / (at_low - at_high) };
+            let verdict = self.ask(self.axis.between(low, high, fraction))?.verdict;
             // An end that stays twice counts half (Illinois).
             if last == Some(verdict) {
                 match verdict {
@@ -216,8 +131,8 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         Ok(())
     }
 
-    /// How far from an open point a verdict is to be expected: the excess falls, or grows, there by what the point's interval has
-    /// on that side of the target, at the average slope between the two points that are judged. 0 where that is not known.
+    /// The distance from an open point at which a verdict is expected: there the excess has changed by the part of the point's interval on
+    /// the other side of the target, at the average slope between the two points that are judged. 0 where that is not known.
     fn distance_to_verdict(&self, x: f64, judged: Judged, meets: bool) -> f64 {
         let (Some((low, at_low)), Some((high, at_high))) = (self.meets, self.misses) else {
             return 0.0;
@@ -242,7 +157,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
     fn locate(&mut self, meets: bool) -> Result<()> {
         let mut out = None;
         let before = self.opened;
-        while self.opened < before + MOST_OPEN
+        while self.opened < before + MAX_OPEN
             && let (Some(&first), Some(&last)) = (self.open.first(), self.open.last())
         {
             let (near, known) = if meets {
@@ -253,7 +168,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             let Some((known, _)) = known else { break };
             let (near, judged) = near;
             let gap = (known - near).abs();
-            let fine = self.axis.resolution(near).max(OPEN_SHARE * (last.0 - first.0));
+            let fine = self.axis.resolution(near).max(OPEN_FRACTION * (last.0 - first.0));
             if gap <= fine {
                 break;
             }
@@ -277,7 +192,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
 /// Searches from `start` for the threshold between the points that meet a target and those that miss it.
 ///
 /// `judge(state, x)` judges a point; `accepts(state, x)` says whether a point that meets the target may be the answer,
-/// which may take a little room to spare. `known` meets the target and is accepted without being asked.
+/// which may require a margin. `known` meets the target and is accepted without being asked.
 ///
 /// # Errors
 /// Those of `judge` and `accepts`.
@@ -318,8 +233,8 @@ pub(crate) fn search<S>(
         });
     };
     let apart = misses.map_or(0.0, |x| x - last);
-    let resolution = axis.resolution(last).max(OPEN_SHARE * apart);
-    let meets = accepted(axis, (last, resolution), |x| {
+    let resolution = axis.resolution(last).max(OPEN_FRACTION * apart);
+    let meets = axis.last_accepted((last, resolution), |x| {
         if known == Some(x) { Ok(true) } else { accepts(state, x) }
     })?;
     let wide = match (meets, misses) {
@@ -327,41 +242,6 @@ pub(crate) fn search<S>(
         (low, _) => low != Some(axis.ends.1),
     };
     Ok(Found { meets, misses, wide })
-}
-
-/// The last point up to `last` that is accepted, to a `resolution` that is at least that of the axis; `None` if not even the first
-/// is.
-fn accepted(
-    axis: &Axis,
-    (last, resolution): (f64, f64),
-    mut accepts: impl FnMut(f64) -> Result<bool>,
-) -> Result<Option<f64>> {
-    let resolution = if axis.whole { resolution.floor() } else { resolution };
-    let (mut x, mut refused, mut step) = (last, None, resolution);
-    while !accepts(x)? {
-        if x <= axis.ends.0 {
-            return Ok(None);
-        }
-        refused = Some(x);
-        x = (x - step).max(axis.ends.0);
-        step *= 2.0;
-    }
-    let Some(mut refused) = refused else {
-        return Ok(Some(x));
-    };
-    for _ in 0..HALVINGS {
-        if refused - x <= resolution {
-            break;
-        }
-        let middle = 0.5 * (x + refused);
-        let middle = if axis.whole { middle.floor() } else { middle };
-        if accepts(middle)? {
-            x = middle;
-        } else {
-            refused = middle;
-        }
-    }
-    Ok(Some(x))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! A composition without the far outputs of each step, and the routes that compute its curve.
+//! A composition without outputs that P rarely has, and the ways to compute its curve.
 //!
-//! Outputs that P has with probability e^−level in all steps together change δ by no more than that. Without them the
-//! moments do not explode where a far tail would take over (a whole group in one batch), so that tilts and periods
-//! are those of the losses that matter. (1 − e^{ε−S})₊ ≤ 1, so with p the probability left out
+//! Outputs that P has with probability p in all steps together change δ by at most p, as (1 − e^{ε−S})₊ ≤ 1:
 //!
-//! > δ' ≤ δ ≤ δ' + p, δ' = E[(1 − e^{ε−S})₊; nothing left out],
+//! > δ' ≤ δ ≤ δ' + p, δ' = E[(1 − e^{ε−S})₊; no output is truncated].
 //!
-//! and the law that is left, of mass below 1, is treated as any other.
+//! Without them moments exist where a far tail would dominate them (a whole group in one batch), so that tilts and periods are
+//! those of the losses that contribute to δ. The law without them has a mass below 1, and is treated as any other.
 
-use crate::curve::range_cache::Kept;
+use crate::curve::accuracy::Accuracy;
+use crate::curve::evaluators::Evaluators;
 use crate::grid::composition::{Grid, Plan};
-use crate::interval::{Aim, Enclosure};
+use crate::interval::Enclosure;
 use crate::inversion::chernoff::chernoff;
 use crate::inversion::contour::Contour;
 use crate::inversion::saddle::Saddle;
@@ -19,17 +19,34 @@ use crate::inversion::tilt::Tilt;
 use crate::inversion::{saddle, split};
 use crate::special::log_space::LogSum;
 
-/// Contours and grids kept for later questions.
-const KEPT: usize = 8;
-/// Failed inversions after which none is tried again.
-const FAILURES: usize = 3;
-/// How many times narrower a grid must promise to be.
-const GAIN: f64 = 4.0;
-/// Least tilt of a grid over the saddle point, at most a spread away from it: less of what lies far out is in the way, for
-/// less than a digit.
+/// Failed inversions of one form after which it is not tried again for the same question.
+const MAX_FAILURES: usize = 3;
+/// Distance of the logarithms of two tilts below which an inversion that failed at one is not tried at the other.
+const SAME_TILT: f64 = 0.2;
+/// Contours for one question, each designed for less error than the one before.
+const MAX_CONTOURS: usize = 3;
+/// log of the factor by which a contour fell short of a width beyond which no further contour is tried.
+const MAX_LOG_SHORTFALL: f64 = 16.0;
+/// log of the factor by which errors of a contour are designed to be below the width that is asked for.
+const LOG_MARGIN: f64 = 2.0;
+/// How many times narrower than what is known the narrowest interval of a grid must be for the grid to be computed, where it misses
+/// the width that is asked for.
+const MIN_GAIN: f64 = 4.0;
+/// Smallest tilt of a grid over the saddle point, unless that is more than one standard deviation away: a flatter tilt reduces what
+/// far outputs contribute to the errors, and costs less than a digit.
 const FLATTER: f64 = 0.8;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
+/// log of the error of the tilted law over the width that a grid is asked for.
+const LOG_GRID_MARGIN: f64 = 5.0;
+/// Widest interval that a grid's tilt is chosen for.
+const WIDEST_GRID: f64 = 0.1;
+/// Products of nodes in x and y that an inversion of one kind of step may cost: 10⁸ of them take about 30 ms.
+const MAX_PRODUCTS: f64 = 2e7;
+/// [`MAX_PRODUCTS`] of inversions that take many points.
+const MAX_LONG_PRODUCTS: f64 = 1.5e8;
+/// Number of different steps for which the products that an inversion may cost double.
+const SEGMENTS: f64 = 100.0;
 
 /// How the curve of a truncated loss is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +62,13 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Products of nodes in x and y that an inversion of so many segments may cost: 10⁸ of them take some 30 ms.
-    fn most_products(self, segments: usize) -> f64 {
+    /// Products of nodes in x and y that an inversion of this many segments may cost.
+    fn max_products(self, segments: usize) -> f64 {
         let one = match self {
-            Self::Inversion => 2e7,
-            _ => 1.5e8,
+            Self::Inversion => MAX_PRODUCTS,
+            _ => MAX_LONG_PRODUCTS,
         };
-        one * (1.0 + segments as f64 / 100.0)
+        one * (1.0 + segments as f64 / SEGMENTS)
     }
 }
 
@@ -59,13 +76,11 @@ impl Form {
 #[derive(Debug)]
 pub(crate) struct Truncated {
     level: f64,
-    log_lost: f64,
     segments: Vec<Segment>,
-    contours: Vec<Contour>,
-    grids: Vec<Grid>,
-    /// Tilts at which no contour could be made, by form.
+    evaluators: Evaluators,
+    /// Tilts at which no contour was found, by form.
     failures: [Vec<f64>; 3],
-    /// Questions for which even the finest grid was too coarse: after two, no more grids are made.
+    /// Questions for which even the finest grid was too coarse: after two, no more grids are computed.
     too_coarse: usize,
     /// The tilt of the last question.
     tilt: Option<f64>,
@@ -89,10 +104,8 @@ impl Truncated {
         let segments = segments.iter().map(&mut cut).collect();
         Self {
             level,
-            log_lost: lost.ln(),
             segments,
-            contours: Vec::new(),
-            grids: Vec::new(),
+            evaluators: Evaluators::new(lost.ln()),
             failures: [Vec::new(), Vec::new(), Vec::new()],
             too_coarse: 0,
             tilt: None,
@@ -100,43 +113,38 @@ impl Truncated {
         }
     }
 
-    /// What was done so far, in terms of densities (two or three nanoseconds each).
+    /// Work so far, in density evaluations (two or three nanoseconds each).
     pub(crate) fn work(&self) -> u64 {
         self.work + self.segments.iter().map(|segment| segment.loss.work()).sum::<u64>()
     }
 
-    /// Forgets contours and grids, so that the next answer does not depend on earlier questions; the panels, which are
-    /// the same whoever asks, are kept.
+    /// Removes contours and grids, so that the next answer does not depend on earlier questions; the panels, which are the same for
+    /// every question, stay.
     pub(crate) fn forget(&mut self) {
-        self.contours.clear();
-        self.grids.clear();
-        self.failures.iter_mut().for_each(Vec::clear);
+        self.evaluators.clear();
+        self.forget_failures();
         self.too_coarse = 0;
         self.tilt = None;
     }
 
-    /// Forgets at which tilts no contour could be made, before less is asked of one.
+    /// Forgets at which tilts no contour was found, before one of less accuracy is asked for.
     pub(crate) fn forget_failures(&mut self) {
         self.failures.iter_mut().for_each(Vec::clear);
     }
 
-    /// Hands over what was made for earlier questions.
-    pub(crate) fn take_kept(&mut self) -> Kept {
-        Kept {
-            contours: std::mem::take(&mut self.contours),
-            grids: std::mem::take(&mut self.grids),
-            log_lost: self.log_lost,
-        }
+    /// Moves out the contours and grids that were computed for earlier questions.
+    pub(crate) fn take_evaluators(&mut self) -> Evaluators {
+        self.evaluators.take()
     }
 
-    /// −log of the probability that may be left out.
+    /// −log of the probability that may be truncated.
     pub(crate) fn level(&self) -> f64 {
         self.level
     }
 
-    /// log of the probability that is left out.
-    pub(crate) fn log_lost(&self) -> f64 {
-        self.log_lost
+    /// log of the probability that is truncated.
+    pub(crate) fn log_truncated_mass(&self) -> f64 {
+        self.evaluators.log_truncated_mass()
     }
 
     /// The saddle point whose δ is about e^`log_delta`.
@@ -152,24 +160,9 @@ impl Truncated {
         Some(found)
     }
 
-    /// What the truncated curve says of the whole one.
-    fn whole(&self, found: Enclosure) -> Enclosure {
-        let mut upper = LogSum::default();
-        upper.add(found.log_upper);
-        upper.add(self.log_lost);
-        found.with_logs(found.log_lower, upper.ln() + 2.0 * f64::EPSILON)
-    }
-
-    /// What contours and grids made for earlier questions say of the truncated curve.
-    fn kept(&self, epsilon: f64) -> Enclosure {
-        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
-        let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
-        contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
-    }
-
-    /// What contours and grids made for earlier questions say of the whole curve, the truncated outputs included.
+    /// δ of the whole law, as far as contours and grids of earlier questions know it.
     pub(crate) fn known(&self, epsilon: f64) -> Enclosure {
-        self.whole(self.kept(epsilon))
+        self.evaluators.delta(epsilon)
     }
 
     /// Chernoff's bound at the tilt that inversion would use.
@@ -179,83 +172,83 @@ impl Truncated {
             let total = Total::at(&mut self.segments, c)?;
             Some(chernoff(c, total.log_moment_upper(), epsilon))
         });
-        self.whole(bound.unwrap_or(Enclosure::TRIVIAL))
+        self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }
 
     /// Certified log δ of the whole loss by one form of computation.
-    pub(crate) fn delta(&mut self, form: Form, epsilon: f64, aim: &Aim) -> Enclosure {
-        let found = self.kept(epsilon);
-        if aim.is_met(found) {
-            return self.whole(found);
+    pub(crate) fn delta(&mut self, form: Form, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let found = self.evaluators.truncated_delta(epsilon);
+        if accuracy.is_met(found) {
+            return self.evaluators.whole(found);
         }
         let Some(c) = self.tilt_for(epsilon) else {
-            return self.whole(found);
+            return self.evaluators.whole(found);
         };
         let here = match form {
-            Form::Grid => self.on_grids(c, epsilon, aim, found),
+            Form::Grid => self.on_grids(c, epsilon, accuracy, found),
             _ => {
                 let failures = &self.failures[form as usize];
-                let tired = failures.len() >= FAILURES;
-                if tired || failures.iter().any(|failed| (failed / c).ln().abs() < 0.2) {
+                let exhausted = failures.len() >= MAX_FAILURES;
+                if exhausted || failures.iter().any(|failed| (failed / c).ln().abs() < SAME_TILT) {
                     Enclosure::TRIVIAL
                 } else {
-                    self.on_contours(form, c, epsilon, aim)
+                    self.on_contours(form, c, epsilon, accuracy)
                 }
             }
         };
-        self.whole(found.meet(here))
+        self.evaluators.whole(found.meet(here))
     }
 
     /// By one route; `None` if it does not apply.
     pub(crate) fn delta_by(&mut self, form: Form, epsilon: f64, width: f64) -> Option<Enclosure> {
         let c = self.tilt_for(epsilon)?;
         let found = match form {
-            Form::Grid => self.on_grids(c, epsilon, &Aim::of_width(width), Enclosure::TRIVIAL),
-            _ => self.on_contours(form, c, epsilon, &Aim::of_width(width)),
+            Form::Grid => self.on_grids(c, epsilon, &Accuracy::of_width(width), Enclosure::TRIVIAL),
+            _ => self.on_contours(form, c, epsilon, &Accuracy::of_width(width)),
         };
-        Some(self.whole(found))
+        Some(self.evaluators.whole(found))
     }
 
-    /// A contour for what is wanted; and others, if δ turned out smaller than a saddle point suggests.
-    fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, aim: &Aim) -> Enclosure {
+    /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests.
+    fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let most_products = form.most_products(self.segments.len());
-        let mut log_tolerance = aim.log_share() - 2.0;
-        for _ in 0..3 {
+        let max_products = form.max_products(self.segments.len());
+        let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
+        for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
             let contour = match form {
                 Form::SplitInversion => split::contour(
                     segments,
                     c,
                     epsilon,
-                    (log_tolerance, aim.hint),
-                    most_products,
+                    (log_tolerance, accuracy.threshold),
+                    max_products,
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, log_tolerance)
-                    .and_then(|tilt| Contour::new(segments, &tilt, most_products)),
+                    .and_then(|tilt| Contour::new(segments, &tilt, max_products)),
             };
             let Some(contour) = contour else {
-                keep(&mut self.failures[form as usize], c);
+                self.failures[form as usize].push(c);
                 break;
             };
             found = found.meet(contour.delta(epsilon));
             self.work += contour.work();
-            keep(&mut self.contours, contour);
-            let short = (found.width() / aim.width).ln() + 1.0;
-            if aim.is_met(found) || short > 16.0 {
+            self.evaluators.add_contour(contour);
+            let shortfall = (found.width() / accuracy.width).ln() + 1.0;
+            if accuracy.is_met(found) || shortfall > MAX_LOG_SHORTFALL {
                 break;
             }
-            log_tolerance -= short;
+            log_tolerance -= shortfall;
         }
         found
     }
 
-    /// Grids, finer each time until the width is met or a finer one is too large.
-    fn on_grids(&mut self, c: f64, epsilon: f64, aim: &Aim, known: Enclosure) -> Enclosure {
+    /// Grids, each finer than the last, until the width is met or a finer grid would be too large.
+    fn on_grids(&mut self, c: f64, epsilon: f64, accuracy: &Accuracy, known: Enclosure) -> Enclosure {
         let mut found = known;
-        // The cost of a grid grows with what is wanted of it.
-        let width = aim.enough;
+        // The cost of a grid grows with its accuracy.
+        let width = accuracy.sufficient_width;
         let mut spacing = f64::INFINITY;
         let tries = match self.too_coarse {
             0 => REFINEMENTS,
@@ -270,11 +263,11 @@ impl Truncated {
             self.work += grid.work();
             found = found.meet(here);
             let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());
-            keep(&mut self.grids, grid);
+            self.evaluators.add_grid(grid);
             if done || at_limit {
                 break;
             }
-            // Both laws are of second order; a grid that cannot do settles it at once.
+            // The width of a grid's interval is of second order in its spacing.
             spacing = used * (0.6 * width / here.width()).sqrt().clamp(0.02, 0.7);
         }
         if found.width() > width {
@@ -283,35 +276,29 @@ impl Truncated {
         found
     }
 
-    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64, known: f64) -> Option<Grid> {
-        let usual = Total::at(&mut self.segments, if c > 0.0 { c } else { 0.0 })?;
-        let spread = usual.variance.sqrt();
+    /// A grid for an interval of that width, with at most that spacing; `None` where not even the finest grid would narrow the known
+    /// width enough, or where it would be too large.
+    fn grid(&mut self, c: f64, epsilon: f64, width: f64, spacing: f64, known_width: f64) -> Option<Grid> {
+        let untilted = Total::at(&mut self.segments, if c > 0.0 { c } else { 0.0 })?;
+        let deviation = untilted.variance.sqrt();
         let c = if c > 0.0 {
-            (FLATTER * c).max(c - 1.0 / spread)
+            (FLATTER * c).max(c - 1.0 / deviation)
         } else {
-            0.5 / spread
+            0.5 / deviation
         };
-        let tilt = Tilt::near(&mut self.segments, c, epsilon, width.min(0.1).ln() - 5.0)?;
+        let log_tolerance = width.min(WIDEST_GRID).ln() - LOG_GRID_MARGIN;
+        let tilt = Tilt::near(&mut self.segments, c, epsilon, log_tolerance)?;
         let plan = Plan {
             tilt,
             epsilon,
             width,
             spacing,
         };
-        // No use where even the finest would say little more than is known.
         let steps: f64 = self.segments.iter().map(|segment| segment.steps).sum();
-        let least = plan.least_width(steps);
-        if least > width && GAIN * least > known {
+        let narrowest = plan.least_width(steps);
+        if narrowest > width && MIN_GAIN * narrowest > known_width {
             return None;
         }
         Grid::new(&mut self.segments, &plan, &mut self.work)
     }
-}
-
-/// Keeps the latest few.
-fn keep<T>(all: &mut Vec<T>, new: T) {
-    if all.len() >= KEPT {
-        all.remove(0);
-    }
-    all.push(new);
 }

@@ -1,7 +1,7 @@
 //! Bounds on |E[e^{zℓ}]| far from the real axis, by an imaginary shift of the line of integration.
 
 use crate::individual::step_moments::{LINE_ERROR, Outputs};
-use crate::loss::smooth::Nodes;
+use crate::loss::nodes::Nodes;
 
 /// Largest imaginary shift of y. The bounds on the trapezoidal rule hold up to a + b ≤ 2π/3 with b ≤ π/2.
 const MAX_SHIFT: f64 = 0.5;

@@ -8,11 +8,11 @@
 //!
 //! Nothing that is computed for an account depends on the others.
 
-use crate::curve::epsilon_search;
-use crate::error::{Error, Result, ordered};
+use crate::curve::epsilon_search::{self, Query, StartingPoint};
+use crate::error::{Error, Result};
 use crate::individual::losses::{AccountLosses, Frequencies, LogPoint};
 use crate::individual::plans::{InversionPlan, LineShape, WANTED};
-use crate::interval::Enclosure;
+use crate::interval::{Enclosure, Interval};
 use crate::inversion::contour::{Contour, ContourPoint, Line};
 use crate::inversion::tilt::Tilt;
 use crate::monitor::Monitor;
@@ -53,7 +53,8 @@ pub(crate) fn invert<L: AccountLosses>(
             let answers: Result<Vec<Answer>> = in_pool(|| members.par_iter().map(answer).collect());
             for (&i, (answer, next)) in members.iter().zip(answers?) {
                 let known = &mut found[i];
-                *known = ordered(known.0.max(answer.0), known.1.min(answer.1).max(0.0))?;
+                let met = Interval::of_bounds(known.0.max(answer.0), known.1.min(answer.1).max(0.0))?;
+                *known = (met.lower, met.upper);
                 shapes[i] = next;
             }
         }
@@ -142,8 +143,17 @@ impl<'a, L: AccountLosses> Group<'a, L> {
             let found = contours.iter().map(|contour| contour.delta(epsilon));
             found.fold(Enclosure::ZERO, Enclosure::max)
         };
-        let guess = (0.98 * plan.chernoff, self.frequencies.c);
-        epsilon_search::epsilon(|epsilon, _| curve(epsilon), log_delta, WANTED, guess, f64::INFINITY)
+        let query = Query {
+            log_delta,
+            tolerance: WANTED,
+            start: StartingPoint {
+                epsilon: 0.98 * plan.chernoff,
+                slope: self.frequencies.c,
+            },
+            largest_loss: f64::INFINITY,
+        };
+        let found = epsilon_search::epsilon(|epsilon, _| curve(epsilon), &query)?;
+        Ok((found.lower, found.upper))
     }
 
     /// The line on one side, with the characteristic function at its frequencies; `None` where it is not certified.

@@ -5,12 +5,13 @@
 //! needed, and they often certify nothing, since the loss is nearly discrete. The exact engine has a closed form for a single step and
 //! takes milliseconds for a few. It is asked once for each different history.
 
-use crate::curve::composition::{Composition, MOST_SEGMENTS};
+use crate::curve::Accuracy;
+use crate::curve::composition::{Composition, MAX_SEGMENTS};
+use crate::curve::epsilon_search::{Query, StartingPoint};
 use crate::curve::one_step::Effort;
 use crate::curve::{epsilon_search, one_step};
 use crate::error::{Error, Result};
 use crate::individual::histories::{Histories, History};
-use crate::interval::Aim;
 use crate::loss::StepLoss;
 use crate::monitor::Monitor;
 use crate::special::normal::quantile;
@@ -90,7 +91,8 @@ fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
             return Ok(found);
         }
     }
-    Composition::new(&segments, Adjacency::AddRemove)?.epsilon(delta, tolerance)
+    let found = Composition::new(&segments, Adjacency::AddRemove)?.epsilon(delta, tolerance)?;
+    Ok((found.lower, found.upper))
 }
 
 /// ε after one step by its closed form, without what the engine prepares for compositions.
@@ -102,10 +104,16 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
             continue;
         };
         let curve =
-            |epsilon: f64, aim: &Aim| one_step::delta_within(&loss, epsilon, aim.width, &mut Effort::default());
-        let guess = initial_guess(rate, v.sqrt(), delta);
-        let (low, high) = epsilon_search::epsilon(curve, delta.ln(), NARROW, guess, f64::INFINITY)?;
-        (lower, upper) = (lower.max(low), upper.max(high));
+            |epsilon: f64, to: &Accuracy| one_step::delta_within(&loss, epsilon, to.width, &mut Effort::default());
+        let (epsilon, slope) = initial_guess(rate, v.sqrt(), delta);
+        let query = Query {
+            log_delta: delta.ln(),
+            tolerance: NARROW,
+            start: StartingPoint { epsilon, slope },
+            largest_loss: f64::INFINITY,
+        };
+        let found = epsilon_search::epsilon(curve, &query)?;
+        (lower, upper) = (lower.max(found.lower), upper.max(found.upper));
     }
     Ok((lower, upper))
 }
@@ -145,7 +153,7 @@ fn segments(history: &History, rates: &[f64]) -> Option<Vec<(Step, u64)>> {
     if history.gaussian() > 0.0 {
         segments.push((step(history.gaussian(), 1.0), 1));
     }
-    (segments.len() <= MOST_SEGMENTS).then_some(segments)
+    (segments.len() <= MAX_SEGMENTS).then_some(segments)
 }
 
 #[cfg(test)]

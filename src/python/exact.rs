@@ -2,8 +2,8 @@
 
 use crate::curve::composition::Bound as Proven;
 use crate::curve::composition::Composition as Curve;
-use crate::curve::directed::Route;
 use crate::curve::planning::{Bracket, Target};
+use crate::curve::routes::Route;
 use crate::curve::{black_box, planning};
 use crate::error::{Error, Result, require_epsilon};
 use crate::interval::Enclosure;
@@ -171,8 +171,8 @@ pub(crate) fn solve<'py>(
         let steps_of = |i: usize| count("steps", table.steps[i]);
         match unknown.as_str() {
             "epsilon" => {
-                let (lower, upper) = run(i)?.epsilon(deltas[i], tolerance)?;
-                Ok((lower, upper, false))
+                let found = run(i)?.epsilon(deltas[i], tolerance)?;
+                Ok((found.lower, found.upper, false))
             }
             "delta" => {
                 let epsilon = epsilons[i];
@@ -352,7 +352,7 @@ impl Composition {
     fn epsilon<'py>(&self, py: Python<'py>, delta: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {
         let tolerance = self.tolerance;
         let found = self.ask(py, entries(&delta), move |curve, delta| curve.epsilon(delta, tolerance))?;
-        Ok(columns(py, found))
+        Ok(columns(py, found.into_iter().map(|e| (e.lower, e.upper)).collect()))
     }
 
     /// Which bound gives the upper end of ε at each δ, or of δ at each ε: "pair" or "chain".
@@ -390,7 +390,7 @@ impl Composition {
     }
 
     fn most_loss(&self, py: Python<'_>) -> PyResult<f64> {
-        let found = self.ask(py, vec![0.0], |curve, _| Ok(curve.most_loss()))?;
+        let found = self.ask(py, vec![0.0], |curve, _| Ok(curve.largest_loss()))?;
         Ok(found.into_iter().fold(0.0, f64::max))
     }
 

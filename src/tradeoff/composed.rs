@@ -3,10 +3,11 @@
 //! f ⊗ g = T(P × P', Q × Q') for f = T(P, Q), g = T(P', Q') (SHUFFLE §4; Dong, Roth and Su 2022, Definition 3.1). Each factor
 //! is kept as a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
 
+use crate::curve::PointAccuracy;
+use crate::curve::composed_loss::ComposedLoss;
 use crate::curve::composition::Composition;
-use crate::curve::directed::Directed;
-use crate::curve::range_cache::Wanted;
-use crate::error::{Result, ordered};
+use crate::error::Result;
+use crate::interval::Interval;
 use crate::locks::Renewable;
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
@@ -24,7 +25,7 @@ use crate::tradeoff::polygon::Polygon;
 use std::sync::Arc;
 
 /// What is aimed at: that of 1 − f is no wider.
-const CLOSE: Wanted = Wanted {
+const CLOSE: PointAccuracy = PointAccuracy {
     relative: 1e-9,
     absolute: 1e-10,
     coarse: 1e-6,
@@ -33,7 +34,7 @@ const CLOSE: Wanted = Wanted {
 const FEW_STEPS: u64 = 50;
 /// Steps of subsampled Gaussian noise below which [`LESS_CLOSE`] is aimed at.
 const FEW_SAMPLED_STEPS: u64 = 20;
-const LESS_CLOSE: Wanted = Wanted {
+const LESS_CLOSE: PointAccuracy = PointAccuracy {
     relative: 1e-7,
     absolute: 1e-8,
     coarse: 1e-6,
@@ -43,7 +44,7 @@ const LESS_CLOSE: Wanted = Wanted {
 const CLOSE_SUM: f64 = 1e-13;
 
 /// What is aimed at for factors that are known from points only, which differ more from the curve.
-const FROM_POINTS: Wanted = Wanted {
+const FROM_POINTS: PointAccuracy = PointAccuracy {
     relative: 1e-7,
     absolute: 1e-9,
     coarse: 1e-5,
@@ -239,7 +240,7 @@ pub(crate) struct Composed {
     /// How far δ may be above that of the curves themselves, for those that are known from points.
     excess: f64,
     /// What is aimed at.
-    wanted: Wanted,
+    wanted: PointAccuracy,
     /// See [`Law::limits`].
     limits: (f64, f64, f64),
 }
@@ -298,7 +299,7 @@ impl Composed {
                 Some(Renewable::holding(engine(&reversed)?))
             },
             wanted: if excess > 0.0 {
-                Wanted {
+                PointAccuracy {
                     absolute: FROM_POINTS.absolute.max(0.05 * excess),
                     ..FROM_POINTS
                 }
@@ -404,9 +405,9 @@ impl Composed {
             return None;
         }
         let ask = |engine: &mut Composition| {
-            let (mut lower, upper) = engine.epsilon(safe, self.wanted.relative)?;
+            let Interval { mut lower, upper } = engine.epsilon(safe, self.wanted.relative)?;
             if slack > 0.0 {
-                lower = engine.epsilon(other, self.wanted.relative)?.0;
+                lower = engine.epsilon(other, self.wanted.relative)?.lower;
             }
             Ok(Bounds { lower, upper })
         };
@@ -434,7 +435,8 @@ impl Composed {
                 Some(backward) => backward.with(|| engine(&reversed(&self.products)), ask),
                 None => self.forward.with(|| engine(&self.products), ask),
             }?;
-            let (lower, upper) = ordered(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
+            let Interval { lower, upper } =
+                Interval::of_bounds(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
             found = Bounds { lower, upper };
         }
         Ok(Bounds {
@@ -531,7 +533,7 @@ fn engine(products: &Products) -> Result<Composition> {
             );
             steps.push((law.outcome(gap)?, *count));
         }
-        directions.push(Directed::new(steps, adds));
+        directions.push(ComposedLoss::new(steps, adds));
     }
     Ok(Composition::of_directions(directions))
 }

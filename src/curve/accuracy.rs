@@ -1,0 +1,86 @@
+//! How accurately δ is asked for.
+
+use crate::interval::Enclosure;
+
+/// The accuracy of an answer to one question for δ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accuracy {
+    /// Relative width of δ that contours are designed for, so that they also serve later questions.
+    pub(crate) width: f64,
+    /// Relative width that suffices as an answer to this question.
+    pub(crate) sufficient_width: f64,
+    /// A value of log δ to compare with: where it is given, only the side of it matters, unless log δ is close to it.
+    pub(crate) threshold: Option<f64>,
+    /// Whether bounds are tried before δ is computed. Without a threshold they always are.
+    pub(crate) bounds_first: bool,
+}
+
+impl Accuracy {
+    /// A relative width of δ.
+    pub(crate) fn of_width(width: f64) -> Self {
+        Self {
+            width,
+            sufficient_width: width,
+            threshold: None,
+            bounds_first: true,
+        }
+    }
+
+    /// The side of `threshold` on which log δ lies, or a relative width of δ where log δ is close to it.
+    pub(crate) fn compared_with(threshold: f64, width: f64) -> Self {
+        Self {
+            threshold: Some(threshold),
+            ..Self::of_width(width)
+        }
+    }
+
+    /// True if `found` is an answer: narrow enough, or far enough from the threshold.
+    ///
+    /// A contradiction ends the search as well, as no further enclosure can repair it.
+    pub(crate) fn is_met(&self, found: Enclosure) -> bool {
+        found.certified().is_err() || found.width() <= self.sufficient_width || found.is_far_from(self.threshold)
+    }
+
+    /// log of the fraction of δ that may be neglected.
+    pub(crate) fn log_fraction(&self) -> f64 {
+        self.width.min(1.0).ln()
+    }
+}
+
+/// The accuracy of every point of a curve of which many points are asked: δ to within `relative` of it or, for the sake of trade-off
+/// functions, to within `absolute`; in any case to within `coarse` of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PointAccuracy {
+    /// Relative width that always suffices.
+    pub relative: f64,
+    /// Absolute width that suffices if the relative width is at most [`PointAccuracy::coarse`].
+    pub absolute: f64,
+    /// Largest relative width.
+    pub coarse: f64,
+}
+
+/// Factor by which an accuracy is loosened, relative to the width that was reached nearby, where the accuracy itself was not
+/// reached: more work would not help there, and at 1 half of the neighbours of such a point would be refused for being slightly wider.
+const LOOSENING: f64 = 4.0;
+
+impl PointAccuracy {
+    /// True if `found` is an answer.
+    pub(crate) fn is_met(self, found: Enclosure) -> bool {
+        let width = found.width();
+        width <= self.relative || (width <= self.coarse && found.upper() - found.lower() <= self.absolute)
+    }
+
+    /// An accuracy that a point near `reached` can meet: this one, or a few times the width of `reached` where that missed it.
+    pub(crate) fn or_reached(self, reached: Enclosure) -> Self {
+        if self.is_met(reached) {
+            return self;
+        }
+        let relative = LOOSENING * reached.width();
+        let absolute = LOOSENING * (reached.upper() - reached.lower());
+        Self {
+            relative: self.relative.max(relative),
+            absolute: self.absolute.max(absolute),
+            coarse: self.coarse.max(relative),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The composed privacy loss of a run in one direction: δ and ε of one ordered pair of output laws.
+//!
+//! The steps whose outputs may reveal whether a member was in the batch are summed on their own ([`SingularMass`]); what remains is a sum of
+//! privacy losses ([`LossSum`]), whose curve is computed by one of several routes ([`crate::curve::routes`]).
+
+use crate::curve::accuracy::Accuracy;
+use crate::curve::epsilon_search;
+use crate::curve::epsilon_search::{Query, StartingPoint};
+use crate::curve::evaluators::Evaluators;
+use crate::curve::loss_sum::LossSum;
+use crate::curve::routes::Route;
+use crate::curve::singular_mass::{SingularMass, delta_of_constant};
+use crate::curve::{one_step, routes};
+use crate::error::Result;
+use crate::interval::{Enclosure, Interval};
+use crate::inversion::segment::Segment;
+use crate::loss::StepLoss;
+use crate::loss::pairs::StepOutcome;
+use crate::special::log_space::log1p_exp;
+use crate::stopping::checkpoint;
+
+/// log of the factor by which the singular mass must exceed δ for ε to be infinite: far above its rounding error.
+const SINGULAR_MARGIN: f64 = 1e-12;
+/// Relative width of δ that routes which truncate are given to see how far out they must.
+const ROUGH_WIDTH: f64 = 1e-2;
+/// The starting point of a search where nothing is known of the answer.
+const UNKNOWN: StartingPoint = StartingPoint {
+    epsilon: 1.0,
+    slope: 1.0,
+};
+
+/// The composed privacy loss of a run in one direction.
+#[derive(Debug)]
+pub struct ComposedLoss {
+    singular: SingularMass,
+    losses: LossSum,
+    noiseless: Option<Noiseless>,
+}
+
+/// A run without the noise of those of its steps in which the noise hides next to nothing.
+///
+/// The run is that one with noise added afterwards, so that its δ is no larger. An output nearer to the mean with a member than to that
+/// without is taken for one with a member, which is right except with a probability of at most β, for P and for Q. So δ(ε) of the run
+/// with noise is smaller by at most (1 + e^ε)β.
+#[derive(Debug)]
+struct Noiseless {
+    run: Box<ComposedLoss>,
+    /// log β.
+    log_confusion: f64,
+}
+
+impl Noiseless {
+    /// Bounds on δ of the run with noise: [δ₀ − (1 + e^ε)β, δ₀], where δ₀ is that without.
+    fn delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let found = self.run.delta_for(epsilon, accuracy);
+        let confused = self.log_confusion + log1p_exp(epsilon);
+        let lower = if confused < found.log_lower {
+            found.log_lower + (-(confused - found.log_lower).exp()).ln_1p() - 1e-15
+        } else {
+            f64::NEG_INFINITY
+        };
+        found.with_logs(lower, found.log_upper)
+    }
+}
+
+impl ComposedLoss {
+    /// The composition of `steps` with their numbers; `adds` if P has no member of the group.
+    pub fn new(steps: Vec<(StepOutcome, u64)>, adds: bool) -> Self {
+        let mut singular = SingularMass::none(steps.len());
+        let mut segments = Vec::new();
+        // Gaussian losses N(μ²/2, μ²) add up to one.
+        let mut square = 0.0;
+        let mut add = |loss: StepLoss, steps: f64| match loss.single_gaussian() {
+            Some(distance) => square += steps * distance.powi(2),
+            None => segments.push(Segment { loss, steps }),
+        };
+        for (outcome, count) in steps {
+            let steps = count as f64;
+            if count == 0 {
+                continue;
+            }
+            match outcome {
+                StepOutcome::Nothing => {}
+                StepOutcome::Telling { log_unseen } if adds => singular.add(steps, 0.0, -log_unseen),
+                StepOutcome::Telling { log_unseen } => singular.add(steps, log_unseen, log_unseen),
+                StepOutcome::Loss(loss) => add(loss, steps),
+                StepOutcome::Partly { log_kept, moved, loss } => {
+                    singular.add(steps, log_kept, moved);
+                    if let Some(loss) = loss {
+                        add(loss, steps);
+                    }
+                }
+            }
+        }
+        if square > 0.0 {
+            segments.push(Segment {
+                loss: StepLoss::shift(square.sqrt()),
+                steps: 1.0,
+            });
+        }
+        Self {
+            singular,
+            losses: LossSum::new(segments, singular.rounding()),
+            noiseless: None,
+        }
+    }
+
+    /// Adds bounds by `run`, which is this run without the noise of those of its steps that have next to none; e^`log_confusion` bounds the
+    /// probability that the noise changes what an output reveals.
+    #[must_use]
+    pub fn with_noiseless(mut self, run: Self, log_confusion: f64) -> Self {
+        self.noiseless = Some(Noiseless {
+            run: Box::new(run),
+            log_confusion,
+        });
+        self
+    }
+
+    /// Forgets what could make the next answer depend on earlier questions.
+    pub(crate) fn forget(&mut self) {
+        if let Some(noiseless) = &mut self.noiseless {
+            noiseless.run.forget();
+        }
+        self.losses.forget();
+    }
+
+    /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
+    pub(crate) fn shrink(&mut self) {
+        self.losses.shrink();
+    }
+
+    /// Work so far, in density evaluations.
+    pub(crate) fn work(&self) -> u64 {
+        self.losses.work()
+    }
+
+    /// Moves out the contours and grids that were computed for earlier questions.
+    pub(crate) fn take_evaluators(&mut self) -> Vec<Evaluators> {
+        self.losses.take_evaluators()
+    }
+
+    /// By how much the losses of outputs that reveal nothing for certain are increased.
+    pub(crate) fn offset(&self) -> f64 {
+        self.singular.offset()
+    }
+
+    /// δ of the whole run from that of the outputs that P and Q have in common.
+    pub(crate) fn with_singular_mass(&self, common: Enclosure) -> Enclosure {
+        self.singular.with_common(common)
+    }
+
+    /// Standard deviation of the loss; `None` where closed forms answer at once, or where δ is 1.
+    pub(crate) fn standard_deviation(&mut self) -> Option<f64> {
+        if self.singular.is_total() || self.offset().is_infinite() {
+            return None;
+        }
+        self.losses.standard_deviation()
+    }
+
+    /// Certified log δ at any real ε, to a relative width of about `width` of δ where that can be had.
+    pub fn delta(&mut self, epsilon: f64, width: f64) -> Enclosure {
+        self.delta_for(epsilon, &Accuracy::of_width(width))
+    }
+
+    /// Certified log δ at any real ε, as accurately as asked for where that can be had.
+    pub(crate) fn delta_for(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        checkpoint();
+        let Some(noiseless) = &mut self.noiseless else {
+            return self.noisy_delta(epsilon, accuracy);
+        };
+        let known = noiseless.delta(epsilon, accuracy);
+        if accuracy.is_met(known) {
+            return known;
+        }
+        known.meet(self.noisy_delta(epsilon, accuracy))
+    }
+
+    /// δ without the help of [`Noiseless`].
+    fn noisy_delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        if self.singular.is_absent() {
+            return routes::delta(&mut self.losses, epsilon, accuracy);
+        }
+        if self.singular.is_total() {
+            return Enclosure::of_logs(0.0, 0.0);
+        }
+        let inner = epsilon - self.offset();
+        if self.singular.is_positive() && self.losses.is_on_lattice() {
+            // The singular mass may be so large that a bound on the other part suffices.
+            let bound = self.losses.chernoff(inner).log_upper;
+            let whole = self.with_singular_mass(Enclosure::of_logs(f64::NEG_INFINITY, bound));
+            if accuracy.is_met(whole) {
+                return whole;
+            }
+        }
+        if self.losses.is_empty() {
+            let common = delta_of_constant(epsilon, self.offset(), self.singular.rounding());
+            return self.with_singular_mass(common);
+        }
+        let common = routes::delta(&mut self.losses, inner, &Accuracy::of_width(accuracy.sufficient_width));
+        self.with_singular_mass(common)
+    }
+
+    /// δ by one route alone.
+    ///
+    /// # Errors
+    /// The route does not apply to this run.
+    pub fn delta_by(&mut self, route: Route, epsilon: f64, width: f64) -> Result<Enclosure> {
+        let none = || route.does_not_apply();
+        if !self.singular.is_absent() || self.losses.is_empty() {
+            return Err(none());
+        }
+        if let Some((form, farther)) = route.form() {
+            let expected = self.delta(epsilon, ROUGH_WIDTH).log_upper;
+            let truncated = self.losses.truncated(expected + width.min(1.0).ln() - farther);
+            return truncated.delta_by(form, epsilon, width).ok_or_else(none);
+        }
+        match route {
+            Route::OneStep => {
+                let loss = self.losses.only_step().ok_or_else(none)?;
+                Ok(one_step::delta(loss, epsilon))
+            }
+            _ => Ok(self.losses.chernoff(epsilon)),
+        }
+    }
+
+    /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of the cost of an answer; `None` where there is none.
+    pub(crate) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {
+        if self.noiseless.is_some() || !self.singular.is_absent() {
+            return None;
+        }
+        self.losses.crude_bound_at_zero(width)
+    }
+
+    /// Upper bound on the Rényi divergence of order α > 1.
+    pub fn renyi(&mut self, order: f64) -> f64 {
+        if self.singular.is_positive() || self.offset() == f64::INFINITY {
+            return f64::INFINITY;
+        }
+        let largest_loss = self.largest_loss().max(0.0);
+        (self.losses.renyi(order, largest_loss) + self.offset()) * (1.0 + 4.0 * f64::EPSILON)
+    }
+
+    /// Certified bounds on the ε ≥ 0 at which log δ = `log_delta`, to a relative width of about `tolerance`.
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
+    pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Interval> {
+        // The singular mass is part of δ at every ε.
+        if self.singular.log_mass() > log_delta + SINGULAR_MARGIN || self.offset() == f64::INFINITY {
+            return Ok(Interval::exact(f64::INFINITY));
+        }
+        if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
+            return Ok(found);
+        }
+        let query = Query {
+            log_delta,
+            tolerance,
+            start: self.starting_point(log_delta),
+            largest_loss: self.largest_loss(),
+        };
+        epsilon_search::epsilon(|epsilon, accuracy| self.delta_for(epsilon, accuracy), &query)
+    }
+
+    /// Bounds on ε where that of the run without noise is finite: ε is no larger, and hardly smaller.
+    fn noiseless_epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Option<Interval>> {
+        let Some(noiseless) = &mut self.noiseless else {
+            return Ok(None);
+        };
+        let found = noiseless.run.epsilon(log_delta, 0.5 * tolerance)?;
+        if found.upper == 0.0 {
+            return Ok(Some(Interval::exact(0.0)));
+        }
+        if found.upper.is_infinite() {
+            return Ok(None);
+        }
+        let lower = found.lower * (1.0 - 0.4 * tolerance);
+        let accuracy = Accuracy::compared_with(log_delta, tolerance);
+        let there = self.delta_for(lower, &accuracy).certified()?;
+        let upper = found.upper;
+        Ok((there.log_lower > log_delta).then_some(Interval { lower, upper }))
+    }
+
+    /// Where a search for the ε at which log δ = `log_delta` starts.
+    fn starting_point(&mut self, log_delta: f64) -> StartingPoint {
+        let StartingPoint { epsilon, slope } = self.losses.starting_point(log_delta).unwrap_or(UNKNOWN);
+        let offset = if self.offset().is_finite() { self.offset() } else { 0.0 };
+        StartingPoint {
+            epsilon: epsilon + offset,
+            slope,
+        }
+    }
+
+    /// The largest loss of the run, rounded up; infinite where an output may reveal whether a member was there.
+    pub fn largest_loss(&self) -> f64 {
+        if self.singular.is_positive() {
+            return f64::INFINITY;
+        }
+        let common = self.losses.largest_loss().rounded_up();
+        if self.offset() == 0.0 {
+            common
+        } else {
+            (common + self.offset()) * (1.0 + 4.0 * self.singular.rounding())
+        }
+    }
+}

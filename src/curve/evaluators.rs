@@ -1,0 +1,106 @@
+//! Contours and grids of one truncated law: each is computed for one ε, and encloses δ at every ε.
+//!
+//! With p the probability of the outputs that were truncated and δ' the curve of the law without them, δ' ≤ δ ≤ δ' + p.
+
+use crate::grid::composition::Grid;
+use crate::interval::Enclosure;
+use crate::inversion::contour::Contour;
+use crate::special::log_space::LogSum;
+
+/// Number of contours, and of grids, that are kept: the latest ones. More take more memory and more time at every later ε.
+const CAPACITY: usize = 8;
+
+/// Contours and grids of one truncated law.
+#[derive(Debug)]
+pub(crate) struct Evaluators {
+    contours: Vec<Contour>,
+    grids: Vec<Grid>,
+    log_truncated_mass: f64,
+}
+
+impl Evaluators {
+    /// None yet; outputs of probability e^`log_truncated_mass` under P are not part of the law.
+    pub(crate) fn new(log_truncated_mass: f64) -> Self {
+        Self {
+            contours: Vec::new(),
+            grids: Vec::new(),
+            log_truncated_mass,
+        }
+    }
+
+    /// log of the probability of the outputs that were truncated.
+    pub(crate) fn log_truncated_mass(&self) -> f64 {
+        self.log_truncated_mass
+    }
+
+    /// Adds a contour; the oldest makes room.
+    pub(crate) fn add_contour(&mut self, contour: Contour) {
+        add(&mut self.contours, contour);
+    }
+
+    /// Adds a grid; the oldest makes room.
+    pub(crate) fn add_grid(&mut self, grid: Grid) {
+        add(&mut self.grids, grid);
+    }
+
+    /// Removes all of them.
+    pub(crate) fn clear(&mut self) {
+        self.contours.clear();
+        self.grids.clear();
+    }
+
+    /// Moves them out and leaves none.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.log_truncated_mass))
+    }
+
+    /// δ' of the truncated law at ε, as far as these evaluators know it.
+    pub(crate) fn truncated_delta(&self, epsilon: f64) -> Enclosure {
+        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
+        let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
+        contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
+    }
+
+    /// δ of the whole law from δ' of the truncated one: [δ', δ' + p].
+    pub(crate) fn whole(&self, truncated: Enclosure) -> Enclosure {
+        let mut upper = LogSum::default();
+        upper.add(truncated.log_upper);
+        upper.add(self.log_truncated_mass);
+        truncated.with_logs(truncated.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+    }
+
+    /// δ of the whole law at ε, as far as these evaluators know it.
+    pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
+        self.whole(self.truncated_delta(epsilon))
+    }
+}
+
+/// Appends `new` in place of the oldest where there is no room.
+fn add<T>(all: &mut Vec<T>, new: T) {
+    if all.len() >= CAPACITY {
+        all.remove(0);
+    }
+    all.push(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The upper end is δ' + p and the lower end δ', in numbers that an `f64` adds exactly.
+    #[test]
+    fn truncated_outputs_are_added_to_the_upper_end_in_full() {
+        let evaluators = Evaluators::new(0.125f64.ln());
+        let whole = evaluators.whole(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
+        assert!((whole.log_lower - 0.25f64.ln()).abs() < 1e-15);
+        assert!(whole.log_upper >= 0.625f64.ln() && whole.log_upper < 0.625f64.ln() + 1e-14);
+    }
+
+    #[test]
+    fn evaluators_that_are_taken_keep_the_mass_that_was_truncated() {
+        let mut evaluators = Evaluators::new(-7.0);
+        assert_eq!(evaluators.take().log_truncated_mass(), -7.0);
+        assert_eq!(evaluators.log_truncated_mass(), -7.0);
+        assert_eq!(evaluators.delta(1.0), Enclosure::TRIVIAL);
+    }
+}

@@ -1,0 +1,257 @@
+//! The sum of the privacy losses of all steps of a run in one direction, where P and Q have the same outputs.
+
+use crate::curve::epsilon_search::StartingPoint;
+use crate::curve::evaluators::Evaluators;
+use crate::curve::largest_loss::LargestLoss;
+use crate::curve::one_step::Effort;
+use crate::curve::singular_mass::ROUNDINGS;
+use crate::curve::truncated::Truncated;
+use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
+use crate::grid::composition::is_on_lattice;
+use crate::interval::Enclosure;
+use crate::inversion::chernoff::chernoff;
+use crate::inversion::saddle;
+use crate::inversion::segment::{KEEPING_PANELS, Segment, Total};
+use crate::loss::StepLoss;
+
+/// Work budget of one answer, in density evaluations (about 3 ns each). When it is spent, the best interval so far is returned.
+const BUDGET: u64 = 120_000_000;
+/// Further budget for Chernoff's bound once [`BUDGET`] is spent, so that every answer has an upper end.
+const RESERVE: u64 = 40_000_000;
+/// Number of different steps for which the budget doubles.
+const SEGMENTS: u64 = 100;
+/// log of the sum of the total variations of all steps below which δ is close to the sum of the δ of single steps.
+const RARE: f64 = -1.2;
+/// Orders beyond which the Rényi divergence of a bounded loss is taken as its largest value: it is smaller by at most the log of the
+/// probability of that value over the order, and moments of such orders have too narrow peaks to be integrated.
+const HUGE_ORDER: f64 = 1e9;
+/// Levels of truncation are multiples of this, so that questions about similar δ share one.
+const LEVEL_STEP: f64 = 24.0;
+/// log of the factor by which the mass that is truncated is below the δ that is needed, at least.
+const LEVEL_MARGIN: f64 = 3.0;
+/// log of the factor by which truncated mass is below δ where a search for ε starts.
+const STARTING_LOG_FRACTION: f64 = 14.0;
+
+/// The sum of independent privacy losses.
+#[derive(Debug)]
+pub(crate) struct LossSum {
+    segments: Vec<Segment>,
+    /// Relative rounding error of sums over all kinds of steps.
+    rounding: f64,
+    /// The losses without their far outputs, one entry for each level of truncation that questions needed so far.
+    truncations: Vec<Truncated>,
+    /// log of a bound on the sum of the total variations of all steps, once it was asked for.
+    log_variation: Option<f64>,
+    /// (c, an upper bound on A(c)) of earlier questions.
+    moments: Vec<(f64, f64)>,
+    /// Standard deviation of the loss, once it was asked for.
+    deviation: Option<f64>,
+    /// Work on single steps so far, in density evaluations.
+    single_step_work: u64,
+    /// [`LossSum::work`] at which no route but bounds is tried any more.
+    limit: u64,
+}
+
+impl LossSum {
+    /// The sum over `segments`, whose sums have a relative rounding error of `rounding`.
+    pub(crate) fn new(segments: Vec<Segment>, rounding: f64) -> Self {
+        let mut sum = Self {
+            segments,
+            rounding,
+            truncations: Vec::new(),
+            log_variation: None,
+            moments: Vec::new(),
+            deviation: None,
+            single_step_work: 0,
+            limit: 0,
+        };
+        sum.limit = sum.allowance(BUDGET);
+        sum
+    }
+
+    /// True if there is no step with a loss.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Forgets what could make the next answer depend on earlier questions.
+    pub(crate) fn forget(&mut self) {
+        self.truncations.iter_mut().for_each(Truncated::forget);
+        self.moments.clear();
+        self.limit = self.work() + self.allowance(BUDGET);
+    }
+
+    /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
+    pub(crate) fn shrink(&mut self) {
+        if self.segments.len() > KEEPING_PANELS {
+            self.truncations.clear();
+        }
+    }
+
+    /// A budget, which is larger for a run of very many different steps.
+    fn allowance(&self, work: u64) -> u64 {
+        work + work / SEGMENTS * self.segments.len() as u64
+    }
+
+    /// Work so far, in density evaluations.
+    pub(crate) fn work(&self) -> u64 {
+        let moments: u64 = self.segments.iter().map(|segment| segment.loss.work()).sum();
+        moments + self.single_step_work + self.truncations.iter().map(Truncated::work).sum::<u64>()
+    }
+
+    /// True if the budget of this answer is spent.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.work() > self.limit
+    }
+
+    /// δ of one step, or of equal steps with two outcomes.
+    pub(super) fn closed_form(&self, epsilon: f64) -> Option<Enclosure> {
+        match self.segments.as_slice() {
+            [Segment { loss, steps: 1.0 }] => Some(one_step::delta(loss, epsilon)),
+            [Segment { loss, steps }] => coin_count::delta(&**loss, *steps, epsilon),
+            _ => None,
+        }
+    }
+
+    /// The loss of a run of one step.
+    pub(super) fn only_step(&self) -> Option<&StepLoss> {
+        match self.segments.as_slice() {
+            [Segment { loss, steps: 1.0 }] => Some(loss),
+            _ => None,
+        }
+    }
+
+    /// Standard deviation of the sum; `None` where closed forms answer at once.
+    pub(crate) fn standard_deviation(&mut self) -> Option<f64> {
+        let closed = match self.segments.as_slice() {
+            [] => true,
+            [segment] => segment.steps == 1.0 || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some(),
+            _ => false,
+        };
+        if closed {
+            return None;
+        }
+        if self.deviation.is_none() {
+            self.deviation = Total::at(&mut self.segments, 0.0).map(|total| total.variance.sqrt());
+        }
+        self.deviation
+    }
+
+    /// Moves out the contours and grids that were computed for earlier questions.
+    pub(crate) fn take_evaluators(&mut self) -> Vec<Evaluators> {
+        self.truncations.iter_mut().map(Truncated::take_evaluators).collect()
+    }
+
+    /// An upper bound at an ε that is `distance` > 0 below the largest loss.
+    pub(super) fn bound_near_largest_loss(&self, distance: f64) -> Enclosure {
+        single_step_bounds::near_largest_loss(&self.segments, distance)
+    }
+
+    /// Bounds from the steps, each taken alone.
+    pub(super) fn single_step_bounds(&mut self, epsilon: f64, width: f64) -> Enclosure {
+        let log_variation = (epsilon >= 0.0).then(|| self.log_variation());
+        let mut effort = Effort {
+            done: 0,
+            limit: self.limit.saturating_sub(self.work()),
+        };
+        let found = single_step_bounds::delta(&self.segments, epsilon, width, log_variation, &mut effort);
+        self.single_step_work += effort.done;
+        found
+    }
+
+    /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of the cost of an answer; `None` where an answer is a closed
+    /// form.
+    pub(crate) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {
+        let is_closed = matches!(self.segments.as_slice(), [] | [Segment { steps: 1.0, .. }]);
+        // An answer is the intersection of this and other bounds.
+        (!is_closed).then(|| self.single_step_bounds(0.0, width).log_upper)
+    }
+
+    /// log of a bound on the sum of the total variations of all steps.
+    fn log_variation(&mut self) -> f64 {
+        let segments = &self.segments;
+        *self
+            .log_variation
+            .get_or_insert_with(|| single_step_bounds::log_variation(segments))
+    }
+
+    /// The losses without outputs that P has with a probability of more than about e^`log_needed` altogether.
+    pub(super) fn truncated(&mut self, log_needed: f64) -> &mut Truncated {
+        let level = ((LEVEL_MARGIN - log_needed) / LEVEL_STEP).ceil().max(1.0) * LEVEL_STEP;
+        let position = self.truncations.iter().position(|known| known.level() == level);
+        let place = position.unwrap_or_else(|| {
+            self.truncations.push(Truncated::new(&self.segments, level));
+            self.truncations.len() - 1
+        });
+        &mut self.truncations[place]
+    }
+
+    /// Forgets which inversions failed, before ones of less accuracy are tried.
+    pub(super) fn forget_failures(&mut self) {
+        self.truncations.iter_mut().for_each(Truncated::forget_failures);
+    }
+
+    /// Chernoff's bound at the best tilt, or at the tilts of earlier questions if the budget allows for no more: any tilt is valid.
+    pub(crate) fn chernoff(&mut self, epsilon: f64) -> Enclosure {
+        if self.work() <= self.limit + self.allowance(RESERVE)
+            && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon, None)
+            && let Some(total) = Total::at(&mut self.segments, c)
+        {
+            self.moments.push((c, total.log_moment_upper()));
+        }
+        let at = |&(c, log_moment): &(f64, f64)| chernoff(c, log_moment, epsilon);
+        self.moments.iter().map(at).fold(Enclosure::TRIVIAL, Enclosure::meet)
+    }
+
+    /// Upper bound on the Rényi divergence of order α > 1: A(α − 1)/(α − 1), and the largest loss.
+    pub(crate) fn renyi(&mut self, order: f64, largest_loss: f64) -> f64 {
+        let c = order - 1.0;
+        // Divergences of huge orders converge to the largest loss.
+        if largest_loss.is_finite() && order > HUGE_ORDER {
+            return largest_loss;
+        }
+        let total = Total::at(&mut self.segments, c);
+        let log_moment = total.map_or(f64::INFINITY, |total| total.log_moment_upper());
+        (log_moment.max(0.0) / c).min(largest_loss)
+    }
+
+    /// ε and −d log δ/dε near where log δ = `log_delta`; `None` where nothing is known.
+    pub(crate) fn starting_point(&mut self, log_delta: f64) -> Option<StartingPoint> {
+        if self.segments.is_empty() {
+            return Some(StartingPoint {
+                epsilon: 0.0,
+                slope: 1.0,
+            });
+        }
+        if self.log_variation() < RARE
+            && let Some(found) = starting_point::of_rare_losses(&self.segments, log_delta)
+        {
+            return Some(found);
+        }
+        let saddle = self.truncated(log_delta - STARTING_LOG_FRACTION).saddle(log_delta)?;
+        Some(StartingPoint {
+            epsilon: saddle.epsilon,
+            slope: saddle.c,
+        })
+    }
+
+    /// True if all losses are known to lie on lattices.
+    pub(crate) fn is_on_lattice(&self) -> bool {
+        self.segments.iter().all(|segment| is_on_lattice(&segment.loss))
+    }
+
+    /// The largest loss, which is infinite where losses are unbounded.
+    pub(crate) fn largest_loss(&self) -> LargestLoss {
+        LargestLoss::of(&self.segments)
+    }
+
+    /// How far rounding may have moved the largest loss.
+    pub(super) fn rounding_of(&self, largest: LargestLoss) -> f64 {
+        ROUNDINGS * self.rounding * largest.size
+    }
+
+    /// Relative rounding error of sums over all kinds of steps.
+    pub(super) fn rounding(&self) -> f64 {
+        self.rounding
+    }
+}

@@ -1,0 +1,250 @@
+//! The choice between the ways to compute δ of a sum of losses: the one place that chooses.
+//!
+//! | route | when |
+//! |---|---|
+//! | closed form (`one_step`) | one step, or Gaussian losses only (they add up to one) |
+//! | sum over counts (`coin_count`) | equal steps with two outcomes: randomised response |
+//! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
+//! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
+//! | the run without noise (`composed_loss`) | noise so little that outputs reveal who was in the batch |
+//! | grid (`grid`) | losses that are nearly lattices, a few steps of Laplace noise |
+//! | Chernoff's bound | what is left: an upper bound only |
+//!
+//! Every route gives a certified interval. Where one is wider than the accuracy that is asked for, the next is tried too, and the
+//! intersection of all of them is returned.
+
+use crate::curve::accuracy::Accuracy;
+use crate::curve::loss_sum::LossSum;
+use crate::curve::singular_mass::delta_of_constant;
+use crate::curve::truncated::Form;
+use crate::error::Error;
+use crate::interval::Enclosure;
+
+/// Levels of truncation tried for one δ, each farther out.
+const TRUNCATIONS: usize = 4;
+/// How much farther out each further level is at least, in −log of the mass that is truncated.
+const LEVEL_STEP: f64 = 24.0;
+/// The forms that are tried at each level, and how much farther out losses are truncated for them: an edge in the far losses would
+/// hardly let the transform of the runs decay that have some.
+const ATTEMPTS: [(Form, f64); 5] = [
+    (Form::Inversion, 0.0),
+    (Form::SplitInversion, 24.0),
+    (Form::SplitInversion, 48.0),
+    (Form::LongInversion, 0.0),
+    (Form::Grid, 0.0),
+];
+/// The forms that are tried at coarse tolerances.
+const COARSE_ATTEMPTS: [(Form, f64); 3] =
+    [(Form::Inversion, 0.0), (Form::SplitInversion, 24.0), (Form::Grid, 0.0)];
+/// Coarse tolerances, from 30 % down to 1e-4.
+const COARSE_WIDTHS: [f64; 4] = [0.3, 1e-2, 1e-3, 1e-4];
+/// Coarse tolerances are this many times the width that is asked for, at least.
+const COARSER: f64 = 3.0;
+/// Width of log δ from which on next to nothing is known: then coarse inversions are tried.
+const UNKNOWN: f64 = 0.5;
+/// log δ where nothing is known of it.
+const TYPICAL_LOG_DELTA: f64 = -20.0;
+/// Below this log δ has no `f64`, so that an upper bound suffices.
+const UNDERFLOW: f64 = -800.0;
+/// log of the factor by which truncated mass must be below the width that is asked for, so that it is not the reason for the width.
+const NEGLIGIBLE_TRUNCATION: f64 = 0.7;
+/// log of the factor by which a bound must exceed the truncated mass, so that it does not consist of it.
+const LARGE_BOUND: f64 = 2.0;
+
+/// A route, for questions that ask for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// One step in closed form.
+    OneStep,
+    /// Complex-order inversion.
+    Inversion,
+    /// Complex-order inversion of the runs with a large loss in some step.
+    SplitInversion,
+    /// Discretised losses.
+    Grid,
+    /// Chernoff's bound: the Rényi divergence at the best order.
+    Renyi,
+}
+
+/// Certified log δ at any real ε, by the routes that apply until one is accurate enough.
+pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+    if sum.is_empty() {
+        return delta_of_constant(epsilon, 0.0, sum.rounding());
+    }
+    let largest = sum.largest_loss();
+    let distance = largest.above(epsilon);
+    if distance <= 0.0 {
+        return Enclosure::ZERO;
+    }
+    let ceiling = sum.bound_near_largest_loss(distance);
+    if let Some(found) = sum.closed_form(epsilon) {
+        return found.meet(ceiling);
+    }
+    if distance.is_finite() && distance <= sum.rounding_of(largest) {
+        return ceiling; // ε may be the largest loss
+    }
+    below_largest_loss(sum, epsilon, accuracy, ceiling)
+}
+
+/// δ at an ε below the largest loss, where it is at most that of `ceiling`.
+fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceiling: Enclosure) -> Enclosure {
+    if let Some(known) = known_answer(sum, epsilon, accuracy, ceiling) {
+        return known;
+    }
+    let mut found = sum.single_step_bounds(epsilon, accuracy.width).meet(ceiling);
+    if accuracy.is_met(found) {
+        return found;
+    }
+    // Chernoff's bound tells where δ is about. Where a threshold tells that, the bound waits until inversion has failed.
+    match accuracy.threshold {
+        None => {
+            found = found.meet(sum.chernoff(epsilon));
+            found = found.meet(truncated_bound(sum, epsilon, accuracy, found));
+        }
+        Some(threshold) if accuracy.bounds_first => {
+            let truncated = sum.truncated(threshold + accuracy.log_fraction());
+            found = found.meet(truncated.chernoff(epsilon));
+        }
+        Some(_) => {}
+    }
+    if accuracy.is_met(found) {
+        return found;
+    }
+    by_attempts(sum, epsilon, accuracy, found)
+}
+
+/// The answer of contours and grids of earlier questions: while a root is searched they often suffice.
+fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceiling: Enclosure) -> Option<Enclosure> {
+    let threshold = accuracy.threshold?;
+    let mut known = ATTEMPTS[..2].iter().map(|(_, farther)| {
+        let truncated = sum.truncated(threshold + accuracy.log_fraction() - farther);
+        truncated.known(epsilon).meet(ceiling)
+    });
+    known.find(|&known| accuracy.is_met(known))
+}
+
+/// δ by one form after the other, with losses truncated farther and farther out, until the accuracy is met or the budget spent.
+fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enclosure) -> Enclosure {
+    let mut found = bounds;
+    let mut is_bounded = accuracy.threshold.is_none();
+    let mut expected = accuracy.threshold.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
+    for _ in 0..TRUNCATIONS {
+        for (form, farther) in ATTEMPTS {
+            // The transform of a lattice never decays, and its grid is exact.
+            if form != Form::Grid && sum.is_on_lattice() {
+                continue;
+            }
+            let is_exhausted = sum.is_exhausted();
+            if (is_exhausted || form == Form::Grid) && !is_bounded {
+                found = found.meet(sum.chernoff(epsilon));
+                is_bounded = true;
+            }
+            if is_exhausted || accuracy.is_met(found) || found.log_upper < UNDERFLOW {
+                return found;
+            }
+            if form == Form::LongInversion && found.width() > UNKNOWN {
+                found = coarse(sum, epsilon, accuracy, expected, found);
+            }
+            let truncated = sum.truncated(expected + accuracy.log_fraction() - farther);
+            found = found.meet(truncated.delta(form, epsilon, accuracy));
+            if accuracy.is_met(found) {
+                return found;
+            }
+        }
+        if is_truncation_negligible(sum, expected, accuracy, found) {
+            break;
+        }
+        expected = expected.min(found.log_upper) - LEVEL_STEP;
+    }
+    found
+}
+
+/// True if the mass that is truncated for an `expected` log δ is not the reason why `found` is wider than asked for.
+fn is_truncation_negligible(sum: &mut LossSum, expected: f64, accuracy: &Accuracy, found: Enclosure) -> bool {
+    let truncated = sum.truncated(expected + accuracy.log_fraction());
+    truncated.log_truncated_mass() < found.log_upper + accuracy.log_fraction() - NEGLIGIBLE_TRUNCATION
+}
+
+/// δ at coarser tolerances, each tried only while the one before succeeded. Where a narrow interval takes too many points, one of a digit
+/// or two often does not, and is far better than Chernoff's bound: the coarser the tolerance, the more outputs may be truncated.
+fn coarse(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64, known: Enclosure) -> Enclosure {
+    let mut found = known;
+    for width in COARSE_WIDTHS
+        .into_iter()
+        .filter(|width| *width > COARSER * accuracy.width)
+    {
+        let coarse = Accuracy {
+            width,
+            sufficient_width: width,
+            ..*accuracy
+        };
+        sum.forget_failures();
+        for _ in 0..TRUNCATIONS {
+            // Without a threshold nothing is known of δ but its bound.
+            let about = accuracy
+                .threshold
+                .map_or(found.log_upper, |_| expected.min(found.log_upper));
+            for (form, farther) in COARSE_ATTEMPTS {
+                if coarse.is_met(found) || sum.is_exhausted() {
+                    break;
+                }
+                let truncated = sum.truncated(about + coarse.log_fraction() - farther);
+                found = found.meet(truncated.delta(form, epsilon, &coarse));
+            }
+            let is_negligible = is_truncation_negligible(sum, about, &coarse, found);
+            if coarse.is_met(found) || is_negligible || sum.is_exhausted() {
+                break;
+            }
+        }
+        if !coarse.is_met(found) {
+            break;
+        }
+    }
+    found
+}
+
+/// The best of Chernoff's bounds on truncated losses, each with the mass that is truncated: it tells where δ is about even if far
+/// outputs spoil the bound on the whole law.
+///
+/// Losses are truncated farther out by a factor of two each time, until the bound does not consist of the truncated mass; and between
+/// the last two levels, where far outputs within the last one spoil the bound already.
+fn truncated_bound(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, known: Enclosure) -> Enclosure {
+    let mut found = known;
+    let mut is_truncated_mass = |sum: &mut LossSum, expected: f64| {
+        let truncated = sum.truncated(expected + accuracy.log_fraction());
+        let here = truncated.chernoff(epsilon);
+        found = found.meet(here);
+        here.log_upper <= truncated.log_truncated_mass() + LARGE_BOUND
+    };
+    let (mut near, mut far) = (0.0, TYPICAL_LOG_DELTA.min(known.log_upper));
+    while is_truncated_mass(sum, far) && far > UNDERFLOW && !sum.is_exhausted() {
+        (near, far) = (far, 2.0 * far);
+    }
+    while near < 0.0 && near - far > LEVEL_STEP && !sum.is_exhausted() {
+        let middle = 0.5 * (near + far);
+        if is_truncated_mass(sum, middle) {
+            near = middle;
+        } else {
+            far = middle;
+        }
+    }
+    found
+}
+
+impl Route {
+    /// The form in which truncated losses are inverted or discretised, and how much farther out they are truncated; `None` for routes
+    /// that do not truncate.
+    pub(super) fn form(self) -> Option<(Form, f64)> {
+        match self {
+            Self::OneStep | Self::Renyi => None,
+            Self::Inversion => Some((Form::LongInversion, 0.0)),
+            Self::SplitInversion => Some(ATTEMPTS[1]),
+            Self::Grid => Some((Form::Grid, 0.0)),
+        }
+    }
+
+    /// The error of a route that does not apply.
+    pub(super) fn does_not_apply(self) -> Error {
+        Error::Mismatch(format!("the route {self:?} does not apply here"))
+    }
+}
