@@ -43,7 +43,7 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | `error`, `interval`, `monitor`, `threads` | the one error type; certified intervals of δ, of which two that do not meet are an error; progress and interruption |
+//! | `error`, `interval`, `linear_interval`, `monitor`, `threads` | the one error type; certified intervals of log δ, of which two that do not meet are an error, and of numbers in linear scale; progress and interruption |
 //! | `special` | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
 //! | `step` | the vocabulary, and the law of how far a group moves the sum of a batch |
 //! | `loss` | which pair of distributions dominates a step, and the moments of its privacy loss, of real and complex order |
@@ -66,6 +66,7 @@ mod grid;
 pub mod individual;
 mod interval;
 mod inversion;
+mod linear_interval;
 mod locks;
 mod loss;
 mod monitor;
@@ -87,6 +88,7 @@ pub use curve::directed::Route;
 pub use curve::{black_box, planning};
 pub use error::{Error, Result};
 pub use interval::Enclosure;
+pub use linear_interval::Interval;
 pub use loss::MixturePair;
 pub use monitor::{Monitor, Unwatched};
 pub use step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};

@@ -1,6 +1,7 @@
 //! Trade-off functions.
 
 use crate::error::{Error, Result};
+use crate::linear_interval::Interval;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::python::convert;
 use crate::python::convert::{count, entries, guarded, vector};
@@ -9,8 +10,7 @@ use crate::python::monitor::{unless_cancelled, watched};
 use crate::shuffle::{MembershipLaw, Plan, Sampling};
 use crate::stopping::carried;
 use crate::threads::in_pool;
-use crate::tradeoff::Bounds;
-use crate::tradeoff::Mixture;
+use crate::tradeoff::PublicMixture;
 use crate::tradeoff::SplitBound;
 use crate::tradeoff::TradeoffCurve as Curve;
 use numpy::{PyArray1, ToPyArray};
@@ -35,7 +35,7 @@ impl TradeoffCurve {
         &self,
         py: Python<'py>,
         questions: &PyReadonlyArrayDyn<'py, f64>,
-        question: impl Fn(&Curve, f64) -> Result<Bounds> + Send + Sync + 'static,
+        question: impl Fn(&Curve, f64) -> Result<Interval> + Send + Sync + 'static,
     ) -> PyResult<Pair<'py>> {
         let (curve, asked) = (self.0.clone(), entries(questions));
         let (lower, upper): (Vec<f64>, Vec<f64>) = watched(py, None, move |monitor| {
@@ -98,7 +98,7 @@ impl TradeoffCurve {
         rounding: f64,
         widest: f64,
     ) -> PyResult<Self> {
-        let mixture = Mixture {
+        let mixture = PublicMixture {
             distances: vector(&distances),
             log_weights: vector(&probabilities).iter().map(|weight| weight.ln()).collect(),
             left_out,
