@@ -25,12 +25,11 @@
 //! An upper bound by way of Rényi divergences is cheaper and larger:
 //!
 //! ```
-//! use hockeystick::Adjacency;
-//! use hockeystick::renyi::GroupBound;
-//! use hockeystick::renyi::{Run, Segment};
+//! use hockeystick::renyi::{GroupBound, Run};
+//! use hockeystick::{Adjacency, Mechanism, Step};
 //!
-//! let segment = Segment::gaussian(2.0, 0.01, 1000);
-//! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
+//! let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 2.0 }, 0.01, 8);
+//! let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact)?;
 //! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
 //! # Ok::<(), hockeystick::Error>(())
 //! ```

@@ -7,7 +7,7 @@ use crate::python::convert;
 use crate::python::convert::{count, entries, guarded, vector};
 use crate::python::exact::{SegmentTuple, steps_of};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::shuffle::{MembershipLaw, Plan, Sampling};
+use crate::shuffle::{EpochRun, EpochSampling, MembershipLaw};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use crate::tradeoff::PublicMixture;
@@ -206,8 +206,8 @@ pub(crate) fn membership_law<'py>(
     rounds: i64,
 ) -> PyResult<Law<'py>> {
     let sampling = match sampling {
-        "shuffle" => Sampling::Shuffling,
-        "without_replacement" => Sampling::Subsampling,
+        "shuffle" => EpochSampling::Shuffling,
+        "without_replacement" => EpochSampling::Subsampling,
         _ => {
             let allowed = "\"shuffle\" or \"without_replacement\"";
             return Err(Error::out_of_range("sampling", sampling, allowed).into());
@@ -215,7 +215,7 @@ pub(crate) fn membership_law<'py>(
     };
     let law = watched(py, None, move |_| {
         let rounds = u64::try_from(rounds).unwrap_or(0);
-        let plan = Plan {
+        let run = EpochRun {
             sampling,
             dataset_size: count("dataset_size", dataset_size)?,
             batch_size: count("batch_size", batch_size)?,
@@ -224,9 +224,9 @@ pub(crate) fn membership_law<'py>(
             epochs: count("epochs", epochs.max(1))?,
         };
         match (epochs, rounds) {
-            (0, rounds) => MembershipLaw::of_rounds(&plan, rounds),
-            (_, 0) => MembershipLaw::of(&plan),
-            (_, rounds) => MembershipLaw::of(&plan)?.and(&MembershipLaw::of_rounds(&plan, rounds)?),
+            (0, rounds) => MembershipLaw::of_rounds(&run, rounds),
+            (_, 0) => MembershipLaw::of(&run),
+            (_, rounds) => MembershipLaw::of(&run)?.and(&MembershipLaw::of_rounds(&run, rounds)?),
         }
     })?;
     let squares: Vec<i64> = law.squares.iter().map(|&square| square as i64).collect();
