@@ -8,9 +8,7 @@ use std::hint::black_box;
 use hockeystick::Composition;
 use hockeystick::Unwatched;
 use hockeystick::individual::StepRdp;
-use hockeystick::renyi::GroupBound;
-use hockeystick::renyi::StepDivergence;
-use hockeystick::renyi::{Run, Segment};
+use hockeystick::renyi::{GaussianPair, GroupBound, Run};
 use hockeystick::simulation;
 use hockeystick::simulation::{Settings, monte_carlo_delta};
 use hockeystick::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};
@@ -72,14 +70,14 @@ fn monte_carlo() {
 }
 
 fn renyi_epsilon() {
-    let segment = Segment::gaussian(1.0, 0.01, 1000);
-    let mut run = Run::new(&[segment], 16, Adjacency::AddRemove, GroupBound::Exact).unwrap();
+    let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 1.0 }, 0.01, 16);
+    let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact).unwrap();
     black_box(run.epsilon(DELTA).unwrap().value);
 }
 
 fn renyi_divergence() {
     let law = GroupLaw::binomial(256, 0.01).unwrap();
-    let mut step = StepDivergence::new(law, 1.0).unwrap();
+    let mut step = GaussianPair::new(law, 1.0).unwrap();
     black_box(step.of_order(8.0, Direction::Remove).value);
 }
 

@@ -2,20 +2,19 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use hockeystick::renyi::GroupBound;
-use hockeystick::renyi::StepDivergence;
-use hockeystick::renyi::{Run, Segment};
-use hockeystick::{Adjacency, Direction, GroupLaw};
+use hockeystick::renyi::{GaussianPair, GroupBound, Run};
+use hockeystick::{Adjacency, Direction, GroupLaw, Mechanism, Step};
 
 fn epsilon(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("renyi epsilon, q = 0.01, sigma = 1, T = 1000, delta = 1e-5");
     group.sample_size(20);
     for group_size in [1, 4, 16, 64, 256] {
         for (name, bound) in [("exact", GroupBound::Exact), ("jensen", GroupBound::Jensen)] {
-            let segment = Segment::gaussian(1.0, 0.01, 1000);
+            let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 1.0 }, 0.01, group_size);
+            let steps = [(step, 1000)];
             group.bench_function(BenchmarkId::new(name, group_size), |bencher| {
                 bencher.iter(|| {
-                    let mut run = Run::new(&[segment], group_size, Adjacency::AddRemove, bound).expect("a run");
+                    let mut run = Run::new(&steps, Adjacency::AddRemove, bound).expect("a run");
                     run.epsilon(1e-5).expect("an epsilon").value
                 });
             });
@@ -30,7 +29,7 @@ fn divergence(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(group_size), |bencher| {
             bencher.iter(|| {
                 let law = GroupLaw::binomial(group_size, 0.01).expect("a law");
-                StepDivergence::new(law, 1.0)
+                GaussianPair::new(law, 1.0)
                     .expect("a step")
                     .of_order(8.0, Direction::Remove)
                     .value

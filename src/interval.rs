@@ -29,6 +29,23 @@ impl Interval {
         }
     }
 
+    /// `value` with a relative error of at most `error`.
+    pub(crate) fn around(value: f64, error: f64) -> Self {
+        Self {
+            lower: value - error * value.abs(),
+            upper: value + error * value.abs(),
+        }
+    }
+
+    /// Both ends clamped to [low, high], which holds the number.
+    #[must_use]
+    pub(crate) fn within(self, low: f64, high: f64) -> Self {
+        Self {
+            lower: self.lower.clamp(low, high),
+            upper: self.upper.clamp(low, high),
+        }
+    }
+
     /// The interval between the largest certified lower bound and the smallest certified upper bound on one number. They may cross
     /// by the last bits, and are then exchanged.
     ///
@@ -63,6 +80,16 @@ impl Interval {
             lower: self.lower.min(other.lower),
             upper: self.upper.min(other.upper),
         }
+    }
+
+    /// Centre of the interval.
+    pub(crate) fn middle(self) -> f64 {
+        0.5 * (self.lower + self.upper)
+    }
+
+    /// upper − lower.
+    pub(crate) fn width(self) -> f64 {
+        self.upper - self.lower
     }
 }
 
@@ -205,6 +232,16 @@ impl Enclosure {
     }
 }
 
+impl From<Enclosure> for Interval {
+    /// δ of an enclosure of log δ, rounded outwards.
+    fn from(delta: Enclosure) -> Self {
+        Self {
+            lower: delta.lower(),
+            upper: delta.upper(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,5 +315,33 @@ mod tests {
             }
         }
         assert_eq!(low.certified(), Ok(low));
+    }
+
+    #[test]
+    fn the_extremes_of_numbers_in_two_intervals_stay_inside() {
+        let (a, b) = (Interval { lower: 0.1, upper: 0.4 }, Interval { lower: 0.2, upper: 0.3 });
+        for x in [0.1, 0.25, 0.4] {
+            for y in [0.2, 0.3] {
+                let (large, small) = (a.max(b), a.min(b));
+                assert!(large.lower <= f64::max(x, y) && f64::max(x, y) <= large.upper);
+                assert!(small.lower <= f64::min(x, y) && f64::min(x, y) <= small.upper);
+            }
+        }
+        assert_eq!(a.max(b), Interval { lower: 0.2, upper: 0.4 });
+    }
+
+    #[test]
+    fn a_relative_error_widens_to_both_sides_of_either_sign() {
+        for value in [3.0, -3.0] {
+            let found = Interval::around(value, 0.1);
+            assert!(found.lower <= value - 0.29 && found.upper >= value + 0.29 && found.width() < 0.61);
+            assert!((found.middle() - value).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn the_delta_of_an_enclosure_holds_both_ends() {
+        let delta = Interval::from(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
+        assert!(delta.lower <= 0.25 && delta.upper >= 0.5 && delta.width() < 0.2501);
     }
 }

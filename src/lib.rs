@@ -25,12 +25,11 @@
 //! An upper bound by way of Rényi divergences is cheaper and larger:
 //!
 //! ```
-//! use hockeystick::Adjacency;
-//! use hockeystick::renyi::GroupBound;
-//! use hockeystick::renyi::{Run, Segment};
+//! use hockeystick::renyi::{GroupBound, Run};
+//! use hockeystick::{Adjacency, Mechanism, Step};
 //!
-//! let segment = Segment::gaussian(2.0, 0.01, 1000);
-//! let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
+//! let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 2.0 }, 0.01, 8);
+//! let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact)?;
 //! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
 //! # Ok::<(), hockeystick::Error>(())
 //! ```
@@ -43,7 +42,7 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | `error`, `interval`, `monitor`, `threads` | the one error type; certified intervals of δ, of which two that do not meet are an error; progress and interruption |
+//! | `error`, `interval`, `monitor`, `threads` | the one error type; certified intervals, of which two that do not meet are an error; progress and interruption |
 //! | `special` | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
 //! | `step` | the vocabulary, and the law of how far a group moves the sum of a batch |
 //! | `loss` | which pair of distributions dominates a step, and the moments of its privacy loss, of real and complex order |

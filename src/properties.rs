@@ -3,16 +3,13 @@
 use crate::loss::MixturePair;
 use crate::monitor::Unwatched;
 use crate::renyi::Conversion;
-use crate::renyi::StepDivergence;
-use crate::renyi::{Family, Setting, Target, calibrate_dp};
-use crate::renyi::{GroupBound, group_rdp};
-use crate::renyi::{Run, Segment};
+use crate::renyi::{DpTarget, NoiseSearch, calibrate_dp};
+use crate::renyi::{GaussianPair, GroupBound, Run, group_rdp};
 use crate::simulation;
 use crate::simulation::Sample;
 use crate::simulation::{Settings, monte_carlo_delta};
 use crate::special::log_space::log_sum_exp;
-use crate::step::Mechanism;
-use crate::step::{Adjacency, Direction, GroupLaw};
+use crate::step::{Adjacency, Direction, GroupLaw, Mechanism, Step};
 use proptest::prelude::*;
 
 /// σ in [0.05, 10⁴], evenly in its logarithm.
@@ -39,8 +36,12 @@ fn directions() -> impl Strategy<Value = Direction> {
     prop_oneof![Just(Direction::Add), Just(Direction::Remove)]
 }
 
+fn gaussian(noise_multiplier: f64, sample_rate: f64, group_size: u64) -> Step {
+    Step::poisson(Mechanism::Gaussian { noise_multiplier }, sample_rate, group_size)
+}
+
 fn divergence(k: u64, q: f64, sigma: f64, order: f64, direction: Direction) -> (f64, f64) {
-    let mut step = StepDivergence::new(GroupLaw::binomial(k, q).unwrap(), sigma).unwrap();
+    let mut step = GaussianPair::new(GroupLaw::binomial(k, q).unwrap(), sigma).unwrap();
     let found = step.of_order(order, direction);
     (found.value, found.upper)
 }
@@ -76,12 +77,12 @@ proptest! {
         k in group_sizes(), q in sample_rates(), sigma in noise_multipliers(), order in 1.0001..64.0f64, direction in directions(),
     ) {
         let exact = divergence(k, q, sigma, order, direction).0;
-        let noise = Mechanism::Gaussian { noise_multiplier: sigma };
+        let step = gaussian(sigma, q, k);
         for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
-            let published = group_rdp(noise, &[order], q, k, bound).unwrap()[0];
+            let published = group_rdp(&step, &[order], bound).unwrap()[0];
             prop_assert!(exact <= published * (1.0 + RELATIVE_ERROR), "{bound:?} {published} < {exact}");
         }
-        let lower = group_rdp(noise, &[order], q, k, GroupBound::Lower).unwrap()[0];
+        let lower = group_rdp(&step, &[order], GroupBound::Lower).unwrap()[0];
         prop_assert!(direction == Direction::Add || lower <= exact * (1.0 + RELATIVE_ERROR), "{lower} > {exact}");
     }
 
@@ -122,8 +123,7 @@ proptest! {
     ) {
         let delta = log_delta.exp();
         let of = |steps| {
-            let segment = Segment::gaussian(sigma, q, steps);
-            Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap()
+            Run::new(&[(gaussian(sigma, q, k), steps)], Adjacency::AddRemove, GroupBound::Exact).unwrap()
         };
         let epsilon = of(steps).epsilon(delta).unwrap().value;
         prop_assert!(epsilon.is_finite() && epsilon >= 0.0);
@@ -137,11 +137,11 @@ proptest! {
     fn the_noise_multiplier_keeps_its_promise(
         k in 1..64u64, q in sample_rates(), steps in 1..10_000u64, epsilon in 0.1..100.0f64,
     ) {
-        let setting = Setting { sample_rate: q, steps, group_size: k, bound: GroupBound::Exact };
-        let target = Target { epsilon, delta: 1e-6, conversion: Conversion::Canonne };
-        let sigma = calibrate_dp(Family::Gaussian, target, &[], setting).unwrap();
-        let segment = Segment::gaussian(sigma, q, steps);
-        let reached = Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap().epsilon(1e-6).unwrap();
+        let run = NoiseSearch { step: gaussian(f64::NAN, q, k), count: steps, bound: GroupBound::Exact };
+        let target = DpTarget { epsilon, delta: 1e-6, conversion: Conversion::Canonne };
+        let sigma = calibrate_dp(&run, target, &[]).unwrap();
+        let steps = [(gaussian(sigma, q, k), steps)];
+        let reached = Run::new(&steps, Adjacency::AddRemove, GroupBound::Exact).unwrap().epsilon(1e-6).unwrap();
         prop_assert!(reached.value <= epsilon);
     }
 
@@ -150,9 +150,8 @@ proptest! {
         k in 1..20u64, q in sample_rates(), log_sigma in -1.0..3.0f64, steps in 1..50u64, direction in directions(),
     ) {
         let sigma = log_sigma.exp();
-        let segment = Segment::gaussian(sigma, q, steps);
         let epsilon = 0.5;
-        let bound = Run::new(&[segment], k, Adjacency::AddRemove, GroupBound::Exact).unwrap().delta(epsilon).unwrap().value;
+        let bound = Run::new(&[(gaussian(sigma, q, k), steps)], Adjacency::AddRemove, GroupBound::Exact).unwrap().delta(epsilon).unwrap().value;
         let drawn = [simulation::Segment { law: GroupLaw::binomial(k, q).unwrap(), noise_multiplier: sigma, steps }];
         let settings = Settings { samples: 2000, direction, tilt: None, seed: 5, confidence: 1.0 - 1e-9 };
         let found = monte_carlo_delta(epsilon, &drawn, &settings, &Unwatched).unwrap();

@@ -3,11 +3,8 @@
 use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::renyi::Conversion;
-use crate::renyi::Family;
 use crate::renyi::GroupBound;
-use crate::renyi::Segment;
-use crate::step::Mechanism;
-use crate::step::{Adjacency, Direction, GroupLaw};
+use crate::step::{Adjacency, Direction, GroupLaw, Mechanism, Step};
 use crate::stopping::is_stopped;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -89,14 +86,17 @@ pub(crate) fn conversion(word: &str) -> Result<Conversion, Error> {
 }
 
 /// "gaussian", "laplace", "skellam" or "randomized_response"; the sensitivity is that of Skellam noise.
-pub(crate) fn family(word: &str, sensitivity: i64) -> Result<Family, Error> {
+pub(crate) fn mechanism(word: &str, parameter: f64, sensitivity: i64) -> Result<Mechanism, Error> {
     match word {
-        "gaussian" => Ok(Family::Gaussian),
-        "laplace" => Ok(Family::Laplace),
-        "skellam" => Ok(Family::Skellam {
+        "gaussian" => Ok(Mechanism::Gaussian {
+            noise_multiplier: parameter,
+        }),
+        "laplace" => Ok(Mechanism::Laplace { scale: parameter }),
+        "skellam" => Ok(Mechanism::Skellam {
+            variance: parameter,
             sensitivity: count("sensitivity", sensitivity)?,
         }),
-        "randomized_response" => Ok(Family::RandomizedResponse),
+        "randomized_response" => Ok(Mechanism::RandomizedResponse { keep: parameter }),
         _ => Err(Error::out_of_range(
             "family",
             word,
@@ -134,19 +134,19 @@ pub(crate) type MechanismTuple = (String, f64, i64);
 
 /// The mechanism that Python means.
 pub(crate) fn noise((word, parameter, sensitivity): &MechanismTuple) -> Result<Mechanism, Error> {
-    Ok(family(word, *sensitivity)?.with_parameter(*parameter))
+    mechanism(word, *parameter, *sensitivity)
 }
 
-/// The segments of a history: mechanism, sample rate, steps.
-pub(crate) fn history(segments: &[(MechanismTuple, f64, i64)]) -> Result<Vec<Segment>, Error> {
+/// The steps of a history, seen by a group, from mechanism, sample rate and number of steps.
+pub(crate) fn history(
+    segments: &[(MechanismTuple, f64, i64)],
+    group_size: u64,
+) -> Result<Vec<(Step, u64)>, Error> {
     segments
         .iter()
         .map(|(mechanism, sample_rate, steps)| {
-            Ok(Segment {
-                noise: noise(mechanism)?,
-                sample_rate: *sample_rate,
-                steps: count("steps", *steps)?,
-            })
+            let step = Step::poisson(noise(mechanism)?, *sample_rate, group_size);
+            Ok((step, count("steps", *steps)?))
         })
         .collect()
 }

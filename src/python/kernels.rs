@@ -6,7 +6,7 @@ use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayD
 use crate::python::convert::{count, entries, guarded, law, vector};
 use crate::python::monitor::{unless_cancelled, watched};
 use crate::renyi;
-use crate::renyi::Converted;
+use crate::renyi::Guarantee;
 use crate::simulation;
 use crate::simulation::{Segment, Settings};
 use crate::step::GroupLaw;
@@ -261,7 +261,7 @@ fn convert_rows<'py>(
     orders: &PyReadonlyArray1<'py, f64>,
     rdp: &PyReadonlyArrayDyn<'py, f64>,
     targets: &PyReadonlyArrayDyn<'py, f64>,
-    convert: impl Fn(&[f64], &[f64], f64) -> Result<Converted, Error> + Send + Sync + 'static,
+    convert: impl Fn(&[f64], &[f64], f64) -> Result<Guarantee, Error> + Send + Sync + 'static,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
     let (orders, targets_shape) = (vector(orders), targets.as_array().shape().to_vec());
     let (rdp_values, target_values) = (entries(rdp), entries(targets));
@@ -277,7 +277,7 @@ fn convert_rows<'py>(
         let answer = |(row, &target): (&[f64], &f64)| {
             unless_cancelled(monitor)?;
             let found = convert(&orders, row, target)?;
-            Ok((found.value, orders[found.index]))
+            Ok((found.value, found.order))
         };
         let rows = || rdp_values.par_chunks(orders.len().max(1)).zip(&target_values);
         let found: Result<Vec<(f64, f64)>, Error> = in_pool(|| rows().map(answer).collect());

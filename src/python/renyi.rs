@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{MechanismTuple, bound, conversion, count, entries, family, noise, vector};
+use crate::python::convert::{MechanismTuple, bound, conversion, count, entries, mechanism, noise, vector};
 use crate::python::monitor::{unless_cancelled, watched};
 use crate::renyi::StepBound;
 use crate::renyi::require_orders;
-use crate::renyi::{Setting, Target, calibrate, calibrate_dp};
+use crate::renyi::{DpTarget, NoiseSearch, calibrate, calibrate_dp};
+use crate::step::{Mechanism, Step};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -51,7 +52,7 @@ pub(crate) fn group_rdp<'py>(
         let answer = |elements: &Vec<usize>| -> Result<Vec<(usize, f64)>, Error> {
             let first = elements[0];
             let size = count("group_size", sizes[first])?;
-            let mut step = StepBound::new(mechanism, rates[first], size, bound)?;
+            let mut step = StepBound::new(&Step::poisson(mechanism, rates[first], size), bound)?;
             let each = elements.iter().map(|&i| {
                 unless_cancelled(monitor)?;
                 Ok((i, step.worst(orders[i])?))
@@ -81,8 +82,9 @@ fn calibrated<'py>(
     py: Python<'py>,
     (rates, steps, sizes): &RunArrays<'py>,
     targets: [usize; 2],
+    mechanism: Mechanism,
     bound: &str,
-    solve: impl Fn(usize, Setting) -> Result<f64, Error> + Sync + Send + 'static,
+    solve: impl Fn(usize, &NoiseSearch) -> Result<f64, Error> + Sync + Send + 'static,
 ) -> PyResult<Vector<'py>> {
     let bound = self::bound(bound)?;
     let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
@@ -90,13 +92,12 @@ fn calibrated<'py>(
     let found = watched(py, None, move |monitor| {
         let answer = |i: usize| {
             unless_cancelled(monitor)?;
-            let setting = Setting {
-                sample_rate: rates[i],
-                steps: count("steps", steps[i])?,
-                group_size: count("group_size", sizes[i])?,
+            let run = NoiseSearch {
+                count: count("steps", steps[i])?,
+                step: Step::poisson(mechanism, rates[i], count("group_size", sizes[i])?),
                 bound,
             };
-            solve(i, setting)
+            solve(i, &run)
         };
         let answer = carried(answer);
         in_pool(|| {
@@ -119,11 +120,16 @@ pub(crate) fn renyi_calibrate<'py>(
     runs: RunArrays<'py>,
     bound: &str,
 ) -> PyResult<Vector<'py>> {
-    let family = self::family(family, sensitivity)?;
+    let mechanism = mechanism(family, f64::NAN, sensitivity)?;
     let (orders, taus) = (vector(&order), vector(&tau));
-    calibrated(py, &runs, [orders.len(), taus.len()], bound, move |i, setting| {
-        calibrate(family, orders[i], taus[i], setting)
-    })
+    calibrated(
+        py,
+        &runs,
+        [orders.len(), taus.len()],
+        mechanism,
+        bound,
+        move |i, run| calibrate(run, orders[i], taus[i]),
+    )
 }
 
 #[pyfunction]
@@ -138,16 +144,23 @@ pub(crate) fn renyi_calibrate_dp<'py>(
     bound: &str,
     conversion: &str,
 ) -> PyResult<Vector<'py>> {
-    let family = self::family(family, sensitivity)?;
+    let mechanism = mechanism(family, f64::NAN, sensitivity)?;
     let conversion = self::conversion(conversion)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
-    calibrated(py, &runs, [epsilons.len(), deltas.len()], bound, move |i, setting| {
-        let target = Target {
-            epsilon: epsilons[i],
-            delta: deltas[i],
-            conversion,
-        };
-        calibrate_dp(family, target, &orders, setting)
-    })
+    calibrated(
+        py,
+        &runs,
+        [epsilons.len(), deltas.len()],
+        mechanism,
+        bound,
+        move |i, run| {
+            let target = DpTarget {
+                epsilon: epsilons[i],
+                delta: deltas[i],
+                conversion,
+            };
+            calibrate_dp(run, target, &orders)
+        },
+    )
 }

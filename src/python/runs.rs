@@ -23,10 +23,10 @@ fn run_of(
     bound_word: &str,
     conversion_word: &str,
 ) -> Result<impl FnOnce() -> Result<Run, Error> + Send + use<>, Error> {
-    let (segments, group_size) = (history(segments)?, count("group_size", group_size)?);
+    let steps = history(segments, count("group_size", group_size)?)?;
     let (adjacency, bound) = (adjacency(adjacency_word)?, bound(bound_word)?);
     let conversion = conversion(conversion_word)?;
-    Ok(move || Ok(Run::new(&segments, group_size, adjacency, bound)?.with_conversion(conversion)))
+    Ok(move || Ok(Run::new(&steps, adjacency, bound)?.with_conversion(conversion)))
 }
 
 /// The answers of one run to many questions, until it is told to stop.

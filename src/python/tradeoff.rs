@@ -1,16 +1,16 @@
 //! Trade-off functions.
 
 use crate::error::{Error, Result};
+use crate::interval::Interval;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::python::convert;
 use crate::python::convert::{count, entries, guarded, vector};
 use crate::python::exact::{SegmentTuple, steps_of};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::shuffle::{MembershipLaw, Plan, Sampling};
+use crate::shuffle::{EpochRun, EpochSampling, MembershipLaw};
 use crate::stopping::carried;
 use crate::threads::in_pool;
-use crate::tradeoff::Bounds;
-use crate::tradeoff::Mixture;
+use crate::tradeoff::PublicMixture;
 use crate::tradeoff::SplitBound;
 use crate::tradeoff::TradeoffCurve as Curve;
 use numpy::{PyArray1, ToPyArray};
@@ -35,7 +35,7 @@ impl TradeoffCurve {
         &self,
         py: Python<'py>,
         questions: &PyReadonlyArrayDyn<'py, f64>,
-        question: impl Fn(&Curve, f64) -> Result<Bounds> + Send + Sync + 'static,
+        question: impl Fn(&Curve, f64) -> Result<Interval> + Send + Sync + 'static,
     ) -> PyResult<Pair<'py>> {
         let (curve, asked) = (self.0.clone(), entries(questions));
         let (lower, upper): (Vec<f64>, Vec<f64>) = watched(py, None, move |monitor| {
@@ -98,7 +98,7 @@ impl TradeoffCurve {
         rounding: f64,
         widest: f64,
     ) -> PyResult<Self> {
-        let mixture = Mixture {
+        let mixture = PublicMixture {
             distances: vector(&distances),
             log_weights: vector(&probabilities).iter().map(|weight| weight.ln()).collect(),
             left_out,
@@ -206,8 +206,8 @@ pub(crate) fn membership_law<'py>(
     rounds: i64,
 ) -> PyResult<Law<'py>> {
     let sampling = match sampling {
-        "shuffle" => Sampling::Shuffling,
-        "without_replacement" => Sampling::Subsampling,
+        "shuffle" => EpochSampling::Shuffling,
+        "without_replacement" => EpochSampling::Subsampling,
         _ => {
             let allowed = "\"shuffle\" or \"without_replacement\"";
             return Err(Error::out_of_range("sampling", sampling, allowed).into());
@@ -215,7 +215,7 @@ pub(crate) fn membership_law<'py>(
     };
     let law = watched(py, None, move |_| {
         let rounds = u64::try_from(rounds).unwrap_or(0);
-        let plan = Plan {
+        let run = EpochRun {
             sampling,
             dataset_size: count("dataset_size", dataset_size)?,
             batch_size: count("batch_size", batch_size)?,
@@ -224,9 +224,9 @@ pub(crate) fn membership_law<'py>(
             epochs: count("epochs", epochs.max(1))?,
         };
         match (epochs, rounds) {
-            (0, rounds) => MembershipLaw::of_rounds(&plan, rounds),
-            (_, 0) => MembershipLaw::of(&plan),
-            (_, rounds) => MembershipLaw::of(&plan)?.and(&MembershipLaw::of_rounds(&plan, rounds)?),
+            (0, rounds) => MembershipLaw::of_rounds(&run, rounds),
+            (_, 0) => MembershipLaw::of(&run),
+            (_, rounds) => MembershipLaw::of(&run)?.and(&MembershipLaw::of_rounds(&run, rounds)?),
         }
     })?;
     let squares: Vec<i64> = law.squares.iter().map(|&square| square as i64).collect();

@@ -1,102 +1,70 @@
-//! The least noise with which a run satisfies (m, α, τ)-RGP.
+//! The smallest amount of noise with which a run satisfies (m, α, τ)-RGP or (ε, δ)-differential privacy.
 
 use crate::error::{Error, Result, require, require_delta, require_epsilon};
 use crate::renyi::conversion::{Conversion, rdp_to_epsilon};
 use crate::renyi::group_rdp::{GroupBound, StepBound};
-use crate::renyi::run::{Run, Segment};
+use crate::renyi::run::Run;
 use crate::renyi::{MAX_ORDER, require_orders};
 use crate::special::root::solve_decreasing_between;
-use crate::step::Mechanism;
-use crate::step::{Adjacency, Direction};
+use crate::step::{Adjacency, Direction, Mechanism, Step};
 
-/// A mechanism whose noise is to be found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// By the noise multiplier.
-    Gaussian,
-    /// By the scale.
-    Laplace,
-    /// By the variance.
-    Skellam {
-        /// l1 sensitivity, whole.
-        sensitivity: u64,
-    },
-    /// By the probability of keeping the bit, which falls as noise grows.
-    RandomizedResponse,
-}
-
-/// Parameters that are searched: noise multipliers and scales, variances over C², log odds of keeping the bit.
+/// Noise multipliers and scales that are searched. Divergences at either end are beyond 10⁵ nats, or below 1e-17.
 const NOISE: (f64, f64) = (1e-3, 1e9);
+/// Variances of Skellam noise over C² that are searched: the squares of amounts that are as large.
 const VARIANCE: (f64, f64) = (1e-4, 1e18);
+/// Log odds of keeping the bit that are searched.
 const LOG_ODDS: (f64, f64) = (1e-9, 30.0);
-/// Relative width at which the search stops.
+/// Width, in log noise, at which the search ends, on the side of more noise: the promised relative width is 1e-9.
 const TOLERANCE: f64 = 2e-10;
+/// First step in log noise away from the start, a factor 2; steps double.
+const FIRST_STEP: f64 = 0.7;
 
-impl Family {
-    /// The mechanism with this parameter, which is not checked.
-    pub fn with_parameter(self, parameter: f64) -> Mechanism {
-        match self {
-            Self::Gaussian => Mechanism::Gaussian {
-                noise_multiplier: parameter,
-            },
-            Self::Laplace => Mechanism::Laplace { scale: parameter },
-            Self::Skellam { sensitivity } => Mechanism::Skellam {
-                variance: parameter,
-                sensitivity,
-            },
-            Self::RandomizedResponse => Mechanism::RandomizedResponse { keep: parameter },
-        }
-    }
+/// The mechanism at log amount of noise x, and its parameter.
+fn with_log_noise(mechanism: Mechanism, x: f64) -> (Mechanism, f64) {
+    let parameter = match mechanism {
+        // The amount is the variance over C².
+        Mechanism::Skellam { sensitivity, .. } => x.exp() * (sensitivity as f64).powi(2),
+        // The amount is one over the log odds.
+        Mechanism::RandomizedResponse { .. } => 1.0 / (1.0 + (-(-x).exp()).exp()),
+        _ => x.exp(),
+    };
+    (mechanism.with_parameter(parameter), parameter)
+}
 
-    /// The mechanism at log amount of noise x, and its parameter.
-    fn at(self, x: f64) -> (Mechanism, f64) {
-        let parameter = match self {
-            // The amount is the variance over C².
-            Self::Skellam { sensitivity } => x.exp() * (sensitivity as f64).powi(2),
-            // The amount is one over the log odds.
-            Self::RandomizedResponse => 1.0 / (1.0 + (-(-x).exp()).exp()),
-            _ => x.exp(),
-        };
-        (self.with_parameter(parameter), parameter)
-    }
-
-    /// What its noise is called.
-    fn parameter_name(self) -> &'static str {
-        match self {
-            Self::Gaussian => "noise_multiplier",
-            Self::Laplace => "scale",
-            Self::Skellam { .. } => "variance",
-            Self::RandomizedResponse => "p",
-        }
-    }
-
-    /// log of the least and the most noise that is searched.
-    fn range(self) -> (f64, f64) {
-        let (least, most) = match self {
-            Self::Gaussian | Self::Laplace => NOISE,
-            Self::Skellam { .. } => VARIANCE,
-            Self::RandomizedResponse => (1.0 / LOG_ODDS.1, 1.0 / LOG_ODDS.0),
-        };
-        (least.ln(), most.ln())
+/// Name of the parameter that is searched.
+fn parameter_name(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Gaussian { .. } => "noise_multiplier",
+        Mechanism::Laplace { .. } => "scale",
+        Mechanism::Skellam { .. } => "variance",
+        Mechanism::RandomizedResponse { .. } => "p",
     }
 }
 
-/// What a run is asked to satisfy.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setting {
-    /// Poisson rate in [0, 1].
-    pub sample_rate: f64,
+/// log of the smallest and of the largest amount of noise that is searched.
+fn log_range(mechanism: Mechanism) -> (f64, f64) {
+    let (smallest, largest) = match mechanism {
+        Mechanism::Gaussian { .. } | Mechanism::Laplace { .. } => NOISE,
+        Mechanism::Skellam { .. } => VARIANCE,
+        Mechanism::RandomizedResponse { .. } => (1.0 / LOG_ODDS.1, 1.0 / LOG_ODDS.0),
+    };
+    (smallest.ln(), largest.ln())
+}
+
+/// A run of equal steps whose amount of noise is searched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoiseSearch {
+    /// The step; the parameter of its mechanism is ignored.
+    pub step: Step,
     /// Number of steps.
-    pub steps: u64,
-    /// m.
-    pub group_size: u64,
+    pub count: u64,
     /// Which bound on a step's divergence.
     pub bound: GroupBound,
 }
 
-/// The guarantee that a run is asked for.
+/// The (ε, δ) that a run is to satisfy.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Target {
+pub struct DpTarget {
     /// ε ≥ 0.
     pub epsilon: f64,
     /// δ in (0, 1).
@@ -105,53 +73,119 @@ pub struct Target {
     pub conversion: Conversion,
 }
 
+impl NoiseSearch {
+    /// The step at log amount of noise x.
+    fn at(&self, x: f64) -> Step {
+        Step {
+            mechanism: with_log_noise(self.step.mechanism, x).0,
+            ..self.step.clone()
+        }
+    }
+
+    /// The parameter of the mechanism at log amount of noise x.
+    fn parameter(&self, x: f64) -> f64 {
+        with_log_noise(self.step.mechanism, x).1
+    }
+
+    /// Where to begin: RGP Theorem 3.1 is cheap, and the exact divergence no larger.
+    fn start(&self, target: f64, reached: impl FnMut(f64) -> Result<f64>) -> f64 {
+        if self.bound == GroupBound::Exact {
+            self.solve(target, 0.0, reached, |_, _| String::new()).unwrap_or(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// The smallest log amount of noise at which `reached`, which falls as noise grows, is at most `target`.
+    ///
+    /// The search begins at `start`; `unreachable` is the message that names the value nearest to the target and its parameter.
+    fn solve(
+        &self,
+        target: f64,
+        start: f64,
+        mut reached: impl FnMut(f64) -> Result<f64>,
+        unreachable: impl Fn(f64, f64) -> String,
+    ) -> Result<f64> {
+        let mut excess = |x: f64| -> Result<f64> {
+            let value = reached(x)?;
+            Ok(if value <= 0.0 {
+                f64::NEG_INFINITY
+            } else {
+                (value / target).ln()
+            })
+        };
+        let (smallest, largest) = log_range(self.step.mechanism);
+        let start = start.clamp(smallest, largest);
+        let at_start = excess(start)?;
+        let (mut low, mut high) = ((start, at_start), (start, at_start));
+        let mut step = FIRST_STEP;
+        if at_start > 0.0 {
+            while high.1 > 0.0 {
+                if high.0 >= largest {
+                    return Err(Error::Unreachable(unreachable(
+                        reached(largest)?,
+                        self.parameter(largest),
+                    )));
+                }
+                low = high;
+                let next = (high.0 + step).min(largest);
+                high = (next, excess(next)?);
+                step *= 2.0;
+            }
+        } else {
+            while low.1 <= 0.0 {
+                if low.0 <= smallest {
+                    return Ok(smallest);
+                }
+                high = low;
+                let next = (low.0 - step).max(smallest);
+                low = (next, excess(next)?);
+                step *= 2.0;
+            }
+        }
+        solve_decreasing_between((low, high), TOLERANCE, excess)
+    }
+}
+
 /// The parameter with which the divergence of order α of a whole run is at most τ, on the safe side (more noise),
 /// to a relative width of 1e-9.
 ///
-/// If even the least noise of the range will do, its parameter.
+/// If the smallest amount of noise of the search suffices, its parameter.
 ///
 /// # Errors
 /// An argument out of range; [`Error::Unreachable`] if no parameter of the range reaches τ, with the τ that is reached.
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::{Family, Setting, calibrate};
-/// use hockeystick::renyi::GroupBound;
-/// let setting = Setting { sample_rate: 0.03, steps: 500, group_size: 16, bound: GroupBound::Exact };
-/// assert_eq!((100.0 * calibrate(Family::Gaussian, 4.0, 1.0, setting)?).round(), 1524.0);
+/// use hockeystick::renyi::{GroupBound, NoiseSearch, calibrate};
+/// use hockeystick::{Mechanism, Step};
+/// let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: f64::NAN }, 0.03, 16);
+/// let run = NoiseSearch { step, count: 500, bound: GroupBound::Exact };
+/// assert_eq!((100.0 * calibrate(&run, 4.0, 1.0)?).round(), 1524.0);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn calibrate(family: Family, order: f64, tau: f64, setting: Setting) -> Result<f64> {
+pub fn calibrate(run: &NoiseSearch, order: f64, tau: f64) -> Result<f64> {
     require(tau > 0.0 && tau.is_finite(), "tau", tau, "in (0, inf)")?;
     require(order > 1.0 && order <= MAX_ORDER, "order", order, "in (1, 10000]")?;
     let at = |x: f64, bound: GroupBound, direction: Direction| -> Result<f64> {
-        let (noise, _) = family.at(x);
-        let mut step = StepBound::new(noise, setting.sample_rate, setting.group_size, bound)?;
-        Ok(setting.steps as f64 * step.of_order(order, direction)? * (1.0 + f64::EPSILON))
+        let mut step = StepBound::new(&run.at(x), bound)?;
+        Ok(run.count as f64 * step.of_order(order, direction)? * (1.0 + f64::EPSILON))
     };
     let unreachable = |nearest: f64, parameter: f64| {
         format!(
             "tau = {tau:?} is not reached at order {order:?} by any {} of the range; the nearest that is reached is \
              {nearest:?}, at {parameter:?}",
-            family.parameter_name()
+            parameter_name(run.step.mechanism)
         )
     };
-    // Theorem 3.1 is cheap, and the exact divergence no larger.
-    let start = match setting.bound {
-        GroupBound::Exact => {
-            let jensen = |x| at(x, GroupBound::Jensen, Direction::Remove);
-            solve(family, tau, 0.0, jensen, unreachable).unwrap_or(0.0)
-        }
-        _ => 0.0,
-    };
-    // "remove" is the larger direction but for Laplace noise and randomised response, and there mostly.
-    let remove = |x| at(x, setting.bound, Direction::Remove);
-    let enough = solve(family, tau, start, remove, unreachable)?;
-    if at(enough, setting.bound, Direction::Add)? <= tau {
-        return Ok(family.at(enough).1);
+    let start = run.start(tau, |x| at(x, GroupBound::Jensen, Direction::Remove));
+    // "remove" is the larger direction for Gaussian and Skellam noise, and mostly for the others.
+    let enough = run.solve(tau, start, |x| at(x, run.bound, Direction::Remove), unreachable)?;
+    if at(enough, run.bound, Direction::Add)? <= tau {
+        return Ok(run.parameter(enough));
     }
-    let both = |x| Ok(at(x, setting.bound, Direction::Add)?.max(at(x, setting.bound, Direction::Remove)?));
-    solve(family, tau, enough, both, unreachable).map(|x| family.at(x).1)
+    let both = |x| Ok(at(x, run.bound, Direction::Add)?.max(at(x, run.bound, Direction::Remove)?));
+    run.solve(tau, enough, both, unreachable).map(|x| run.parameter(x))
 }
 
 /// The parameter with which a whole run is (ε, δ)-differentially private for the group by its Rényi divergences, on the safe
@@ -162,16 +196,16 @@ pub fn calibrate(family: Family, order: f64, tau: f64, setting: Setting) -> Resu
 ///
 /// # Example
 /// ```
-/// use hockeystick::renyi::{Family, Setting, Target, calibrate_dp};
-/// use hockeystick::renyi::Conversion;
-/// use hockeystick::renyi::GroupBound;
-/// let setting = Setting { sample_rate: 0.01, steps: 1000, group_size: 8, bound: GroupBound::Exact };
-/// let target = Target { epsilon: 3.0, delta: 1e-5, conversion: Conversion::Canonne };
-/// assert_eq!((100.0 * calibrate_dp(Family::Gaussian, target, &[], setting)?).round(), 391.0);
+/// use hockeystick::renyi::{Conversion, DpTarget, GroupBound, NoiseSearch, calibrate_dp};
+/// use hockeystick::{Mechanism, Step};
+/// let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: f64::NAN }, 0.01, 8);
+/// let run = NoiseSearch { step, count: 1000, bound: GroupBound::Exact };
+/// let target = DpTarget { epsilon: 3.0, delta: 1e-5, conversion: Conversion::Canonne };
+/// assert_eq!((100.0 * calibrate_dp(&run, target, &[])?).round(), 391.0);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn calibrate_dp(family: Family, target: Target, orders: &[f64], setting: Setting) -> Result<f64> {
-    let Target {
+pub fn calibrate_dp(run: &NoiseSearch, target: DpTarget, orders: &[f64]) -> Result<f64> {
+    let DpTarget {
         epsilon,
         delta,
         conversion,
@@ -182,18 +216,12 @@ pub fn calibrate_dp(family: Family, target: Target, orders: &[f64], setting: Set
         require_orders(orders)?;
     }
     let reached = |x: f64, bound: GroupBound| -> Result<f64> {
-        let (noise, _) = family.at(x);
-        let segment = Segment {
-            noise,
-            sample_rate: setting.sample_rate,
-            steps: setting.steps,
-        };
-        let run = Run::new(&[segment], setting.group_size, Adjacency::AddRemove, bound)?;
-        let mut run = run.with_conversion(conversion);
+        let whole = Run::new(&[(run.at(x), run.count)], Adjacency::AddRemove, bound)?;
+        let mut whole = whole.with_conversion(conversion);
         if orders.is_empty() {
-            return Ok(run.epsilon(delta)?.value);
+            return Ok(whole.epsilon(delta)?.value);
         }
-        let rdp = run.renyi(orders)?;
+        let rdp = whole.renyi(orders)?;
         if rdp.iter().all(|&divergence| divergence == 0.0) {
             return Ok(0.0);
         }
@@ -203,66 +231,12 @@ pub fn calibrate_dp(family: Family, target: Target, orders: &[f64], setting: Set
         format!(
             "epsilon = {epsilon:?} is not reached at delta = {delta:?} by any {} of the range; the nearest that is \
              reached is {nearest:?}, at {parameter:?}",
-            family.parameter_name()
+            parameter_name(run.step.mechanism)
         )
     };
-    let start = match setting.bound {
-        GroupBound::Exact => {
-            let jensen = |x| reached(x, GroupBound::Jensen);
-            solve(family, epsilon, 0.0, jensen, unreachable).unwrap_or(0.0)
-        }
-        _ => 0.0,
-    };
-    solve(family, epsilon, start, |x| reached(x, setting.bound), unreachable).map(|x| family.at(x).1)
-}
-
-/// The least noise at which `reached`, which falls as noise grows, is at most `target`.
-///
-/// In log amounts of noise; the search begins at `start`, and `unreachable` words the value nearest to the target and its
-/// parameter.
-fn solve(
-    family: Family,
-    target: f64,
-    start: f64,
-    mut reached: impl FnMut(f64) -> Result<f64>,
-    unreachable: impl Fn(f64, f64) -> String,
-) -> Result<f64> {
-    let mut excess = |x: f64| -> Result<f64> {
-        let value = reached(x)?;
-        Ok(if value <= 0.0 {
-            f64::NEG_INFINITY
-        } else {
-            (value / target).ln()
-        })
-    };
-    let (least, most) = family.range();
-    // Onward by factors that grow.
-    let start = start.clamp(least, most);
-    let at_start = excess(start)?;
-    let (mut low, mut high) = ((start, at_start), (start, at_start));
-    let mut step = 0.7;
-    if at_start > 0.0 {
-        while high.1 > 0.0 {
-            if high.0 >= most {
-                return Err(Error::Unreachable(unreachable(reached(most)?, family.at(most).1)));
-            }
-            low = high;
-            let next = (high.0 + step).min(most);
-            high = (next, excess(next)?);
-            step *= 2.0;
-        }
-    } else {
-        while low.1 <= 0.0 {
-            if low.0 <= least {
-                return Ok(least);
-            }
-            high = low;
-            let next = (low.0 - step).max(least);
-            low = (next, excess(next)?);
-            step *= 2.0;
-        }
-    }
-    solve_decreasing_between((low, high), TOLERANCE, excess)
+    let start = run.start(epsilon, |x| reached(x, GroupBound::Jensen));
+    run.solve(epsilon, start, |x| reached(x, run.bound), unreachable)
+        .map(|x| run.parameter(x))
 }
 
 #[cfg(test)]
@@ -270,28 +244,40 @@ mod tests {
     use super::*;
     use crate::renyi::group_rdp::group_rdp;
 
-    fn setting(bound: GroupBound, steps: u64, group_size: u64) -> Setting {
-        Setting {
-            sample_rate: 0.03,
-            steps,
-            group_size,
+    fn run(mechanism: Mechanism, bound: GroupBound, count: u64, group_size: u64) -> NoiseSearch {
+        NoiseSearch {
+            step: Step::poisson(mechanism, 0.03, group_size),
+            count,
             bound,
+        }
+    }
+
+    const GAUSSIAN: Mechanism = Mechanism::Gaussian {
+        noise_multiplier: f64::NAN,
+    };
+    const LAPLACE: Mechanism = Mechanism::Laplace { scale: f64::NAN };
+    const RESPONSE: Mechanism = Mechanism::RandomizedResponse { keep: f64::NAN };
+
+    fn skellam(sensitivity: u64) -> Mechanism {
+        Mechanism::Skellam {
+            variance: f64::NAN,
+            sensitivity,
         }
     }
 
     #[test]
     fn the_headline_of_figure_2() {
-        for (family, steps, bound, exact) in [
-            (Family::Gaussian, 500, 26.59, 15.24),
-            (Family::Laplace, 500, 26.16, 14.885),
-            (Family::Skellam { sensitivity: 1 }, 500, 2.0 * 353.3, 2.0 * 116.13),
-            (Family::RandomizedResponse, 1, 0.7992, 0.8870),
+        for (mechanism, steps, bound, exact) in [
+            (GAUSSIAN, 500, 26.59, 15.24),
+            (LAPLACE, 500, 26.16, 14.885),
+            (skellam(1), 500, 2.0 * 353.3, 2.0 * 116.13),
+            (RESPONSE, 1, 0.7992, 0.8870),
         ] {
             for (bound, expected) in [(GroupBound::Jensen, bound), (GroupBound::Exact, exact)] {
-                let found = calibrate(family, 4.0, 1.0, setting(bound, steps, 16)).unwrap();
+                let found = calibrate(&run(mechanism, bound, steps, 16), 4.0, 1.0).unwrap();
                 assert!(
                     (found / expected - 1.0).abs() < 4e-3,
-                    "{family:?} {bound:?}: {found} {expected}"
+                    "{mechanism:?} {bound:?}: {found} {expected}"
                 );
             }
         }
@@ -299,26 +285,19 @@ mod tests {
 
     #[test]
     fn the_parameter_satisfies_its_target_and_is_tight() {
-        for family in [
-            Family::Gaussian,
-            Family::Laplace,
-            Family::Skellam { sensitivity: 2 },
-            Family::RandomizedResponse,
-        ] {
+        for mechanism in [GAUSSIAN, LAPLACE, skellam(2), RESPONSE] {
+            let is_response = matches!(mechanism, Mechanism::RandomizedResponse { .. });
             for bound in [GroupBound::Jensen, GroupBound::Exact, GroupBound::BlackBox] {
-                let steps = if family == Family::RandomizedResponse { 1 } else { 200 };
-                let found = calibrate(family, 3.0, 0.7, setting(bound, steps, 8)).unwrap();
+                let steps = if is_response { 1 } else { 200 };
+                let found = calibrate(&run(mechanism, bound, steps, 8), 3.0, 0.7).unwrap();
                 let total = |parameter: f64| {
-                    steps as f64 * group_rdp(family.with_parameter(parameter), &[3.0], 0.03, 8, bound).unwrap()[0]
+                    let step = Step::poisson(mechanism.with_parameter(parameter), 0.03, 8);
+                    steps as f64 * group_rdp(&step, &[3.0], bound).unwrap()[0]
                 };
-                let less = if family == Family::RandomizedResponse {
-                    1.0 + 1e-8
-                } else {
-                    1.0 - 1e-8
-                };
+                let less = if is_response { 1.0 + 1e-8 } else { 1.0 - 1e-8 };
                 assert!(
                     total(found) <= 0.7 && total(found * less) > 0.7,
-                    "{family:?} {bound:?} {found}"
+                    "{mechanism:?} {bound:?} {found}"
                 );
             }
         }
@@ -326,8 +305,7 @@ mod tests {
 
     #[test]
     fn an_unreachable_target_names_the_nearest() {
-        let error =
-            calibrate(Family::Gaussian, 4.0, 1e-20, setting(GroupBound::Exact, 1_000_000, 16)).unwrap_err();
+        let error = calibrate(&run(GAUSSIAN, GroupBound::Exact, 1_000_000, 16), 4.0, 1e-20).unwrap_err();
         assert!(error.to_string().contains("nearest"), "{error}");
     }
 }

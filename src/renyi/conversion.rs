@@ -1,6 +1,7 @@
 //! From Rényi divergences to (ε, δ).
 
 use crate::error::{Error, Result, require, require_delta};
+use crate::renyi::best_order::Guarantee;
 use crate::renyi::optimal_conversion as optimal;
 
 /// How the divergence of one order becomes (ε, δ).
@@ -32,24 +33,15 @@ impl Conversion {
     }
 }
 
-/// Units in the last place by which the formulas below can be off, each of their terms taken alone.
+/// Relative rounding error of each term of the formulas below: a handful of operations and logarithms.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
-
-/// The best guarantee over several orders, and the order that gives it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Converted {
-    /// ε or δ.
-    pub value: f64,
-    /// Position of the optimal order.
-    pub index: usize,
-}
 
 /// log of the factor that Lemma 2.2 gains over e^{(α−1)(τ−ε)}: (α−1)·log(1 − 1/α) − log α.
 fn log_gain(order: f64) -> f64 {
     (order - 1.0) * ((order - 1.0) / order).ln() - order.ln()
 }
 
-/// ε of a divergence `rdp` of order `order` at δ, rounded up; 0 if the guarantee holds with ε = 0.
+/// ε at δ of a divergence `rdp`, rounded up; 0 if the guarantee holds with ε = 0.
 ///
 /// ε = τ + (log(1/δ) + (α − 1)·log(1 − 1/α) − log α)/(α − 1).
 fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
@@ -62,7 +54,7 @@ fn epsilon_of_order(order: f64, rdp: f64, delta: f64) -> f64 {
     (epsilon + rounding).max(0.0)
 }
 
-/// δ of a divergence `rdp` of order `order` at ε, rounded up and at most 1.
+/// δ at ε of a divergence `rdp`, rounded up and at most 1.
 ///
 /// δ = exp((α − 1)(τ − ε) + (α − 1)·log(1 − 1/α) − log α).
 fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
@@ -85,11 +77,11 @@ fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
 /// ```
 /// use hockeystick::renyi::{Conversion, rdp_to_epsilon};
 /// let best = rdp_to_epsilon(&[2.0, 4.0, 8.0], &[0.5, 1.0, 2.0], 1e-5, Conversion::Canonne)?;
-/// assert_eq!((best.index, (1e4 * best.value).round()), (2, 32141.0));
+/// assert_eq!((best.order, (1e4 * best.value).round()), (8.0, 32141.0));
 /// assert!(rdp_to_epsilon(&[8.0], &[2.0], 1e-5, Conversion::Optimal)?.value < best.value);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conversion) -> Result<Converted> {
+pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conversion) -> Result<Guarantee> {
     require_delta(delta)?;
     smallest(orders, rdp, |order, rdp| conversion.epsilon(order, rdp, delta))
 }
@@ -106,12 +98,12 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conve
 /// assert!((rdp_to_delta(&[4.0], &[1.0], epsilon, Conversion::Canonne)?.value / 1e-5 - 1.0).abs() < 1e-12);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conversion) -> Result<Converted> {
+pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conversion) -> Result<Guarantee> {
     crate::error::require_epsilon(epsilon)?;
     smallest(orders, rdp, |order, rdp| conversion.delta(order, rdp, epsilon))
 }
 
-fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Converted> {
+fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Guarantee> {
     require(
         !orders.is_empty(),
         "orders",
@@ -125,16 +117,16 @@ fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Res
             rdp.len()
         )));
     }
-    let mut best = Converted {
+    let mut best = Guarantee {
         value: f64::INFINITY,
-        index: 0,
+        order: orders[0],
     };
-    for (index, (&order, &divergence)) in orders.iter().zip(rdp).enumerate() {
+    for (&order, &divergence) in orders.iter().zip(rdp) {
         require(order > 1.0 && order.is_finite(), "orders", order, "in (1, inf)")?;
         require(divergence >= 0.0, "rdp", divergence, "in [0, inf]")?;
         let value = value(order, divergence);
         if value < best.value {
-            best = Converted { value, index };
+            best = Guarantee { value, order };
         }
     }
     Ok(best)
@@ -169,7 +161,7 @@ mod tests {
     #[test]
     fn the_best_order_is_found_and_bad_input_refused() {
         let found = rdp_to_epsilon(&[2.0, 8.0, 64.0], &[0.1, 0.2, 30.0], 1e-5, Conversion::Canonne).unwrap();
-        assert_eq!(found.index, 1);
+        assert_eq!(found.order, 8.0);
         for (orders, rdp, name) in [
             (vec![1.0], vec![0.1], "orders"),
             (vec![2.0], vec![-0.1], "rdp"),

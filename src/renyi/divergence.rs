@@ -1,183 +1,59 @@
-//! Exact Rényi divergences of the dominating pairs, of any real order above 1.
+//! Rényi divergences with an upper bound, and the interface of the pairs that have one.
 
 use crate::error::Result;
-use crate::loss::MixturePair;
-use crate::loss::moment::{Moments, crude_log_moment};
-use crate::step::{Direction, GroupLaw};
-use crate::stopping::checkpoint;
+use crate::step::Direction;
+use std::fmt::Debug;
 
-/// A divergence and an upper bound on it that accounts for quadrature, truncation and rounding.
+/// A divergence in nats, with a bound that accounts for quadrature, truncation and rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Divergence {
-    /// Best value, in nats.
+    /// Best value.
     pub value: f64,
     /// Certified upper bound.
     pub upper: f64,
 }
 
 impl Divergence {
-    /// As far below the value as `upper` is above it.
+    /// The divergence of two equal laws.
+    pub(super) const ZERO: Self = Self { value: 0.0, upper: 0.0 };
+
+    /// Certified lower bound: the errors of the value are bounded by `upper - value` to both sides.
     pub fn lower(self) -> f64 {
         (2.0 * self.value - self.upper).max(0.0)
     }
 }
 
-/// Below this the shifts are told apart for all practical purposes: they differ by 10⁸ standard deviations.
-const LEAST_NOISE: f64 = 1e-8;
-/// Above this no group is seen at all.
-const MOST_NOISE: f64 = 1e30;
-
-/// Divergences of one step of a group law with Gaussian noise; σ = 0 is allowed.
-#[derive(Debug)]
-pub enum StepDivergence {
-    /// Noise that hides something.
-    Noisy(Box<Moments>),
-    /// σ = 0, or below 1e-8: the output tells the shift.
-    Telling {
-        /// Law of the shift.
-        law: GroupLaw,
-        /// σ.
-        noise_multiplier: f64,
-    },
-}
-
-impl StepDivergence {
-    /// Divergences of `law` at noise multiplier σ ≥ 0.
+/// A pair of output laws whose Rényi divergences are computed exactly.
+pub(super) trait ExactPair: Debug + Send {
+    /// D_α of the pair, D(P‖Q) for "remove" and D(Q‖P) for "add", for α in (1, 10⁴].
     ///
     /// # Errors
-    /// `noise_multiplier` negative or not finite.
-    pub fn new(law: GroupLaw, noise_multiplier: f64) -> Result<Self> {
-        crate::error::require_noise_multiplier(noise_multiplier)?;
-        if noise_multiplier < LEAST_NOISE {
-            return Ok(Self::Telling { law, noise_multiplier });
-        }
-        // Divergences fall with the noise, so more of it is bounded by the most a pair may have.
-        let pair = MixturePair::new(&law, noise_multiplier.min(MOST_NOISE))?;
-        Ok(Self::Noisy(Box::new(Moments::new(pair))))
-    }
-
-    /// D_α(P‖Q) = log E_{N(0, σ²)}[r^p]/(α − 1), with p = α for "remove" and 1 − α for "add".
-    ///
-    /// The value is within 1e-10 of the divergence in relative terms and `upper` is above it.
-    ///
-    /// # Example
-    /// ```
-    /// use hockeystick::{Direction, GroupLaw};
-    /// use hockeystick::renyi::StepDivergence;
-    /// let mut step = StepDivergence::new(GroupLaw::binomial(1, 0.01)?, 1.0)?;
-    /// let found = step.of_order(8.0, Direction::Remove);
-    /// assert!((found.value / 0.00089364390760603185 - 1.0).abs() < 1e-12);
-    /// # Ok::<(), hockeystick::Error>(())
-    /// ```
-    pub fn of_order(&mut self, order: f64, direction: Direction) -> Divergence {
-        checkpoint();
-        match self {
-            Self::Noisy(moments) => {
-                let (value, upper) = moments.log_power_moment(direction.ratio_exponent(order));
-                Divergence {
-                    value: value / (order - 1.0),
-                    upper: upper / (order - 1.0) * (1.0 + f64::EPSILON),
-                }
-            }
-            Self::Telling { law, noise_multiplier } => {
-                let value = telling(law, *noise_multiplier, order, direction);
-                Divergence { value, upper: value }
-            }
-        }
-    }
+    /// A divergence that is too expensive to compute; the message names an alternative.
+    fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence>;
 }
 
-/// Divergence where the noise is so small that the output tells the shift.
-///
-/// Without noise the pair is δ_0 against atoms w_j at s_j: −log w_0 when adding, ∞ when removing. Noise below
-/// 1e-8 leaves these, and the Gaussian with the largest shift, upper bounds that are all but exact.
-fn telling(law: &GroupLaw, noise_multiplier: f64, order: f64, direction: Direction) -> f64 {
-    let shifts = law.shifts();
-    if shifts == [0.0] {
-        return 0.0;
-    }
-    let farthest = if noise_multiplier == 0.0 {
-        f64::INFINITY
-    } else {
-        crude_log_moment((shifts[0], shifts[shifts.len() - 1]), noise_multiplier, order) / (order - 1.0)
-    };
-    match direction {
-        Direction::Add => farthest.min(-law.log_probability_of_zero()),
-        Direction::Remove => farthest,
-    }
-}
+/// A pair of two equal laws: the group is never in a batch.
+#[derive(Debug)]
+pub(super) struct EqualPair;
 
-/// D_α of each order in nats (the kernel `renyi_mixture`).
-///
-/// # Errors
-/// An order outside (1, 10⁴]; σ negative or not finite.
-pub fn mixture_divergences(
-    law: GroupLaw,
-    noise_multiplier: f64,
-    orders: &[f64],
-    direction: Direction,
-) -> Result<Vec<f64>> {
-    crate::renyi::require_orders(orders)?;
-    let mut step = StepDivergence::new(law, noise_multiplier)?;
-    Ok(orders
-        .iter()
-        .map(|&order| step.of_order(order, direction).value)
-        .collect())
+impl ExactPair for EqualPair {
+    fn of_order(&mut self, _: f64, _: Direction) -> Result<Divergence> {
+        Ok(Divergence::ZERO)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn law(spec: &str) -> GroupLaw {
-        let words: Vec<&str> = spec.split_whitespace().collect();
-        match words[0] {
-            "binomial" => GroupLaw::binomial(words[1].parse().unwrap(), words[2].parse().unwrap()),
-            "hypergeometric" => GroupLaw::hypergeometric(
-                words[1].parse().unwrap(),
-                words[2].parse().unwrap(),
-                words[3].parse().unwrap(),
-            ),
-            other => panic!("no law {other}"),
-        }
-        .unwrap()
-    }
-
     #[test]
-    fn every_reference_divergence_is_met_to_1e_10_and_bounded() {
-        let table = include_str!("../../tests/data/renyi.csv");
-        let mut rows = 0;
-        for line in table.lines().filter(|l| !l.starts_with('#')).skip(1) {
-            let cells: Vec<&str> = line.split(',').collect();
-            let direction = if cells[2] == "add" {
-                Direction::Add
-            } else {
-                Direction::Remove
-            };
-            let exact: f64 = cells[4].parse().unwrap();
-            let mut step = StepDivergence::new(law(cells[1]), cells[0].parse().unwrap()).unwrap();
-            let found = step.of_order(cells[3].parse().unwrap(), direction);
-            assert!((found.value / exact - 1.0).abs() < 1e-12, "{line}: {found:?}");
-            assert!(found.upper >= exact * (1.0 - 1e-15), "{line}: {found:?}");
-            rows += 1;
-        }
-        assert!(rows >= 20);
-    }
-
-    #[test]
-    fn a_single_gaussian_has_the_textbook_divergence() {
-        let mut step = StepDivergence::new(GroupLaw::binomial(3, 1.0).unwrap(), 2.0).unwrap();
-        for direction in [Direction::Add, Direction::Remove] {
-            assert!((step.of_order(5.0, direction).value - 5.0 * 9.0 / 8.0).abs() < 1e-14);
-        }
-    }
-
-    #[test]
-    fn without_noise_only_adding_is_bounded() {
-        let mut step = StepDivergence::new(GroupLaw::binomial(2, 0.5).unwrap(), 0.0).unwrap();
-        assert_eq!(step.of_order(3.0, Direction::Remove).value, f64::INFINITY);
-        assert!((step.of_order(3.0, Direction::Add).value - 4f64.ln()).abs() < 1e-15);
-        let mut idle = StepDivergence::new(GroupLaw::binomial(2, 0.0).unwrap(), 0.0).unwrap();
-        assert_eq!(idle.of_order(3.0, Direction::Remove).value, 0.0);
+    fn the_lower_bound_is_as_far_from_the_value_as_the_upper_one() {
+        let found = Divergence {
+            value: 1.0,
+            upper: 1.25,
+        };
+        assert_eq!(found.lower(), 0.75);
+        assert_eq!(Divergence { value: 0.1, upper: 0.3 }.lower(), 0.0);
+        assert_eq!(EqualPair.of_order(3.0, Direction::Add), Ok(Divergence::ZERO));
     }
 }

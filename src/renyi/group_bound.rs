@@ -11,7 +11,7 @@ pub(crate) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
 /// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
 pub(crate) const NEGLIGIBLE: f64 = 50.0;
 
-/// The binomial law of the count in a batch, ready for many sums.
+/// The binomial law of the number of members in a batch, with its weights.
 #[derive(Debug)]
 pub(super) struct CountLaw {
     law: GroupLaw,
@@ -39,8 +39,8 @@ impl CountLaw {
     ///
     /// `component_rdp(k)` is τ_k(α), the divergence of the mechanism without sampling for k records.
     ///
-    /// A term w·e^x is off by a part 2^-53·(|log w| + x) or so, however small it is itself: that size, of the
-    /// terms that count, sets how far the result is rounded up.
+    /// The relative error of a term w·e^x is about 2^-53·(|log w| + x): this size, of the terms that count, determines how far the
+    /// result is rounded up.
     pub(super) fn subsampled(&self, order: f64, component_rdp: impl Fn(usize) -> f64) -> f64 {
         let exponents: Vec<f64> = self
             .law
@@ -67,7 +67,7 @@ impl CountLaw {
     fn log_excess(&self, exponents: &[f64]) -> f64 {
         let atoms = self.law.log_weights().iter().zip(exponents);
         let top = atoms.clone().map(|(w, x)| w + x).fold(0.0, f64::max);
-        if top < LARGEST_EXPONENT {
+        if top < MAX_EXPONENT {
             let scale = (-top).exp();
             let sum: f64 = atoms
                 .clone()
@@ -80,7 +80,7 @@ impl CountLaw {
                     }
                 })
                 .sum();
-            if sum > SMALLEST_SUM {
+            if sum > MIN_SUM {
                 return top + sum.ln();
             }
         }
@@ -157,12 +157,12 @@ pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: 
         .collect())
 }
 
-/// Exponentials below this times a weight do not overflow.
-const LARGEST_EXPONENT: f64 = 600.0;
-/// Sums above this have lost nothing to underflow.
-const SMALLEST_SUM: f64 = 1e-280;
+/// Largest exponent whose exponential is summed in linear scale: it is far from overflow, at 709.
+const MAX_EXPONENT: f64 = 600.0;
+/// Sums above this are right although some of their terms underflow, below 1e-308.
+const MIN_SUM: f64 = 1e-280;
 
-/// Doublings that take one record to a group of `group_size`: the c of RGP Lemma 2.3.
+/// Number of doublings from one record to at least `group_size`: the c of RGP Lemma 2.3.
 pub(super) fn doublings(group_size: u64) -> u32 {
     group_size.next_power_of_two().trailing_zeros()
 }

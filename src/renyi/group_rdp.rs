@@ -1,19 +1,19 @@
 //! Rényi group privacy of one Poisson-sampled step: every bound of RGP for every mechanism of its §4.
 
-use crate::error::{Result, require};
+use crate::error::{Error, Result, require};
+use crate::renyi::divergence::{EqualPair, ExactPair};
 use crate::renyi::group_bound::{CountLaw, checked_law, doublings};
 use crate::renyi::lower_bound::lower_bound;
-use crate::renyi::pair::PairDivergence;
+use crate::renyi::pairs::exact_pair;
 use crate::renyi::require_orders;
 use crate::special::log_space::log_sum_exp;
-use crate::step::Direction;
-use crate::step::Mechanism;
+use crate::step::{Direction, Mechanism, Sampling, Step};
 use crate::stopping::checkpoint;
 
-/// Largest order at which the tight bound for one record is computed.
-const MOST_SINGLE_ORDER: f64 = 1e6;
+/// Largest order at which the tight bound for one record is computed, which takes a second there.
+const MAX_SINGLE_ORDER: f64 = 1e6;
 
-/// What is said of D_α.
+/// Which bound on D_α.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBound {
     /// RGP Theorem 3.1 with the components of §4: an upper bound.
@@ -27,7 +27,7 @@ pub enum GroupBound {
     BlackBox,
 }
 
-/// A bound on D_α in nats for each order in (1, 10⁴], of one step with sample rate q for a group of m records.
+/// A bound on D_α in nats for each order in (1, 10⁴], of one Poisson-sampled step.
 ///
 /// Upper bounds are rounded up, the lower one down.
 ///
@@ -37,55 +37,51 @@ pub enum GroupBound {
 /// # Example
 /// ```
 /// use hockeystick::renyi::{GroupBound, group_rdp};
-/// use hockeystick::Mechanism;
+/// use hockeystick::{Mechanism, Step};
 /// // RGP Figure 2: for 500 steps a divergence of 1 takes σ = 26.59 by their bound, and 15.24 in truth.
 /// let of = |noise_multiplier, bound| {
-///     let noise = Mechanism::Gaussian { noise_multiplier };
-///     group_rdp(noise, &[4.0], 0.03, 16, bound).map(|rdp| 500.0 * rdp[0])
+///     let step = Step::poisson(Mechanism::Gaussian { noise_multiplier }, 0.03, 16);
+///     group_rdp(&step, &[4.0], bound).map(|rdp| 500.0 * rdp[0])
 /// };
 /// assert!((of(26.59, GroupBound::Jensen)? - 1.0).abs() < 1e-2);
 /// assert!((of(15.24, GroupBound::Exact)? - 1.0).abs() < 1e-3);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn group_rdp(
-    noise: Mechanism,
-    orders: &[f64],
-    sample_rate: f64,
-    group_size: u64,
-    bound: GroupBound,
-) -> Result<Vec<f64>> {
+pub fn group_rdp(step: &Step, orders: &[f64], bound: GroupBound) -> Result<Vec<f64>> {
     require_orders(orders)?;
-    let mut step = StepBound::new(noise, sample_rate, group_size, bound)?;
+    let mut step = StepBound::new(step, bound)?;
     orders.iter().map(|&order| step.worst(order)).collect()
 }
 
-/// A bound on the divergences of one step, ready for many orders: what one order costs speeds up the next.
+/// A bound on the divergences of one step. Values that one order needs are stored and speed up the next order.
 #[derive(Debug)]
 pub struct StepBound {
-    noise: Mechanism,
+    mechanism: Mechanism,
     sample_rate: f64,
     group_size: u64,
     law: CountLaw,
     bound: GroupBound,
     /// The pair of the group for the exact bound, of one record for the black box.
-    pair: PairDivergence,
+    pair: Box<dyn ExactPair>,
 }
 
 impl StepBound {
-    /// One step with sample rate q in \[0, 1\] for a group of m records.
+    /// The bound for a Poisson-sampled step of 1 to 100,000 records of which nothing more is known.
     ///
     /// # Errors
-    /// An argument out of range.
-    pub fn new(noise: Mechanism, sample_rate: f64, group_size: u64, bound: GroupBound) -> Result<Self> {
-        noise.check()?;
+    /// An argument out of range; other sampling; a group with rates, norms or orthogonal gradients.
+    pub fn new(step: &Step, bound: GroupBound) -> Result<Self> {
+        let mechanism = step.mechanism;
+        mechanism.check()?;
+        let (sample_rate, group_size) = poisson_group(step)?;
         let law = CountLaw::new(group_size, sample_rate)?;
         let pair = match bound {
-            GroupBound::Exact => PairDivergence::new(noise, law.law())?,
-            GroupBound::BlackBox => PairDivergence::new(noise, &checked_law(1, sample_rate)?)?,
-            GroupBound::Jensen | GroupBound::Lower => PairDivergence::Nothing,
+            GroupBound::Exact => exact_pair(mechanism, law.law())?,
+            GroupBound::BlackBox => exact_pair(mechanism, &checked_law(1, sample_rate)?)?,
+            GroupBound::Jensen | GroupBound::Lower => Box::new(EqualPair),
         };
         Ok(Self {
-            noise,
+            mechanism,
             sample_rate,
             group_size,
             law,
@@ -102,7 +98,7 @@ impl StepBound {
     /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
     pub fn needs_whole_orders(&self) -> bool {
         let by_formula = matches!(self.bound, GroupBound::Jensen | GroupBound::BlackBox);
-        by_formula && matches!(self.noise, Mechanism::Skellam { .. })
+        by_formula && matches!(self.mechanism, Mechanism::Skellam { .. })
     }
 
     /// The bound on D_α in one direction, α in (1, 10⁴]; Theorem 3.1 and equation 12 are about both.
@@ -111,17 +107,20 @@ impl StepBound {
     /// An order that is not whole where [`StepBound::needs_whole_orders`]; an exact divergence of Skellam noise that sums too
     /// many masses.
     pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<f64> {
-        let noise = self.noise;
+        let mechanism = self.mechanism;
         require(
             !self.needs_whole_orders() || order.fract() == 0.0,
             "orders",
             order,
             "whole numbers for Skellam noise with this bound, whose formula is proven for those only (\"exact\" takes any)",
         )?;
-        let jensen = || self.law.subsampled(order, |count| noise.component(order, count as f64));
+        let jensen = || {
+            self.law
+                .subsampled(order, |count| mechanism.component(order, count as f64))
+        };
         match self.bound {
             GroupBound::Jensen => Ok(jensen()),
-            GroupBound::Lower => Ok(lower_bound(noise, order, self.law.law())),
+            GroupBound::Lower => Ok(lower_bound(mechanism, order, self.law.law())),
             GroupBound::Exact => {
                 let found = self.pair.of_order(order, direction)?.upper;
                 // Losses of 10⁵ nats overflow the moments of Laplace noise; Theorem 3.1 is a bound too.
@@ -156,26 +155,40 @@ impl StepBound {
             return Ok(0.0);
         }
         let c = doublings(self.group_size);
-        let least = if c == 0 { order } else { order.max(2.0) };
-        let scaled = least * f64::from(1u32 << c);
-        let single = match self.noise {
-            _ if scaled > MOST_SINGLE_ORDER => {
-                let component = |count| self.noise.component(scaled, count as f64);
+        let smallest = if c == 0 { order } else { order.max(2.0) };
+        let scaled = smallest * f64::from(1u32 << c);
+        let single = match self.mechanism {
+            _ if scaled > MAX_SINGLE_ORDER => {
+                let component = |count| self.mechanism.component(scaled, count as f64);
                 CountLaw::new(1, self.sample_rate)?.subsampled(scaled, component)
             }
-            Mechanism::Skellam { .. } => whole_order_bound(self.noise, scaled, self.sample_rate),
+            Mechanism::Skellam { .. } => whole_order_bound(self.mechanism, scaled, self.sample_rate),
             _ => self.pair.of_order(scaled, direction)?.upper,
         };
         let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
-        Ok(match self.noise {
-            Mechanism::RandomizedResponse { .. } => found.min(self.noise.component(order, 1.0) * (1.0 + 1e-14)),
+        Ok(match self.mechanism {
+            Mechanism::RandomizedResponse { .. } => {
+                found.min(self.mechanism.component(order, 1.0) * (1.0 + 1e-14))
+            }
             _ => found,
         })
     }
 }
 
+/// The sample rate and the size of a group under Poisson sampling.
+fn poisson_group(step: &Step) -> Result<(f64, u64)> {
+    let group = &step.group;
+    let is_plain = group.rates.is_none() && group.norms.is_none() && (!group.orthogonal || group.size == 1);
+    match step.sampling {
+        Sampling::Poisson { sample_rate } if is_plain => Ok((sample_rate, group.size)),
+        _ => Err(Error::Mismatch(
+            "Rényi bounds take steps with Poisson sampling at one rate, and groups without norms or orthogonal gradients".into(),
+        )),
+    }
+}
+
 /// log(Σ_l C(α, l)(1−q)^{α−l} q^l e^{(l−1)τ(l)})/(α − 1) for whole α ≥ 2 (Zhu and Wang 2019, the tight form).
-fn whole_order_bound(noise: Mechanism, order: f64, sample_rate: f64) -> f64 {
+fn whole_order_bound(mechanism: Mechanism, order: f64, sample_rate: f64) -> f64 {
     let law = crate::step::group_law::binomial_log_weights(order as u64, sample_rate);
     let terms: Vec<f64> = law
         .iter()
@@ -186,11 +199,11 @@ fn whole_order_bound(noise: Mechanism, order: f64, sample_rate: f64) -> f64 {
                 + if l < 2.0 {
                     0.0
                 } else {
-                    (l - 1.0) * noise.component(l, 1.0)
+                    (l - 1.0) * mechanism.component(l, 1.0)
                 }
         })
         .collect();
-    let size = order * noise.component(order, 1.0);
+    let size = order * mechanism.component(order, 1.0);
     (log_sum_exp(&terms).max(0.0) + 1e-14 * (1.0 + size)) / (order - 1.0)
 }
 
@@ -244,7 +257,7 @@ mod tests {
                     },
                     _ => Mechanism::RandomizedResponse { keep: parameter },
                 };
-                steps * group_rdp(noise, &[4.0], 0.03, group_size, bound).unwrap()[0]
+                steps * group_rdp(&Step::poisson(noise, 0.03, group_size), &[4.0], bound).unwrap()[0]
             };
             let beyond = if family == "response" {
                 found + tolerance
@@ -264,7 +277,7 @@ mod tests {
     fn the_black_box_bound_of_a_pure_gaussian_is_loose_but_valid() {
         // q = 1: exact αm²/2σ²; Lemma 2.3 gives 3^c·2^c·α/2σ².
         let noise = Mechanism::Gaussian { noise_multiplier: 3.0 };
-        let bound = group_rdp(noise, &[2.5], 1.0, 8, GroupBound::BlackBox).unwrap()[0];
+        let bound = group_rdp(&Step::poisson(noise, 1.0, 8), &[2.5], GroupBound::BlackBox).unwrap()[0];
         assert!((bound / (27.0 * 8.0 * 2.5 / 18.0) - 1.0).abs() < 1e-13);
         assert!(bound > 2.5 * 64.0 / 18.0);
     }
@@ -272,7 +285,7 @@ mod tests {
     #[test]
     fn losses_beyond_the_range_of_numbers_are_bounded_by_the_formula() {
         let noise = Mechanism::Laplace { scale: 0.012 };
-        let of = |bound| group_rdp(noise, &[1.0001], 0.083, 615, bound).unwrap()[0];
+        let of = |bound| group_rdp(&Step::poisson(noise, 0.083, 615), &[1.0001], bound).unwrap()[0];
         let (low, exact, jensen) = (of(GroupBound::Lower), of(GroupBound::Exact), of(GroupBound::Jensen));
         assert!(
             low <= exact && exact <= jensen && jensen.is_finite(),
@@ -287,12 +300,29 @@ mod tests {
             sensitivity: 1,
         };
         for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
-            let error = group_rdp(noise, &[2.5], 0.1, 3, bound).unwrap_err();
+            let error = group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound).unwrap_err();
             assert!(error.to_string().contains("orders must be whole"), "{error}");
         }
         for bound in [GroupBound::Exact, GroupBound::Lower] {
-            assert!(group_rdp(noise, &[2.5], 0.1, 3, bound).is_ok());
+            assert!(group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound).is_ok());
         }
+    }
+
+    #[test]
+    fn steps_of_other_kinds_are_refused() {
+        let gaussian = Mechanism::Gaussian { noise_multiplier: 1.0 };
+        let mut step = Step::poisson(gaussian, 0.1, 2);
+        step.group.orthogonal = true;
+        assert!(group_rdp(&step, &[2.0], GroupBound::Exact).is_err());
+        let batch = Sampling::FixedBatch {
+            batch_size: 1,
+            dataset_size: 9,
+        };
+        let step = Step {
+            sampling: batch,
+            ..Step::poisson(gaussian, 0.1, 2)
+        };
+        assert!(group_rdp(&step, &[2.0], GroupBound::Exact).is_err());
     }
 
     #[test]
@@ -312,7 +342,7 @@ mod tests {
                 GroupBound::Lower,
                 GroupBound::BlackBox,
             ] {
-                let found = group_rdp(noise, &[2.0, 30.0], 0.0, 5, bound).unwrap();
+                let found = group_rdp(&Step::poisson(noise, 0.0, 5), &[2.0, 30.0], bound).unwrap();
                 assert_eq!(found, [0.0, 0.0], "{noise:?} {bound:?}");
             }
         }
@@ -333,7 +363,7 @@ mod tests {
                 Mechanism::Skellam { .. } => &[2.0, 3.0, 4.0, 9.0, 30.0],
                 _ => &[1.5, 2.0, 4.0, 9.5, 30.0],
             };
-            let of = |bound| group_rdp(noise, orders, 0.05, 6, bound).unwrap();
+            let of = |bound| group_rdp(&Step::poisson(noise, 0.05, 6), orders, bound).unwrap();
             let (low, exact) = (of(GroupBound::Lower), of(GroupBound::Exact));
             let (jensen, black_box) = (of(GroupBound::Jensen), of(GroupBound::BlackBox));
             for i in 0..orders.len() {

@@ -1,23 +1,23 @@
 //! RGP equation 12 (Ξ⁻): a lower bound on the divergence of the pair, and so on every bound.
 
+use crate::renyi::divergence::ExactPair;
 use crate::renyi::group_bound::{NEGLIGIBLE, ROUNDING};
-use crate::renyi::skellam::SkellamPair;
+use crate::renyi::skellam_pair::SkellamPair;
 use crate::special::log_space::log_sum_exp;
-use crate::step::Mechanism;
-use crate::step::{Direction, GroupLaw};
+use crate::step::{Direction, GroupLaw, Mechanism};
 
-/// Masses of Skellam noise that one bound may sum.
-const MOST_MASSES: f64 = 1e7;
-/// Counts whose term is estimated to be below e^-this of the largest are left out.
+/// Bound on the number of masses of Skellam noise that one bound sums, which takes about a second.
+const MAX_MASSES: f64 = 1e7;
+/// Counts whose term is estimated to be below e^-60 of the largest are left out: they do not change the last digit.
 const MARGIN: f64 = 60.0;
 
-/// Equation 12 for a mechanism, its components attained.
+/// Equation 12 for a mechanism, with components that are attained.
 ///
-/// Those of Skellam noise are sums over its masses, which are expensive: the largest terms, by an estimate, come first, and small ones,
-/// or what comes after ten million masses, are left out. All terms are positive, so that the bound only falls.
-pub(crate) fn lower_bound(noise: Mechanism, order: f64, law: &GroupLaw) -> f64 {
-    let Mechanism::Skellam { variance, sensitivity } = noise else {
-        return lower(order, |count| noise.component(order, count as f64), law);
+/// Those of Skellam noise are sums over its masses, which are expensive: terms are taken in the order of their estimated size, and
+/// small ones, or those after ten million masses, are left out. As all terms are positive, this lowers the bound.
+pub(crate) fn lower_bound(mechanism: Mechanism, order: f64, law: &GroupLaw) -> f64 {
+    let Mechanism::Skellam { variance, sensitivity } = mechanism else {
+        return lower(order, |count| mechanism.component(order, count as f64), law);
     };
     let mut pair = SkellamPair::of_count(0, variance, sensitivity);
     let mut estimates: Vec<(f64, usize)> = law
@@ -25,8 +25,8 @@ pub(crate) fn lower_bound(noise: Mechanism, order: f64, law: &GroupLaw) -> f64 {
         .iter()
         .zip(law.shifts())
         .map(|(log_weight, &count)| {
-            let moved = count * sensitivity as f64;
-            (order * log_weight + pair.rough_log_moment(order, moved), count as usize)
+            let shift = count * sensitivity as f64;
+            (order * log_weight + pair.rough_log_moment(order, shift), count as usize)
         })
         .collect();
     estimates.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -34,10 +34,10 @@ pub(crate) fn lower_bound(noise: Mechanism, order: f64, law: &GroupLaw) -> f64 {
     let mut components = vec![f64::NEG_INFINITY; farthest + 1];
     let (largest, mut masses) = (estimates[0].0, 0.0);
     for (estimate, count) in estimates {
-        if estimate < largest - MARGIN || masses > MOST_MASSES {
+        if estimate < largest - MARGIN || masses > MAX_MASSES {
             break;
         }
-        // The sum reaches to α·count or so, and nine standard deviations further.
+        // The sum extends to about α·count, and nine standard deviations further.
         masses += order * count as f64 * sensitivity as f64 + 9.0 * variance.sqrt();
         pair = pair.with_count(count);
         if let Ok(found) = pair.of_order(order, Direction::Remove) {
@@ -48,13 +48,13 @@ pub(crate) fn lower_bound(noise: Mechanism, order: f64, law: &GroupLaw) -> f64 {
 }
 
 /// RGP equation 12 at one order: log(Σ_k Binomial(m, q)(k)^α·e^{(α−1)·τ_k})/(α − 1), rounded down; 0 where that is
-/// negative. `component_rdp` must be attained, or below what is.
+/// negative. `component_rdp` must be attained, or a lower bound on a divergence that is.
 ///
 /// By (Σ a_k)^α ≥ Σ a_k^α for a_k ≥ 0: a lower bound on the divergence of the pair. With Σ w_k = 1 the sum is
 /// 1 + Σ w_k (e^{(α−1)(log w_k + τ_k)} − 1), whose terms are as small as α − 1 for orders near 1.
 ///
-/// A term is off by a part 2^-53·(α·|log w| + (α−1)·τ) or so: that size, of the terms that count, sets how far the result is
-/// rounded down.
+/// The relative error of a term is about 2^-53·(α·|log w| + (α−1)·τ): this size, of the terms that count, determines how far the
+/// result is rounded down.
 fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f64 {
     let excess_order = order - 1.0;
     let atoms: Vec<(f64, f64, f64)> = law

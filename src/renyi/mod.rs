@@ -1,25 +1,31 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
+//!
+//! [`pairs`] holds the exact divergences of the dominating pairs behind one interface ([`divergence`]), [`components`], [`group_bound`] and
+//! [`lower_bound`] the published bounds; [`group_rdp`] is a step by any of them, [`run`] a composition. [`conversion`] and
+//! [`optimal_conversion`] lead to (ε, δ), and [`calibrate`] to the noise for a target (`docs/theory/renyi.md`).
 
 mod best_order;
 mod calibrate;
+mod components;
 mod conversion;
 mod divergence;
+mod gaussian_pair;
 mod group_bound;
 mod group_rdp;
 mod lower_bound;
-mod noise;
 mod optimal_conversion;
-mod pair;
+mod pairs;
 mod run;
-mod skellam;
+mod skellam_pair;
 
 pub use best_order::Guarantee;
-pub use calibrate::{Family, Setting, Target, calibrate, calibrate_dp};
-pub use conversion::{Conversion, Converted, rdp_to_delta, rdp_to_epsilon};
-pub use divergence::{Divergence, StepDivergence, mixture_divergences};
+pub use calibrate::{DpTarget, NoiseSearch, calibrate, calibrate_dp};
+pub use conversion::{Conversion, rdp_to_delta, rdp_to_epsilon};
+pub use divergence::Divergence;
+pub use gaussian_pair::{GaussianPair, mixture_divergences};
 pub use group_bound::renyi_group_bound;
 pub use group_rdp::{GroupBound, StepBound, group_rdp};
-pub use run::{Run, Segment};
+pub use run::Run;
 
 use crate::error::{Result, require};
 

@@ -1,4 +1,4 @@
-//! The least Rényi divergence that goes with an (ε, δ): the conversion that loses nothing for one order.
+//! The smallest Rényi divergence of a pair with a given δ(ε), and from it the conversion that is optimal for one order.
 //!
 //! Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three variants of differential privacy: lossless conversion and
 //! applications", Theorem 3. Merging the outputs of a pair into {dP > e^ε dQ} and the rest keeps the hockey-stick divergence of ε
@@ -7,13 +7,13 @@
 
 use crate::special::root::solve_decreasing;
 
-/// Width in log s at which the minimum over coins is taken as found.
+/// Width in log s at which the search for the minimum over coins ends; its error is of second order, 1e-16, and is subtracted.
 const COIN_WIDTH: f64 = 1e-8;
-/// Relative width of an ε, or of log δ, that is solved for.
+/// Relative width of an ε, or of log δ, at which the search for it ends, on the safe side.
 const WIDTH: f64 = 1e-13;
-/// Orders above this are taken for it.
+/// Orders above this are treated as this one, whose divergences are smaller: α and α − 1 are one number then.
 const LARGEST_ORDER: f64 = 1e12;
-/// Units in the last place by which a term can be off.
+/// Relative rounding error of a term: a handful of operations and logarithms.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 
 /// Lower bound on D_α of every pair whose hockey-stick divergence at ε is δ in (0, 1).

@@ -3,57 +3,34 @@
 use crate::error::{Error, Result, require_delta, require_epsilon};
 use crate::renyi::best_order::{Guarantee, minimise_over_orders};
 use crate::renyi::conversion::Conversion;
-use crate::renyi::group_bound::checked_law;
 use crate::renyi::group_rdp::{GroupBound, StepBound};
 use crate::renyi::require_orders;
-use crate::step::Mechanism;
-use crate::step::{Adjacency, Direction};
+use crate::step::{Adjacency, Direction, Step};
 
-/// Steps that share one mechanism and sample rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Segment {
-    /// What randomises a step.
-    pub noise: Mechanism,
-    /// Poisson rate in [0, 1].
-    pub sample_rate: f64,
-    /// Number of steps.
-    pub steps: u64,
-}
-
-impl Segment {
-    /// Steps of DP-SGD with noise multiplier σ.
-    pub fn gaussian(noise_multiplier: f64, sample_rate: f64, steps: u64) -> Self {
-        Self {
-            noise: Mechanism::Gaussian { noise_multiplier },
-            sample_rate,
-            steps,
-        }
-    }
-}
-
+/// Equal steps of a run.
 #[derive(Debug)]
-struct Step {
+struct Segment {
     bound: StepBound,
     steps: f64,
 }
 
-/// A run of steps with Poisson sampling, seen by a group.
+/// A run of Poisson-sampled steps.
 ///
-/// Divergences found for one order speed up the next, so one `Run` should answer all questions about it.
+/// Values that one order needs are stored and speed up the next, so that all questions about a run are best put to one `Run`.
 #[derive(Debug)]
 pub struct Run {
-    segments: Vec<Step>,
+    segments: Vec<Segment>,
     adjacency: Adjacency,
     conversion: Conversion,
 }
 
 impl Run {
-    /// The run made of `segments`; segments of 0 steps count for nothing.
+    /// The run made of `steps`, with how often each occurs; a step that occurs 0 times is checked and left out.
     ///
     /// # Errors
-    /// `group_size` outside [1, 100000], a `sample_rate` outside [0, 1], a parameter of a mechanism outside its range,
-    /// replacement, the lower bound, which is no guarantee.
-    pub fn new(segments: &[Segment], group_size: u64, adjacency: Adjacency, bound: GroupBound) -> Result<Self> {
+    /// An argument out of range; sampling other than Poisson, a group of more than 100,000 records or with norms, rates or orthogonal
+    /// gradients; replacement; the lower bound, which is no guarantee.
+    pub fn new(steps: &[(Step, u64)], adjacency: Adjacency, bound: GroupBound) -> Result<Self> {
         if bound == GroupBound::Lower {
             return Err(Error::out_of_range(
                 "bound",
@@ -61,20 +38,19 @@ impl Run {
                 "\"exact\", \"jensen\" or \"black_box\": a lower bound guarantees nothing",
             ));
         }
-        checked_law(group_size, 0.0)?;
         adjacency.directions()?;
-        let mut prepared = Vec::with_capacity(segments.len());
-        for segment in segments {
-            let bound = StepBound::new(segment.noise, segment.sample_rate, group_size, bound)?;
-            if segment.steps > 0 {
-                prepared.push(Step {
+        let mut segments = Vec::with_capacity(steps.len());
+        for (step, count) in steps {
+            let bound = StepBound::new(step, bound)?;
+            if *count > 0 {
+                segments.push(Segment {
                     bound,
-                    steps: segment.steps as f64,
+                    steps: *count as f64,
                 });
             }
         }
         Ok(Self {
-            segments: prepared,
+            segments,
             adjacency,
             conversion: Conversion::Canonne,
         })
@@ -89,8 +65,8 @@ impl Run {
     /// Upper bound on the divergence of the whole run in one direction (RGP Lemma 2.1: divergences add).
     fn directed_renyi(&mut self, order: f64, direction: Direction) -> Result<f64> {
         let mut total = 0.0;
-        for step in &mut self.segments {
-            total += step.steps * step.bound.of_order(order, direction)?;
+        for segment in &mut self.segments {
+            total += segment.steps * segment.bound.of_order(order, direction)?;
         }
         // One rounding a segment for the product, one for the sum.
         Ok(total * (1.0 + 2.0 * (self.segments.len() + 1) as f64 * f64::EPSILON))
@@ -120,11 +96,10 @@ impl Run {
     ///
     /// # Example
     /// ```
-    /// use hockeystick::Adjacency;
-    /// use hockeystick::renyi::GroupBound;
-    /// use hockeystick::renyi::{Run, Segment};
-    /// let segment = Segment::gaussian(1.0, 0.01, 1000);
-    /// let mut run = Run::new(&[segment], 8, Adjacency::AddRemove, GroupBound::Exact)?;
+    /// use hockeystick::renyi::{GroupBound, Run};
+    /// use hockeystick::{Adjacency, Mechanism, Step};
+    /// let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 1.0 }, 0.01, 8);
+    /// let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact)?;
     /// assert_eq!(run.epsilon(1e-5)?.value.round(), 23.0);
     /// # Ok::<(), hockeystick::Error>(())
     /// ```
@@ -146,7 +121,7 @@ impl Run {
 
     /// True if the group is never in a batch: the two output laws are equal.
     fn is_idle(&self) -> bool {
-        self.segments.iter().all(|step| step.bound.is_idle())
+        self.segments.iter().all(|segment| segment.bound.is_idle())
     }
 
     /// The smallest `convert(order, divergence)` over real orders, the larger of the directions.
@@ -157,9 +132,9 @@ impl Run {
                 order: f64::NAN,
             });
         }
-        let whole = self.segments.iter().any(|step| step.bound.needs_whole_orders());
-        // The guarantee is the larger of the directions' minima. Where the other direction is no larger at
-        // the optimum of the first, its minimum is not either, and need not be searched for.
+        let whole = self.segments.iter().any(|segment| segment.bound.needs_whole_orders());
+        // The guarantee is the larger of the directions' minima. Where the second direction is no larger at the optimum of the first,
+        // its minimum is no larger either, and is not searched for.
         let mut worst: Option<Guarantee> = None;
         for &direction in self.adjacency.directions()? {
             if let Some(worst) = worst {
@@ -183,13 +158,17 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Mechanism;
 
     fn run(segments: &[(f64, f64, u64)], group_size: u64, bound: GroupBound) -> Run {
-        let segments: Vec<Segment> = segments
-            .iter()
-            .map(|&(noise_multiplier, sample_rate, steps)| Segment::gaussian(noise_multiplier, sample_rate, steps))
-            .collect();
-        Run::new(&segments, group_size, Adjacency::AddRemove, bound).unwrap()
+        let step = |&(noise_multiplier, sample_rate, count): &(f64, f64, u64)| {
+            (
+                Step::poisson(Mechanism::Gaussian { noise_multiplier }, sample_rate, group_size),
+                count,
+            )
+        };
+        let steps: Vec<(Step, u64)> = segments.iter().map(step).collect();
+        Run::new(&steps, Adjacency::AddRemove, bound).unwrap()
     }
 
     #[test]
@@ -246,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_lower_bound_is_refused() {
-        let error = Run::new(&[], 3, Adjacency::AddRemove, GroupBound::Lower).unwrap_err();
+        let error = Run::new(&[], Adjacency::AddRemove, GroupBound::Lower).unwrap_err();
         assert!(error.to_string().contains("guarantees nothing"));
     }
 

@@ -1,57 +1,58 @@
 //! Sums of independent whole numbers: convolutions and T-fold powers of laws.
 //!
-//! **One convolution** takes the dearest arithmetic that is affordable: [`Extended`] digits for short laws, `f64` in
+//! **One convolution** uses the most accurate arithmetic that is affordable: [`Extended`] digits for short laws, `f64` in
 //! blocks for longer ones, the fast Fourier transform beyond that. A transform of length N has a relative error of at
 //! most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2). Spectra of laws are at most 1, so a product
 //! of spectra is off by at most √N·η(‖a‖₂ + ‖b‖₂), and the convolution by
 //!
 //! > η(‖a‖₂ + ‖b‖₂ + min(‖a‖₂, ‖b‖₂))·1.1
 //!
-//! in the 2-norm and √(length) times that in the 1-norm, which is left out; masses are positive, so cutting off
-//! negative ones makes it no worse.
+//! in the 2-norm and √(length) times that in the 1-norm, which is counted in `left_out`; masses are positive, so that cutting
+//! negative ones to 0 does not increase it.
 //!
 //! **Powers.** A law of two values gives the binomial law, from its mode by ratios of neighbours. If T is large
 //! against the result (which starts at offset 0 with mass b_0 = a_0^T), the power recurrence of J. C. P. Miller,
 //!
 //! > b_n = 1/(n·a_0) · Σ_k (kT − (n − k)) a_k b_{n−k},
 //!
-//! has no negative term for n ≤ k₁(T + 1), k₁ the least offset above 0; where it ends, Chernoff's bound says
-//! what is missing. Otherwise the power is the square of the power of half as many.
+//! has no negative term for n ≤ k₁(T + 1), k₁ the smallest offset above 0; Chernoff's bound bounds
+//! what lies beyond its end. Otherwise the power is the square of the power of half as many.
 
-use crate::shuffle::counts::{Counts, LEAST, Real, add_scaled, log_concave};
+use crate::shuffle::integer_law::{IntegerLaw, NEGLIGIBLE_TAIL, Real, add_scaled, log_concave};
 use crate::special::extended::Extended;
 use crate::step::group_law::power as number_power;
 use crate::stopping::checkpoint;
 use realfft::RealFftPlanner;
 
-/// Most pairs of masses that are multiplied with all digits, and one by one at all.
-const MOST_EXTENDED: u64 = 1 << 21;
-const MOST_DIRECT: u64 = 1 << 27;
-/// Longest law.
-pub(crate) const MOST_VALUES: u64 = 1 << 23;
-/// Most terms of the power recurrence.
-const MOST_TERMS: u64 = 1 << 22;
-/// Block of the direct convolution: bounds the number of sums that an error passes through.
+/// Largest number of products of a convolution in extended precision, which takes 0.1 s.
+const MAX_EXTENDED: u64 = 1 << 21;
+/// Largest number of products of a direct convolution in `f64`, which takes 0.1 s.
+const MAX_DIRECT: u64 = 1 << 27;
+/// Largest number of values of a law: its masses fill 128 MB in extended precision.
+pub(crate) const MAX_VALUES: u64 = 1 << 23;
+/// Largest number of terms of the power recurrence, in extended precision.
+const MAX_TERMS: u64 = 1 << 22;
+/// Length of a block of the direct convolution: a mass is a sum of that many products, and then of as many blocks as there are.
 const BLOCK: usize = 64;
 
 /// The law of X + Y for independent X, Y; `None` if it is too long.
-pub(crate) fn convolve(a: &Counts<Extended>, b: &Counts<Extended>) -> Option<Counts<Extended>> {
+pub(crate) fn convolve(a: &IntegerLaw<Extended>, b: &IntegerLaw<Extended>) -> Option<IntegerLaw<Extended>> {
     if b.masses.len() > a.masses.len() {
         return convolve(b, a);
     }
     let length = (a.masses.len() + b.masses.len()).saturating_sub(1);
-    if length as u64 > MOST_VALUES {
+    if length as u64 > MAX_VALUES {
         return None;
     }
-    let mut law = Counts {
+    let mut law = IntegerLaw {
         first: a.first.checked_add(b.first)?,
         masses: Vec::new(),
         left_out: (a.left_out + b.left_out + a.left_out * b.left_out) * (1.0 + 1e-9),
         rounding: a.rounding + b.rounding + a.rounding * b.rounding,
     };
-    let mut blurred = 0.0;
+    let mut noise = 0.0;
     let (many, few) = (a.positive().count(), b.positive().count());
-    if (many * few) as u64 <= MOST_EXTENDED {
+    if (many * few) as u64 <= MAX_EXTENDED {
         law.masses = vec![Extended::ZERO; length];
         for (j, weight) in b.positive() {
             checkpoint();
@@ -61,22 +62,22 @@ pub(crate) fn convolve(a: &Counts<Extended>, b: &Counts<Extended>) -> Option<Cou
         }
         law.rounding += (many.min(few) + 1) as f64 * Extended::UNIT;
     } else {
-        let plain = |law: &Counts<Extended>| law.masses.iter().map(|mass| mass.to_f64()).collect::<Vec<f64>>();
+        let plain = |law: &IntegerLaw<Extended>| law.masses.iter().map(|mass| mass.to_f64()).collect::<Vec<f64>>();
         let (long, short) = (plain(a), plain(b));
-        let sum = if (many * few) as u64 <= MOST_DIRECT {
+        let sum = if (many * few) as u64 <= MAX_DIRECT {
             law.rounding += (4 + BLOCK + short.len() / BLOCK) as f64 * f64::UNIT;
             convolve_directly(&long, &short)
         } else {
             let (sum, error) = convolve_by_transform(&long, &short)?;
             law.rounding += 2.0 * f64::UNIT;
             law.left_out += error;
-            blurred = 0.1 * error;
+            noise = 0.1 * error;
             sum
         };
         law.masses = sum.into_iter().map(Extended::from).collect();
     }
-    // Below what a transform has blurred, tails are noise.
-    law.trim(blurred);
+    // Tails below a tenth of the error of a transform are noise.
+    law.trim(noise);
     law.clean();
     Some(law)
 }
@@ -129,11 +130,11 @@ fn convolve_by_transform(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
 }
 
 /// The law of the sum of `times` independent copies; `None` if it is too long.
-pub(crate) fn power(law: &Counts<Extended>, times: u64) -> Option<Counts<Extended>> {
+pub(crate) fn power(law: &IntegerLaw<Extended>, times: u64) -> Option<IntegerLaw<Extended>> {
     let mut law = law.clone();
     law.clean();
     if times == 0 {
-        return Some(Counts::point(0));
+        return Some(IntegerLaw::point(0));
     }
     if times == 1 || law.masses.len() <= 1 {
         law.first = law.first.checked_mul(times)?;
@@ -167,11 +168,11 @@ fn amplified(error: f64, times: u64) -> f64 {
 
 /// The power of a law on `first` and `first + gap`, with probabilities in proportion 1 : `odds`.
 ///
-/// The binomial law sums to 1 and the power of the law to (1 − what it left out)^T: the difference is left out.
-fn two_values(law: &Counts<Extended>, gap: usize, odds: Extended, times: u64) -> Option<Counts<Extended>> {
+/// The binomial law sums to 1 and the power of the law to (1 − `left_out`)^T: the difference is counted.
+fn two_values(law: &IntegerLaw<Extended>, gap: usize, odds: Extended, times: u64) -> Option<IntegerLaw<Extended>> {
     let hit = odds.to_f64() / (1.0 + odds.to_f64());
     // More than 20 standard deviations are listed.
-    if 20.0 * (times as f64 * hit * (1.0 - hit)).sqrt() > MOST_VALUES as f64 {
+    if 20.0 * (times as f64 * hit * (1.0 - hit)).sqrt() > MAX_VALUES as f64 {
         return None;
     }
     let mode = (times as f64 * hit) as u64;
@@ -179,14 +180,14 @@ fn two_values(law: &Counts<Extended>, gap: usize, odds: Extended, times: u64) ->
         odds * Extended::whole(times - j) / Extended::whole(j + 1)
     });
     let length = (counts.masses.len() as u64 - 1).checked_mul(gap as u64)? + 1;
-    if length > MOST_VALUES {
+    if length > MAX_VALUES {
         return None;
     }
     let mut masses = vec![Extended::ZERO; length as usize];
     for (sum, mass) in masses.iter_mut().step_by(gap).zip(counts.masses) {
         *sum = mass;
     }
-    Some(Counts {
+    Some(IntegerLaw {
         first: law.first.checked_mul(times)? + counts.first * gap as u64,
         masses,
         left_out: counts.left_out + 2.0 * times as f64 * law.left_out,
@@ -195,11 +196,11 @@ fn two_values(law: &Counts<Extended>, gap: usize, odds: Extended, times: u64) ->
 }
 
 /// Where the recurrence may end, as an offset; `None` if it would meet negative terms or take too long.
-fn recurrence_end(law: &Counts<Extended>, values: &[(usize, Extended)], times: u64) -> Option<u64> {
+fn recurrence_end(law: &IntegerLaw<Extended>, values: &[(usize, Extended)], times: u64) -> Option<u64> {
     let whole = (law.masses.len() as u64 - 1).checked_mul(times)?;
-    let least = values.get(1)?.0 as u64;
-    // P(offset > n) ≤ E[e^{θ·offset}]^T e^{−θn}, for the θ that lets n be least.
-    let log_least = LEAST.ln();
+    let smallest = values.get(1)?.0 as u64;
+    // P(offset > n) ≤ E[e^{θ·offset}]^T e^{−θn}, for the θ with the smallest n.
+    let log_tail = NEGLIGIBLE_TAIL.ln();
     let mut end = whole as f64;
     for i in -100..8 {
         let theta = (0.25 * f64::from(i)).exp2();
@@ -207,22 +208,22 @@ fn recurrence_end(law: &Counts<Extended>, values: &[(usize, Extended)], times: u
             .iter()
             .map(|(k, mass)| (theta * *k as f64).exp_m1() * mass.to_f64())
             .sum();
-        end = end.min((times as f64 * excess.ln_1p() - log_least) / theta + 1.0);
+        end = end.min((times as f64 * excess.ln_1p() - log_tail) / theta + 1.0);
     }
     let end = (end as u64).min(whole);
     let exact = whole <= 1 << 53;
-    let positive = end <= least.checked_mul(times + 1)?;
-    let cheap = end.checked_mul(values.len() as u64)? <= MOST_TERMS;
+    let positive = end <= smallest.checked_mul(times + 1)?;
+    let cheap = end.checked_mul(values.len() as u64)? <= MAX_TERMS;
     (exact && positive && cheap).then_some(end)
 }
 
 /// The power recurrence up to offset `end`.
 fn recurrence(
-    law: &Counts<Extended>,
+    law: &IntegerLaw<Extended>,
     values: &[(usize, Extended)],
     times: u64,
     end: u64,
-) -> Option<Counts<Extended>> {
+) -> Option<IntegerLaw<Extended>> {
     let (&(_, base), steps) = values.split_first()?;
     let mut masses = vec![number_power(base, times)];
     for n in 1..=end {
@@ -242,10 +243,10 @@ fn recurrence(
     }
     let depth = end as f64 / steps[0].0 as f64;
     let errors = depth * (values.len() + 5) as f64 + 4.0 * times as f64;
-    let mut power = Counts {
+    let mut power = IntegerLaw {
         first: law.first.checked_mul(times)?,
         masses,
-        left_out: law.left_out * times as f64 * (1.0 + 1e-9) + 1.001 * LEAST,
+        left_out: law.left_out * times as f64 * (1.0 + 1e-9) + 1.001 * NEGLIGIBLE_TAIL,
         rounding: amplified(law.rounding, times) + errors * Extended::UNIT,
     };
     power.clean();
@@ -256,8 +257,8 @@ fn recurrence(
 mod tests {
     use super::*;
 
-    fn law(masses: &[f64]) -> Counts<Extended> {
-        Counts {
+    fn law(masses: &[f64]) -> IntegerLaw<Extended> {
+        IntegerLaw {
             first: 2,
             masses: masses.iter().map(|&mass| Extended::from(mass)).collect(),
             left_out: 0.0,
@@ -275,10 +276,10 @@ mod tests {
         weights.iter().map(|weight| weight / sum).collect()
     }
 
-    fn assert_agree(a: &Counts<Extended>, b: &Counts<Extended>, relative: f64) {
+    fn assert_agree(a: &IntegerLaw<Extended>, b: &IntegerLaw<Extended>, relative: f64) {
         let lacking = a.left_out + b.left_out;
         for value in a.first.min(b.first)..=a.last().max(b.last()) {
-            let at = |law: &Counts<Extended>| {
+            let at = |law: &IntegerLaw<Extended>| {
                 let index = value.checked_sub(law.first);
                 index
                     .and_then(|i| law.masses.get(i as usize))
@@ -296,7 +297,7 @@ mod tests {
             &[0.875, 0.125],
         ] {
             let one = law(masses);
-            let mut by_hand = Counts::point(0);
+            let mut by_hand = IntegerLaw::point(0);
             for times in 0..40 {
                 assert_agree(&power(&one, times).unwrap(), &by_hand, 1e-15);
                 by_hand = convolve(&by_hand, &one).unwrap();

@@ -1,4 +1,4 @@
-//! The law of c²: the squared number of clipping norms by which a run can move for a group.
+//! The law of c²: the squared sensitivity of a run to a group, in units of the clipping norm.
 //!
 //! A data set has N records, g of them (the group) differ. An epoch has R = ⌊N/b⌋ rounds of b = m·s records: m
 //! clipped units of s records each, whose gradients are summed and clipped as one. L_b units of round b hold a member
@@ -17,12 +17,12 @@
 //!
 //! With m = 1 (batch clipping) L_b is 0 or 1; with m = b (individual clipping) it is the number of members in the
 //! batch. Every step sums products of positive numbers, so that small probabilities are as accurate as large ones,
-//! and counts all it drops.
+//! and all that is dropped is counted in `left_out`.
 
 use crate::error::{Error, Result, require};
-use crate::shuffle::convolution::{MOST_VALUES, convolve};
-use crate::shuffle::counts::{Counts, Real};
-pub(super) use crate::shuffle::plan::Plan;
+use crate::shuffle::convolution::{MAX_VALUES, convolve};
+pub(super) use crate::shuffle::epoch_run::EpochRun;
+use crate::shuffle::integer_law::{IntegerLaw, Real};
 use crate::special::extended::Extended;
 
 /// The law q_E of c².
@@ -43,17 +43,17 @@ pub struct MembershipLaw {
 }
 
 impl MembershipLaw {
-    /// The law of c² over all epochs of a plan.
+    /// The law of c² over all epochs of a run.
     ///
     /// # Errors
-    /// A field of `plan` outside its domain; c² that may exceed 2^62; more than 3e9 multiplications or 2^23 values.
+    /// A field of `run` outside its domain; c² that may exceed 2^62; more than 3e9 multiplications or 2^23 values.
     ///
     /// # Example
     /// Batch clipping, 50 rounds: all four members of a group are in different rounds with probability 0.885.
     /// ```
-    /// use hockeystick::shuffle::{MembershipLaw, Plan, Sampling};
-    /// let law = MembershipLaw::of(&Plan {
-    ///     sampling: Sampling::Shuffling,
+    /// use hockeystick::shuffle::{MembershipLaw, EpochRun, EpochSampling};
+    /// let law = MembershipLaw::of(&EpochRun {
+    ///     sampling: EpochSampling::Shuffling,
     ///     dataset_size: 5000,
     ///     batch_size: 100,
     ///     units_per_batch: 1,
@@ -64,47 +64,47 @@ impl MembershipLaw {
     /// assert!((law.probabilities[3] - 0.885_414).abs() < 1e-6);
     /// # Ok::<(), hockeystick::Error>(())
     /// ```
-    pub fn of(plan: &Plan) -> Result<Self> {
-        plan.check()?;
-        let law = plan.law(plan.rounds(), plan.epochs);
-        law.map(|law| Self::listing(&law)).ok_or_else(|| plan.too_much())
+    pub fn of(run: &EpochRun) -> Result<Self> {
+        run.check()?;
+        let law = run.law(run.rounds(), run.epochs);
+        law.map(|law| Self::listing(&law)).ok_or_else(|| run.too_much())
     }
 
-    /// The law of Σ_b L_b² over the first `rounds` rounds of one epoch, whatever `plan.epochs` is.
+    /// The law of Σ_b L_b² over the first `rounds` rounds of one epoch, whatever `run.epochs` is.
     ///
     /// # Errors
-    /// As [`MembershipLaw::of`]; `rounds` above [`Plan::rounds`].
+    /// As [`MembershipLaw::of`]; `rounds` above [`EpochRun::rounds`].
     ///
     /// # Example
     /// Half an epoch of batches of one record misses half of the data set:
     /// ```
-    /// use hockeystick::shuffle::{MembershipLaw, Plan, Sampling};
-    /// let plan = Plan {
-    ///     sampling: Sampling::Shuffling,
+    /// use hockeystick::shuffle::{MembershipLaw, EpochRun, EpochSampling};
+    /// let run = EpochRun {
+    ///     sampling: EpochSampling::Shuffling,
     ///     dataset_size: 10,
     ///     batch_size: 1,
     ///     units_per_batch: 1,
     ///     group_size: 1,
     ///     epochs: 3,
     /// };
-    /// let law = MembershipLaw::of_rounds(&plan, 5)?;
+    /// let law = MembershipLaw::of_rounds(&run, 5)?;
     /// assert_eq!((law.squares, law.probabilities), (vec![0, 1], vec![0.5, 0.5]));
     /// # Ok::<(), hockeystick::Error>(())
     /// ```
-    pub fn of_rounds(plan: &Plan, rounds: u64) -> Result<Self> {
-        plan.check()?;
+    pub fn of_rounds(run: &EpochRun, rounds: u64) -> Result<Self> {
+        run.check()?;
         require(
-            rounds <= plan.rounds(),
+            rounds <= run.rounds(),
             "rounds",
             rounds,
             "at most the rounds of one epoch, dataset_size / batch_size",
         )?;
         let law = if rounds == 0 {
-            Some(Counts::point(0))
+            Some(IntegerLaw::point(0))
         } else {
-            plan.law(rounds, 1)
+            run.law(rounds, 1)
         };
-        law.map(|law| Self::listing(&law)).ok_or_else(|| plan.too_much())
+        law.map(|law| Self::listing(&law)).ok_or_else(|| run.too_much())
     }
 
     /// The law of the sum with another run's c² that is independent of this one.
@@ -123,7 +123,7 @@ impl MembershipLaw {
     pub fn and(&self, other: &Self) -> Result<Self> {
         let (a, b) = (self.counts()?, other.counts()?);
         let law = convolve(&a, &b).map(|law| Self::listing(&law));
-        law.ok_or_else(|| Error::Mismatch(format!("the sum of the two laws has more than {MOST_VALUES} values")))
+        law.ok_or_else(|| Error::Mismatch(format!("the sum of the two laws has more than {MAX_VALUES} values")))
     }
 
     /// The mean of what is listed.
@@ -170,13 +170,13 @@ impl MembershipLaw {
     /// Upper bound on the probability of some listed values and of all that are not listed.
     fn at_most(&self, probabilities: &[f64]) -> f64 {
         let sum: f64 = probabilities.iter().sum();
-        // The sum's own rounding: one unit for every term, and a few for the operations below.
+        // The rounding of the sum: one unit for every term, and a few for the operations below.
         let rounding =
             self.rounding / (1.0 - self.rounding).max(0.0) + (probabilities.len() + 4) as f64 * f64::UNIT;
         sum.mul_add(1.0 + rounding, self.left_out * (1.0 + 1e-9)).min(1.0)
     }
 
-    fn listing(law: &Counts<Extended>) -> Self {
+    fn listing(law: &IntegerLaw<Extended>) -> Self {
         let (squares, probabilities) = law
             .positive()
             .map(|(i, mass)| (law.first + i as u64, mass.to_f64()))
@@ -189,7 +189,7 @@ impl MembershipLaw {
         }
     }
 
-    fn counts(&self) -> Result<Counts<Extended>> {
+    fn counts(&self) -> Result<IntegerLaw<Extended>> {
         let (Some(&first), Some(&last)) = (self.squares.first(), self.squares.last()) else {
             return Err(Error::Mismatch("a law must have at least one value".into()));
         };
@@ -199,7 +199,7 @@ impl MembershipLaw {
             ));
         }
         require(
-            last - first < MOST_VALUES,
+            last - first < MAX_VALUES,
             "squares",
             last,
             "less than 2^23 above the least of them",
@@ -209,7 +209,7 @@ impl MembershipLaw {
             require((0.0..=1.0).contains(&mass), "probabilities", mass, "in [0, 1]")?;
             masses[(square - first) as usize] = Extended::from(mass);
         }
-        Ok(Counts {
+        Ok(IntegerLaw {
             first,
             masses,
             left_out: self.left_out,
@@ -221,12 +221,12 @@ impl MembershipLaw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shuffle::Sampling;
-    use Sampling::{Shuffling, Subsampling};
+    use crate::shuffle::EpochSampling;
+    use EpochSampling::{Shuffling, Subsampling};
     use std::collections::BTreeMap;
 
-    fn plan(sampling: Sampling, [n, b, m, g, e]: [u64; 5]) -> Plan {
-        Plan {
+    fn run(sampling: EpochSampling, [n, b, m, g, e]: [u64; 5]) -> EpochRun {
+        EpochRun {
             sampling,
             dataset_size: n,
             batch_size: b,
@@ -237,16 +237,16 @@ mod tests {
     }
 
     /// The law of the first `rounds` rounds, from every choice of g of the N positions.
-    fn enumerated(plan: &Plan, rounds: u64) -> BTreeMap<u64, f64> {
-        let (n, g) = (plan.dataset_size, plan.group_size as u32);
-        let slots = plan.batch_size / plan.units_per_batch;
+    fn enumerated(run: &EpochRun, rounds: u64) -> BTreeMap<u64, f64> {
+        let (n, g) = (run.dataset_size, run.group_size as u32);
+        let slots = run.batch_size / run.units_per_batch;
         let mut law = BTreeMap::new();
         let choices: Vec<u64> = (0..1u64 << n).filter(|set| set.count_ones() == g).collect();
         for set in &choices {
             let hit = |unit: u64| (set >> (unit * slots)) & ((1 << slots) - 1) != 0;
             let in_round = |r: u64| {
-                (0..plan.units_per_batch)
-                    .filter(|u| hit(r * plan.units_per_batch + u))
+                (0..run.units_per_batch)
+                    .filter(|u| hit(r * run.units_per_batch + u))
                     .count()
             };
             let square: usize = (0..rounds).map(|r| in_round(r) * in_round(r)).sum();
@@ -269,7 +269,7 @@ mod tests {
         total
     }
 
-    fn assert_law(law: &MembershipLaw, exact: &BTreeMap<u64, f64>, what: &Plan) {
+    fn assert_law(law: &MembershipLaw, exact: &BTreeMap<u64, f64>, what: &EpochRun) {
         assert!(law.squares.iter().eq(exact.keys()), "{what:?}: {law:?}");
         for (probability, exact) in law.probabilities.iter().zip(exact.values()) {
             assert!((probability / exact - 1.0).abs() < 1e-12, "{what:?}");
@@ -282,11 +282,11 @@ mod tests {
         for (n, b) in [(12, 4), (11, 4), (12, 6), (9, 2), (7, 7)] {
             for m in (1..=b).filter(|m| b % m == 0) {
                 for (g, e) in [(1, 1), (1, 2), (2, 2), (3, 1), (4, 1), (4, 2), (6, 1)] {
-                    let shuffled = plan(Shuffling, [n, b, m, g, e]);
+                    let shuffled = run(Shuffling, [n, b, m, g, e]);
                     let rounds = shuffled.rounds();
                     let exact = repeated(&enumerated(&shuffled, rounds), e);
                     assert_law(&MembershipLaw::of(&shuffled).unwrap(), &exact, &shuffled);
-                    let subsampled = plan(Subsampling, [n, b, m, g, e]);
+                    let subsampled = run(Subsampling, [n, b, m, g, e]);
                     let exact = repeated(&enumerated(&subsampled, 1), rounds * e);
                     assert_law(&MembershipLaw::of(&subsampled).unwrap(), &exact, &subsampled);
                     for first in 0..=rounds {
@@ -301,13 +301,13 @@ mod tests {
     #[test]
     fn the_binomial_law_of_one_record_has_the_known_lower_tail() {
         // X ~ Binomial(5000, 1/50), E = 100: P(X ≤ E − √(E/2)) = P(X ≤ 92).
-        let law = MembershipLaw::of(&plan(Subsampling, [5000, 100, 1, 1, 100])).unwrap();
+        let law = MembershipLaw::of(&run(Subsampling, [5000, 100, 1, 1, 100])).unwrap();
         assert!((law.below(93) - 0.226_38).abs() < 1e-5, "{}", law.below(93));
         assert!((law.below(93) + law.above(92) - 1.0).abs() < 1e-12);
-        let certain = MembershipLaw::of(&plan(Shuffling, [5000, 100, 10, 1, 100])).unwrap();
+        let certain = MembershipLaw::of(&run(Shuffling, [5000, 100, 10, 1, 100])).unwrap();
         assert_eq!((certain.squares, certain.probabilities), (vec![100], vec![1.0]));
         // With 4 of 5004 records left over in every epoch, the member takes part in Binomial(100, 5000/5004).
-        let most = MembershipLaw::of(&plan(Shuffling, [5004, 100, 10, 1, 100])).unwrap();
+        let most = MembershipLaw::of(&run(Shuffling, [5004, 100, 10, 1, 100])).unwrap();
         let all = most.probabilities[most.squares.len() - 1];
         assert!((all / (5000f64 / 5004.0).powi(100) - 1.0).abs() < 1e-13);
     }
@@ -317,7 +317,7 @@ mod tests {
         let (n, b, g, e) = (60_000, 64, 32, 100);
         for sampling in [Shuffling, Subsampling] {
             for m in [1, 8, 64] {
-                let law = MembershipLaw::of(&plan(sampling, [n, b, m, g, e])).unwrap();
+                let law = MembershipLaw::of(&run(sampling, [n, b, m, g, e])).unwrap();
                 let sum: f64 = law.probabilities.iter().sum();
                 assert!((sum - 1.0).abs() < 1e-12 + law.left_out);
                 assert!(law.rounding < 1e-12 && law.left_out < 1e-30, "{law:?}");
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn sums_of_parts_are_the_whole() {
         for sampling in [Shuffling, Subsampling] {
-            let of = |e| MembershipLaw::of(&plan(sampling, [600, 20, 4, 5, e])).unwrap();
+            let of = |e| MembershipLaw::of(&run(sampling, [600, 20, 4, 5, e])).unwrap();
             let (sum, whole) = (of(3).and(&of(4)).unwrap(), of(7));
             assert_eq!(sum.squares, whole.squares);
             for (x, y) in sum.probabilities.iter().zip(&whole.probabilities) {
@@ -344,15 +344,15 @@ mod tests {
         assert!(
             MembershipLaw {
                 squares: vec![],
-                ..MembershipLaw::of(&plan(Shuffling, [2, 1, 1, 1, 1])).unwrap()
+                ..MembershipLaw::of(&run(Shuffling, [2, 1, 1, 1, 1])).unwrap()
             }
-            .and(&MembershipLaw::of(&plan(Shuffling, [2, 1, 1, 1, 1])).unwrap())
+            .and(&MembershipLaw::of(&run(Shuffling, [2, 1, 1, 1, 1])).unwrap())
             .is_err()
         );
     }
 
     #[test]
-    fn bad_plans_are_refused_by_name() {
+    fn bad_runs_are_refused_by_name() {
         for (fields, name) in [
             ([0, 1, 1, 1, 1], "dataset_size"),
             ([9, 0, 1, 1, 1], "batch_size"),
@@ -363,9 +363,9 @@ mod tests {
             ([9, 4, 2, 1, u64::MAX], "epochs"),
             ([1 << 40, 1 << 30, 1 << 30, 1 << 39, 1], "group_size"),
         ] {
-            let error = MembershipLaw::of(&plan(Shuffling, fields)).unwrap_err().to_string();
+            let error = MembershipLaw::of(&run(Shuffling, fields)).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
         }
-        assert!(MembershipLaw::of_rounds(&plan(Shuffling, [9, 4, 2, 1, 1]), 3).is_err());
+        assert!(MembershipLaw::of_rounds(&run(Shuffling, [9, 4, 2, 1, 1]), 3).is_err());
     }
 }

@@ -1,16 +1,17 @@
 //! How often a group takes part in shuffled and in subsampled batches (SHUFFLE Definition 5.1).
 //!
-//! [`membership`] is the law of the squared number of clipping norms by which a run moves for a group, made from that of the units its
-//! members fall into ([`occupancy`]) and of how these units fall into rounds. Everything is exact combinatorics with positive terms, and
-//! every probability that is left out is accounted for.
+//! [`membership`] is the law of the squared sensitivity of a run ([`epoch_run`]) to a group, from the law of the number of units that its
+//! members fall into ([`occupancy`]) and that of how these units fall into rounds ([`rounds`]). [`integer_law`] and [`convolution`] are
+//! the arithmetic of such laws: sums of products of positive numbers, with a bound on all that is left out
+//! (`docs/theory/shuffling.md`).
 
 mod convolution;
-mod counts;
+mod epoch_run;
+mod integer_law;
 mod membership;
 mod occupancy;
-mod plan;
 mod rounds;
 
+pub use epoch_run::{EpochRun, EpochSampling};
 pub use membership::MembershipLaw;
 pub use occupancy::OccupancyLaw;
-pub use plan::{Plan, Sampling};

@@ -1,4 +1,4 @@
-//! How many units are hit: the law of the number of occupied units when members fall on distinct positions.
+//! The law of the number of occupied units when the members of a group fall on distinct positions.
 //!
 //! Of N positions, U·s belong to U disjoint units of s slots each; g members take distinct positions, every choice of
 //! g positions being equally likely. Place them one after the other. If the first j have hit l units, all slots of
@@ -13,14 +13,14 @@
 //! 0.885414…, against 0.786477… there.
 
 use crate::error::{Error, Result, require};
-use crate::shuffle::counts::{Counts, LEAST, Real, Work};
+use crate::shuffle::integer_law::{IntegerLaw, NEGLIGIBLE_TAIL, Real, Work};
 use crate::special::extended::Extended;
 use crate::stopping::checkpoint;
 
-/// Most multiplications spent on the digits of an [`Extended`], and on those of an `f64`.
-pub(crate) const WORK: (u64, u64) = (1 << 23, 3_000_000_000);
+/// Largest number of multiplications in extended precision (0.3 s), and in `f64` (3 s).
+pub(crate) const MAX_WORK: (u64, u64) = (1 << 23, 3_000_000_000);
 /// Largest number of positions: whole numbers up to this are exact in an `f64`.
-pub(crate) const MOST_POSITIONS: u64 = 1 << 53;
+pub(crate) const MAX_POSITIONS: u64 = 1 << 53;
 
 /// The law of the number of units hit.
 ///
@@ -28,7 +28,7 @@ pub(crate) const MOST_POSITIONS: u64 = 1 << 53;
 /// probability is within a factor 1 ± `rounding` of its tⱼ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OccupancyLaw {
-    /// Least number of units that is listed.
+    /// Smallest number of units that is listed.
     pub first: u64,
     /// Probability that `first + i` units are hit.
     pub probabilities: Vec<f64>,
@@ -58,7 +58,7 @@ impl OccupancyLaw {
     /// ```
     pub fn new(members: u64, units: u64, slots: u64, positions: u64) -> Result<Self> {
         require(
-            (1..=MOST_POSITIONS).contains(&positions),
+            (1..=MAX_POSITIONS).contains(&positions),
             "positions",
             positions,
             "in [1, 2^53]",
@@ -72,9 +72,10 @@ impl OccupancyLaw {
             "at least 1, with units * slots at most positions",
         )?;
         require(members <= positions, "members", members, "at most positions")?;
-        let law = units_hit::<Extended>(members, units, slots, positions, &mut Work(WORK.0))
+        let law = units_hit::<Extended>(members, units, slots, positions, &mut Work(MAX_WORK.0))
             .or_else(|| {
-                units_hit::<f64>(members, units, slots, positions, &mut Work(WORK.1)).map(Counts::into_extended)
+                units_hit::<f64>(members, units, slots, positions, &mut Work(MAX_WORK.1))
+                    .map(IntegerLaw::into_extended)
             })
             .ok_or_else(|| {
                 Error::Mismatch(format!(
@@ -97,15 +98,15 @@ pub(crate) fn units_hit<T: Real>(
     slots: u64,
     positions: u64,
     work: &mut Work,
-) -> Option<Counts<T>> {
-    let mut law = Counts::<T>::point(0);
+) -> Option<IntegerLaw<T>> {
+    let mut law = IntegerLaw::<T>::point(0);
     for placed in 0..members {
         checkpoint();
         let free = positions - placed;
         let one_over_free = T::of(Extended::ONE / Extended::whole(free));
         let first = law.first;
         work.spend(4 * law.masses.len() as u64)?;
-        // In place, from the top down: the mass at l gives to l + 1, which has already been moved on.
+        // In place, from the largest l down: l + 1 has been updated before l adds to it.
         law.masses.push(T::ZERO);
         for i in (0..law.masses.len() - 1).rev() {
             let untouched = (units - (first + i as u64)) * slots;
@@ -113,7 +114,7 @@ pub(crate) fn units_hit<T: Real>(
             law.masses[i + 1] = law.masses[i + 1] + mass * T::whole(untouched);
             law.masses[i] = mass * T::whole(free.saturating_sub(untouched));
         }
-        law.trim(LEAST);
+        law.trim(NEGLIGIBLE_TAIL);
     }
     // A member costs three products (one with a rounded inverse) and a sum.
     law.rounding = 5.0 * members as f64 * T::UNIT;

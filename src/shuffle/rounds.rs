@@ -14,10 +14,10 @@
 //! falls with k, so the weights beyond the last one used are below a geometric series.
 //!
 //! **Many units.** Round by round: with u units still to place on r rounds, the first of these gets k of them with
-//! the hypergeometric probability C(m, k) C((r−1)m, u − k)/C(rm, u). The state is (u, Σ L² so far); what J was
-//! before is forgotten, but its parity is kept (Σ L² + u has it), which halves the states.
+//! the hypergeometric probability C(m, k) C((r−1)m, u − k)/C(rm, u). The state is (u, Σ L² so far) and the parity of J, which is
+//! that of Σ L² + u; it halves the states.
 
-use crate::shuffle::counts::{Counts, LEAST, Real, Work, add_scaled, log_concave};
+use crate::shuffle::integer_law::{IntegerLaw, NEGLIGIBLE_TAIL, Real, Work, add_scaled, log_concave};
 use crate::special::extended::Extended;
 use crate::stopping::checkpoint;
 
@@ -27,9 +27,9 @@ use crate::stopping::checkpoint;
 pub(crate) fn squares<T: Real>(
     rounds: u64,
     per_round: u64,
-    units: &Counts<T>,
+    units: &IntegerLaw<T>,
     work: &mut Work,
-) -> Option<Counts<T>> {
+) -> Option<IntegerLaw<T>> {
     if per_round == 1 || units.last() <= 1 {
         return Some(units.clone());
     }
@@ -41,11 +41,16 @@ pub(crate) fn squares<T: Real>(
 }
 
 /// The recurrence over the number of hit units.
-fn few_units<T: Real>(rounds: u64, per_round: u64, units: &Counts<T>, work: &mut Work) -> Option<Counts<T>> {
+fn few_units<T: Real>(
+    rounds: u64,
+    per_round: u64,
+    units: &IntegerLaw<T>,
+    work: &mut Work,
+) -> Option<IntegerLaw<T>> {
     let most = units.last();
-    let kept = recurrence_weights(rounds, per_round, most).0.len() as u64;
+    let depth = recurrence_weights(rounds, per_round, most).0.len() as u64;
     // laws[n]: of D given n; empty once no later law needs it.
-    let mut laws = vec![Counts::<T>::point(0)];
+    let mut laws = vec![IntegerLaw::<T>::point(0)];
     let mut total: Vec<T> = Vec::new();
     let (mut left_out, mut rounding) = (units.left_out, 0.0f64);
     for n in 0..=most {
@@ -56,7 +61,7 @@ fn few_units<T: Real>(rounds: u64, per_round: u64, units: &Counts<T>, work: &mut
         let law = &laws[n as usize];
         if n >= units.first {
             let weight = units.masses[(n - units.first) as usize];
-            // Σ L² = n + 2D, counted from the least n.
+            // Σ L² = n + 2D, as an offset from the smallest n.
             let start = (n - units.first + 2 * law.first) as usize;
             let length = start + 2 * law.masses.len() - 1;
             total.resize(total.len().max(length), T::ZERO);
@@ -67,11 +72,11 @@ fn few_units<T: Real>(rounds: u64, per_round: u64, units: &Counts<T>, work: &mut
             left_out += law.left_out * weight.to_f64();
             rounding = rounding.max(law.rounding);
         }
-        if n >= kept {
-            laws[(n - kept) as usize].masses = Vec::new();
+        if n >= depth {
+            laws[(n - depth) as usize].masses = Vec::new();
         }
     }
-    let mut law = Counts {
+    let mut law = IntegerLaw {
         first: units.first,
         masses: total,
         left_out: left_out * (1.0 + 1e-9),
@@ -86,9 +91,9 @@ fn recurrence_step<T: Real>(
     rounds: u64,
     per_round: u64,
     n: u64,
-    laws: &[Counts<T>],
+    laws: &[IntegerLaw<T>],
     work: &mut Work,
-) -> Option<Counts<T>> {
+) -> Option<IntegerLaw<T>> {
     let (weights, mut missed) = recurrence_weights(rounds, per_round, n);
     let mut parts = Vec::with_capacity(weights.len());
     let mut left_out = 0.0;
@@ -106,14 +111,14 @@ fn recurrence_step<T: Real>(
     // From the largest k down: the part of k takes one product and at most k sums, so with the rounded weight the
     // relative error of law n is at most 3n units, by induction.
     parts.reverse();
-    let mut law = mixture(&parts, LEAST, work)??;
+    let mut law = mixture(&parts, NEGLIGIBLE_TAIL, work)??;
     law.rounding = 3.0 * n as f64 * T::UNIT + 64.0 * n as f64 * Extended::UNIT;
     law.left_out += left_out;
     law.leave_out(missed);
     Some(law)
 }
 
-/// w_{n,1}, w_{n,2}, … as far as they matter, and a bound on the sum of the rest.
+/// w_{n,1}, w_{n,2}, … up to negligible ones, and a bound on the sum of the rest.
 fn recurrence_weights(rounds: u64, per_round: u64, n: u64) -> (Vec<Extended>, f64) {
     let all = rounds * per_round;
     let factor = |k: u64| Extended::whole(k * (rounds + 1) - n) / Extended::whole(n);
@@ -129,7 +134,7 @@ fn recurrence_weights(rounds: u64, per_round: u64, n: u64) -> (Vec<Extended>, f6
             let size = weights.last().map_or(0.0, |weight| weight.to_f64());
             let fall = next.to_f64() / size;
             let rest = next.to_f64() / (1.0 - fall);
-            if fall < 1.0 && rest < LEAST {
+            if fall < 1.0 && rest < NEGLIGIBLE_TAIL {
                 return (weights, rest);
             }
         }
@@ -139,11 +144,16 @@ fn recurrence_weights(rounds: u64, per_round: u64, n: u64) -> (Vec<Extended>, f6
 }
 
 /// Joint masses of one number of units still to place: of Σ L² = 2·index + parity.
-type Row<T> = Option<Counts<T>>;
+type Row<T> = Option<IntegerLaw<T>>;
 
 /// The chain over the rounds.
-fn many_units<T: Real>(rounds: u64, per_round: u64, units: &Counts<T>, work: &mut Work) -> Option<Counts<T>> {
-    let mut total = Counts {
+fn many_units<T: Real>(
+    rounds: u64,
+    per_round: u64,
+    units: &IntegerLaw<T>,
+    work: &mut Work,
+) -> Option<IntegerLaw<T>> {
+    let mut total = IntegerLaw {
         first: 0,
         masses: Vec::new(),
         left_out: units.left_out,
@@ -153,9 +163,9 @@ fn many_units<T: Real>(rounds: u64, per_round: u64, units: &Counts<T>, work: &mu
         let mut rows: Vec<Row<T>> = (0..=units.last())
             .map(|n| {
                 let mass = *units.masses.get(n.checked_sub(units.first)? as usize)?;
-                (n % 2 == parity && mass.to_f64() > 0.0).then(|| Counts {
+                (n % 2 == parity && mass.to_f64() > 0.0).then(|| IntegerLaw {
                     masses: vec![mass],
-                    ..Counts::point(0)
+                    ..IntegerLaw::point(0)
                 })
             })
             .collect();
@@ -194,8 +204,8 @@ fn one_round<T: Real>(
     left_out: &mut f64,
     work: &mut Work,
 ) -> Option<(Vec<Row<T>>, f64)> {
-    let mut splits: Vec<Option<Counts<Extended>>> = Vec::with_capacity(rows.len());
-    // Least and largest number of units that any row places, and the rows that are in use.
+    let mut splits: Vec<Option<IntegerLaw<Extended>>> = Vec::with_capacity(rows.len());
+    // Smallest and largest number of units that any row places, and the range of rows in use.
     let (mut least, mut most) = (u64::MAX, 0);
     let (mut lowest, mut highest) = (usize::MAX, 0);
     for (u, row) in rows.iter().enumerate() {
@@ -226,13 +236,13 @@ fn one_round<T: Real>(
                 let (row, split) = (rows[source].as_ref()?, splits[source].as_ref()?);
                 let k = (source - target) as u64;
                 let weight = split.masses.get(k.checked_sub(split.first)? as usize)?;
-                // Σ L² has the parity of what has been placed; it grows by k².
+                // Σ L² has the parity of the number of units placed; it grows by k².
                 let odd = |u: usize| (parity + u as u64) % 2;
                 Some((row, (odd(source) + k * k - odd(target)) / 2, T::of(*weight)))
             })
             .collect();
-        // Joint masses: what all rows of all rounds drop adds up.
-        let row = mixture(&parts, LEAST * 1e-4, work)?;
+        // These are joint masses: what all rows of all rounds drop adds up.
+        let row = mixture(&parts, NEGLIGIBLE_TAIL * 1e-4, work)?;
         next.push(row.filter(|row| {
             if row.masses.is_empty() {
                 *left_out += row.left_out;
@@ -244,8 +254,8 @@ fn one_round<T: Real>(
     Some((next, (terms + 2.0) * T::UNIT + 16.0 * terms * Extended::UNIT))
 }
 
-/// A law, by how much it is shifted and its weight.
-type Part<'a, T> = (&'a Counts<T>, u64, T);
+/// A law, its shift and its weight.
+type Part<'a, T> = (&'a IntegerLaw<T>, u64, T);
 
 /// Σ of weight·(law shifted), trimmed; the inner `None` if nothing is left, the outer one if it takes too long.
 fn mixture<T: Real>(parts: &[Part<'_, T>], tolerance: f64, work: &mut Work) -> Option<Row<T>> {
@@ -263,17 +273,17 @@ fn mixture<T: Real>(parts: &[Part<'_, T>], tolerance: f64, work: &mut Work) -> O
             *weight,
         );
     }
-    let mut law = Counts {
+    let mut law = IntegerLaw {
         first,
         masses,
-        ..Counts::point(0)
+        ..IntegerLaw::point(0)
     };
     law.trim(tolerance);
     Some(Some(law))
 }
 
-/// How many of `u` units fall into the first of `remaining` rounds: Hypergeometric(remaining·m, m, u).
-fn round_split(remaining: u64, per_round: u64, u: u64) -> Counts<Extended> {
+/// The law of the number of `u` units that fall into the first of `remaining` rounds: Hypergeometric(remaining·m, m, u).
+fn round_split(remaining: u64, per_round: u64, u: u64) -> IntegerLaw<Extended> {
     let others = (remaining - 1) * per_round;
     let mode =
         (u128::from(per_round) + 1) * (u128::from(u) + 1) / (u128::from(others) + u128::from(per_round) + 2);
@@ -287,8 +297,8 @@ fn round_split(remaining: u64, per_round: u64, u: u64) -> Counts<Extended> {
 mod tests {
     use super::*;
 
-    fn point(value: u64) -> Counts<Extended> {
-        Counts::point(value)
+    fn point(value: u64) -> IntegerLaw<Extended> {
+        IntegerLaw::point(value)
     }
 
     #[test]
@@ -318,7 +328,7 @@ mod tests {
     fn fast_laws_are_within_their_stated_rounding() {
         for (rounds, per_round, units) in [(400, 64, 300), (20, 30, 150)] {
             let exact = squares(rounds, per_round, &point(units), &mut Work(u64::MAX)).unwrap();
-            let fast = squares(rounds, per_round, &Counts::<f64>::point(units), &mut Work(u64::MAX)).unwrap();
+            let fast = squares(rounds, per_round, &IntegerLaw::<f64>::point(units), &mut Work(u64::MAX)).unwrap();
             assert!(fast.rounding < 1e-12 && fast.left_out < 1e-36 && exact.left_out < 1e-36);
             for (i, mass) in exact.positive() {
                 let index = exact.first + i as u64 - fast.first;
@@ -332,10 +342,10 @@ mod tests {
 
     #[test]
     fn a_parity_of_negligible_mass_is_left_out() {
-        let units = Counts {
+        let units = IntegerLaw {
             first: 5,
             masses: vec![1.0, 1e-45],
-            ..Counts::point(0)
+            ..IntegerLaw::point(0)
         };
         let law = many_units(3, 4, &units, &mut Work(u64::MAX)).unwrap();
         assert!(law.positive().all(|(i, _)| (law.first + i as u64) % 2 == 1));

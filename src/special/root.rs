@@ -91,6 +91,87 @@ pub(crate) fn golden_section(
     best
 }
 
+/// The point of the smallest value that Brent's method finds in a bracket: three points that ascend, with their values, of which that
+/// in the middle is the smallest.
+///
+/// Parabolas through the three best points, golden sections where they do not help; ends when both halves of the bracket are shorter
+/// than 2·`width`, or after `rounds` values. The bracket holds the minimum of a unimodal function throughout.
+pub(crate) fn brent(
+    [mut low, mut best, mut high]: [(f64, f64); 3],
+    width: f64,
+    rounds: usize,
+    mut value: impl FnMut(f64) -> f64,
+) -> (f64, f64) {
+    const RATIO: f64 = 0.381_966_011_250_105;
+    let (mut second, mut third) = if low.1 <= high.1 { (low, high) } else { (high, low) };
+    let (mut step, mut before) = (high.0 - low.0, high.0 - low.0);
+    for _ in 0..rounds {
+        let middle = 0.5 * (low.0 + high.0);
+        if (best.0 - middle).abs() <= 2.0 * width - 0.5 * (high.0 - low.0) {
+            break;
+        }
+        let x = best.0;
+        let r = (x - second.0) * (best.1 - third.1);
+        let q = (x - third.0) * (best.1 - second.1);
+        let (p, q) = ((x - third.0) * q - (x - second.0) * r, 2.0 * (q - r));
+        let (p, q) = if q > 0.0 { (-p, q) } else { (p, -q) };
+        let parabola = p / q;
+        let fits = q > 0.0 && parabola.abs() < 0.5 * before.abs() && x + parabola > low.0 && x + parabola < high.0;
+        before = step;
+        step = if fits {
+            parabola
+        } else if x < middle {
+            RATIO * (high.0 - x)
+        } else {
+            RATIO * (low.0 - x)
+        };
+        let next = if step.abs() >= width {
+            x + step
+        } else if fits {
+            // Close the bracket around the best point.
+            x + width.copysign(if high.0 - x > x - low.0 { 1.0 } else { -1.0 })
+        } else {
+            x + width.copysign(step)
+        };
+        let next = next.clamp(low.0, high.0);
+        let found = (next, value(next));
+        if found.1 <= best.1 {
+            if found.0 >= x {
+                low = best;
+            } else {
+                high = best;
+            }
+            (third, second, best) = (second, best, found);
+        } else {
+            if found.0 < x {
+                low = found;
+            } else {
+                high = found;
+            }
+            if found.1 <= second.1 || second.0 == x {
+                (third, second) = (second, found);
+            } else if found.1 <= third.1 || third.0 == x || third.0 == second.0 {
+                third = found;
+            }
+        }
+    }
+    best
+}
+
+/// Index of the last entry that is not above its predecessor: the minimum of values that fall and then rise, by bisection.
+pub(crate) fn last_descent<T>(entries: &[T], value: impl Fn(&T) -> f64) -> usize {
+    let (mut low, mut high) = (0, entries.len());
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        if value(&entries[middle]) <= value(&entries[middle - 1]) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +206,32 @@ mod tests {
     fn golden_section_finds_a_minimum() {
         let (point, value) = golden_section(-3.0, 5.0, 60, |x| (x - 1.25).powi(2));
         assert!((point - 1.25).abs() < 1e-7 && value < 1e-14);
+    }
+
+    #[test]
+    fn brent_finds_a_smooth_minimum_in_few_values() {
+        let mut calls = 0;
+        let h = |x: f64| x.exp() - 2.0 * x;
+        let found = brent([(-1.0, h(-1.0)), (0.5, h(0.5)), (3.0, h(3.0))], 1e-6, 80, |x| {
+            calls += 1;
+            h(x)
+        });
+        assert!(
+            (found.0 - std::f64::consts::LN_2).abs() < 1e-6 && calls < 15,
+            "{found:?} {calls}"
+        );
+    }
+
+    #[test]
+    fn the_last_descent_is_the_minimum() {
+        for (values, minimum) in [
+            (&[3.0, 1.0, 0.5, 2.0][..], 2),
+            (&[1.0, 2.0], 0),
+            (&[2.0, 1.0, 1.0], 2),
+            (&[], 0),
+        ] {
+            assert_eq!(last_descent(values, |&value| value), minimum);
+        }
     }
 
     #[test]

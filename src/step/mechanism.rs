@@ -34,6 +34,23 @@ pub enum Mechanism {
 const MOST_SENSITIVITY: u64 = 1 << 20;
 
 impl Mechanism {
+    /// This mechanism with another amount of noise: its noise multiplier, scale, variance or probability of keeping the bit, which is
+    /// not checked.
+    #[must_use]
+    pub fn with_parameter(self, parameter: f64) -> Self {
+        match self {
+            Self::Gaussian { .. } => Self::Gaussian {
+                noise_multiplier: parameter,
+            },
+            Self::Laplace { .. } => Self::Laplace { scale: parameter },
+            Self::Skellam { sensitivity, .. } => Self::Skellam {
+                variance: parameter,
+                sensitivity,
+            },
+            Self::RandomizedResponse { .. } => Self::RandomizedResponse { keep: parameter },
+        }
+    }
+
     /// Checks the parameters.
     ///
     /// # Errors

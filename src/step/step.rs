@@ -16,6 +16,15 @@ pub struct Step {
 }
 
 impl Step {
+    /// A step on a Poisson sample, seen by a group of `group_size` records of which nothing more is known.
+    pub fn poisson(mechanism: Mechanism, sample_rate: f64, group_size: u64) -> Self {
+        Self {
+            mechanism,
+            sampling: Sampling::Poisson { sample_rate },
+            group: Group::of(group_size),
+        }
+    }
+
     /// How far the members in a batch move its sum.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Trade-off functions and hockey-stick curves with a formula.
 
+use crate::interval::Interval;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::{log_upper_tail, quantile};
-use crate::tradeoff::convex::Bounds;
 
-/// Φ(Φ^{-1}(α) + μ) or, if not `below`, what is left of it to 1, with a relative error.
+/// Φ(Φ^{-1}(α) + μ) or, if not `below`, its complement to 1, with a bound on the relative error.
 pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> (f64, f64) {
     let (t, error) = quantile(alpha);
     if t.is_infinite() {
@@ -42,8 +42,8 @@ pub(crate) fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
     }
 }
 
-/// δ(ε) of f_{`bound`,`delta`}: δ is told in any case, and the rest is randomised response.
-pub(crate) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
+/// δ(ε) of f_{`bound`,`delta`}: the hypothesis is revealed with probability δ, and the rest is randomised response.
+pub(crate) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Interval {
     // P(ℓ = ±bound) = 1/(1 + e^{∓bound})
     let part = |loss: f64, log_mass: f64| {
         let gain = loss - epsilon;
@@ -54,20 +54,26 @@ pub(crate) fn delta_of_pair(bound: f64, delta: f64, epsilon: f64) -> Bounds {
         }
     };
     if epsilon >= bound {
-        return Bounds::exactly(delta);
+        return Interval::exact(delta);
     }
     let rest = part(bound, -log1p_exp(-bound)) + part(-bound, -log1p_exp(bound));
-    Bounds::around(delta + (1.0 - delta) * rest, 4e-15)
+    Interval::around(delta + (1.0 - delta) * rest, 4e-15)
 }
 
 /// δ(ε) of a symmetric curve from that of |ε|: δ(ε) = 1 − e^ε + e^ε δ(−ε).
-pub(crate) fn mirrored(epsilon: f64, of_size: Bounds) -> Bounds {
+pub(crate) fn mirrored(epsilon: f64, of_size: Interval) -> Interval {
     if epsilon >= 0.0 {
         return of_size;
     }
     let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
-    Bounds {
+    Interval {
         lower: (gap + t * of_size.lower) * (1.0 - 4.0 * f64::EPSILON),
         upper: (gap + t * of_size.upper) * (1.0 + 4.0 * f64::EPSILON),
     }
+}
+
+/// Upper bound on the smallest μ with G_μ ≤ f_{ε,0}, which is attained at the corner α = β = 1/(1 + e^ε) of the latter.
+pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
+    let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
+    2.0 * (error - corner)
 }

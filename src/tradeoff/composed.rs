@@ -1,7 +1,7 @@
 //! Tensor products: the trade-off function of a composition, from its composed privacy curve.
 //!
 //! f ⊗ g = T(P × P', Q × Q') for f = T(P, Q), g = T(P', Q') (SHUFFLE §4; Dong, Roth and Su 2022, Definition 3.1). Each factor
-//! is kept as a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
+//! is a pair of laws, whose privacy losses add up in the exact engine; nothing is multiplied on a grid of α.
 
 use crate::curve::PointAccuracy;
 use crate::curve::composed_loss::ComposedLoss;
@@ -9,220 +9,51 @@ use crate::curve::composition::Composition;
 use crate::error::Result;
 use crate::interval::Interval;
 use crate::locks::Renewable;
-use crate::loss::StepLoss;
-use crate::loss::atoms::AtomLoss;
-use crate::loss::laplace::LaplaceLoss;
-use crate::loss::pairs::StepOutcome;
-use crate::special::log_space::log1p_exp;
-use crate::special::normal::quantile;
 use crate::step::members::factored;
-use crate::step::{Adjacency, Direction, GroupLaw, Mechanism, Step};
-use crate::tradeoff::bracket::Between;
-use crate::tradeoff::convex::Bounds;
-use crate::tradeoff::laplace_sum::{Factor, LaplaceSum};
+use crate::step::{Adjacency, Direction, Mechanism, Step};
+use crate::tradeoff::closed_forms::mirrored;
+use crate::tradeoff::factor::Factor;
+use crate::tradeoff::laplace_sum::{LaplaceSum, Summand};
 use crate::tradeoff::lattice::LatticeLaw;
-use crate::tradeoff::polygon::Polygon;
-use std::sync::Arc;
+use crate::tradeoff::limits::Limits;
 
-/// What is aimed at: that of 1 − f is no wider.
-const CLOSE: PointAccuracy = PointAccuracy {
+/// Width of δ that is aimed at: intervals of 1 − f are no wider. Ten times as narrow takes twice the time.
+const NARROW: PointAccuracy = PointAccuracy {
     relative: 1e-9,
     absolute: 1e-10,
     coarse: 1e-6,
 };
-/// Steps of Laplace noise below which [`LESS_CLOSE`] is aimed at: losses stay nearly discrete, and that is a hundred times as fast.
-const FEW_STEPS: u64 = 50;
-/// Steps of subsampled Gaussian noise below which [`LESS_CLOSE`] is aimed at.
-const FEW_SAMPLED_STEPS: u64 = 20;
-const LESS_CLOSE: PointAccuracy = PointAccuracy {
+/// Width that is aimed at for a few steps of Laplace or subsampled noise, whose losses are not smooth yet: a hundred times as fast.
+const FEW_STEPS_WIDTH: PointAccuracy = PointAccuracy {
     relative: 1e-7,
     absolute: 1e-8,
     coarse: 1e-6,
 };
-
-/// What a finite sum is used for as it is: a width of δ that no read-out would show.
-const CLOSE_SUM: f64 = 1e-13;
-
-/// What is aimed at for factors that are known from points only, which differ more from the curve.
-const FROM_POINTS: PointAccuracy = PointAccuracy {
+/// Width that is aimed at for factors that are known by bounds, which differ from the curve by more.
+const BOUNDED_FACTORS_WIDTH: PointAccuracy = PointAccuracy {
     relative: 1e-7,
     absolute: 1e-9,
     coarse: 1e-5,
 };
+/// Steps of Laplace noise from which on [`NARROW`] is aimed at.
+const FEW_LAPLACE_STEPS: u64 = 50;
+/// Steps of subsampled Gaussian noise from which on [`NARROW`] is aimed at.
+const FEW_SAMPLED_STEPS: u64 = 20;
+/// Width of δ from a finite sum that is narrow enough at any δ: a tenth of what six printed digits of 1e-6 would show.
+const NARROW_SUM: f64 = 1e-13;
+/// Points of the lattice that the composed loss may be spread over: the transforms of the engine hold them in 16 MB.
+const LATTICE_POINTS: f64 = (1 << 20) as f64;
+/// Width of the composed loss that counts, in standard deviations: 16 to either side hold all but e^-128 of a Gaussian loss.
+const LOSS_WIDTH: f64 = 32.0;
+/// Mass from which on an atom has to be on the lattice, where rounding it to a neighbour would be the largest error.
+const MIN_ATOM: f64 = 1e-3;
 
-/// A pair whose trade-off function is a factor.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Law {
-    /// N(0, 1) and N(μ, 1).
-    Gaussian {
-        /// μ > 0.
-        distance: f64,
-    },
-    /// Laplace noise of scale 1 around 0 and μ.
-    Laplace {
-        /// μ > 0.
-        distance: f64,
-    },
-    /// The symmetrised subsampled Gaussian, C_p(G_μ): one joined law (PITFALLS Theorem 14).
-    SubsampledGaussian {
-        /// p in (0, 1).
-        rate: f64,
-        /// μ > 0.
-        distance: f64,
-    },
-    /// The symmetrised subsampled Laplace curve (PITFALLS Theorem 14).
-    SubsampledLaplace {
-        /// p in (0, 1).
-        rate: f64,
-        /// μ > 0.
-        distance: f64,
-    },
-    /// f_{ε,δ}: with probability δ all is told, else one of two answers with odds e^ε.
-    EpsilonDelta {
-        /// ε ≥ 0.
-        epsilon: f64,
-        /// δ in [0, 1].
-        delta: f64,
-    },
-    /// Straight edges.
-    Polygon(Arc<Polygon>),
-    /// A curve that is known from points of it; the law is that of one that is nowhere above it.
-    Between(Arc<Between>),
-    /// N(0, 1) and N(μ_j, 1) with probability w_j, and everyone sees j.
-    Mixture(Arc<Mixture>),
-    /// A step of the exact engine; `direction` is `None` for replacement.
-    Step {
-        /// The step.
-        scheme: Box<Step>,
-        /// Which ordered pair.
-        direction: Option<Direction>,
-    },
-}
+/// A tensor product: its factors with how often each occurs.
+pub(super) type Product = Vec<(Factor, u64)>;
+/// Ordered pairs of hypotheses, each a product.
+pub(super) type Products = Vec<Product>;
 
-/// Gaussian pairs of which everyone sees which it is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mixture {
-    /// μ_j ≥ 0.
-    pub distances: Vec<f64>,
-    /// log w_j.
-    pub log_weights: Vec<f64>,
-    /// Bound on the probability that is not listed, and on absolute errors of the listed.
-    pub left_out: f64,
-    /// Bound on the relative rounding error of the listed probabilities.
-    pub rounding: f64,
-    /// Bound on all distances, those that are not listed included.
-    pub widest: f64,
-}
-
-impl Law {
-    /// The law of the inverse trade-off function.
-    fn reversed(&self) -> Self {
-        match self {
-            Self::Polygon(polygon) => Self::Polygon(Arc::new(polygon.inverted())),
-            Self::Between(between) if !between.is_symmetric() => Self::Between(Arc::new(between.inverted())),
-            other => other.clone(),
-        }
-    }
-
-    fn is_symmetric(&self) -> bool {
-        match self {
-            Self::Polygon(polygon) => polygon.is_symmetric(),
-            Self::Between(between) => between.is_symmetric(),
-            _ => true,
-        }
-    }
-
-    /// The privacy loss, on a lattice of this `gap` where it is made from points.
-    fn outcome(&self, gap: f64) -> Result<StepOutcome> {
-        let loss = match self {
-            Self::Gaussian { distance } => StepLoss::shift(*distance),
-            Self::Laplace { distance } => {
-                let law = GroupLaw::explicit(&[1.0], &[1.0])?;
-                StepLoss::new(LaplaceLoss::new(&law, 1.0 / distance, Direction::Remove))
-            }
-            Self::SubsampledGaussian { rate, distance } => {
-                let law = GroupLaw::explicit_log(&[(-rate).ln_1p(), rate.ln()], &[0.0, 1.0])?;
-                match StepLoss::replace_fixed_batch(&law, 1.0 / distance)? {
-                    Some(loss) => loss,
-                    None => return Ok(StepOutcome::Nothing),
-                }
-            }
-            // In units of half the distance.
-            Self::SubsampledLaplace { rate, distance } => {
-                StepLoss::new(LaplaceLoss::replaced(*rate, 2.0 / distance))
-            }
-            Self::EpsilonDelta { epsilon, delta } => {
-                let log_kept = (-delta).ln_1p();
-                if *epsilon == 0.0 || *delta == 1.0 {
-                    return Ok(StepOutcome::Partly {
-                        log_kept,
-                        moved: 0.0,
-                        loss: None,
-                    });
-                }
-                let (likely, unlikely) = (-log1p_exp(-epsilon), -log1p_exp(*epsilon));
-                let loss = AtomLoss::new(vec![(*epsilon, likely), (-epsilon, unlikely)]);
-                return Ok(StepOutcome::Partly {
-                    log_kept,
-                    moved: 0.0,
-                    loss: Some(StepLoss::new(loss)),
-                });
-            }
-            Self::Polygon(polygon) => return Ok(polygon.outcome()),
-            Self::Between(between) => return Ok(LatticeLaw::new(between, gap).outcome()),
-            Self::Mixture(mixture) => StepLoss::gaussians(mixture.log_weights.clone(), mixture.distances.clone()),
-            Self::Step { scheme, direction } => return scheme.outcome(*direction),
-        };
-        Ok(StepOutcome::Loss(loss))
-    }
-
-    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}, 1 − f(0)); the first two infinite where there is none.
-    pub(crate) fn limits(&self) -> Result<(f64, f64, f64)> {
-        let pure = |epsilon: f64| (distance_of_pure(epsilon), epsilon, 0.0);
-        Ok(match self {
-            Self::Gaussian { distance } | Self::SubsampledGaussian { distance, .. } => {
-                (*distance, f64::INFINITY, 0.0)
-            }
-            Self::Laplace { distance } => pure(*distance),
-            Self::SubsampledLaplace { rate, distance } => pure((rate * distance.exp_m1()).ln_1p()),
-            Self::EpsilonDelta { epsilon, delta: 0.0 } => pure(*epsilon),
-            Self::EpsilonDelta { delta, .. } => (f64::INFINITY, f64::INFINITY, *delta),
-            Self::Polygon(polygon) => {
-                let lost = polygon.delta_at_infinity();
-                // Both orders: the inverse has the loss of the flattest edge.
-                let ends = (polygon.edges().first(), polygon.edges().last());
-                match ends {
-                    (Some(first), Some(last)) if lost == 0.0 && polygon.inverted().delta_at_infinity() == 0.0 => {
-                        pure(last.slope.ln().max(-first.slope.ln()))
-                    }
-                    _ => (f64::INFINITY, f64::INFINITY, lost),
-                }
-            }
-            Self::Mixture(mixture) => (mixture.widest, f64::INFINITY, 0.0),
-            Self::Between(between) => between.limits(),
-            Self::Step { scheme, direction } => match scheme.outcome(*direction)? {
-                StepOutcome::Nothing => (0.0, 0.0, 0.0),
-                StepOutcome::Loss(loss) => match loss.widest_distance() {
-                    Some(distance) => (distance, f64::INFINITY, 0.0),
-                    None => pure(loss.most_loss().0.next_up()),
-                },
-                StepOutcome::Telling { log_unseen } => (f64::INFINITY, f64::INFINITY, -log_unseen.exp_m1()),
-                StepOutcome::Partly { log_kept, .. } => (f64::INFINITY, f64::INFINITY, -log_kept.exp_m1()),
-            },
-        })
-    }
-}
-
-/// The least μ with G_μ ≤ f_{ε,0}: at the corner α = β = 1/(1 + e^ε) of the latter.
-pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
-    let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
-    2.0 * (error - corner)
-}
-
-/// Ordered pairs, each a list of factors with how often each occurs.
-pub(super) type Products = Vec<Vec<(Law, u64)>>;
-
-/// The trade-off function of compositions: the convexified smallest of some ordered pairs.
+/// The trade-off function of compositions: the convexified minimum over some ordered pairs.
 #[derive(Debug)]
 pub(crate) struct Composed {
     products: Products,
@@ -231,92 +62,111 @@ pub(crate) struct Composed {
     /// Engines of the pairs and of their inverses, unless these are the same.
     forward: Renewable<Composition>,
     backward: Option<Renewable<Composition>>,
-    /// Finite sums for both where they are at hand, one for each ordered pair.
+    /// Finite sums for the pairs and for their inverses where there are some, one for each ordered pair.
     sums: [Option<Vec<LaplaceSum>>; 2],
-    /// Bound on the probability of outcomes that were left out.
-    left_out: f64,
-    /// Bound on the relative rounding error of the probabilities of those that were not.
-    rounding: f64,
-    /// How far δ may be above that of the curves themselves, for those that are known from points.
-    excess: f64,
-    /// What is aimed at.
+    errors: Errors,
+    /// Width of δ that is aimed at.
     wanted: PointAccuracy,
-    /// See [`Law::limits`].
-    limits: (f64, f64, f64),
+    limits: Limits,
+}
+
+/// Bounds on how far δ of the engine's pairs is from that of the curves.
+#[derive(Debug, Clone, Copy)]
+struct Errors {
+    /// Probability of outcomes that were left out.
+    left_out: f64,
+    /// Relative rounding error of the probabilities of the others.
+    rounding: f64,
+    /// By how much δ may be above that of the curves, for factors that are known by bounds.
+    excess: f64,
+}
+
+/// Errors and limits of one product: sums over the factors, with how often they occur.
+fn totals(product: &[(Factor, u64)]) -> Result<(Errors, Limits)> {
+    let gap = lattice_gap(product);
+    let (mut left_out, mut rounding, mut excess) = (0.0, 0.0, 0.0);
+    let (mut square, mut loss, mut log_common) = (0.0, 0.0, 0.0);
+    for (factor, count) in product {
+        let times = *count as f64;
+        let limits = factor.limits()?;
+        square += times * limits.distance * limits.distance;
+        loss += times * limits.epsilon;
+        log_common += times * (-limits.singular).ln_1p();
+        match factor {
+            Factor::Mixture(mixture) => {
+                left_out += times * mixture.left_out;
+                rounding += times * mixture.rounding;
+            }
+            Factor::Polygon(polygon) => {
+                let (relative, absolute) = polygon.rounding();
+                left_out += times * absolute;
+                rounding += times * relative;
+            }
+            Factor::Envelope(envelope) => excess += times * LatticeLaw::new(envelope, gap).excess(),
+            _ => {}
+        }
+    }
+    let errors = Errors {
+        left_out,
+        // (1 + r)^T − 1
+        rounding: f64::exp_m1(rounding),
+        excess,
+    };
+    let limits = Limits {
+        distance: f64::sqrt(square) * (1.0 + 1e-14),
+        epsilon: loss * (1.0 + 1e-14),
+        singular: -f64::exp_m1(log_common),
+    };
+    Ok((errors, limits))
+}
+
+impl Errors {
+    /// δ of the curves from δ of the engine's pairs.
+    fn widened(&self, delta: Interval) -> Interval {
+        Interval {
+            lower: (delta.lower * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
+            upper: (delta.upper * (1.0 + self.rounding) + self.left_out).min(1.0),
+        }
+    }
 }
 
 impl Composed {
-    /// The composition of each list; `symmetric` says that the lists are each other's inverses.
+    /// The composition of each product; `symmetric` says that the products are each other's inverses.
     ///
     /// # Errors
     /// A factor that the exact engine refuses.
     pub(crate) fn new(products: Products, symmetric: bool) -> Result<Self> {
-        let symmetric = symmetric || products.iter().flatten().all(|(law, _)| law.is_symmetric());
-        let reversed = reversed(&products);
-        let (mut left_out, mut rounding) = (0.0f64, 0.0f64);
-        let mut limits = (0.0f64, 0.0f64, 0.0f64);
-        let mut excess = 0.0f64;
+        let symmetric = symmetric || products.iter().flatten().all(|(factor, _)| factor.is_symmetric());
+        let inverses = inverted(&products);
+        let mut errors = Errors {
+            left_out: 0.0,
+            rounding: 0.0,
+            excess: 0.0,
+        };
+        let mut limits = Limits::NO_INFORMATION;
         for product in &products {
-            let gap = lattice_gap(product);
-            let mut above = 0.0;
-            let (mut square, mut loss, mut log_kept) = (0.0, 0.0, 0.0);
-            let (mut omitted, mut rounded) = (0.0, 0.0);
-            for (law, count) in product {
-                let times = *count as f64;
-                let (distance, most, lost) = law.limits()?;
-                square += times * distance * distance;
-                loss += times * most;
-                log_kept += times * (-lost).ln_1p();
-                match law {
-                    Law::Mixture(mixture) => {
-                        omitted += times * mixture.left_out;
-                        rounded += times * mixture.rounding;
-                    }
-                    Law::Polygon(polygon) => {
-                        let (relative, absolute) = polygon.rounding();
-                        omitted += times * absolute;
-                        rounded += times * relative;
-                    }
-                    Law::Between(between) => above += times * LatticeLaw::new(between, gap).excess(),
-                    _ => {}
-                }
-            }
-            excess = excess.max(above);
-            left_out = left_out.max(omitted);
-            // (1 + r)^T − 1
-            rounding = rounding.max(f64::exp_m1(rounded));
-            limits = (
-                limits.0.max(square.sqrt() * (1.0 + 1e-14)),
-                limits.1.max(loss * (1.0 + 1e-14)),
-                limits.2.max(-log_kept.exp_m1()),
-            );
+            let (added, reached) = totals(product)?;
+            errors.left_out = errors.left_out.max(added.left_out);
+            errors.rounding = errors.rounding.max(added.rounding);
+            errors.excess = errors.excess.max(added.excess);
+            limits.distance = limits.distance.max(reached.distance);
+            limits.epsilon = limits.epsilon.max(reached.epsilon);
+            limits.singular = limits.singular.max(reached.singular);
         }
+        let backward = if symmetric {
+            None
+        } else {
+            Some(Renewable::holding(engine(&inverses)?))
+        };
+        let inverse_sums = if symmetric { None } else { finite_sums(&inverses) };
         Ok(Self {
             forward: Renewable::holding(engine(&products)?),
-            backward: if symmetric {
-                None
-            } else {
-                Some(Renewable::holding(engine(&reversed)?))
-            },
-            wanted: if excess > 0.0 {
-                PointAccuracy {
-                    absolute: FROM_POINTS.absolute.max(0.05 * excess),
-                    ..FROM_POINTS
-                }
-            } else if products.iter().any(|product| is_few_steps(product)) {
-                LESS_CLOSE
-            } else {
-                CLOSE
-            },
-            sums: [
-                finite_sums(&products),
-                if symmetric { None } else { finite_sums(&reversed) },
-            ],
+            backward,
+            wanted: wanted(&products, errors.excess),
+            sums: [finite_sums(&products), inverse_sums],
             products,
             symmetric,
-            left_out,
-            rounding,
-            excess,
+            errors,
             limits,
         })
     }
@@ -328,14 +178,14 @@ impl Composed {
     pub(crate) fn of_steps(steps: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
         let steps = factored(steps)?;
         let product = |direction: &Option<Direction>| {
-            let law = |(scheme, count): &(Step, u64)| {
-                let law = Law::Step {
-                    scheme: Box::new(scheme.clone()),
+            let factor = |(step, count): &(Step, u64)| {
+                let factor = Factor::Step {
+                    step: Box::new(step.clone()),
                     direction: *direction,
                 };
-                (law, *count)
+                (factor, *count)
             };
-            steps.iter().map(law).collect()
+            steps.iter().map(factor).collect()
         };
         Self::new(adjacency.pairs().iter().map(product).collect(), true)
     }
@@ -350,8 +200,8 @@ impl Composed {
         self.symmetric
     }
 
-    /// True if far points of δ take milliseconds each: a few steps whose losses are not smooth.
-    pub(crate) fn is_dear(&self) -> bool {
+    /// True if values of δ far out take milliseconds each: for a few steps whose losses are not smooth.
+    pub(crate) fn is_expensive(&self) -> bool {
         self.sums[0].is_none() && self.products.iter().any(|product| is_few_steps(product))
     }
 
@@ -360,22 +210,20 @@ impl Composed {
     /// # Errors
     /// As [`Composed::new`].
     pub(crate) fn inverted(&self) -> Result<Self> {
-        let reverse =
-            |product: &Vec<(Law, u64)>| product.iter().map(|(law, count)| (law.reversed(), *count)).collect();
-        Self::new(self.products.iter().map(reverse).collect(), self.symmetric)
+        Self::new(inverted(&self.products), self.symmetric)
     }
 
-    /// (μ such that f ≥ G_μ, ε such that f ≥ f_{ε,0}).
-    pub(crate) fn limits(&self) -> (f64, f64) {
-        (self.limits.0, self.limits.1)
+    /// Simple trade-off functions below this one.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// 1 − f(0).
-    pub(crate) fn delta_at_infinity(&self) -> Bounds {
-        let lost = Bounds::around(self.limits.2, 1e-14);
-        Bounds {
-            lower: (lost.lower - self.excess).max(0.0),
-            upper: lost.upper + self.left_out,
+    pub(crate) fn delta_at_infinity(&self) -> Interval {
+        let singular = Interval::around(self.limits.singular, 1e-14);
+        Interval {
+            lower: (singular.lower - self.errors.excess).max(0.0),
+            upper: singular.upper + self.errors.left_out,
         }
     }
 
@@ -383,25 +231,24 @@ impl Composed {
     ///
     /// # Errors
     /// ε not finite.
-    pub(crate) fn delta(&self, epsilon: f64) -> Result<Bounds> {
+    pub(crate) fn delta(&self, epsilon: f64) -> Result<Interval> {
         if epsilon >= 0.0 {
             return self.ask(false, epsilon);
         }
-        // δ of the inverse at −ε: δ(ε) = 1 − e^ε + e^ε δ'(−ε).
-        let found = self.ask(true, -epsilon)?;
-        let (gap, t) = (-epsilon.exp_m1(), epsilon.exp());
-        Ok(Bounds {
-            lower: (gap + t * found.lower) * (1.0 - 4.0 * f64::EPSILON),
-            upper: (gap + t * found.upper) * (1.0 + 4.0 * f64::EPSILON),
-        })
+        Ok(mirrored(epsilon, self.ask(true, -epsilon)?))
     }
 
-    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta`, where one engine answers; not for factors that are known from points, whose grids
-    /// are better kept for the next question.
-    pub(crate) fn epsilon(&self, delta: f64) -> Option<Result<Bounds>> {
-        let slack = self.left_out + delta * self.rounding;
-        let (safe, other) = ((delta - self.left_out) / (1.0 + self.rounding), delta + 2.0 * slack);
-        if safe <= 0.5 * delta || other >= 1.0 || self.excess > 0.0 || self.sums[0].is_some() {
+    /// The smallest ε ≥ 0 with δ(ε) ≤ `delta` where one engine answers, `None` elsewhere: for finite sums, and for factors that are known
+    /// by bounds, whose grids serve further questions about δ.
+    pub(crate) fn epsilon(&self, delta: f64) -> Option<Result<Interval>> {
+        let Errors {
+            left_out,
+            rounding,
+            excess,
+        } = self.errors;
+        let slack = left_out + delta * rounding;
+        let (safe, other) = ((delta - left_out) / (1.0 + rounding), delta + 2.0 * slack);
+        if safe <= 0.5 * delta || other >= 1.0 || excess > 0.0 || self.sums[0].is_some() {
             return None;
         }
         let ask = |engine: &mut Composition| {
@@ -409,129 +256,136 @@ impl Composed {
             if slack > 0.0 {
                 lower = engine.epsilon(other, self.wanted.relative)?.lower;
             }
-            Ok(Bounds { lower, upper })
+            Ok(Interval { lower, upper })
         };
         Some(self.forward.with(|| engine(&self.products), ask))
     }
 
-    /// δ at ε ≥ 0 of the pairs or, if `inverted`, of their inverses.
-    fn ask(&self, inverted: bool, epsilon: f64) -> Result<Bounds> {
-        let backward = self.backward.as_ref().filter(|_| inverted);
+    /// δ at ε ≥ 0 of the pairs or, if `of_inverse`, of their inverses.
+    fn ask(&self, of_inverse: bool, epsilon: f64) -> Result<Interval> {
+        let backward = self.backward.as_ref().filter(|_| of_inverse);
         let sums = &self.sums[usize::from(backward.is_some())];
-        let mut found = Bounds { lower: 0.0, upper: 1.0 };
+        let mut found = Interval { lower: 0.0, upper: 1.0 };
         if let Some(sums) = sums {
             found = sums
                 .iter()
                 .map(|sum| sum.delta(epsilon))
-                .fold(Bounds::exactly(0.0), Bounds::max);
+                .fold(Interval::exact(0.0), Interval::max);
         }
-        let width = found.upper - found.lower;
-        let is_close = width <= CLOSE_SUM
-            || width <= LESS_CLOSE.relative * found.lower
-            || (width <= LESS_CLOSE.absolute && width <= LESS_CLOSE.coarse * found.lower);
-        if sums.is_none() || !is_close {
+        let width = found.width();
+        let is_narrow = width <= NARROW_SUM
+            || width <= FEW_STEPS_WIDTH.relative * found.lower
+            || (width <= FEW_STEPS_WIDTH.absolute && width <= FEW_STEPS_WIDTH.coarse * found.lower);
+        if sums.is_none() || !is_narrow {
             let ask = |engine: &mut Composition| engine.delta_nearby(epsilon, self.wanted);
             let asked = match backward {
-                Some(backward) => backward.with(|| engine(&reversed(&self.products)), ask),
+                Some(backward) => backward.with(|| engine(&inverted(&self.products)), ask),
                 None => self.forward.with(|| engine(&self.products), ask),
             }?;
-            let Interval { lower, upper } =
-                Interval::of_bounds(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
-            found = Bounds { lower, upper };
+            found = Interval::of_bounds(found.lower.max(asked.lower()), found.upper.min(asked.upper()))?;
         }
-        Ok(Bounds {
-            lower: (found.lower * (1.0 - self.rounding) - self.left_out - self.excess).max(0.0),
-            upper: (found.upper * (1.0 + self.rounding) + self.left_out).min(1.0),
-        })
+        Ok(self.errors.widened(found))
+    }
+}
+
+/// The width of δ that is aimed at; `excess` is that of the factors that are known by bounds.
+fn wanted(products: &[Product], excess: f64) -> PointAccuracy {
+    if excess > 0.0 {
+        PointAccuracy {
+            absolute: BOUNDED_FACTORS_WIDTH.absolute.max(0.05 * excess),
+            ..BOUNDED_FACTORS_WIDTH
+        }
+    } else if products.iter().any(|product| is_few_steps(product)) {
+        FEW_STEPS_WIDTH
+    } else {
+        NARROW
     }
 }
 
 /// The finite sums of all pairs, if all have one.
-fn finite_sums(products: &Products) -> Option<Vec<LaplaceSum>> {
-    let factor = |(law, count): &(Law, u64)| {
-        let factor = match law {
-            Law::Laplace { distance } => Factor::Laplace(*distance),
-            Law::Gaussian { distance } => Factor::Gaussian(*distance),
-            Law::EpsilonDelta { .. } | Law::Polygon(_) => Factor::Outcome(law.outcome(1.0).ok()?),
+fn finite_sums(products: &[Product]) -> Option<Vec<LaplaceSum>> {
+    let summand = |(factor, count): &(Factor, u64)| {
+        let summand = match factor {
+            Factor::Laplace { distance } => Summand::Laplace(*distance),
+            Factor::Gaussian { distance } => Summand::Gaussian(*distance),
+            Factor::EpsilonDelta { .. } | Factor::Polygon(_) => Summand::Outcome(factor.outcome(1.0).ok()?),
             _ => return None,
         };
-        Some((factor, *count))
+        Some((summand, *count))
     };
-    let sum = |product: &Vec<(Law, u64)>| {
-        let factors: Option<Vec<(Factor, u64)>> = product.iter().map(factor).collect();
-        LaplaceSum::new(&factors?)
+    let sum = |product: &Product| {
+        let summands: Option<Vec<(Summand, u64)>> = product.iter().map(summand).collect();
+        LaplaceSum::new(&summands?)
     };
     products.iter().map(sum).collect()
 }
 
-/// True for a few steps that are not all of Gaussian noise: their losses are hardly smooth yet.
-fn is_few_steps(product: &[(Law, u64)]) -> bool {
-    let of = |wanted: fn(&Law) -> bool| -> u64 {
-        let counts = product.iter().filter(|(law, _)| wanted(law)).map(|(_, count)| *count);
+/// True for a few steps that are not all of Gaussian noise, whose losses are not smooth yet.
+fn is_few_steps(product: &[(Factor, u64)]) -> bool {
+    let count_of = |chosen: fn(&Factor) -> bool| -> u64 {
+        let counts = product
+            .iter()
+            .filter(|(factor, _)| chosen(factor))
+            .map(|(_, count)| *count);
         counts.fold(0, u64::saturating_add)
     };
-    let laplace = of(|law| match law {
-        Law::Laplace { .. } | Law::SubsampledLaplace { .. } => true,
-        Law::Step { scheme, .. } => matches!(scheme.mechanism, Mechanism::Laplace { .. }),
+    let laplace = count_of(|factor| match factor {
+        Factor::Laplace { .. } | Factor::SubsampledLaplace { .. } => true,
+        Factor::Step { step, .. } => matches!(step.mechanism, Mechanism::Laplace { .. }),
         _ => false,
     });
-    let sampled = of(|law| matches!(law, Law::SubsampledGaussian { .. }));
-    let whole = of(|law| matches!(law, Law::Gaussian { .. }));
-    let all = of(|_| true);
-    (laplace == all && (2..FEW_STEPS).contains(&all)) || (whole == 0 && sampled > 0 && all < FEW_SAMPLED_STEPS)
+    let sampled = count_of(|factor| matches!(factor, Factor::SubsampledGaussian { .. }));
+    let whole = count_of(|factor| matches!(factor, Factor::Gaussian { .. }));
+    let all = count_of(|_| true);
+    (laplace == all && (2..FEW_LAPLACE_STEPS).contains(&all))
+        || (whole == 0 && sampled > 0 && all < FEW_SAMPLED_STEPS)
 }
 
 /// The inverse of each pair.
-fn reversed(products: &Products) -> Products {
-    products
-        .iter()
-        .map(|product| product.iter().map(|(law, count)| (law.reversed(), *count)).collect())
-        .collect()
+fn inverted(products: &[Product]) -> Products {
+    let inverse = |product: &Product| {
+        let factors = product.iter().map(|(factor, count)| (factor.inverted(), *count));
+        factors.collect()
+    };
+    products.iter().map(inverse).collect()
 }
 
-/// Points that the composed losses may be spread over, which the transform can hold.
-const LATTICE: f64 = (1 << 20) as f64;
-/// Width of the composed loss that counts, in standard deviations.
-const REACH: f64 = 32.0;
-
-/// Mass in one place from which on it is an atom, which the lattice has to meet.
-const ATOM: f64 = 1e-3;
-
-/// The gap of the lattice for the factors that are known from points: the loss of the heaviest atom, or 1, over a power of two.
-fn lattice_gap(product: &[(Law, u64)]) -> f64 {
-    let variance = |(law, count): &(Law, u64)| match law {
-        Law::Between(between) => *count as f64 * between.variance(),
+/// Gap of the lattice for the factors that are known by bounds: the loss of the largest atom, or 1, over a power of two.
+fn lattice_gap(product: &[(Factor, u64)]) -> f64 {
+    let variance = |(factor, count): &(Factor, u64)| match factor {
+        Factor::Envelope(envelope) => *count as f64 * envelope.variance(),
         _ => 0.0,
     };
     let spread = product.iter().map(variance).sum::<f64>().sqrt();
-    let heaviest = |(law, _): &(Law, u64)| match law {
-        Law::Between(between) => between.heaviest(),
+    let largest_atom = |(factor, _): &(Factor, u64)| match factor {
+        Factor::Envelope(envelope) => envelope.largest_atom(),
         _ => (0.0, 0.0),
     };
-    let (mass, place) = product
+    let (mass, loss) = product
         .iter()
-        .map(heaviest)
+        .map(largest_atom)
         .fold((0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
-    let gap = REACH * spread / LATTICE;
-    let base = if mass > ATOM && place > gap { place } else { 1.0 };
+    let gap = LOSS_WIDTH * spread / LATTICE_POINTS;
+    let base = if mass > MIN_ATOM && loss > gap { loss } else { 1.0 };
     base * (gap / base).log2().ceil().clamp(-60.0, 0.0).exp2()
 }
 
-fn engine(products: &Products) -> Result<Composition> {
+/// The exact engine of the ordered pairs, of which the worst counts.
+fn engine(products: &[Product]) -> Result<Composition> {
     let mut directions = Vec::with_capacity(products.len());
     for product in products {
         let gap = lattice_gap(product);
         let mut steps = Vec::with_capacity(product.len());
         let mut adds = false;
-        for (law, count) in product {
+        for (factor, count) in product {
             adds |= matches!(
-                law,
-                Law::Step {
+                factor,
+                Factor::Step {
                     direction: Some(Direction::Add),
                     ..
                 }
             );
-            steps.push((law.outcome(gap)?, *count));
+            steps.push((factor.outcome(gap)?, *count));
         }
         directions.push(ComposedLoss::new(steps, adds));
     }

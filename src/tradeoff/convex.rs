@@ -1,225 +1,196 @@
-//! The minimum of a convex function of which only enclosures are known, with bounds on both sides.
+//! The minimum of a convex function of which only intervals are known, with bounds on both sides.
 //!
-//! Trade-off functions and hockey-stick curves are each other's conjugates, so that every question about the one is such a
-//! minimum over the other.
+//! Trade-off functions and hockey-stick curves are each other's conjugates, so that each side of a curve is such a minimum over the
+//! other side.
 
+use crate::interval::Interval;
+use crate::special::root::brent;
 use crate::stopping::checkpoint;
 
-/// A number in [lower, upper].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounds {
-    /// At most the number.
-    pub lower: f64,
-    /// At least the number.
-    pub upper: f64,
-}
-
-impl Bounds {
-    /// A number that is known.
-    pub fn exactly(value: f64) -> Self {
-        Self {
-            lower: value,
-            upper: value,
-        }
-    }
-
-    /// `value` with a relative error of at most `error`.
-    pub fn around(value: f64, error: f64) -> Self {
-        Self {
-            lower: value - error * value.abs(),
-            upper: value + error * value.abs(),
-        }
-    }
-
-    /// Both ends within [low, high].
-    pub fn within(self, low: f64, high: f64) -> Self {
-        Self {
-            lower: self.lower.clamp(low, high),
-            upper: self.upper.clamp(low, high),
-        }
-    }
-
-    /// Enclosure of the larger of two numbers.
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            lower: self.lower.max(other.lower),
-            upper: self.upper.max(other.upper),
-        }
-    }
-
-    /// Enclosure of the smaller of two numbers.
-    pub fn min(self, other: Self) -> Self {
-        Self {
-            lower: self.lower.min(other.lower),
-            upper: self.upper.min(other.upper),
-        }
-    }
-
-    fn middle(self) -> f64 {
-        0.5 * (self.lower + self.upper)
-    }
-}
-
-/// Half-width, relative to x, of the bracket that the search ends with: what is lost is of second order in it.
+/// Width, relative to x, of the bracket that the search ends with. The gap of the bounds is of second order in it, 1e-10 here; at a tenth
+/// of the width rounding takes over and the search needs twice the values.
 const SEARCH_WIDTH: f64 = 1e-5;
-/// Points at most that are added where the lower bound is lowest.
-const MOST_CUTS: usize = 16;
-/// Width of the bounds that is good enough: relative to the minimum, or of a minimum that is larger than that.
-const GOOD: (f64, f64) = (2e-11, 1e-10);
+/// Bound on the number of values of one search; smooth functions take a dozen.
+const MAX_ROUNDS: usize = 80;
+/// Bound on the number of points that are added where the lower bound is smallest; kinks take up to ten.
+const MAX_CUTS: usize = 16;
+/// Width of the bounds that is narrow enough: relative to the minimum, or absolute where the minimum is larger than that.
+const NARROW: (f64, f64) = (2e-11, 1e-10);
+/// Fraction of an interval next to its ends in which the meeting point of two lines is not evaluated, but the midpoint.
+const END: f64 = 1e-3;
 
-/// A point u and the value there.
-type Known = (f64, Bounds);
+/// A point u = log x and the interval of the value there.
+type Known = (f64, Interval);
 
-/// Bounds on the minimum of h over x = e^u with u in [`lowest`, `highest`], where h is convex in x; `start` is where to begin, `step`
-/// how far to look first, and `kink` a place where h may have a kink.
+/// Bounds on the minimum of h over x = e^u with u in [`lowest`, `highest`], where h is convex in x; the search begins at `start` with
+/// steps of size `step`, and h may have a kink at u = `kink`.
 ///
 /// The upper bound is a value of h. The lower bound comes from all values: between neighbours h is above the lines through the points on
-/// either side. Where a smooth function has its
-/// minimum, points at a distance d leave a gap of order d²; at a kink, the lines of both sides meet in it, and it is tried.
+/// either side. Where a smooth function has its minimum, points at a distance d leave a gap of order d²; at a kink, the lines of both
+/// sides meet in it, and it is evaluated.
 pub(super) fn minimum(
     (lowest, highest): (f64, f64),
     (start, step): (f64, f64),
     kink: Option<f64>,
-    mut h: impl FnMut(f64) -> Bounds,
-) -> Bounds {
+    mut h: impl FnMut(f64) -> Interval,
+) -> Interval {
     let mut all: Vec<Known> = Vec::with_capacity(40);
     let mut at = |u: f64| {
         checkpoint();
         let found = (u, h(u.exp()));
         all.push(found);
-        found
+        (u, found.1.middle())
     };
     if let Some(bracket) = bracket((lowest, highest), (start.clamp(lowest, highest), step), &mut at) {
-        brent(bracket, &mut at);
+        brent(bracket, SEARCH_WIDTH, MAX_ROUNDS, |u| at(u).1);
     }
     if let Some(kink) = kink.filter(|kink| (lowest..=highest).contains(kink)) {
         at(kink);
     }
     let mut lower = f64::NEG_INFINITY;
-    for cut in 0..=MOST_CUTS {
+    for cut in 0..=MAX_CUTS {
         checkpoint();
-        let upper = least_upper(&all);
+        let upper = smallest_upper(&all);
         let (bound, next) = lower_bound(&mut all, lowest, highest);
         lower = f64::max(lower, bound.min(upper));
         let gap = upper - lower;
-        let good = gap <= GOOD.0 * upper.abs() || (gap <= GOOD.1 && upper.abs() > GOOD.1);
+        let is_narrow = gap <= NARROW.0 * upper.abs() || (gap <= NARROW.1 && upper.abs() > NARROW.1);
         match next {
-            Some(u) if !good && cut < MOST_CUTS => all.push((u, h(u.exp()))),
+            Some(u) if !is_narrow && cut < MAX_CUTS => all.push((u, h(u.exp()))),
             _ => break,
         }
     }
-    Bounds {
+    Interval {
         lower,
-        upper: least_upper(&all),
+        upper: smallest_upper(&all),
     }
 }
 
-fn least_upper(all: &[Known]) -> f64 {
+fn smallest_upper(all: &[Known]) -> f64 {
     all.iter().map(|known| known.1.upper).fold(f64::INFINITY, f64::min)
 }
 
-/// A lower bound on a convex function of x = e^u from values at points, and the u at which that bound is attained, if a value
+/// A lower bound on a convex function of x = e^u from its values at points, and the u at which that bound is attained, if a value
 /// there can raise it.
 ///
-/// Right of a point i the function rises by at least the slope from any point j < i to i, and left of a point i it falls, going
-/// left, by at most the slope from i to any j > i. So between neighbours i and i + 1 it is above two lines, and the least that they
-/// allow is where they meet, or at an end. Beyond the first and the last point it is above the line through them, which must not
-/// fall, unless the range ends there; where it does, a point farther out is asked for.
+/// Between neighbours the bound is that of [`Points::between`]. Beyond the first and the last point the function is above the line
+/// through them, which must not fall, unless the range ends there; where it falls, the next point is farther out.
 fn lower_bound(all: &mut Vec<Known>, lowest: f64, highest: f64) -> (f64, Option<f64>) {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     all.dedup_by(|a, b| a.0 == b.0);
     all.retain(|known| known.1.lower.is_finite() && known.1.upper.is_finite());
-    let x: Vec<f64> = all.iter().map(|known| known.0.exp()).collect();
     let count = all.len();
     if count < 2 {
         return (f64::NEG_INFINITY, None);
     }
-    let lower = |i: usize| all[i].1.lower;
-    let upper = |i: usize| all[i].1.upper;
-    // The least slope right of i, and the largest left of it.
-    let rising = |i: usize| {
-        (0..i)
-            .map(|j| (lower(i) - upper(j)) / (x[i] - x[j]))
-            .fold(f64::NEG_INFINITY, f64::max)
-    };
-    let falling = |i: usize| {
-        (i + 1..count)
-            .map(|j| (upper(j) - lower(i)) / (x[j] - x[i]))
-            .fold(f64::INFINITY, f64::min)
-    };
-    let mut least = (f64::INFINITY, None);
-    let mut consider = |value: f64, place: Option<f64>| {
-        if value < least.0 {
-            least = (value, place);
-        }
-    };
+    let points = Points::new(all);
     let (first, last) = (all[0].0, all[count - 1].0);
-    let beyond = last - first;
+    let range = last - first;
+    let mut candidates: Vec<(f64, Option<f64>)> = Vec::with_capacity(3 * count);
     if first > lowest {
-        if falling(0) <= 0.0 {
-            consider(lower(0), None);
+        candidates.push(if points.max_slope_left_of(0) <= 0.0 {
+            (all[0].1.lower, None)
         } else {
-            consider(f64::NEG_INFINITY, Some((first - beyond).max(lowest)));
-        }
+            (f64::NEG_INFINITY, Some((first - range).max(lowest)))
+        });
     }
     if last < highest {
-        if rising(count - 1) >= 0.0 {
-            consider(lower(count - 1), None);
+        candidates.push(if points.min_slope_right_of(count - 1) >= 0.0 {
+            (all[count - 1].1.lower, None)
         } else {
-            consider(f64::NEG_INFINITY, Some((last + beyond).min(highest)));
-        }
+            (f64::NEG_INFINITY, Some((last + range).min(highest)))
+        });
     }
     for i in 0..count - 1 {
-        let width = x[i + 1] - x[i];
-        if width <= 0.0 {
-            consider(lower(i).min(lower(i + 1)), None);
-            continue;
-        }
-        let (rise, fall) = (rising(i), falling(i + 1));
-        // lower(i) + rise·w and lower(i + 1) − fall·(width − w)
-        let (left, right) = (|w: f64| lower(i) + rise * w, |w: f64| lower(i + 1) - fall * (width - w));
-        let mut places = vec![0.0, width];
-        let meeting = (lower(i + 1) - fall * width - lower(i)) / (rise - fall);
-        if meeting > 0.0 && meeting < width {
-            places.push(meeting);
-        }
-        let value = |w: f64| {
-            let (a, b) = (left(w), right(w));
-            if a.is_nan() || a == f64::NEG_INFINITY {
-                b
-            } else if b.is_nan() || b == f64::NEG_INFINITY {
-                a
-            } else {
-                a.max(b)
-            }
-        };
-        for w in places {
-            let inside = w > 1e-3 * width && w < (1.0 - 1e-3) * width;
-            let place = if inside { w } else { 0.5 * width };
-            let u = (x[i] + place).ln();
-            let new = (u > all[i].0 && u < all[i + 1].0).then_some(u);
-            consider(value(w), new);
+        points.between(i, &mut candidates);
+    }
+    let none = (f64::INFINITY, None);
+    candidates.into_iter().fold(none, |a, b| if b.0 < a.0 { b } else { a })
+}
+
+/// Values of a convex function at ascending points.
+struct Points<'a> {
+    all: &'a [Known],
+    x: Vec<f64>,
+}
+
+impl<'a> Points<'a> {
+    fn new(all: &'a [Known]) -> Self {
+        Self {
+            all,
+            x: all.iter().map(|known| known.0.exp()).collect(),
         }
     }
-    least
+
+    fn lower(&self, i: usize) -> f64 {
+        self.all[i].1.lower
+    }
+
+    fn upper(&self, i: usize) -> f64 {
+        self.all[i].1.upper
+    }
+
+    /// Lower bound on the slope right of point i: no smaller than the slope from any point j < i to i.
+    fn min_slope_right_of(&self, i: usize) -> f64 {
+        (0..i)
+            .map(|j| (self.lower(i) - self.upper(j)) / (self.x[i] - self.x[j]))
+            .fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Upper bound on the slope left of point i: no larger than the slope from i to any point j > i.
+    fn max_slope_left_of(&self, i: usize) -> f64 {
+        (i + 1..self.all.len())
+            .map(|j| (self.upper(j) - self.lower(i)) / (self.x[j] - self.x[i]))
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Lower bounds on the function between the points i and i + 1, with the u to evaluate next: it is above the line that rises from i
+    /// and above the one that falls, going left, from i + 1, and the minimum of the larger of both is where they meet, or at an end.
+    fn between(&self, i: usize, bounds: &mut Vec<(f64, Option<f64>)>) {
+        let width = self.x[i + 1] - self.x[i];
+        if width <= 0.0 {
+            bounds.push((self.lower(i).min(self.lower(i + 1)), None));
+            return;
+        }
+        let (rise, fall) = (self.min_slope_right_of(i), self.max_slope_left_of(i + 1));
+        let value = |w: f64| {
+            let left = self.lower(i) + rise * w;
+            let right = self.lower(i + 1) - fall * (width - w);
+            if left.is_nan() || left == f64::NEG_INFINITY {
+                right
+            } else if right.is_nan() || right == f64::NEG_INFINITY {
+                left
+            } else {
+                left.max(right)
+            }
+        };
+        let meeting = (self.lower(i + 1) - fall * width - self.lower(i)) / (rise - fall);
+        let meeting = (meeting > 0.0 && meeting < width).then_some(meeting);
+        for w in [0.0, width].into_iter().chain(meeting) {
+            let is_inside = w > END * width && w < (1.0 - END) * width;
+            let u = (self.x[i] + if is_inside { w } else { 0.5 * width }).ln();
+            let is_new = u > self.all[i].0 && u < self.all[i + 1].0;
+            bounds.push((value(w), is_new.then_some(u)));
+        }
+    }
 }
 
 /// Points around the minimum, ascending in u, by steps that double; `None` where values are not finite.
 fn bracket(
     (lowest, highest): (f64, f64),
     (start, mut step): (f64, f64),
-    at: &mut impl FnMut(f64) -> Known,
-) -> Option<[Known; 3]> {
+    at: &mut impl FnMut(f64) -> (f64, f64),
+) -> Option<[(f64, f64); 3]> {
     let mut middle = at(start);
     let mut ahead = at((start + step).min(highest));
     let mut direction = 1.0;
     let mut behind = middle;
-    if ahead.1.middle() >= middle.1.middle() {
+    if ahead.1 >= middle.1 {
         direction = -1.0;
         behind = ahead;
         ahead = at((start - step).max(lowest));
     }
-    while ahead.1.middle() < middle.1.middle() {
+    while ahead.1 < middle.1 {
         step *= 2.0;
         behind = middle;
         middle = ahead;
@@ -229,7 +200,7 @@ fn bracket(
         }
         ahead = at(next);
     }
-    if !middle.1.middle().is_finite() {
+    if !middle.1.is_finite() {
         return None;
     }
     Some(if direction > 0.0 {
@@ -239,70 +210,46 @@ fn bracket(
     })
 }
 
-/// Brent's method: parabolas through the three best points, golden sections where they do not help.
-fn brent([mut low, mut best, mut high]: [Known; 3], at: &mut impl FnMut(f64) -> Known) {
-    const RATIO: f64 = 0.381_966_011_250_105;
-    let (mut second, mut third) = if low.1.middle() <= high.1.middle() {
-        (low, high)
-    } else {
-        (high, low)
-    };
-    let (mut step, mut before) = (high.0 - low.0, high.0 - low.0);
-    for _ in 0..80 {
-        let middle = 0.5 * (low.0 + high.0);
-        if (best.0 - middle).abs() <= 2.0 * SEARCH_WIDTH - 0.5 * (high.0 - low.0) {
-            break;
-        }
-        let value = |known: Known| known.1.middle();
-        let x = best.0;
-        let r = (x - second.0) * (value(best) - value(third));
-        let q = (x - third.0) * (value(best) - value(second));
-        let (p, q) = ((x - third.0) * q - (x - second.0) * r, 2.0 * (q - r));
-        let (p, q) = if q > 0.0 { (-p, q) } else { (p, -q) };
-        let parabola = p / q;
-        let fits = q > 0.0 && parabola.abs() < 0.5 * before.abs() && x + parabola > low.0 && x + parabola < high.0;
-        before = step;
-        step = if fits {
-            parabola
-        } else if x < middle {
-            RATIO * (high.0 - x)
-        } else {
-            RATIO * (low.0 - x)
-        };
-        let next = if step.abs() >= SEARCH_WIDTH {
-            x + step
-        } else if fits {
-            // Close the bracket around the best point.
-            x + SEARCH_WIDTH.copysign(if high.0 - x > x - low.0 { 1.0 } else { -1.0 })
-        } else {
-            x + SEARCH_WIDTH.copysign(step)
-        };
-        let found = at(next.clamp(low.0, high.0));
-        if value(found) <= value(best) {
-            if found.0 >= x {
-                low = best;
-            } else {
-                high = best;
-            }
-            (third, second, best) = (second, best, found);
-        } else {
-            if found.0 < x {
-                low = found;
-            } else {
-                high = found;
-            }
-            if value(found) <= value(second) || second.0 == x {
-                (third, second) = (second, found);
-            } else if value(found) <= value(third) || third.0 == x || third.0 == second.0 {
-                third = found;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The gap of the search is of second order in [`SEARCH_WIDTH`]; the bounds must hold for values that err to either side.
+    #[test]
+    fn minima_of_values_that_err_to_one_side_are_bounded() {
+        for (below, above) in [(0.0, 1e-6), (1e-6, 0.0), (1e-6, 1e-6)] {
+            for phase in 0..20u32 {
+                // The value is anywhere in an interval of this width around it; the minimum is 1 at x = 1.
+                let mut calls = 0u32;
+                let found = minimum((-50.0, 50.0), (0.5, 0.25), None, |x| {
+                    calls += 1;
+                    let value = 1.0 + (x - 1.0).powi(2);
+                    let fraction = f64::from(calls * (phase + 3) % 11) / 10.0;
+                    Interval {
+                        lower: value - below * fraction,
+                        upper: value + above * (1.0 - fraction),
+                    }
+                });
+                assert!(found.lower <= 1.0 && found.upper >= 1.0, "{found:?}");
+                assert!(found.width() < 1e-4, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_lower_bound_is_attained_by_a_convex_function_with_the_same_values() {
+        // max(3 − 2x, x − 0.6) at 0.5, 0.8, 1.6 and 2: its minimum 0.6 at x = 1.2 is where the lines through the points meet.
+        let h = |x: f64| (3.0 - 2.0 * x).max(x - 0.6);
+        let mut all: Vec<Known> = [0.5f64, 0.8, 1.6, 2.0]
+            .map(|x| (x.ln(), Interval::exact(h(x))))
+            .to_vec();
+        let (bound, next) = lower_bound(&mut all, 0.1f64.ln(), 9f64.ln());
+        assert!((bound - 0.6).abs() < 1e-12, "{bound}");
+        assert!((next.unwrap() - 1.2f64.ln()).abs() < 1e-12);
+        // Not within the range of the points: the line through the last two falls.
+        let mut falling: Vec<Known> = [0.5f64, 0.8].map(|x| (x.ln(), Interval::exact(h(x)))).to_vec();
+        assert_eq!(lower_bound(&mut falling, 0.1f64.ln(), 9f64.ln()).0, f64::NEG_INFINITY);
+    }
 
     #[test]
     fn minima_lie_in_narrow_bounds() {
@@ -310,7 +257,7 @@ mod tests {
             let mut calls = 0;
             let found = minimum((-700.0, 700.0), (0.0, 0.25), None, |x| {
                 calls += 1;
-                Bounds::around(x / centre - (x / centre).ln(), 1e-15)
+                Interval::around(x / centre - (x / centre).ln(), 1e-15)
             });
             assert!(found.lower <= 1.0 && found.upper >= 1.0 - 1e-14, "{found:?}");
             assert!(found.upper - found.lower < 1e-9, "{found:?}");
@@ -322,7 +269,7 @@ mod tests {
     fn kinks_are_met() {
         for (kink, hint) in [(2.0, None), (1.0, Some(0.0)), (1e-6, None)] {
             let found = minimum((-50.0, 50.0), (0.3, 0.25), hint, |x| {
-                Bounds::exactly(1.0 + (0.3 * (kink - x)).max(x - kink) / kink)
+                Interval::exact(1.0 + (0.3 * (kink - x)).max(x - kink) / kink)
             });
             assert!(found.lower <= 1.0 && found.upper >= 1.0, "{found:?}");
             assert!(found.upper - found.lower < 1e-9, "{kink} {found:?}");
@@ -332,7 +279,7 @@ mod tests {
     #[test]
     fn flat_minima_are_met_from_both_sides() {
         let found = minimum((-50.0, 50.0), (0.0, 0.25), None, |x| {
-            Bounds::around(0.4 + (1.0 - x).max(0.0) + 0.1 * (x - 3.0).max(0.0), 1e-15)
+            Interval::around(0.4 + (1.0 - x).max(0.0) + 0.1 * (x - 3.0).max(0.0), 1e-15)
         });
         assert!(
             found.lower <= 0.4 && found.upper >= 0.4 && found.upper - found.lower < 1e-9,
@@ -342,7 +289,7 @@ mod tests {
 
     #[test]
     fn noise_and_ends_widen_the_bounds_and_no_more() {
-        let noisy = minimum((-50.0, 50.0), (0.0, 0.25), None, |x| Bounds {
+        let noisy = minimum((-50.0, 50.0), (0.0, 0.25), None, |x| Interval {
             lower: (x - 2.0).powi(2) - 1e-9,
             upper: (x - 2.0).powi(2) + 1e-9,
         });
@@ -350,7 +297,7 @@ mod tests {
             noisy.lower <= 0.0 && noisy.upper >= 0.0 && noisy.upper - noisy.lower < 1e-7,
             "{noisy:?}"
         );
-        let end = minimum((-2.0, 1.0), (0.0, 0.25), None, Bounds::exactly);
+        let end = minimum((-2.0, 1.0), (0.0, 0.25), None, Interval::exact);
         let least = (-2f64).exp();
         assert!((end.upper - least).abs() < 1e-9 && end.upper >= least, "{end:?}");
         assert!(end.lower <= least && end.lower > least - 1e-4, "{end:?}");

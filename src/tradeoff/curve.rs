@@ -1,10 +1,9 @@
 //! Trade-off functions and their algebra.
 //!
-//! A curve f is kept as the expression it was built by, and asked in one of two ways: for its power 1 − f(α), or for its
-//! hockey-stick curve δ(ε) = sup_α 1 − f(α) − e^ε α. Each is the other's conjugate: 1 − f(α) = inf_ε δ(ε) + e^ε α (Dong, Roth and
-//! Su 2022, Proposition 6). An operation has a closed form on one of the two sides, and the other side is a minimum of a
-//! convex function ([`crate::tradeoff::convex`]). Answers are enclosures: nothing is rounded to the unsafe side, and how far the safe
-//! side may be from the exact curve is known.
+//! A curve f is the expression it was built by, and is evaluated on one of two sides ([`crate::tradeoff::evaluation`]): its power
+//! 1 − f(α), or its hockey-stick curve δ(ε) = sup_α 1 − f(α) − e^ε α. Each is the other's conjugate: 1 − f(α) = inf_ε δ(ε) + e^ε α
+//! (Dong, Roth and Su 2022, Proposition 6). An operation has a closed form on one of the two sides, and the other side is a minimum
+//! of a convex function ([`crate::tradeoff::convex`]). All values are certified intervals.
 //!
 //! | operation | side | formula |
 //! |---|---|---|
@@ -15,25 +14,24 @@
 //! | max{f, g} | power | the smaller of both |
 //! | inverse | | of the leaves; every operation above commutes with it |
 
-use crate::curve::one_step;
 use crate::error::{Error, Result, require, require_sample_rate};
-use crate::loss::StepLoss;
 use crate::step::{Adjacency, Step};
-use crate::tradeoff::bracket::Between;
-use crate::tradeoff::closed_forms::{delta_of_pair, gaussian_tail, laplace_delta, laplace_power, mirrored};
-use crate::tradeoff::composed::{Composed, Law, Mixture};
-use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::closed_forms::delta_of_pair;
+use crate::tradeoff::composed::{Composed, Products};
+use crate::tradeoff::envelope::Envelope;
+use crate::tradeoff::factor::{Factor, PublicMixture};
 use crate::tradeoff::polygon::Polygon;
 use crate::tradeoff::split_bounds::SplitBound;
-use crate::tradeoff::subsampling::{subsampled, subsampled_delta};
+use crate::tradeoff::subsampling::subsampled_polygon;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// Largest distance of a Gaussian, and largest loss of a bounded one: e^ε is far from overflow.
-const MOST_DISTANCE: f64 = 1e6;
-const MOST_LOSS: f64 = 600.0;
-/// Largest group of a k-fold iterate that has no closed form.
-pub const LARGEST_GROUP: u64 = 10_000;
+/// Largest μ of a Gaussian curve: μ² and the quantiles it is added to keep nine digits.
+const MAX_DISTANCE: f64 = 1e6;
+/// Largest loss of a curve of bounded loss: e^ε is far from overflow, at 709.
+const MAX_LOSS: f64 = 600.0;
+/// Largest group of an iterate without a closed form: each record costs one evaluation of the power.
+pub const MAX_GROUP: u64 = 10_000;
 
 /// A trade-off function; cheap to clone, never changed.
 #[derive(Debug, Clone)]
@@ -66,29 +64,30 @@ pub(crate) enum Node {
     Group {
         size: u64,
         of: TradeoffCurve,
-        /// Searches over α so far, and the same of what is known of `of` from points, once there were some.
+        /// Number of searches over α so far.
         searches: AtomicU32,
-        quick: OnceLock<TradeoffCurve>,
+        /// The group of the bounds on `of`, computed after the first few searches.
+        enveloped: OnceLock<TradeoffCurve>,
     },
     /// min{f, g}**.
-    Least(TradeoffCurve, TradeoffCurve),
+    Minimum(TradeoffCurve, TradeoffCurve),
     /// max{f, g}.
-    Most(TradeoffCurve, TradeoffCurve),
-    /// What is known of a curve from points of it, in place of one whose other side is asked for often.
-    Between(Arc<Between>),
+    Maximum(TradeoffCurve, TradeoffCurve),
+    /// Bounds on a curve, in place of one whose other side is needed often.
+    Envelope(Arc<Envelope>),
 }
 
-/// Takes the place of a curve that was moved.
-static NOTHING: LazyLock<TradeoffCurve> =
+/// Stands in for a curve that was taken out of its expression.
+static PLACEHOLDER: LazyLock<TradeoffCurve> =
     LazyLock::new(|| TradeoffCurve(Arc::new(Node::Gaussian { distance: 0.0 })));
 
-/// Makes what is otherwise made at its first use.
+/// Initialises what is otherwise initialised at its first use.
 #[cfg(feature = "python")]
 pub(crate) fn prepare() {
-    LazyLock::force(&NOTHING);
+    LazyLock::force(&PLACEHOLDER);
 }
 
-/// One after the other: expressions may be nested more deeply than calls.
+/// Drops subexpressions one after the other, as expressions may be nested more deeply than the stack allows calls.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut open = Vec::new();
@@ -102,12 +101,12 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Moves the curves that this one is made of.
+    /// Moves the subexpressions to `parts`.
     fn take_parts(&mut self, parts: &mut Vec<TradeoffCurve>) {
-        let mut take = |part: &mut TradeoffCurve| parts.push(std::mem::replace(part, NOTHING.clone()));
+        let mut take = |part: &mut TradeoffCurve| parts.push(std::mem::replace(part, PLACEHOLDER.clone()));
         match self {
             Self::Subsampled { of, .. } | Self::Group { of, .. } => take(of),
-            Self::Least(a, b) | Self::Most(a, b) => {
+            Self::Minimum(a, b) | Self::Maximum(a, b) => {
                 take(a);
                 take(b);
             }
@@ -134,7 +133,7 @@ impl TradeoffCurve {
     /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn gaussian(distance: f64) -> Result<Self> {
-        require((0.0..=MOST_DISTANCE).contains(&distance), "mu", distance, "in [0, 1e6]")?;
+        require((0.0..=MAX_DISTANCE).contains(&distance), "mu", distance, "in [0, 1e6]")?;
         Ok(Self::new(Node::Gaussian { distance }))
     }
 
@@ -143,7 +142,7 @@ impl TradeoffCurve {
     /// # Errors
     /// μ out of range.
     pub fn laplace(distance: f64) -> Result<Self> {
-        require((0.0..=MOST_LOSS).contains(&distance), "mu", distance, "in [0, 600]")?;
+        require((0.0..=MAX_LOSS).contains(&distance), "mu", distance, "in [0, 600]")?;
         if distance == 0.0 {
             return Self::gaussian(0.0);
         }
@@ -155,15 +154,15 @@ impl TradeoffCurve {
     /// # Errors
     /// ε outside [0, 600], δ outside [0, 1].
     pub fn epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
-        require((0.0..=MOST_LOSS).contains(&epsilon), "epsilon", epsilon, "in [0, 600]")?;
+        require((0.0..=MAX_LOSS).contains(&epsilon), "epsilon", epsilon, "in [0, 600]")?;
         require((0.0..=1.0).contains(&delta), "delta", delta, "in [0, 1]")?;
         Ok(Self::new(Node::EpsilonDelta { epsilon, delta }))
     }
 
-    /// Straight edges, see [`Polygon::of_points`].
+    /// The largest trade-off function below the points (α_i, β_i): α ascends from 0 to 1, β falls to 0, β ≤ 1 − α.
     ///
     /// # Errors
-    /// As there.
+    /// Points that violate this.
     pub fn points(alpha: &[f64], beta: &[f64]) -> Result<Self> {
         Polygon::of_points(alpha, beta).map(Self::of_polygon)
     }
@@ -173,7 +172,7 @@ impl TradeoffCurve {
             size,
             of,
             searches: AtomicU32::new(0),
-            quick: OnceLock::new(),
+            enveloped: OnceLock::new(),
         })
     }
 
@@ -189,15 +188,15 @@ impl TradeoffCurve {
         Composed::of_steps(steps, adjacency).map(|composed| Self::new(Node::Composed(Box::new(composed))))
     }
 
-    /// Gaussian pairs of which everyone sees which it is (SHUFFLE Definition 5.2).
+    /// A mixture of Gaussian pairs of which the adversary sees the component (SHUFFLE Definition 5.2).
     ///
     /// # Errors
-    /// None for a mixture that makes sense.
-    pub fn mixture(mixture: Mixture) -> Result<Self> {
-        Self::of_products(vec![vec![(Law::Mixture(Arc::new(mixture)), 1)]])
+    /// None for probabilities that sum to at most 1 and distances that are at least 0.
+    pub fn mixture(mixture: PublicMixture) -> Result<Self> {
+        Self::of_products(vec![vec![(Factor::Mixture(Arc::new(mixture)), 1)]])
     }
 
-    fn of_products(products: Vec<Vec<(Law, u64)>>) -> Result<Self> {
+    fn of_products(products: Products) -> Result<Self> {
         Ok(Self::new(Node::Composed(Box::new(Composed::new(products, false)?))))
     }
 
@@ -216,12 +215,12 @@ impl TradeoffCurve {
         Ok(Self::new(Node::Split(bound)))
     }
 
-    /// True if questions go to the exact engine, which answers one at a time.
+    /// True if values come from the exact engine, which computes one at a time.
     pub fn needs_engine(&self) -> bool {
         match &*self.0 {
             Node::Composed(_) => true,
             Node::Subsampled { of, .. } | Node::Group { of, .. } => of.needs_engine(),
-            Node::Least(a, b) | Node::Most(a, b) => a.needs_engine() || b.needs_engine(),
+            Node::Minimum(a, b) | Node::Maximum(a, b) => a.needs_engine() || b.needs_engine(),
             _ => false,
         }
     }
@@ -236,9 +235,11 @@ impl TradeoffCurve {
             | Node::Subsampled { .. } => true,
             Node::Polygon(polygon) => polygon.is_symmetric(),
             Node::Composed(composed) => composed.is_symmetric(),
-            Node::Between(between) => between.is_symmetric(),
+            Node::Envelope(envelope) => envelope.is_symmetric(),
             Node::Group { of, .. } => of.is_symmetric(),
-            Node::Least(a, b) | Node::Most(a, b) => (a.is_symmetric() && b.is_symmetric()) || a.is_inverse_of(b),
+            Node::Minimum(a, b) | Node::Maximum(a, b) => {
+                (a.is_symmetric() && b.is_symmetric()) || a.is_inverse_of(b)
+            }
         }
     }
 
@@ -249,7 +250,7 @@ impl TradeoffCurve {
         }
         match (&*self.0, &*other.0) {
             (Node::Polygon(a), Node::Polygon(b)) => a.inverted() == **b,
-            (Node::Least(a, b), Node::Least(c, d)) | (Node::Most(a, b), Node::Most(c, d)) => {
+            (Node::Minimum(a, b), Node::Minimum(c, d)) | (Node::Maximum(a, b), Node::Maximum(c, d)) => {
                 a.is_inverse_of(c) && b.is_inverse_of(d)
             }
             (Node::Group { size: k, of: a, .. }, Node::Group { size: l, of: b, .. }) => {
@@ -262,7 +263,7 @@ impl TradeoffCurve {
         }
     }
 
-    /// f^{-1}(α) = inf{t : f(t) ≤ α}: what the adversary sees who takes the hypotheses the other way round.
+    /// f^{-1}(α) = inf{t : f(t) ≤ α}, the trade-off function of the hypotheses in exchanged order.
     ///
     /// # Errors
     /// As those of the factors of a composition.
@@ -275,9 +276,9 @@ impl TradeoffCurve {
             Node::Composed(composed) => Self::new(Node::Composed(Box::new(composed.inverted()?))),
             // F = 1 − f has the inverse 1 − G(1 − α) with G = 1 − f^{-1}; iterate both.
             Node::Group { size, of, .. } => Self::group_of(*size, of.inverse()?),
-            Node::Least(a, b) => Self::new(Node::Least(a.inverse()?, b.inverse()?)),
-            Node::Most(a, b) => Self::new(Node::Most(a.inverse()?, b.inverse()?)),
-            Node::Between(between) => Self::new(Node::Between(Arc::new(between.inverted()))),
+            Node::Minimum(a, b) => Self::new(Node::Minimum(a.inverse()?, b.inverse()?)),
+            Node::Maximum(a, b) => Self::new(Node::Maximum(a.inverse()?, b.inverse()?)),
+            Node::Envelope(envelope) => Self::new(Node::Envelope(Arc::new(envelope.inverted()))),
             _ => self.clone(),
         })
     }
@@ -290,7 +291,7 @@ impl TradeoffCurve {
         if self.is_symmetric() {
             return Ok(self.clone());
         }
-        Ok(Self::new(Node::Least(self.clone(), self.inverse()?)))
+        Ok(Self::new(Node::Minimum(self.clone(), self.inverse()?)))
     }
 
     /// min{f, g}**, the largest trade-off function below both.
@@ -303,11 +304,11 @@ impl TradeoffCurve {
                     other.clone()
                 }
             }
-            _ => Self::new(Node::Least(self.clone(), other.clone())),
+            _ => Self::new(Node::Minimum(self.clone(), other.clone())),
         }
     }
 
-    /// max{f, g}: what holds if both do.
+    /// max{f, g}, which holds if both do.
     pub fn maximum(&self, other: &Self) -> Self {
         match (&*self.0, &*other.0) {
             (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => {
@@ -317,7 +318,7 @@ impl TradeoffCurve {
                     other.clone()
                 }
             }
-            _ => Self::new(Node::Most(self.clone(), other.clone())),
+            _ => Self::new(Node::Maximum(self.clone(), other.clone())),
         }
     }
 
@@ -340,7 +341,7 @@ impl TradeoffCurve {
                 rate: first * rate,
                 of: of.clone(),
             }),
-            Node::EpsilonDelta { epsilon, delta } => Self::of_polygon(subsampled(
+            Node::EpsilonDelta { epsilon, delta } => Self::of_polygon(subsampled_polygon(
                 &[(0.0, delta_of_pair(*epsilon, *delta, 0.0).upper), (*epsilon, *delta)],
                 rate,
             )),
@@ -348,13 +349,13 @@ impl TradeoffCurve {
                 let mut steep = vec![(0.0, polygon.delta(1.0).upper)];
                 let above = polygon.edges().iter().filter(|edge| edge.slope > 1.0);
                 steep.extend(above.map(|edge| (edge.slope.ln(), edge.delta)));
-                Self::of_polygon(subsampled(&steep, rate))
+                Self::of_polygon(subsampled_polygon(&steep, rate))
             }
             _ => Self::new(Node::Subsampled { rate, of: self.clone() }),
         })
     }
 
-    /// 1 − (1 − f)^{∘k}: what f for one record implies for a group of k (Dong, Roth and Su 2022, Theorem 6; GROUP Theorem 5).
+    /// 1 − (1 − f)^{∘k}, the trade-off function for a group of k records that f for one record implies (Dong, Roth and Su 2022, Theorem 6; GROUP Theorem 5).
     ///
     /// # Errors
     /// k = 0, or more than 10,000 for a curve without a closed form.
@@ -362,163 +363,15 @@ impl TradeoffCurve {
         require(size >= 1, "k", size, "at least 1")?;
         let times = size as f64;
         match &*self.0 {
-            // Noise that is only shifted: the k-th iterate shifts k times as far.
+            // Noise that is shifted by μ: the k-th iterate shifts it by kμ.
             Node::Gaussian { distance } => Self::gaussian(times * distance),
             Node::Laplace { distance } => Self::laplace(times * distance),
             _ if size == 1 => Ok(self.clone()),
             Node::Group { size: first, of, .. } => of.group(first.saturating_mul(size)),
             _ => {
-                require(size <= LARGEST_GROUP, "k", size, "at most 10000 without closed form")?;
+                require(size <= MAX_GROUP, "k", size, "at most 10000 without closed form")?;
                 Ok(Self::group_of(size, self.clone()))
             }
-        }
-    }
-
-    /// 1 − f(α): what a test finds at false positive rate α.
-    ///
-    /// # Errors
-    /// α outside [0, 1].
-    pub fn power(&self, alpha: f64) -> Result<Bounds> {
-        require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
-        let found = match &*self.0 {
-            Node::Gaussian { distance } => {
-                let (lower, error) = gaussian_tail(*distance, alpha, true);
-                Bounds::around(lower, error)
-            }
-            Node::Laplace { distance } => Bounds::around(laplace_power(*distance, alpha), 1e-15),
-            Node::EpsilonDelta { epsilon, delta } => {
-                let steep = delta + epsilon.exp() * alpha;
-                let flat = -(-epsilon).exp_m1() + (-epsilon).exp() * (delta + alpha);
-                Bounds::around(steep.min(flat).min(1.0), 1e-15)
-            }
-            Node::Polygon(polygon) => polygon.power(alpha),
-            Node::Split(bound) => bound.power(alpha),
-            Node::Between(between) => between.power(alpha),
-            Node::Group { size, of, .. } => {
-                let (mut lower, mut upper) = (alpha, alpha);
-                for _ in 0..*size {
-                    let same = lower == upper;
-                    let above = of.power(upper)?;
-                    lower = if same { above.lower } else { of.power(lower)?.lower };
-                    upper = above.upper;
-                    lower = lower.clamp(0.0, 1.0);
-                    upper = upper.clamp(0.0, 1.0);
-                }
-                Bounds { lower, upper }
-            }
-            Node::Most(a, b) => a.power(alpha)?.min(b.power(alpha)?),
-            Node::Subsampled { rate, of } if of.fixed_point().is_some() => of.subsampled_power(*rate, alpha)?,
-            Node::Composed(_) | Node::Subsampled { .. } | Node::Least(..) => self.power_by_delta(alpha)?,
-        };
-        // f is at most 1 − α.
-        Ok(found.within(alpha, 1.0))
-    }
-
-    /// f(α): what a test misses at false positive rate α.
-    ///
-    /// # Errors
-    /// α outside [0, 1].
-    pub fn beta(&self, alpha: f64) -> Result<Bounds> {
-        if let Node::Gaussian { distance } = &*self.0 {
-            require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
-            let (value, error) = gaussian_tail(*distance, alpha, false);
-            return Ok(Bounds::around(value, error).within(0.0, 1.0 - alpha));
-        }
-        let power = self.power(alpha)?;
-        Ok(Bounds {
-            lower: (1.0 - power.upper) - f64::EPSILON,
-            upper: (1.0 - power.lower) + f64::EPSILON,
-        }
-        .within(0.0, 1.0 - alpha))
-    }
-
-    /// δ(ε) = sup_α 1 − f(α) − e^ε α for any real ε: δ of the pair in one order.
-    ///
-    /// # Errors
-    /// ε not finite.
-    pub fn delta(&self, epsilon: f64) -> Result<Bounds> {
-        require(epsilon.is_finite(), "epsilon", epsilon, "finite")?;
-        let found = match &*self.0 {
-            Node::Gaussian { distance: 0.0 } => Bounds::around(-epsilon.min(0.0).exp_m1(), 1e-15),
-            Node::Gaussian { distance } => {
-                // Below 0 the closed form would have to be integrated over all that is left of its threshold.
-                let found = one_step::delta(&StepLoss::shift(*distance), epsilon.abs());
-                let found = Bounds {
-                    lower: found.lower(),
-                    upper: found.upper(),
-                };
-                mirrored(epsilon, found)
-            }
-            Node::Laplace { distance } => Bounds::around(laplace_delta(*distance, epsilon), 1e-15),
-            Node::EpsilonDelta { epsilon: bound, delta } => delta_of_pair(*bound, *delta, epsilon),
-            Node::Polygon(polygon) => polygon.delta(epsilon.exp()),
-            Node::Split(bound) => mirrored(epsilon, bound.delta(epsilon.abs())),
-            Node::Composed(composed) => composed.delta(epsilon)?,
-            Node::Between(between) => between.delta(epsilon),
-            Node::Subsampled { rate, of } => subsampled_delta(of, *rate, epsilon)?,
-            Node::Least(a, b) => a.delta(epsilon)?.max(b.delta(epsilon)?),
-            Node::Group { .. } | Node::Most(..) => self.delta_by_power(epsilon)?,
-        };
-        Ok(found.within((-epsilon.exp_m1()).max(0.0) * (1.0 - 4.0 * f64::EPSILON), 1.0))
-    }
-
-    /// 1 − f(0): what δ falls to.
-    ///
-    /// # Errors
-    /// As those of the factors of a composition.
-    pub fn delta_at_infinity(&self) -> Result<Bounds> {
-        Ok(match &*self.0 {
-            Node::Gaussian { .. } | Node::Laplace { .. } => Bounds::exactly(0.0),
-            Node::EpsilonDelta { delta, .. } => Bounds::exactly(*delta),
-            Node::Polygon(polygon) => polygon.power(0.0),
-            Node::Split(bound) => Bounds::exactly(if bound.is_upper { 0.0 } else { bound.tail }),
-            Node::Composed(composed) => composed.delta_at_infinity(),
-            Node::Between(between) => between.power(0.0),
-            Node::Subsampled { rate, of } => {
-                let found = of.symmetrize()?.delta_at_infinity()?;
-                Bounds {
-                    lower: rate * found.lower * (1.0 - f64::EPSILON),
-                    upper: rate * found.upper * (1.0 + f64::EPSILON),
-                }
-            }
-            Node::Group { .. } => self.power(0.0)?,
-            Node::Least(a, b) => a.delta_at_infinity()?.max(b.delta_at_infinity()?),
-            Node::Most(a, b) => a.delta_at_infinity()?.min(b.delta_at_infinity()?),
-        })
-    }
-
-    /// ε with f ≥ f_{ε,0}, infinite if there is none.
-    pub fn most_loss(&self) -> f64 {
-        match &*self.0 {
-            Node::Gaussian { distance: 0.0 } => 0.0,
-            Node::Gaussian { .. } | Node::Split(_) => f64::INFINITY,
-            Node::Laplace { distance } => *distance,
-            Node::EpsilonDelta { epsilon, delta: 0.0 } => *epsilon,
-            Node::EpsilonDelta { .. } => f64::INFINITY,
-            Node::Polygon(polygon) => Law::Polygon(polygon.clone())
-                .limits()
-                .map_or(f64::INFINITY, |limits| limits.1),
-            Node::Composed(composed) => composed.limits().1,
-            Node::Between(between) => between.limits().1,
-            Node::Subsampled { rate, of } => (rate * of.most_loss().exp_m1()).ln_1p() * (1.0 + 1e-14),
-            Node::Group { size, of, .. } => *size as f64 * of.most_loss(),
-            Node::Least(a, b) => a.most_loss().max(b.most_loss()),
-            Node::Most(a, b) => a.most_loss().min(b.most_loss()),
-        }
-    }
-
-    /// Some μ with f ≥ G_μ, infinite if there is none that is known: that of the widest pair behind the curve.
-    pub fn widest_distance(&self) -> f64 {
-        match &*self.0 {
-            Node::Gaussian { distance } => *distance,
-            Node::Split(bound) if bound.is_upper || bound.tail == 0.0 => bound.distance,
-            Node::Composed(composed) => composed.limits().0,
-            Node::Between(between) => between.limits().0,
-            Node::Subsampled { of, .. } => of.widest_distance(),
-            Node::Group { size, of, .. } => *size as f64 * of.widest_distance(),
-            Node::Least(a, b) => a.widest_distance().max(b.widest_distance()),
-            Node::Most(a, b) => a.widest_distance().min(b.widest_distance()),
-            _ => crate::tradeoff::composed::distance_of_pure(self.most_loss()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! δ of a few steps of Laplace noise, and of losses with a few values, as a finite sum.
 //!
-//! Under P, the loss ℓ of Laplace noise at distance μ is μ or −μ, or has a density between. Divided by e^{ℓ/2}, its law is
+//! Under P, the loss ℓ of Laplace noise at distance μ is μ or −μ, or has a density envelope. Divided by e^{ℓ/2}, its law is
 //! symmetric and flat there:
 //!
 //! > e^{−μ/2}·(½·δ_μ + ½·δ_{−μ} + ¼ on [−μ, μ]), of transform ½e^{−μ/2}·((1 + z)e^{sμ} + (1 − z)e^{−sμ}), z = 1/(2s).
@@ -15,16 +15,16 @@
 //! cancels in the sum is bounded by the same sum of |w|, at most Π (1 + e^{−μ}) for Laplace noise: no more than 2^n for n steps.
 
 use crate::curve::one_step;
+use crate::interval::Interval;
 use crate::loss::pairs::StepOutcome;
 use crate::stopping::checkpoint;
-use crate::tradeoff::convex::Bounds;
 
 /// Steps of Laplace noise at most.
-const MOST_STEPS: u64 = 24;
+const MAX_STEPS: u64 = 24;
 /// Places of the composed law at most.
-const MOST_PLACES: usize = 512;
+const MAX_PLACES: usize = 512;
 /// Largest sum of losses: its exponential is far from overflow.
-const MOST_LOSS: f64 = 600.0;
+const MAX_LOSS: f64 = 600.0;
 
 /// The composed law.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct Place {
 }
 
 /// One factor of a product, and how often it occurs.
-pub(crate) enum Factor {
+pub(crate) enum Summand {
     /// μ.
     Laplace(f64),
     /// μ.
@@ -68,7 +68,7 @@ pub(crate) enum Factor {
 
 impl LaplaceSum {
     /// The composition of `factors`; `None` if there is another loss among them, or too many.
-    pub(crate) fn new(factors: &[(Factor, u64)]) -> Option<Self> {
+    pub(crate) fn new(factors: &[(Summand, u64)]) -> Option<Self> {
         let mut sum = Self {
             places: vec![Place {
                 b: 0.0,
@@ -86,19 +86,19 @@ impl LaplaceSum {
         };
         for (factor, count) in factors {
             match factor {
-                Factor::Laplace(distance) => sum.add_laplace(*distance, *count)?,
-                Factor::Gaussian(distance) => sum.square += *count as f64 * distance * distance,
-                Factor::Outcome(outcome) => sum.add_outcome(outcome, *count)?,
+                Summand::Laplace(distance) => sum.add_laplace(*distance, *count)?,
+                Summand::Gaussian(distance) => sum.square += *count as f64 * distance * distance,
+                Summand::Outcome(outcome) => sum.add_outcome(outcome, *count)?,
             }
         }
         let within = (sum.degree > 0) != (sum.square > 0.0)
-            && sum.size + sum.moved.abs() <= MOST_LOSS
+            && sum.size + sum.moved.abs() <= MAX_LOSS
             && sum.log_kept.is_finite();
         within.then_some(sum)
     }
 
     fn add_laplace(&mut self, distance: f64, count: u64) -> Option<()> {
-        if count > MOST_STEPS.checked_sub(self.degree as u64)? {
+        if count > MAX_STEPS.checked_sub(self.degree as u64)? {
             return None;
         }
         let n = count as usize;
@@ -143,7 +143,7 @@ impl LaplaceSum {
         };
         let Some(loss) = loss else { return Some(()) };
         let atoms = loss.outcomes()?;
-        if count > MOST_STEPS || atoms.len() < 2 {
+        if count > MAX_STEPS || atoms.len() < 2 {
             return None;
         }
         let (mut most, mut farthest, mut rounding) = (f64::NEG_INFINITY, 0.0f64, 0.0f64);
@@ -162,7 +162,7 @@ impl LaplaceSum {
                 }
             })
             .collect();
-        if steps * farthest > MOST_LOSS {
+        if steps * farthest > MAX_LOSS {
             return None;
         }
         for _ in 0..count {
@@ -175,7 +175,7 @@ impl LaplaceSum {
     }
 
     fn multiply(&mut self, factor: &[Place]) -> Option<()> {
-        if self.places.len() * factor.len() > MOST_PLACES {
+        if self.places.len() * factor.len() > MAX_PLACES {
             return None;
         }
         let mut product = Vec::with_capacity(self.places.len() * factor.len());
@@ -198,36 +198,36 @@ impl LaplaceSum {
         product.sort_by(|a, b| b.b.total_cmp(&a.b));
         self.places = product;
         // Products, and sums of up to so many of them.
-        self.rounding += (MOST_STEPS + 2) as f64 * f64::EPSILON;
+        self.rounding += (MAX_STEPS + 2) as f64 * f64::EPSILON;
         Some(())
     }
 
     /// δ at any real ε.
-    pub(crate) fn delta(&self, epsilon: f64) -> Bounds {
+    pub(crate) fn delta(&self, epsilon: f64) -> Interval {
         let rest = self.smooth_delta(epsilon - self.moved, epsilon.abs());
         if self.log_kept == 0.0 {
             return rest;
         }
         let (lost, kept) = (-self.log_kept.exp_m1(), self.log_kept.exp());
         let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
-        Bounds {
+        Interval {
             lower: (lost + kept * rest.lower) * (1.0 - slack),
             upper: ((lost + kept * rest.upper) * (1.0 + slack)).min(1.0),
         }
     }
 
     /// That of outcomes that do not tell all; `asked` is the |ε| that was asked for.
-    fn smooth_delta(&self, epsilon: f64, asked: f64) -> Bounds {
-        // Of b − ε: each product at least doubles the places, so that b is the sum of no more than log₂ MOST_PLACES + 1 products.
-        let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.moved.abs() + asked.min(2.0 * MOST_LOSS)));
+    fn smooth_delta(&self, epsilon: f64, asked: f64) -> Interval {
+        // Of b − ε: each product at least doubles the places, so that b is the sum of no more than log₂ MAX_PLACES + 1 products.
+        let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.moved.abs() + asked.min(2.0 * MAX_LOSS)));
         if self.square > 0.0 {
             return self.gaussian_delta(epsilon, apart);
         }
         if epsilon >= self.most + 2.0 * apart {
-            return Bounds::exactly(0.0);
+            return Interval::exact(0.0);
         }
-        if epsilon < -MOST_LOSS {
-            return Bounds {
+        if epsilon < -MAX_LOSS {
+            return Interval {
                 lower: -epsilon.exp_m1() * (1.0 - 4.0 * f64::EPSILON),
                 upper: 1.0,
             };
@@ -260,18 +260,18 @@ impl LaplaceSum {
         let additions = (self.places.len() + self.degree) as f64;
         relative += f64::EPSILON * (8.0 + additions + 4.0 * (self.log_scale.abs() + epsilon.abs()));
         let error = scale * 1.01 * (relative * size + apart * change + underflow) + 1e-300;
-        Bounds {
+        Interval {
             lower: (scale * total - error).max(0.0),
             upper: (scale * total + error).min(1.0),
         }
     }
 
     /// Σ p·δ(ε − b) of Gaussian noise.
-    fn gaussian_delta(&self, epsilon: f64, apart: f64) -> Bounds {
+    fn gaussian_delta(&self, epsilon: f64, apart: f64) -> Interval {
         let distance = self.square.sqrt();
         // Of the root of a sum of squares.
         let wrong = f64::EPSILON * (4.0 + self.factors as f64);
-        let mut found = Bounds::exactly(0.0);
+        let mut found = Interval::exact(0.0);
         let mut relative = self.rounding + f64::EPSILON * (8.0 + self.places.len() as f64);
         for place in &self.places {
             let mass = place.weights.iter().map(|weight| weight.0).sum::<f64>() * (0.5 * place.b).exp();
@@ -281,7 +281,7 @@ impl LaplaceSum {
             found.lower += mass * one_step::gaussian_delta(distance * (1.0 - wrong), at + apart).lower();
             found.upper += mass * one_step::gaussian_delta(distance * (1.0 + wrong), at - apart).upper();
         }
-        Bounds {
+        Interval {
             lower: found.lower * (1.0 - relative),
             upper: (found.upper * (1.0 + relative) + 1e-300).min(1.0),
         }
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn one_step_is_the_closed_form() {
         for distance in [1e-6, 0.3, 2.0, 100.0] {
-            let sum = LaplaceSum::new(&[(Factor::Laplace(distance), 1)]).unwrap();
+            let sum = LaplaceSum::new(&[(Summand::Laplace(distance), 1)]).unwrap();
             for share in [-1.5, -0.3, 0.0, 0.2, 0.9, 0.999_999, 1.0, 2.0] {
                 let (epsilon, found) = (share * distance, sum.delta(share * distance));
                 let exact = laplace_delta(distance, epsilon);
@@ -374,7 +374,7 @@ mod tests {
             moved: 0.1,
             loss: Some(StepLoss::new(AtomLoss::new(atoms.clone()))),
         };
-        let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Laplace(1.3), 1)]).unwrap();
+        let sum = LaplaceSum::new(&[(Summand::Outcome(outcome), 1), (Summand::Laplace(1.3), 1)]).unwrap();
         for epsilon in [-2.0, 0.0, 0.4, 1.7, 3.0] {
             let rest = |(loss, log_mass): &(f64, f64)| log_mass.exp() * laplace_delta(1.3, epsilon - 0.1 - loss);
             let exact = 0.1 + 0.9 * atoms.iter().map(rest).sum::<f64>();
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn two_steps_are_the_integral_over_one() {
-        let sum = LaplaceSum::new(&[(Factor::Laplace(1.0), 1), (Factor::Laplace(0.6), 1)]).unwrap();
+        let sum = LaplaceSum::new(&[(Summand::Laplace(1.0), 1), (Summand::Laplace(0.6), 1)]).unwrap();
         for epsilon in [0.0, 0.3, 0.5, 1.1, 1.599] {
             // Midpoints between the kinks of the integrand.
             let mut exact = 0.5 * laplace_delta(1.0, epsilon - 0.6)
@@ -415,7 +415,7 @@ mod tests {
         let odds = 1.0 / (1.0 + (-far).exp());
         let atoms = vec![(far, odds.ln()), (-far, (1.0 - odds).ln())];
         let outcome = StepOutcome::Loss(StepLoss::new(AtomLoss::new(atoms)));
-        let sum = LaplaceSum::new(&[(Factor::Outcome(outcome), 1), (Factor::Gaussian(0.3), 4)]).unwrap();
+        let sum = LaplaceSum::new(&[(Summand::Outcome(outcome), 1), (Summand::Gaussian(0.3), 4)]).unwrap();
         for epsilon in [-1.0, 0.0, 0.5, 1.3, 4.0] {
             let part = |loss: f64| one_step::delta(&StepLoss::shift(0.6), epsilon - loss);
             let exact = odds * part(far).upper() + (1.0 - odds) * part(-far).upper();
@@ -430,12 +430,12 @@ mod tests {
 
     #[test]
     fn many_small_steps_cancel_and_say_so() {
-        let sum = LaplaceSum::new(&[(Factor::Laplace(0.01), 24)]).unwrap();
+        let sum = LaplaceSum::new(&[(Summand::Laplace(0.01), 24)]).unwrap();
         let found = sum.delta(0.02);
         assert!(
             found.lower <= found.upper && found.upper - found.lower < 1e-6,
             "{found:?}"
         );
-        assert!(LaplaceSum::new(&[(Factor::Laplace(0.01), 25)]).is_none());
+        assert!(LaplaceSum::new(&[(Summand::Laplace(0.01), 25)]).is_none());
     }
 }

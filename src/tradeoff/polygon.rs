@@ -5,28 +5,21 @@
 //! Proposition 6). All of its values are sums of positive terms.
 
 use crate::error::{Error, Result, require};
+use crate::interval::Interval;
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
 use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::stopping::checkpoint;
-use crate::tradeoff::convex::Bounds;
+use crate::tradeoff::edges::{Edge, minimum_over};
+use crate::tradeoff::limits::Limits;
 
 /// Rounding of a value, in terms of what is added up.
 const ROUNDINGS: f64 = 16.0 * f64::EPSILON;
 
-/// One of the statements: P(S) ≤ δ + tQ(S).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Edge {
-    /// t > 0, e^ε.
-    pub slope: f64,
-    /// δ in [0, 1].
-    pub delta: f64,
-}
-
 /// A trade-off function with straight edges, and its inverse.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Polygon {
+pub(crate) struct Polygon {
     /// Ascending in t; δ falls and is convex in t.
     edges: Vec<Edge>,
     /// Those of the inverse.
@@ -34,17 +27,17 @@ pub struct Polygon {
     /// (loss, Q's mass) of the pair, ascending in the loss, and of the inverse.
     atoms: Vec<(f64, f64)>,
     inverse_atoms: Vec<(f64, f64)>,
-    /// Bounds on the relative and on the absolute rounding error of what is read off.
+    /// Interval on the relative and on the absolute rounding error of what is read off.
     rounding: f64,
     slack: f64,
 }
 
 /// Corners of a product at most.
-const MOST_CORNERS: usize = 1 << 18;
+const MAX_CORNERS: usize = 1 << 18;
 /// Factors of a power at most: beyond, rounding grows and the exact engine is as fast.
-const MOST_FACTORS: u64 = 1000;
+const MAX_FACTORS: u64 = 1000;
 /// Largest loss of a product.
-const MOST_LOSS: f64 = 600.0;
+const MAX_LOSS: f64 = 600.0;
 /// Losses closer than this, relatively, are one that was rounded.
 const SAME_LOSS: f64 = 1e-13;
 
@@ -53,7 +46,7 @@ impl Polygon {
     ///
     /// # Errors
     /// Points that are not such.
-    pub fn of_points(alpha: &[f64], beta: &[f64]) -> Result<Self> {
+    pub(crate) fn of_points(alpha: &[f64], beta: &[f64]) -> Result<Self> {
         if alpha.len() != beta.len() || alpha.len() < 2 {
             return Err(Error::Mismatch(format!(
                 "alpha and beta must have one length of at least 2, got {} and {}",
@@ -95,14 +88,14 @@ impl Polygon {
     }
 
     /// A symmetric one from the edges with t ≥ 1, ascending, of which the first has t = 1.
-    pub fn symmetric(steep: &[Edge]) -> Self {
+    pub(crate) fn symmetric(steep: &[Edge]) -> Self {
         let mut edges: Vec<Edge> = steep.iter().skip(1).rev().map(mirrored).collect();
         edges.extend_from_slice(steep);
         Self::of_both(edges.clone(), edges)
     }
 
     /// f_{ε,δ}.
-    pub fn of_epsilon_delta(epsilon: f64, delta: f64) -> Self {
+    pub(crate) fn of_epsilon_delta(epsilon: f64, delta: f64) -> Self {
         let kept = 1.0 - delta;
         let atoms = if epsilon > 0.0 {
             let mass = |loss: f64| kept * (-log1p_exp(loss)).exp();
@@ -122,8 +115,8 @@ impl Polygon {
     }
 
     /// f ⊗ g; `None` if that has too many corners, or losses at which Q has no mass that an `f64` can hold.
-    pub fn product(&self, other: &Self) -> Option<Self> {
-        let most_loss = |polygon: &Self| {
+    pub(crate) fn product(&self, other: &Self) -> Option<Self> {
+        let max_loss = |polygon: &Self| {
             let ends = [polygon.edges.first(), polygon.edges.last()];
             ends.iter()
                 .flatten()
@@ -131,7 +124,7 @@ impl Polygon {
                 .fold(0.0, f64::max)
         };
         let corners = self.edges.len() * other.edges.len();
-        if corners > MOST_CORNERS || most_loss(self) + most_loss(other) > MOST_LOSS {
+        if corners > MAX_CORNERS || max_loss(self) + max_loss(other) > MAX_LOSS {
             return None;
         }
         let last = |edges: &[Edge]| edges.last().map_or(1.0, |edge| edge.delta);
@@ -163,8 +156,8 @@ impl Polygon {
     }
 
     /// f ⊗ … ⊗ f, `times` ≥ 1 times; `None` if that has too many corners.
-    pub fn power_of(&self, times: u64) -> Option<Self> {
-        if times > MOST_FACTORS {
+    pub(crate) fn power_of(&self, times: u64) -> Option<Self> {
+        if times > MAX_FACTORS {
             return None;
         }
         let mut result: Option<Self> = None;
@@ -185,7 +178,7 @@ impl Polygon {
     }
 
     /// f^{-1}; that of the inverse is the polygon itself, to the last bit.
-    pub fn inverted(&self) -> Self {
+    pub(crate) fn inverted(&self) -> Self {
         Self {
             edges: self.inverse.clone(),
             inverse: self.edges.clone(),
@@ -196,34 +189,24 @@ impl Polygon {
     }
 
     /// True if f is its own inverse.
-    pub fn is_symmetric(&self) -> bool {
+    pub(crate) fn is_symmetric(&self) -> bool {
         self.edges == self.inverse
     }
 
     /// The edges, ascending in t.
-    pub fn edges(&self) -> &[Edge] {
+    pub(crate) fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
     /// 1 − f(α) = min(1, min_j δ_j + t_j α).
-    pub fn power(&self, alpha: f64) -> Bounds {
+    pub(crate) fn power(&self, alpha: f64) -> Interval {
         // Convex in j: δ_j + t_j α falls and then rises.
-        let value = |edge: &Edge| edge.delta + edge.slope * alpha;
-        let (mut low, mut high) = (0, self.edges.len());
-        while high - low > 1 {
-            let middle = (low + high) / 2;
-            if value(&self.edges[middle]) <= value(&self.edges[middle - 1]) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        let least = self.edges.get(low).map_or(1.0, value);
-        self.around(least.min(1.0))
+        let smallest = minimum_over(&self.edges, |edge| edge.delta + edge.slope * alpha);
+        self.around(smallest.min(1.0))
     }
 
     /// δ at e^ε = t > 0.
-    pub fn delta(&self, t: f64) -> Bounds {
+    pub(crate) fn delta(&self, t: f64) -> Interval {
         let next = self.edges.partition_point(|edge| edge.slope < t);
         let (left, right) = match next {
             0 => (Edge { slope: 0.0, delta: 1.0 }, self.edges.first()),
@@ -233,33 +216,45 @@ impl Polygon {
             None if self.edges.is_empty() => 1.0, // f = 0
             None => left.delta,
             Some(right) => {
-                let share = (t - left.slope) / (right.slope - left.slope);
-                left.delta * (1.0 - share) + right.delta * share
+                let fraction = (t - left.slope) / (right.slope - left.slope);
+                left.delta * (1.0 - fraction) + right.delta * fraction
             }
         };
         self.around(value)
     }
 
-    fn around(&self, value: f64) -> Bounds {
-        let found = Bounds::around(value, self.rounding);
-        Bounds {
+    fn around(&self, value: f64) -> Interval {
+        let found = Interval::around(value, self.rounding);
+        Interval {
             lower: found.lower - self.slack,
             upper: found.upper + self.slack,
         }
     }
 
-    /// Bounds on the relative and on the absolute rounding error of δ.
-    pub fn rounding(&self) -> (f64, f64) {
+    /// Interval on the relative and on the absolute rounding error of δ.
+    pub(crate) fn rounding(&self) -> (f64, f64) {
         (self.rounding, self.slack)
     }
 
     /// 1 − f(0).
-    pub fn delta_at_infinity(&self) -> f64 {
+    pub(crate) fn delta_at_infinity(&self) -> f64 {
         self.edges.last().map_or(1.0, |edge| edge.delta)
     }
 
+    /// Simple trade-off functions below this one and its inverse, whose largest loss is that of the flattest edge.
+    pub(super) fn limits(&self) -> Limits {
+        let singular = self.delta_at_infinity();
+        let inverse = self.inverse.last().map_or(1.0, |edge| edge.delta);
+        match (self.edges.first(), self.edges.last()) {
+            (Some(first), Some(last)) if singular == 0.0 && inverse == 0.0 => {
+                Limits::pure(last.slope.ln().max(-first.slope.ln()))
+            }
+            _ => Limits::singular(singular),
+        }
+    }
+
     /// The privacy loss of a pair with this curve: an atom at each log t_j, of Q's mass as the slope of δ changes there.
-    pub fn outcome(&self) -> StepOutcome {
+    pub(crate) fn outcome(&self) -> StepOutcome {
         let atoms = &self.atoms;
         let kept_by_q: f64 = atoms.iter().map(|atom| atom.1).sum();
         let kept: f64 = atoms.iter().map(|atom| atom.1 * atom.0.exp()).sum();

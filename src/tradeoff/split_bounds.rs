@@ -1,4 +1,4 @@
-//! Bounds on a mixture of Gaussian trade-off functions from one split of its law (SHUFFLE Definitions 5.3 and 5.4).
+//! Interval on a mixture of Gaussian trade-off functions from one split of its law (SHUFFLE Definitions 5.3 and 5.4).
 //!
 //! Let c have the law q(c), and μ = c/σ at the split. With u ≥ P(c < split), everything below the split counted as no
 //! information and everything above it as the split, no guarantee is better than
@@ -14,10 +14,10 @@
 //! δ(ε) = l + δ_μ(ε) as long as that is attained left of β, and 1 − β − e^ε β from there on.
 
 use crate::curve::one_step;
+use crate::interval::Interval;
 use crate::loss::StepLoss;
 use crate::special::normal::{log_upper_tail, quantile};
 use crate::special::root::solve_decreasing;
-use crate::tradeoff::convex::Bounds;
 
 /// f^U or f^L.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,9 +39,9 @@ impl SplitBound {
         log_upper_tail(-(quantile(alpha).0 + self.distance)).exp()
     }
 
-    fn gaussian_delta(&self, epsilon: f64) -> Bounds {
+    fn gaussian_delta(&self, epsilon: f64) -> Interval {
         let found = one_step::delta(&StepLoss::shift(self.distance), epsilon);
-        Bounds {
+        Interval {
             lower: found.lower(),
             upper: found.upper(),
         }
@@ -54,7 +54,7 @@ impl SplitBound {
     }
 
     /// 1 − f(α).
-    pub(crate) fn power(&self, alpha: f64) -> Bounds {
+    pub(crate) fn power(&self, alpha: f64) -> Interval {
         let value = if self.is_upper {
             // The ends of the stretch of slope −1.
             let shift = -(-self.tail).ln_1p() / self.distance;
@@ -72,18 +72,18 @@ impl SplitBound {
         } else {
             self.gaussian_power((alpha + self.tail).min(1.0))
         };
-        Bounds::around(value, GAUSSIAN)
+        Interval::around(value, GAUSSIAN)
     }
 
     /// δ(ε) for ε ≥ 0.
-    pub(crate) fn delta(&self, epsilon: f64) -> Bounds {
+    pub(crate) fn delta(&self, epsilon: f64) -> Interval {
         if self.is_upper {
             if self.tail >= 1.0 {
-                return Bounds::exactly(0.0);
+                return Interval::exact(0.0);
             }
             let found = self.gaussian_delta(epsilon - (-self.tail).ln_1p());
             let kept = 1.0 - self.tail;
-            return Bounds {
+            return Interval {
                 lower: kept * found.lower * (1.0 - GAUSSIAN),
                 upper: kept * found.upper * (1.0 + GAUSSIAN),
             };
@@ -92,13 +92,13 @@ impl SplitBound {
         let beta = self.fixed_point();
         if attained <= beta {
             let found = self.gaussian_delta(epsilon);
-            return Bounds {
+            return Interval {
                 lower: (self.tail + found.lower) * (1.0 - GAUSSIAN),
                 upper: (self.tail + found.upper) * (1.0 + GAUSSIAN),
             };
         }
         let value = 1.0 - beta * (1.0 + epsilon.exp());
-        Bounds {
+        Interval {
             lower: value - GAUSSIAN,
             upper: value + GAUSSIAN,
         }

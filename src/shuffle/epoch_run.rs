@@ -1,18 +1,18 @@
-//! How a run draws its batches, and the way from there to the law of c² (see `membership`).
+//! A run of whole epochs, and the law of c² that it has (see `membership`).
 
 use crate::error::{Error, Result, require};
-use crate::shuffle::convolution::{MOST_VALUES, power};
-use crate::shuffle::counts::{Counts, Real, Work};
-use crate::shuffle::occupancy::{MOST_POSITIONS, WORK, units_hit};
+use crate::shuffle::convolution::{MAX_VALUES, power};
+use crate::shuffle::integer_law::{IntegerLaw, Real, Work};
+use crate::shuffle::occupancy::{MAX_POSITIONS, MAX_WORK, units_hit};
 use crate::shuffle::rounds::squares;
 use crate::special::extended::Extended;
 
-/// How the records of a round are drawn.
+/// How the batches of an epoch are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sampling {
+pub enum EpochSampling {
     /// Every epoch is a fresh random permutation, cut into rounds.
     Shuffling,
-    /// Every round is a fresh random subset, whatever the other rounds drew.
+    /// Every round draws a uniformly random subset, independently of the other rounds.
     Subsampling,
 }
 
@@ -21,26 +21,26 @@ pub enum Sampling {
 /// # Example
 /// Batches of 64 records clipped in 8 units of 8:
 /// ```
-/// use hockeystick::shuffle::{Plan, Sampling};
-/// let plan = Plan {
-///     sampling: Sampling::Shuffling,
+/// use hockeystick::shuffle::{EpochRun, EpochSampling};
+/// let run = EpochRun {
+///     sampling: EpochSampling::Shuffling,
 ///     dataset_size: 60_000,
 ///     batch_size: 64,
 ///     units_per_batch: 8,
 ///     group_size: 4,
 ///     epochs: 10,
 /// };
-/// assert_eq!(plan.rounds(), 937);
+/// assert_eq!(run.rounds(), 937);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct EpochRun {
     /// How rounds are drawn.
-    pub sampling: Sampling,
+    pub sampling: EpochSampling,
     /// N, in [1, 2^53]: records in the data set.
     pub dataset_size: u64,
     /// b, in [1, N]: records in a round.
     pub batch_size: u64,
-    /// m, a divisor of b: parts of a round that are clipped as one. 1 is batch clipping, b individual clipping.
+    /// m, a divisor of b: the number of parts of a round, each of which is clipped as one. 1 is batch clipping, b individual clipping.
     pub units_per_batch: u64,
     /// g, in [1, N]: records that differ.
     pub group_size: u64,
@@ -48,7 +48,7 @@ pub struct Plan {
     pub epochs: u64,
 }
 
-impl Plan {
+impl EpochRun {
     /// R = ⌊N/b⌋, the rounds of one epoch (0 for a batch size of 0).
     pub fn rounds(&self) -> u64 {
         self.dataset_size.checked_div(self.batch_size).unwrap_or(0)
@@ -57,7 +57,7 @@ impl Plan {
     /// Checks every field.
     pub(crate) fn check(&self) -> Result<()> {
         require(
-            (1..=MOST_POSITIONS).contains(&self.dataset_size),
+            (1..=MAX_POSITIONS).contains(&self.dataset_size),
             "dataset_size",
             self.dataset_size,
             "in [1, 2^53]",
@@ -95,34 +95,34 @@ impl Plan {
     }
 
     /// The law of Σ L_b² over `rounds` rounds of one epoch (shuffling) or over one round (subsampling).
-    fn part<T: Real>(&self, rounds: u64, most_work: u64) -> Option<Counts<Extended>> {
+    fn part<T: Real>(&self, rounds: u64, most_work: u64) -> Option<IntegerLaw<Extended>> {
         let work = &mut Work(most_work);
         let per_round = self.units_per_batch;
         let units = match self.sampling {
-            Sampling::Shuffling => rounds * per_round,
-            Sampling::Subsampling => per_round,
+            EpochSampling::Shuffling => rounds * per_round,
+            EpochSampling::Subsampling => per_round,
         };
         let slots = self.batch_size / per_round;
         let hit = units_hit::<T>(self.group_size, units, slots, self.dataset_size, work)?;
         let law = match self.sampling {
-            Sampling::Shuffling => squares(rounds, per_round, &hit, work)?,
-            Sampling::Subsampling => squared(&hit)?,
+            EpochSampling::Shuffling => squares(rounds, per_round, &hit, work)?,
+            EpochSampling::Subsampling => squared(&hit)?,
         };
         Some(law.into_extended())
     }
 
     /// The law of c² over `epochs` times the first `rounds` rounds; `None` if it takes too much work.
-    pub(crate) fn law(&self, rounds: u64, epochs: u64) -> Option<Counts<Extended>> {
+    pub(crate) fn law(&self, rounds: u64, epochs: u64) -> Option<IntegerLaw<Extended>> {
         let part = self
-            .part::<Extended>(rounds, WORK.0)
-            .or_else(|| self.part::<f64>(rounds, WORK.1))?;
+            .part::<Extended>(rounds, MAX_WORK.0)
+            .or_else(|| self.part::<f64>(rounds, MAX_WORK.1))?;
         match self.sampling {
-            Sampling::Shuffling => power(&part, epochs),
-            Sampling::Subsampling => power(&part, rounds.checked_mul(epochs)?),
+            EpochSampling::Shuffling => power(&part, epochs),
+            EpochSampling::Subsampling => power(&part, rounds.checked_mul(epochs)?),
         }
     }
 
-    /// Why there is no law.
+    /// The error for a law that takes too much work.
     pub(crate) fn too_much(&self) -> Error {
         let Self {
             batch_size,
@@ -133,7 +133,7 @@ impl Plan {
         } = self;
         Error::Mismatch(format!(
             "the law of a group_size of {group_size} in {} rounds of units_per_batch = {units_per_batch} (batch_size \
-             {batch_size}, {epochs} epochs) takes more than 3e9 multiplications or {MOST_VALUES} values; it can be had \
+             {batch_size}, {epochs} epochs) takes more than 3e9 multiplications or {MAX_VALUES} values; it can be had \
              for smaller groups or fewer units_per_batch (shuffling is fast for groups up to the number of rounds)",
             self.rounds()
         ))
@@ -141,16 +141,16 @@ impl Plan {
 }
 
 /// The law of L² from that of L; `None` if the squares are too far apart to list.
-fn squared<T: Real>(law: &Counts<T>) -> Option<Counts<T>> {
+fn squared<T: Real>(law: &IntegerLaw<T>) -> Option<IntegerLaw<T>> {
     let (first, last) = (law.first.checked_mul(law.first)?, law.last().checked_mul(law.last())?);
-    if last - first >= MOST_VALUES {
+    if last - first >= MAX_VALUES {
         return None;
     }
     let mut masses = vec![T::ZERO; (last - first + 1) as usize];
     for (root, &mass) in (law.first..).zip(&law.masses) {
         masses[(root * root - first) as usize] = mass;
     }
-    Some(Counts {
+    Some(IntegerLaw {
         first,
         masses,
         left_out: law.left_out,

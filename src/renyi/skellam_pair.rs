@@ -6,19 +6,22 @@
 
 use crate::error::{Error, Result};
 use crate::loss::power_excess::log_power_excess;
-use crate::renyi::divergence::Divergence;
+use crate::renyi::divergence::{Divergence, ExactPair};
 use crate::special::log_space::{LogSum, log1p_exp};
+use crate::special::root::solve_decreasing;
 use crate::step::{Direction, GroupLaw};
 use crate::stopping::checkpoint;
 
-/// Masses that one divergence may sum.
-const MOST_MASSES: f64 = 1e6;
-/// Terms below e^-this of a sum are left out of it.
+/// Bound on the number of masses that one divergence sums, which then takes about a second.
+const MAX_MASSES: f64 = 1e6;
+/// Counts whose term is below e^-60 of the largest are left out of a likelihood ratio: 10⁵ of them are below its last digit.
 const NEGLIGIBLE: f64 = 60.0;
-/// The sum over n ends where what follows is below e^-this of it.
+/// The sum over n ends where the bound on its remainder is below e^-42 of it, 1e-18: below the rounding that is counted anyway.
 const SETTLED: f64 = 42.0;
-/// Masses between two looks at what follows.
+/// Masses between two evaluations of the bound on the remainder, which costs about as much as two masses.
 const REMAINDER_EVERY: usize = 16;
+/// Accuracy of the position of the last peak, in masses: it serves estimates of the work only.
+const PEAK_ACCURACY: f64 = 0.1;
 
 /// One step of a group with Skellam noise.
 #[derive(Debug)]
@@ -70,73 +73,6 @@ impl SkellamPair {
             above: Vec::new(),
             below: Vec::new(),
         }
-    }
-
-    /// D_α in nats: D(P‖Q) for "remove", D(Q‖P) for "add".
-    ///
-    /// As r has mean 1 under Q, E_Q\[r^β\] = 1 + E_Q\[r^β − 1 − β(r − 1)\], whose terms are all positive for β = α and β = 1 − α.
-    /// The sum ends where what is left out, by `log_remainder`, is below e^-42 of it; that is counted in
-    /// `upper`, as is the rounding of every term.
-    ///
-    /// # Errors
-    /// More than 10⁶ masses: orders times records too large.
-    pub(super) fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
-        checkpoint();
-        let exponent = match direction {
-            Direction::Remove => order,
-            Direction::Add => 1.0 - order,
-        };
-        let farthest = (self.largest_count() * self.sensitivity) as f64;
-        if farthest == 0.0 {
-            return Ok(Divergence { value: 0.0, upper: 0.0 });
-        }
-        let peaks = match direction {
-            Direction::Remove => self.last_peak(order, farthest),
-            Direction::Add => farthest,
-        };
-        let variance = self.variance;
-        let too_many = || {
-            Error::Mismatch(format!(
-                "the exact divergence of Skellam noise of variance {variance:?} at order {order:?} for a shift of {farthest:?} \
-                 sums more than a million masses: use the bound \"jensen\""
-            ))
-        };
-        if peaks + farthest + 9.0 * self.variance.sqrt() > MOST_MASSES {
-            return Err(too_many());
-        }
-        let (mut total, mut error) = (LogSum::default(), LogSum::default());
-        for side in [Side::Above, Side::Below] {
-            for n in 0.. {
-                checkpoint();
-                if n as f64 > MOST_MASSES {
-                    return Err(too_many());
-                }
-                let (log_ratio, ratio_error) = self.log_ratio(side, n);
-                let log_mass = self.log_mass(side.distance(n));
-                let (excess, slope) = log_power_excess(log_ratio, exponent);
-                let term = log_mass + excess;
-                total.add(term);
-                error.add(log_mass + slope + ratio_error.ln());
-                // Masses are products of n ratios, each right to a few units in the last place.
-                let mass_error = 4.0 * f64::EPSILON * (8.0 + n as f64 + self.variance.sqrt());
-                error.add(term + mass_error.ln());
-                if n % REMAINDER_EVERY == 0 {
-                    let remainder = self.log_remainder(side, n, order, direction);
-                    if remainder < total.ln() - SETTLED {
-                        // Twice, for the rounding of the bound itself.
-                        error.add(remainder + std::f64::consts::LN_2);
-                        break;
-                    }
-                }
-            }
-        }
-        let log_moment = log1p_exp(total.ln());
-        // E[r^β] is at least 1.
-        let rounding = (error.ln() - log_moment).exp() + 1e-13 * log_moment;
-        Ok(Divergence {
-            value: log_moment / (order - 1.0),
-            upper: (log_moment + rounding) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
-        })
     }
 
     /// log of a bound on the terms of one side beyond n, +∞ where none is known yet.
@@ -192,23 +128,17 @@ impl SkellamPair {
         self.law.last().map_or(0, |&(_, count)| count)
     }
 
-    /// The n beyond which P^α Q^{1−α} falls for a shift of P, by the ratios of neighbours, e^{−asinh(n/V)} or so.
+    /// The n beyond which P^α Q^{1−α} falls for a shift of P, by ratios of neighbours of about e^{−asinh(n/V)}.
     fn last_peak(&self, order: f64, shift: f64) -> f64 {
         let slope =
             |n: f64| (order - 1.0) * (n / self.variance).asinh() - order * ((n - shift) / self.variance).asinh();
-        let (mut low, mut high) = (shift, order * shift + 1.0);
-        while high - low > 1e-3 * (high - shift) + 0.1 {
-            let middle = 0.5 * (low + high);
-            if slope(middle) > 0.0 {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        high
+        let Ok(peak) = solve_decreasing(shift, order * shift + 1.0, PEAK_ACCURACY, |n| {
+            Ok::<f64, std::convert::Infallible>(slope(n))
+        });
+        peak
     }
 
-    /// About log Σ P^α Q^{1−α} for a shift of P: its largest term, with masses of −V·ψ(n/V), ψ(x) = x·asinh x − √(1+x²) + 1.
+    /// Estimate of log Σ P^α Q^{1−α} for a shift of P: its largest term, with log masses of −V·ψ(n/V), ψ(x) = x·asinh x − √(1+x²) + 1.
     pub(crate) fn rough_log_moment(&self, order: f64, shift: f64) -> f64 {
         let v = self.variance;
         let rate = |n: f64| {
@@ -219,7 +149,7 @@ impl SkellamPair {
         (order - 1.0) * rate(peak) - order * rate(peak - shift)
     }
 
-    /// log of the mass at ±n.
+    /// log of the mass of the noise at ±n.
     fn log_mass(&mut self, n: usize) -> f64 {
         if n >= self.log_masses.len() {
             self.extend(n);
@@ -227,7 +157,7 @@ impl SkellamPair {
         self.log_masses[n]
     }
 
-    /// All masses up to n, and more, by R_n = I_{n+1}/I_n, which backwards is stable: R_{n−1} = 1/(2n/V + R_n).
+    /// Computes all masses up to n, and half as many more, by R_n = I_{n+1}/I_n, which backwards is stable: R_{n−1} = 1/(2n/V + R_n).
     fn extend(&mut self, n: usize) {
         let v = self.variance;
         let least = 12.0 * v.sqrt() + 60.0;
@@ -249,7 +179,7 @@ impl SkellamPair {
         relative.push(0.0);
         let (mut log, mut compensation) = (0.0f64, 0.0f64);
         for ratio in &ratios {
-            // Kahan's sum: differences of these are what counts.
+            // Kahan's sum, as differences of the logarithms are what is used.
             let step = ratio.ln() - compensation;
             let next = log + step;
             compensation = (next - log) - step;
@@ -289,7 +219,7 @@ impl SkellamPair {
         let step = self.sensitivity as i64;
         let change = |count: usize| self.log_masses[(n - count as i64 * step).unsigned_abs() as usize] - here;
         let term = |i: usize| self.law[i].0 + change(self.law[i].1);
-        // The likeliest count, by bisection on the sign of the difference.
+        // The likeliest count, by bisection on the sign of the difference of neighbours.
         let (mut low, mut high) = (0, self.law.len() - 1);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -318,6 +248,68 @@ impl SkellamPair {
     }
 }
 
+impl ExactPair for SkellamPair {
+    /// As r has mean 1 under Q, E_Q\[r^β\] = 1 + E_Q\[r^β − 1 − β(r − 1)\], whose terms are all positive for β = α and β = 1 − α.
+    /// The sum ends where `log_remainder`, the bound on what is left out, is below e^-42 of it; that bound is counted in `upper`, as is
+    /// the rounding of every term. More than 10⁶ masses are refused.
+    fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+        checkpoint();
+        let exponent = direction.ratio_exponent(order);
+        let farthest = (self.largest_count() * self.sensitivity) as f64;
+        if farthest == 0.0 {
+            return Ok(Divergence::ZERO);
+        }
+        let peaks = match direction {
+            Direction::Remove => self.last_peak(order, farthest),
+            Direction::Add => farthest,
+        };
+        let variance = self.variance;
+        let too_many = || {
+            Error::Mismatch(format!(
+                "the exact divergence of Skellam noise of variance {variance:?} at order {order:?} for a shift of {farthest:?} \
+                 sums more than a million masses: use the bound \"jensen\""
+            ))
+        };
+        if peaks + farthest + 9.0 * self.variance.sqrt() > MAX_MASSES {
+            return Err(too_many());
+        }
+        let (mut total, mut error) = (LogSum::default(), LogSum::default());
+        for side in [Side::Above, Side::Below] {
+            for n in 0.. {
+                checkpoint();
+                if n as f64 > MAX_MASSES {
+                    return Err(too_many());
+                }
+                let (log_ratio, ratio_error) = self.log_ratio(side, n);
+                let log_mass = self.log_mass(side.distance(n));
+                let (excess, slope) = log_power_excess(log_ratio, exponent);
+                let term = log_mass + excess;
+                total.add(term);
+                error.add(log_mass + slope + ratio_error.ln());
+                // Masses are products of n ratios, each right to a few units in the last place.
+                let mass_error = 4.0 * f64::EPSILON * (8.0 + n as f64 + self.variance.sqrt());
+                error.add(term + mass_error.ln());
+                if n % REMAINDER_EVERY == 0 {
+                    let remainder = self.log_remainder(side, n, order, direction);
+                    if remainder < total.ln() - SETTLED {
+                        // Twice, for the rounding of the bound itself.
+                        error.add(remainder + std::f64::consts::LN_2);
+                        break;
+                    }
+                }
+            }
+        }
+        let log_moment = log1p_exp(total.ln());
+        // E[r^β] is at least 1.
+        let rounding = (error.ln() - log_moment).exp() + 1e-13 * log_moment;
+        Ok(Divergence {
+            value: log_moment / (order - 1.0),
+            upper: (log_moment + rounding) / (order - 1.0) * (1.0 + 4.0 * f64::EPSILON),
+        })
+    }
+}
+
+/// The half-lines that a sum over the whole numbers is split into.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     /// n = 0, 1, ….
@@ -407,7 +399,7 @@ mod tests {
     #[test]
     fn much_variance_is_a_gaussian() {
         let law = GroupLaw::binomial(4, 0.1).unwrap();
-        let mut gaussian = crate::renyi::divergence::StepDivergence::new(law.clone(), 100.0).unwrap();
+        let mut gaussian = crate::renyi::gaussian_pair::GaussianPair::new(law.clone(), 100.0).unwrap();
         let mut skellam = SkellamPair::new(&law, 1e4, 1);
         for direction in [Direction::Remove, Direction::Add] {
             let (a, b) = (

@@ -1,13 +1,13 @@
 //! The Rényi divergence of the mechanisms of RGP §4 for k records without sampling.
 //!
-//! In units of one record's sensitivity, as in the paper; but Skellam noise, which lives on whole numbers, is told its own
-//! variance and the sensitivity.
+//! All are in units of one record's sensitivity, as in the paper, but for Skellam noise, which is on whole numbers and has a variance
+//! and a sensitivity of its own.
 
 use crate::special::log_space::{exp_m1_minus, log_add};
 use crate::step::Mechanism;
 
 impl Mechanism {
-    /// τ*_k(α) in nats: what RGP says of k records and order α > 1 without sampling.
+    /// τ*_k(α) in nats: the divergence of order α > 1, or RGP's bound on it, for k records without sampling.
     ///
     /// - Gaussian: αk²/2σ² (Lemma 4.2), attained.
     /// - Laplace: log Φ/(α − 1) with Φ = α/(2α−1)·e^{(α−1)u} + (α−1)/(2α−1)·e^{−αu}, u = k/b (Theorem 4.3), attained. As
@@ -41,10 +41,10 @@ impl Mechanism {
                 log_phi / excess_order
             }
             Self::Skellam { variance, sensitivity } => {
-                let moved = count * sensitivity as f64;
-                let (square, double) = (moved * moved / variance, 2.0 * order - 1.0);
-                let first = (double * square + 6.0 * moved / variance) / (4.0 * variance);
-                let second = 1.5 * moved / variance;
+                let shift = count * sensitivity as f64;
+                let (square, double) = (shift * shift / variance, 2.0 * order - 1.0);
+                let first = (double * square + 6.0 * shift / variance) / (4.0 * variance);
+                let second = 1.5 * shift / variance;
                 0.5 * order * square + first.min(second)
             }
             Self::RandomizedResponse { keep } => {

@@ -1,18 +1,18 @@
 //! Laws on whole numbers: a window of masses, a bound on what is missing and a bound on rounding.
 //!
-//! Every operation of this module's siblings is a sum of products of positive numbers. A law therefore carries two
+//! Every operation of the other files of this room is a sum of products of positive numbers. A law therefore carries two
 //! errors that never mix: masses t_i that are right but for what was left out, Σ_i |t_i − P(X = i)| ≤ `left_out`
 //! over all whole numbers, and stored masses with |p_i − t_i| ≤ `rounding`·t_i.
 
 use crate::special::extended::Extended;
 use std::ops::{Add, Mul};
 
-/// What may be dropped at one end of a law, in probability.
-pub(crate) const LEAST: f64 = 5e-41;
-/// Masses inside a law below this are dropped, so that products of masses and weights never underflow.
-const SPECK: f64 = 1e-60;
+/// Probability that may be dropped at one end of a law: far below any δ, so that 10²⁰ operations may drop it.
+pub(crate) const NEGLIGIBLE_TAIL: f64 = 5e-41;
+/// Masses inside a law below this are dropped, so that products of up to five masses and weights do not underflow.
+const NEGLIGIBLE_MASS: f64 = 1e-60;
 
-/// Positive numbers that laws are computed in: `f64` for speed, [`Extended`] where it is affordable.
+/// The arithmetic of a law: `f64` for speed, [`Extended`] where it is affordable.
 pub(crate) trait Real: Copy + Add<Output = Self> + Mul<Output = Self> {
     /// 0.
     const ZERO: Self;
@@ -65,14 +65,14 @@ impl Real for Extended {
 
 /// A law on whole numbers: X = `first` + i with probability `masses[i]`; see the module for the two errors.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Counts<T> {
+pub(crate) struct IntegerLaw<T> {
     pub(crate) first: u64,
     pub(crate) masses: Vec<T>,
     pub(crate) left_out: f64,
     pub(crate) rounding: f64,
 }
 
-impl<T: Real> Counts<T> {
+impl<T: Real> IntegerLaw<T> {
     /// X = `value` for certain.
     pub(crate) fn point(value: u64) -> Self {
         Self {
@@ -118,28 +118,28 @@ impl<T: Real> Counts<T> {
         self.leave_out(high + low);
     }
 
-    /// As [`Counts::trim`] with the usual tolerance, and drops specks inside the window too.
+    /// Drops negligible tails and negligible masses inside the window.
     pub(crate) fn clean(&mut self) {
-        self.trim(LEAST);
-        let mut specks = 0.0;
+        self.trim(NEGLIGIBLE_TAIL);
+        let mut dropped = 0.0;
         for mass in &mut self.masses {
             let size = mass.to_f64();
-            if size < SPECK {
-                specks += size;
+            if size < NEGLIGIBLE_MASS {
+                dropped += size;
                 *mass = T::ZERO;
             }
         }
-        self.leave_out(specks);
+        self.leave_out(dropped);
     }
 
-    /// Counts a sum of dropped masses, however it was rounded.
+    /// IntegerLaw a sum of dropped masses, however it was rounded.
     pub(crate) fn leave_out(&mut self, sum: f64) {
         self.left_out += 1.001 * sum;
     }
 
     /// This law in extended precision.
-    pub(crate) fn into_extended(self) -> Counts<Extended> {
-        Counts {
+    pub(crate) fn into_extended(self) -> IntegerLaw<Extended> {
+        IntegerLaw {
             first: self.first,
             masses: self.masses.into_iter().map(T::extended).collect(),
             left_out: self.left_out,
@@ -155,12 +155,12 @@ pub(crate) fn add_scaled<T: Real>(out: &mut [T], masses: &[T], weight: T) {
     }
 }
 
-/// How many multiplications may still be done; `None` once they are used up.
+/// Number of multiplications that may still be done.
 #[derive(Debug)]
 pub(crate) struct Work(pub(crate) u64);
 
 impl Work {
-    /// Spends `count` multiplications.
+    /// Spends `count` multiplications; `None` if fewer are left.
     pub(crate) fn spend(&mut self, count: u64) -> Option<()> {
         self.0 = self.0.checked_sub(count)?;
         Some(())
@@ -171,7 +171,12 @@ impl Work {
 ///
 /// Starts with weight 1 at `start`, which should be near the mode, goes both ways until what remains is negligible
 /// (ratios fall, so it is below a geometric series) and divides by the sum: no logarithm and no factorial.
-pub(crate) fn log_concave(first: u64, last: u64, start: u64, rise: impl Fn(u64) -> Extended) -> Counts<Extended> {
+pub(crate) fn log_concave(
+    first: u64,
+    last: u64,
+    start: u64,
+    rise: impl Fn(u64) -> Extended,
+) -> IntegerLaw<Extended> {
     let start = start.clamp(first, last);
     let mut missed = 0.0;
     let mut walk = |steps: u64, ratio: &dyn Fn(u64) -> Extended| {
@@ -181,7 +186,7 @@ pub(crate) fn log_concave(first: u64, last: u64, start: u64, rise: impl Fn(u64) 
             let ratio = ratio(step);
             let (size, fall) = (weight.to_f64(), ratio.to_f64());
             let rest = size * fall / (1.0 - fall);
-            if fall < 1.0 && rest < LEAST {
+            if fall < 1.0 && rest < NEGLIGIBLE_TAIL {
                 missed += rest;
                 break;
             }
@@ -200,7 +205,7 @@ pub(crate) fn log_concave(first: u64, last: u64, start: u64, rise: impl Fn(u64) 
         .chain(above)
         .collect();
     let sum = weights.iter().fold(Extended::ZERO, |sum, &weight| sum + weight);
-    let mut law = Counts {
+    let mut law = IntegerLaw {
         first,
         rounding: 8.0 * weights.len() as f64 * Extended::UNIT,
         masses: weights.into_iter().map(|weight| weight / sum).collect(),
@@ -217,7 +222,7 @@ mod tests {
 
     #[test]
     fn trimming_counts_what_it_drops() {
-        let mut law = Counts {
+        let mut law = IntegerLaw {
             first: 3,
             masses: vec![1e-50, 2e-41, 0.5, 1e-70, 0.5, 3e-41],
             left_out: 0.0,

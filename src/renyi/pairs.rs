@@ -1,0 +1,186 @@
+//! The exact divergence of the dominating pair of each mechanism under Poisson sampling (`docs/theory/dominating-pairs.md`).
+
+use crate::error::Result;
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::power_excess::log_power_excess;
+use crate::renyi::divergence::{Divergence, EqualPair, ExactPair};
+use crate::renyi::gaussian_pair::GaussianPair;
+use crate::renyi::skellam_pair::SkellamPair;
+use crate::special::log_space::{log_add, log1p_exp};
+use crate::step::{Direction, GroupLaw, Mechanism};
+
+/// The pair of one step: P with the group's members in the batch as `law` says, Q without.
+///
+/// | mechanism | pair | tight for |
+/// |---|---|---|
+/// | Gaussian | GROUP Theorem 18 | any dimension |
+/// | Laplace, Skellam | shifts of the noise by the number of members | queries of one dimension |
+/// | randomised response | a bit that is set if a member is in the batch | |
+///
+/// # Errors
+/// A parameter outside its range.
+pub(super) fn exact_pair(mechanism: Mechanism, law: &GroupLaw) -> Result<Box<dyn ExactPair>> {
+    mechanism.check()?;
+    if law.shifts() == [0.0] {
+        return Ok(Box::new(EqualPair));
+    }
+    Ok(match mechanism {
+        Mechanism::Gaussian { noise_multiplier } => Box::new(GaussianPair::new(law.clone(), noise_multiplier)?),
+        Mechanism::Laplace { scale } => Box::new(LaplacePair {
+            add: LaplaceLoss::new(law, scale, Direction::Add),
+            remove: LaplaceLoss::new(law, scale, Direction::Remove),
+        }),
+        Mechanism::Skellam { variance, sensitivity } => Box::new(SkellamPair::new(law, variance, sensitivity)),
+        Mechanism::RandomizedResponse { keep } => Box::new(ResponsePair {
+            seen: -law.log_probability_of_zero().exp_m1(),
+            keep,
+        }),
+    })
+}
+
+/// Laplace noise.
+#[derive(Debug)]
+struct LaplacePair {
+    add: LaplaceLoss,
+    remove: LaplaceLoss,
+}
+
+impl ExactPair for LaplacePair {
+    fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+        let loss = match direction {
+            Direction::Add => &mut self.add,
+            Direction::Remove => &mut self.remove,
+        };
+        let (log_excess, error) = loss.log_power_excess(direction.ratio_exponent(order));
+        let upper = log_excess + error.ln_1p() + f64::EPSILON * log_excess.abs();
+        Ok(Divergence {
+            value: log1p_exp(log_excess) / (order - 1.0),
+            upper: log1p_exp(upper) / (order - 1.0) * (1.0 + 8.0 * f64::EPSILON),
+        })
+    }
+}
+
+/// Randomised response: Q answers 1 with probability 1 − p, P with 1 − p + s(2p − 1).
+#[derive(Debug)]
+struct ResponsePair {
+    /// s, the probability that a member of the group is in the batch.
+    seen: f64,
+    /// p.
+    keep: f64,
+}
+
+/// Relative error of the divergence of randomised response, a formula of a dozen roundings.
+const RESPONSE_ERROR: f64 = 1e-12;
+
+impl ExactPair for ResponsePair {
+    fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
+        let exponent = direction.ratio_exponent(order);
+        let offset = self.seen * (2.0 * self.keep - 1.0);
+        let yes = (-self.keep).ln_1p() + log_power_excess((offset / (1.0 - self.keep)).ln_1p(), exponent).0;
+        let no = self.keep.ln() + log_power_excess((-offset / self.keep).ln_1p(), exponent).0;
+        let value = log1p_exp(log_add(yes, no)) / (order - 1.0);
+        Ok(Divergence {
+            value,
+            upper: value * (1.0 + RESPONSE_ERROR),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn always_sampled_pairs_have_their_components() {
+        let law = GroupLaw::binomial(3, 1.0).unwrap();
+        for noise in [
+            Mechanism::Gaussian { noise_multiplier: 2.0 },
+            Mechanism::Laplace { scale: 1.7 },
+            Mechanism::RandomizedResponse { keep: 0.7 },
+        ] {
+            let mut pair = exact_pair(noise, &law).unwrap();
+            for order in [1.2, 2.0, 5.5, 40.0] {
+                let expected = noise.component(order, 3.0);
+                for direction in [Direction::Add, Direction::Remove] {
+                    let found = pair.of_order(order, direction).unwrap();
+                    assert!(
+                        (found.value / expected - 1.0).abs() < 1e-11 && found.upper >= found.value,
+                        "{noise:?} {order} {direction:?}: {found:?} {expected}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn orders_next_to_1_have_hardly_less_than_those_above() {
+        for noise in [
+            Mechanism::Gaussian { noise_multiplier: 2.0 },
+            Mechanism::Laplace { scale: 1.7 },
+            Mechanism::Skellam {
+                variance: 30.0,
+                sensitivity: 2,
+            },
+            Mechanism::RandomizedResponse { keep: 0.7 },
+        ] {
+            for (size, rate) in [(1, 1e-3), (3, 0.1), (2, 1.0)] {
+                let mut pair = exact_pair(noise, &GroupLaw::binomial(size, rate).unwrap()).unwrap();
+                for direction in [Direction::Add, Direction::Remove] {
+                    let above = pair.of_order(1.0 + 1e-5, direction).unwrap();
+                    for beyond in [f64::EPSILON, 1e-14, 1e-11, 1e-8] {
+                        let found = pair.of_order(1.0 + beyond, direction).unwrap();
+                        assert!(
+                            found.upper <= above.upper && above.value * (1.0 - 1e-4) <= found.upper,
+                            "{noise:?} {size} {rate} {beyond}: {found:?} {above:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_component_of_skellam_bounds_its_divergence() {
+        for (variance, sensitivity) in [(2.0, 1), (30.0, 1), (5.0, 3)] {
+            let noise = Mechanism::Skellam { variance, sensitivity };
+            for records in [1, 4] {
+                let law = GroupLaw::binomial(records, 1.0).unwrap();
+                let mut pair = exact_pair(noise, &law).unwrap();
+                for order in [2.0, 4.0, 16.0] {
+                    let found = pair.of_order(order, Direction::Remove).unwrap();
+                    let bound = noise.component(order, records as f64);
+                    assert!(found.upper <= bound, "{noise:?} {records} {order}: {found:?} {bound}");
+                    assert!(found.value > 0.1 * bound);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_pairs_close_the_gap_of_figure_2() {
+        // RGP Figure 2 at m = 16, q = 0.03, α = 4, τ = 1: T = 500, or 1 for randomised response.
+        let law = GroupLaw::binomial(16, 0.03).unwrap();
+        for (noise, steps) in [
+            (
+                Mechanism::Gaussian {
+                    noise_multiplier: 15.24,
+                },
+                500.0,
+            ),
+            (Mechanism::Laplace { scale: 14.885 }, 500.0),
+            (
+                Mechanism::Skellam {
+                    variance: 232.26,
+                    sensitivity: 1,
+                },
+                500.0,
+            ),
+            (Mechanism::RandomizedResponse { keep: 0.8870 }, 1.0),
+        ] {
+            let mut pair = exact_pair(noise, &law).unwrap();
+            let of = |pair: &mut dyn ExactPair, direction| pair.of_order(4.0, direction).unwrap().value;
+            let tau = steps * of(&mut *pair, Direction::Add).max(of(&mut *pair, Direction::Remove));
+            assert!((tau - 1.0).abs() < 2e-3, "{noise:?}: {tau}");
+        }
+    }
+}
