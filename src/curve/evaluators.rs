@@ -55,8 +55,21 @@ impl Evaluators {
     }
 
     /// δ' of the truncated law at ε, as far as these evaluators know it.
+    ///
+    /// A contour at c < 0 gives 1 − μ + δ' with μ the mass of the law, which is 1 − p ≤ μ ≤ 1 (Proposition 8 of
+    /// `docs/theory/inversion.md`): its lower end may be p above δ'.
     pub(crate) fn truncated_delta(&self, epsilon: f64) -> Enclosure {
-        let contours = self.contours.iter().map(|contour| contour.delta(epsilon));
+        let contours = self.contours.iter().map(|contour| {
+            let found = contour.delta(epsilon);
+            if contour.is_below_zero() {
+                found.with_logs(
+                    log_difference(found.log_lower, self.log_truncated_mass),
+                    found.log_upper,
+                )
+            } else {
+                found
+            }
+        });
         let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
         contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
@@ -73,6 +86,17 @@ impl Evaluators {
     pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
         self.whole(self.truncated_delta(epsilon))
     }
+}
+
+/// log(e^a − e^b), rounded down; −∞ where that is not positive.
+fn log_difference(a: f64, b: f64) -> f64 {
+    if b >= a {
+        return f64::NEG_INFINITY;
+    }
+    if b == f64::NEG_INFINITY {
+        return a;
+    }
+    a + (-(b - a).exp()).ln_1p() - 4.0 * f64::EPSILON
 }
 
 /// Appends `new` in place of the oldest where there is no room.
@@ -94,6 +118,14 @@ mod tests {
         let whole = evaluators.whole(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
         assert!((whole.log_lower - 0.25f64.ln()).abs() < 1e-15);
         assert!(whole.log_upper >= 0.625f64.ln() && whole.log_upper < 0.625f64.ln() + 1e-14);
+    }
+
+    #[test]
+    fn a_difference_of_logarithms_is_rounded_down() {
+        let found = log_difference(0.5f64.ln(), 0.125f64.ln());
+        assert!(found <= 0.375f64.ln() && found > 0.375f64.ln() - 1e-14);
+        assert_eq!(log_difference(-1.0, f64::NEG_INFINITY), -1.0);
+        assert_eq!(log_difference(-2.0, -1.0), f64::NEG_INFINITY);
     }
 
     #[test]

@@ -161,6 +161,11 @@ impl Contour {
         }
     }
 
+    /// True for −1 < c < 0, where the integral is δ less the mass of the law.
+    pub(crate) fn is_below_zero(&self) -> bool {
+        self.c < 0.0
+    }
+
     /// What the points took, in terms of densities.
     pub(crate) fn work(&self) -> u64 {
         self.products / 8
