@@ -98,7 +98,7 @@ mod tests {
         mass.add(2.0, 0.75f64.ln(), 0.0);
         assert!((mass.log_mass() - 0.4375f64.ln()).abs() < 1e-15);
         let whole = mass.with_common(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
-        let (low, high) = (0.4375 + 0.5625 * 0.25, 0.4375 + 0.5625 * 0.5f64);
+        let (low, high) = (0.4375 + 0.5625 * 0.25f64, 0.4375 + 0.5625 * 0.5f64);
         assert!(whole.log_lower <= low.ln() && whole.log_lower > low.ln() - 1e-14);
         assert!(whole.log_upper >= high.ln() && whole.log_upper < high.ln() + 1e-14);
     }
