@@ -397,9 +397,9 @@ mod tests {
     /// δ = 1 − e^{ε − L} of a loss that is L for certain.
     #[test]
     fn the_answer_is_below_the_largest_loss() {
-        for (largest, delta) in [(3.0, 1e-12), (3.0, 0.3), (1e-3, 1e-7), (600.0, 1e-5)] {
+        for (largest, delta) in [(3.0f64, 1e-12), (3.0, 0.3), (1e-3, 1e-7), (600.0, 1e-5)] {
             let curve = |epsilon: f64, _: &Accuracy| {
-                let log = (-(epsilon - largest as f64).exp_m1()).max(0.0).ln();
+                let log = (-(epsilon - largest).exp_m1()).max(0.0).ln();
                 Enclosure::of_logs(log - 1e-12, log + 1e-12)
             };
             let query = Query {
