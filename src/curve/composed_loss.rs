@@ -419,6 +419,9 @@ mod tests {
         let bound = run.crude_bound_at_zero(1e-6).unwrap();
         run.forget();
         let exact = run.delta(0.0, 1e-6);
+        // The contribution of the runs with the record in one batch, by the closed form of that batch.
+        let attained = (5.0 * rate).ln() + 4.0 * (-rate).ln_1p() + one_step::gaussian_delta(3.0, 0.0).log_lower;
+        assert!(attained <= bound && bound <= attained + 1e-3, "{bound} {attained}");
         assert!(
             exact.log_lower <= bound && bound <= exact.log_upper + 1e-3,
             "{bound} {exact:?}"
