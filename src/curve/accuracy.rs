@@ -84,3 +84,42 @@ impl PointAccuracy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_met_by_whatever_is_far_from_it() {
+        let wide = Enclosure::of_logs(-20.0, -10.0);
+        assert!(!Accuracy::of_width(1e-6).is_met(wide));
+        assert!(Accuracy::compared_with(-9.0, 1e-6).is_met(wide));
+        assert!(Accuracy::compared_with(-21.0, 1e-6).is_met(wide));
+        // Within a factor of 2 of the threshold the width counts.
+        assert!(!Accuracy::compared_with(-9.5, 1e-6).is_met(wide));
+        assert!(!Accuracy::compared_with(-15.0, 1e-6).is_met(wide));
+        assert!(Accuracy::compared_with(-15.0, 10.0).is_met(wide));
+    }
+
+    #[test]
+    fn a_contradiction_ends_the_search() {
+        let wrong = Enclosure::of_logs(-9.0, -8.0).meet(Enclosure::of_logs(-7.0, -6.0));
+        assert!(Accuracy::of_width(1e-6).is_met(wrong));
+    }
+
+    #[test]
+    fn points_are_accurate_relatively_or_absolutely() {
+        let accuracy = PointAccuracy {
+            relative: 1e-6,
+            absolute: 1e-8,
+            coarse: 1e-2,
+        };
+        let of = |delta: f64, width: f64| Enclosure::of_logs(delta.ln() - width, delta.ln());
+        assert!(accuracy.is_met(of(0.5, 0.9e-6)) && !accuracy.is_met(of(0.5, 1.1e-6)));
+        assert!(accuracy.is_met(of(1e-6, 0.9e-2)) && !accuracy.is_met(of(1e-6, 1.1e-2)));
+        // A neighbour of a point that missed it is met by four times the width of that point.
+        let loosened = accuracy.or_reached(of(0.5, 1e-4));
+        assert!(loosened.is_met(of(0.5, 3.9e-4)) && !loosened.is_met(of(0.5, 4.1e-4)));
+        assert_eq!(accuracy.or_reached(of(0.5, 1e-7)), accuracy);
+    }
+}

@@ -26,7 +26,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The logarithm of a number that is wanted to a relative `tolerance`, or its negative.
+    /// The logarithm of a number that is searched to a relative `tolerance`, or its negative.
     pub(super) fn continuous(ends: (f64, f64), tolerance: f64) -> Self {
         Self {
             ends,

@@ -5,12 +5,19 @@
 
 use crate::curve::composition::Composition;
 use crate::error::{Result, require_delta};
-use crate::step::group_law::require_group_size;
+use crate::step::group::require_group_size;
 
-/// ε of one record looked at, evenly spaced in its logarithm, before the best interval is halved.
-const COARSE: usize = 64;
-/// Halvings.
-const FINE: usize = 44;
+/// Number of ε of one record that are tried, evenly spaced in their logarithm, before the best interval is halved.
+const POINTS: usize = 64;
+/// Halvings of that interval.
+const HALVINGS: usize = 44;
+
+/// Range of the ε of one record that are tried.
+const RANGE: (f64, f64) = (1e-8, 1e7);
+/// Relative distance of two ε at which halving ends.
+const RESOLUTION: f64 = 1e-9;
+/// Relative width of δ of one record, whose upper end is used.
+const WIDTH: f64 = 1e-4;
 
 /// Upper bound on ε at δ for a group of `group_size`, from the exact curve of one record, at the best split: the
 /// smallest ε₁ with log δ₁(ε₁) + log((e^{kε₁} − 1)/(e^{ε₁} − 1)) ≤ log δ, times k.
@@ -34,43 +41,81 @@ pub fn epsilon(one: &mut Composition, group_size: u64, delta: f64, tolerance: f6
         };
         exact + 1e-14 * (1.0 + exact.abs())
     };
-    let mut enough = |epsilon: f64| -> Result<bool> {
-        let found = one.delta(epsilon, 1e-4)?;
+    let mut is_met = |epsilon: f64| -> Result<bool> {
+        let found = one.delta(epsilon, WIDTH)?;
         Ok(found.log_upper + log_factor(epsilon) <= log_delta)
     };
-    if enough(0.0)? {
+    if is_met(0.0)? {
         return Ok(0.0);
     }
-    // No ε₁ below this is enough: the factor is at least k.
-    let (start, _) = one_epsilon(&mut enough)?;
-    Ok(start * k)
+    Ok(smallest_epsilon(is_met)? * k)
 }
 
-/// The smallest ε₁ found that is enough, and one below it that is not.
-fn one_epsilon(enough: &mut impl FnMut(f64) -> Result<bool>) -> Result<(f64, f64)> {
-    let (lowest, highest) = (1e-8f64.ln(), 1e7f64.ln());
-    let at = |i: usize| (lowest + (highest - lowest) * i as f64 / (COARSE - 1) as f64).exp();
-    // Every ε₁ that is enough gives a valid bound, so a gap between the points costs tightness only.
+/// The smallest ε₁ found that meets the condition; infinite if none does.
+fn smallest_epsilon(mut is_met: impl FnMut(f64) -> Result<bool>) -> Result<f64> {
+    let (lowest, highest) = (RANGE.0.ln(), RANGE.1.ln());
+    let at = |i: usize| (lowest + (highest - lowest) * i as f64 / (POINTS - 1) as f64).exp();
+    // Every ε₁ that meets the condition gives a valid bound, so that a gap between the points costs tightness only.
     let mut previous = 0.0;
-    for i in 0..COARSE {
+    for i in 0..POINTS {
         let epsilon = at(i);
-        if !enough(epsilon)? {
+        if !is_met(epsilon)? {
             previous = epsilon;
             continue;
         }
         let (mut low, mut high) = (previous, epsilon);
-        for _ in 0..FINE {
+        for _ in 0..HALVINGS {
             let middle = 0.5 * (low + high);
-            if high - low <= 1e-9 * high || middle <= low || middle >= high {
+            if high - low <= RESOLUTION * high || middle <= low || middle >= high {
                 break;
             }
-            if enough(middle)? {
+            if is_met(middle)? {
                 high = middle;
             } else {
                 low = middle;
             }
         }
-        return Ok((high, low));
+        return Ok(high);
     }
-    Ok((f64::INFINITY, f64::INFINITY))
+    Ok(f64::INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
+
+    fn full_batch(noise_multiplier: f64, group_size: u64) -> Composition {
+        let step = Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier },
+            sampling: Sampling::Poisson { sample_rate: 1.0 },
+            group: Group::of(group_size),
+        };
+        Composition::new(&[(step, 1)], Adjacency::AddRemove).unwrap()
+    }
+
+    /// k records of a full batch are one Gaussian pair of k times the distance: the theorem's ε is above that one's, by a few per cent.
+    #[test]
+    fn the_bound_is_above_the_curve_of_the_group_and_close_to_it() {
+        for (size, looseness) in [(1, 1.0001), (2, 1.2), (8, 1.5)] {
+            let exact = full_batch(10.0, size).epsilon(1e-5, 1e-6).unwrap();
+            let found = epsilon(&mut full_batch(10.0, 1), size, 1e-5, 1e-6).unwrap();
+            assert!(
+                found >= exact.lower && found <= looseness * exact.upper,
+                "{size}: {found} {exact:?}"
+            );
+        }
+    }
+
+    /// At the ε₁ found the theorem's δ, Σ_{i < k} e^{iε₁}·δ₁(ε₁), is at most δ, and at a slightly smaller one it is not.
+    #[test]
+    fn the_bound_is_the_smallest_that_the_theorem_gives() {
+        let (size, delta) = (5u64, 1e-6);
+        let one = epsilon(&mut full_batch(8.0, 1), size, delta, 1e-6).unwrap() / 5.0;
+        let of_theorem = |one: f64| {
+            let factor: f64 = (0..5).map(|i| (f64::from(i) * one).exp()).sum();
+            factor * full_batch(8.0, 1).delta(one, 1e-6).unwrap().upper()
+        };
+        assert!(of_theorem(one * (1.0 + 1e-6)) <= delta && of_theorem(one * (1.0 - 1e-3)) > delta);
+    }
 }

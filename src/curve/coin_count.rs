@@ -4,18 +4,18 @@
 //!
 //! > δ = Σ_{S_i > ε} C(T, i)·p^i (1 − p)^{T−i}·(1 − e^{ε − S_i}).
 //!
-//! Masses come from Loader's form of the binomial law, right to a part 1e-15·(1 + exponents), and then by the ratio of
+//! Masses come from Loader's form of the binomial law, with a relative error of 1e-15·(1 + exponents), and then by the ratio of
 //! neighbours. They rise to the mode and fall beyond it, faster than any geometric sequence: the sum covers the mode as far as
 //! e^-45 of it, and what is left out is bounded.
 
 use crate::interval::Enclosure;
 use crate::loss::PrivacyLoss;
 
-/// Masses below e^-this of the largest are left out of the sum.
+/// Masses below e^−45 of the largest are left out of the sum; what that leaves out is bounded.
 const NEGLIGIBLE: f64 = 45.0;
 
-/// Terms on either side of the mode at most, for some ten milliseconds: those of about 10¹⁰ steps.
-const MOST_REACH: f64 = 1e6;
+/// Largest number of terms on either side of the mode, which take some ten milliseconds: those of about 10¹⁰ steps.
+const MAX_REACH: f64 = 1e6;
 
 /// δ at ε of `steps` steps; `None` unless the loss has two values and the sum is short enough.
 pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<Enclosure> {
@@ -23,10 +23,10 @@ pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<
         return None;
     };
     let coin = Coin::new((high, log_high), (low, log_low), steps);
-    if coin.reach() > MOST_REACH {
+    if coin.reach() > MAX_REACH {
         return None;
     }
-    // How far any S_i may be off.
+    // Bound on the error of any S_i.
     let slack = 8.0 * f64::EPSILON * (steps * (high.abs() + low.abs()) + epsilon.abs());
     let (lower, error, _) = coin.sum(epsilon + slack);
     let (upper, upper_error, left_out) = coin.sum(epsilon - slack);
@@ -36,10 +36,11 @@ pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<
     ))
 }
 
+/// Equal steps with two outcomes, `high` with probability `p` and `low` with probability `rest`.
 struct Coin {
     high: f64,
     low: f64,
-    /// Probabilities, the larger one 1 less the smaller, so that their sum is off by 2^-54 at most.
+    /// Probabilities, the larger one computed as 1 less the smaller, so that their sum is 1 to within 2^-54.
     p: f64,
     rest: f64,
     steps: f64,
@@ -103,9 +104,9 @@ impl Coin {
                 }
             }
         };
-        // What lies below `start`: P(X < mode − reach) < e^-45, each of its terms at most 1.
+        // Below `start`: P(X < mode − reach) < e^-45, and each term is at most its mass.
         let below = if start > first { 2.0 * (-NEGLIGIBLE).exp() } else { 0.0 };
-        // Of the rounding of sums and ratios; of log C and the deviance at the start; of p, which moves the log of a mass by
+        // Errors of the rounding of sums and ratios; of log C and the deviance at the start; of p, which changes the log of a mass by
         // (i − Tp) times its relative error, over at least one half; of p + (1 − p) = 1.
         let far = (start - steps * self.p).abs() + (top - steps * self.p).abs() + reach;
         let exponents = self.deviance(start) + self.deviance(top);
@@ -233,5 +234,57 @@ mod tests {
             "{found:?} {gaussian:?}"
         );
         assert!(found.width() < 1e-4);
+    }
+
+    /// Tail sums of the binomial law at the distance that is left out: e^−45 is an upper bound, and half the distance would not do.
+    #[test]
+    fn what_is_left_out_on_either_side_is_below_e_to_the_minus_45() {
+        for (p, steps) in [(0.5f64, 1000.0f64), (0.1, 20_000.0), (0.9, 300.0)] {
+            let coin = Coin::new((1.0, p.ln()), (-1.0, (-p).ln_1p()), steps);
+            let (mean, reach) = (steps * p, coin.reach());
+            let mass = |counts: &mut dyn Iterator<Item = u32>| {
+                counts.map(|i| coin.log_mass(f64::from(i)).exp()).sum::<f64>()
+            };
+            let below = mass(&mut (0..((mean - reach).max(0.0).floor() as u32)));
+            let above = mass(&mut ((mean + reach).ceil().min(steps) as u32 + 1..=steps as u32));
+            assert!(below.max(above) <= (-NEGLIGIBLE).exp(), "{p} {steps}: {below} {above}");
+            let half = mass(&mut (0..((mean - 0.5 * reach).max(0.0).floor() as u32)));
+            assert!(half > (-NEGLIGIBLE).exp(), "{p} {steps}: {half}");
+        }
+    }
+
+    /// log n! − log(√(2πn)(n/e)^n) by mpmath 1.3: loggamma(n + 1) − log(sqrt(2πn)) − n(log n − 1), on both sides of the switch at 16.
+    #[test]
+    fn stirlings_remainder_is_exact_to_rounding() {
+        for (n, exact) in [
+            (1.0, 0.081_061_466_795_327_26),
+            (2.0, 0.041_340_695_955_409_29),
+            (15.0, 0.005_554_733_551_962_801),
+            (16.0, 0.005_207_655_919_609_64),
+            (17.0, 0.004_901_395_948_434_738),
+            (40.0, 0.002_083_289_938_302_421_7),
+            (1000.0, 8.333_333_055_555_635e-5),
+        ] {
+            // Below 16 by differences of numbers of up to 28.
+            assert!((stirling(n) - exact).abs() < 2e-14, "{n}");
+        }
+    }
+
+    /// x·log(x/m) + m − x by mpmath 1.3, on both sides of the switch to the series at |x − m| = m/10.
+    #[test]
+    fn deviances_are_exact_to_rounding() {
+        for (x, mean, exact) in [
+            (1.05, 1.0, 0.001_229_672_377_903_605_4),
+            (0.93, 1.0, 0.002_509_255_663_603_046),
+            (101.0, 100.0, 0.004_983_416_169_976_368),
+            (3.0, 1.0, 1.295_836_866_004_329),
+            (1_000_001.0, 1e6, 4.999_998_333_334_167e-7),
+        ] {
+            let found = half_deviance(x, mean);
+            assert!(
+                (found / exact - 1.0).abs() < 2e-15 * (1.0 + mean / (x - mean).abs()),
+                "{x}: {found} {exact}"
+            );
+        }
     }
 }

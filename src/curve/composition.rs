@@ -95,7 +95,7 @@ impl Composition {
         }
     }
 
-    /// Certified δ at ε, aiming for a relative width of `tolerance`.
+    /// Certified δ at ε, to a relative width of `tolerance` where that can be had.
     ///
     /// # Errors
     /// ε not finite.
@@ -199,7 +199,7 @@ impl Composition {
         self.pairs.delta_by(route, epsilon, tolerance)
     }
 
-    /// Certified bounds on ε at δ, aiming for a relative width of `tolerance`; the upper one may be infinite. Asked for δ at
+    /// Certified bounds on ε at δ, to a relative width of `tolerance` where that can be had; the upper one may be infinite. Asked for δ at
     /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ.
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl Composition {
         })
     }
 
-    /// The smallest ε known to need no δ: the largest loss of any output, rounded up; infinite where there is none.
+    /// The smallest ε at which δ is known to be 0: the largest loss of any output, rounded up; infinite where losses are unbounded.
     pub fn largest_loss(&self) -> f64 {
         self.pairs.largest_loss()
     }

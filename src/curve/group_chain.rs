@@ -28,8 +28,8 @@ const ACCURACY: PointAccuracy = PointAccuracy {
     absolute: 0.0,
     coarse: 5e-7,
 };
-/// Different ε_i at most: longer chains are divided into this many runs of links, each with the ε of the run's middle. What that loses is
-/// of second order in the length of a run.
+/// Different ε_i at most: longer chains are divided into this many runs of links, each with the ε of the run's middle, at a loss of
+/// second order in the length of a run.
 const MAX_PARTS: u64 = 16;
 /// How fast the ε_i fall, in units of the Rényi divergence of order 2 of one record, which is μ² for G_μ: a search around 1. Equal parts
 /// are tried as well.
@@ -260,7 +260,7 @@ impl GroupChain {
     fn sum(&mut self, epsilon: f64, fall: f64) -> Result<(Enclosure, u64)> {
         let count = self.group_size as f64;
         // Rounding must not make the sum of the ε_i larger than ε.
-        let least = epsilon - 1e-13 * (epsilon + fall * count * count);
+        let below = epsilon - 1e-13 * (epsilon + fall * count * count);
         let parts = if fall == 0.0 { 1 } else { self.group_size.min(MAX_PARTS) };
         let (mut lower, mut upper) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         let mut size = 1.0f64;
@@ -269,7 +269,7 @@ impl GroupChain {
             let links = self.group_size * (part + 1) / parts - done;
             let middle = done as f64 + 0.5 * (links as f64 - 1.0); // of places 0, 1, …, k − 1
             done += links;
-            let one = least / count + fall * (0.5 * (count - 1.0) - middle);
+            let one = below / count + fall * (0.5 * (count - 1.0) - middle);
             let (delta, work) = self.one_record(one)?;
             cost += work;
             if cost > EXPENSIVE && fall > 0.0 {

@@ -68,3 +68,60 @@ impl LargestLoss {
         if self.above(sum) > 0.0 { sum.next_up() } else { sum }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::step::{Direction, GroupLaw};
+
+    fn segment(loss: Option<StepLoss>, steps: f64) -> Segment {
+        Segment {
+            loss: loss.unwrap(),
+            steps,
+        }
+    }
+
+    /// The largest loss of a step of Laplace noise of scale 1 is 1, and of 10⁹ of them 10⁹: nothing is added for rounding.
+    #[test]
+    fn whole_losses_have_no_rounding_error() {
+        let all = GroupLaw::binomial(1, 1.0).unwrap();
+        let laplace = || StepLoss::laplace(&all, 1.0, Direction::Remove);
+        let largest = LargestLoss::of(&[segment(laplace(), 3.0), segment(laplace(), 1e9)]);
+        assert_eq!(largest.rounded_up(), 1e9 + 3.0);
+        assert!(largest.above(1e9 + 3.0) <= 0.0 && largest.above(1e9 + 2.0) >= 1.0);
+    }
+
+    /// Four kinds of randomised response with p/(1 − p) = 2, 3, 4 and 9: the sum is 7·log 2 + 5·log 3 + 3·log 4 + 1000·log 9.
+    #[test]
+    fn the_largest_loss_of_different_steps_is_between_its_bounds() {
+        let all = GroupLaw::binomial(1, 1.0).unwrap();
+        let kinds = [(2.0, 7.0), (3.0, 5.0), (4.0, 3.0), (9.0, 1000.0)];
+        let of = |&(odds, steps): &(f64, f64)| {
+            segment(StepLoss::response(&all, odds / (odds + 1.0), Direction::Remove), steps)
+        };
+        let segments: Vec<Segment> = kinds.iter().map(of).collect();
+        let largest = LargestLoss::of(&segments);
+        // 13·log 2 + 2005·log 3, from log 2 = 0.693147180559945309 and log 3 = 1.098612288668109691.
+        let exact = 2_211.728_552_126_839;
+        assert!(
+            largest.rounded_up() >= exact && largest.rounded_up() < exact * (1.0 + 1e-13),
+            "{largest:?}"
+        );
+        for distance in [1e-9, 1.0, 100.0] {
+            let (lower, upper) = (largest.surely_above(exact - distance), largest.above(exact - distance));
+            assert!(
+                lower <= distance + 1e-12 && distance - 1e-12 <= upper,
+                "{lower} {distance} {upper}"
+            );
+            assert!(upper - lower < 1e-10);
+        }
+    }
+
+    #[test]
+    fn gaussian_losses_have_no_largest_one() {
+        let largest = LargestLoss::of(&[segment(Some(StepLoss::shift(1.0)), 2.0)]);
+        assert_eq!(largest.rounded_up(), f64::INFINITY);
+        assert_eq!(largest.above(1e300), f64::INFINITY);
+    }
+}

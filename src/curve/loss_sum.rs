@@ -245,7 +245,7 @@ impl LossSum {
         LargestLoss::of(&self.segments)
     }
 
-    /// How far rounding may have moved the largest loss.
+    /// Bound on the rounding of the largest loss.
     pub(super) fn rounding_of(&self, largest: LargestLoss) -> f64 {
         ROUNDINGS * self.rounding * largest.size
     }
@@ -253,5 +253,41 @@ impl LossSum {
     /// Relative rounding error of sums over all kinds of steps.
     pub(super) fn rounding(&self) -> f64 {
         self.rounding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Direction, GroupLaw};
+
+    /// Two steps of randomised response, of which nearly every answer is true: S = 2·log(p/(1 − p)) = 13.814 with probability p² = 0.998, so
+    /// that Chernoff's bound is nearly attained above the mean, 13.786, as it is by a loss that is constant.
+    #[test]
+    fn chernoffs_bound_is_nearly_attained_by_a_loss_that_hardly_varies() {
+        let law = GroupLaw::binomial(1, 1.0).unwrap();
+        let loss = StepLoss::response(&law, 0.999, Direction::Remove).unwrap();
+        let mut sum = LossSum::new(vec![Segment { loss, steps: 2.0 }], 1e-15);
+        for epsilon in [13.79, 13.8, 13.81] {
+            let exact = sum.closed_form(epsilon).unwrap();
+            let bound = sum.chernoff(epsilon);
+            assert!(bound.log_upper >= exact.log_lower, "{epsilon}: {bound:?} {exact:?}");
+            assert!(
+                bound.log_upper <= exact.log_upper + 0.1,
+                "{epsilon}: {bound:?} {exact:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn levels_of_truncation_leave_out_less_than_is_needed() {
+        let law = GroupLaw::binomial(1, 0.01).unwrap();
+        let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
+        let mut sum = LossSum::new(vec![Segment { loss, steps: 1000.0 }], 1e-15);
+        for log_needed in [-5.0, -30.0, -100.0] {
+            let mass = sum.truncated(log_needed).log_truncated_mass();
+            assert!(mass <= log_needed - LEVEL_MARGIN + 1e-6, "{log_needed}: {mass}");
+        }
+        assert_eq!(sum.truncations.len(), 3);
     }
 }

@@ -1,10 +1,10 @@
 //! The other unknowns of the equation δ(ε; σ, q, T, k) ≤ δ: noise multiplier, sample rate, steps and group size.
 //!
-//! The curve is monotone in each of them (more noise, a smaller rate, fewer steps, a smaller group leak less: data
-//! processing), so that a certified answer at one value settles all values on one side of it. Every value that is
-//! tried is judged by certified intervals: it meets the target, it misses it, or the intervals leave that open. An
-//! open value is never taken for either. Every answer is on the safe side and has been asked again: the certified ε
-//! at it is at most the target, and the certified δ as well wherever that is known to the wanted accuracy.
+//! The curve is monotone in each of them: by data processing, more noise, a smaller rate, fewer steps or a smaller group cannot increase δ. A
+//! certified verdict at one value therefore holds for all values on one side of it. Every value that is tried is judged by certified
+//! intervals: it meets the target, it misses it, or the intervals leave that open. An open value is never taken for either. Every answer is
+//! on the safe side and has been confirmed: the certified ε at it is at most the target, and so is the certified δ wherever that is known to
+//! the tolerance.
 
 use crate::curve::axis::Axis;
 use crate::curve::composition::Composition;
@@ -12,21 +12,21 @@ use crate::curve::threshold;
 use crate::curve::threshold::{Judged, Verdict};
 use crate::error::{Error, Result, require_delta, require_epsilon};
 use crate::interval::Interval;
-use crate::step::group_law::MAX_GROUP_SIZE;
+use crate::step::group::MAX_GROUP_SIZE;
 use crate::step::{Adjacency, Mechanism, Sampling, Step};
 
 /// Noise multipliers that are searched.
 const NOISE: (f64, f64) = (1e-3, 1e6);
 /// log of the smallest sample rate that is searched; below it the answer is 0.
-const LEAST_LOG_RATE: f64 = -740.0;
-/// Steps at most.
-const MOST_STEPS: u64 = 1_000_000_000;
-/// Loosest relative width of δ while a root is searched: with a looser one the interpolation loses more than it saves.
+const MIN_LOG_RATE: f64 = -740.0;
+/// Largest number of steps that is searched.
+const MAX_STEPS: u64 = 1_000_000_000;
+/// Largest relative width of δ while a root is searched: with a larger one interpolation takes more evaluations than it saves work.
 const ROUGHEST: f64 = 1e-4;
-/// What logarithms of ratios that are 0 or infinite are cut to, so that interpolation stays finite.
+/// Largest logarithm of a ratio in interpolation: those of ratios that are 0 or infinite are cut to it.
 const LARGEST_EXCESS: f64 = 1e3;
 
-/// What a run must satisfy, and how exactly it is computed.
+/// The guarantee that a run must give, and the accuracy to which it is computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// ε ≥ 0.
@@ -37,19 +37,19 @@ pub struct Target {
     pub tolerance: f64,
 }
 
-/// A bracket of the exact root: what satisfies the target and what does not, both certified.
+/// A bracket of the exact root: a value that satisfies the target and one that does not, both certified.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracket {
-    /// Satisfies the target.
+    /// A value that satisfies the target.
     pub safe: f64,
-    /// Certified not to, or the end of the range.
+    /// A value that does not, or the end of the range.
     pub unsafe_side: f64,
-    /// True if the two are further apart than was asked for, as the certified intervals are too wide in between.
+    /// True if the two are farther apart than the tolerance, as the certified intervals are too wide in between.
     pub wide: bool,
 }
 
 impl Bracket {
-    /// A root that is known exactly: the end of the range of values that there are.
+    /// A root that is known exactly: an end of the range of values.
     fn exact(value: f64) -> Self {
         Self {
             safe: value,
@@ -59,7 +59,7 @@ impl Bracket {
     }
 }
 
-/// Judges runs by a target, beginning with the question that settled the last one that was hard to settle.
+/// Judges runs by a target, beginning with the question (for ε or for δ) that decided the last run that only one of them decided.
 struct Judge {
     target: Target,
     epsilon_first: bool,
@@ -76,7 +76,7 @@ impl Judge {
     }
 
     /// Whether `run` meets the target, as far as that can be certified. Far in the tail the interval for δ may be wide
-    /// where that for ε is narrow, and the other way round, so what one question leaves open the other may settle.
+    /// where that for ε is narrow, and the other way round, so that one question may decide what the other leaves open.
     fn judge(&mut self, run: &mut Composition) -> Result<Judged> {
         let first = self.ask(run, self.epsilon_first)?;
         if first.verdict != Verdict::Open {
@@ -122,7 +122,7 @@ impl Judge {
     }
 
     /// True if `run` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
-    /// too wide to say anything beside what ε has settled.
+    /// wider than the tolerance, so that only ε decides.
     fn accepts(&self, run: &mut Composition) -> Result<bool> {
         let Target {
             epsilon,
@@ -159,7 +159,7 @@ fn judged(lower: f64, upper: f64) -> Judged {
     }
 }
 
-/// A run of one step.
+/// A run of equal steps.
 fn run_of(step: &Step, steps: u64, adjacency: Adjacency) -> Result<Composition> {
     Composition::new(&[(step.clone(), steps)], adjacency)
 }
@@ -178,7 +178,7 @@ pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: T
     if judge.accepts(&mut with(0.0)?)? {
         return Ok(Bracket::exact(0.0));
     }
-    // Along −log σ, on which what leaks grows.
+    // Along −log σ, on which the privacy loss grows.
     let axis = Axis::continuous((-NOISE.1.ln(), -NOISE.0.ln()), target.tolerance);
     let value = |x: f64| (-x).exp();
     let found = threshold::search(
@@ -219,7 +219,7 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
     if judge.accepts(&mut with(1.0)?)? {
         return Ok(Bracket::exact(1.0));
     }
-    let axis = Axis::continuous((LEAST_LOG_RATE, 0.0), target.tolerance);
+    let axis = Axis::continuous((MIN_LOG_RATE, 0.0), target.tolerance);
     let found = threshold::search(
         &axis,
         -1.0,
@@ -229,7 +229,7 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
         |judge, x| judge.accepts(&mut with(x.exp())?),
     )?;
     Ok(Bracket {
-        // Without any sampling nothing leaks.
+        // At rate 0 no record is in a batch, and there is no privacy loss.
         safe: found.meets.map_or(0.0, f64::exp),
         unsafe_side: found.misses.map_or(1.0, f64::exp),
         wide: found.wide || found.meets.is_none(),
@@ -242,8 +242,8 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
 /// An argument out of range.
 pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracket> {
     let mut judge = Judge::new(target)?;
-    // No steps leak nothing.
-    let axis = Axis::whole((0, MOST_STEPS), target.tolerance);
+    // Without steps there is no privacy loss.
+    let axis = Axis::whole((0, MAX_STEPS), target.tolerance);
     let with = |count: f64| run_of(step, count as u64, adjacency);
     let found = threshold::search(
         &axis,
@@ -272,13 +272,13 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         run_of(&step, steps, adjacency)
     };
     let single = adjacency == Adjacency::Replace && matches!(step.sampling, Sampling::Poisson { .. });
-    let most = match step.sampling {
+    let largest = match step.sampling {
         _ if single => 1,
         Sampling::Mixture => 1,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
         Sampling::Poisson { .. } => MAX_GROUP_SIZE,
     };
-    let axis = Axis::whole((1, most), target.tolerance);
+    let axis = Axis::whole((1, largest), target.tolerance);
     let found = threshold::search(
         &axis,
         1.0,
@@ -299,4 +299,108 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         unsafe_side: found.misses.unwrap_or(f64::INFINITY),
         wide: found.wide,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::Group;
+
+    /// The μ at which G_μ has δ(1) = 1e-5, by mpmath 1.3 with 40 digits:
+    /// findroot(Φ(μ/2 − 1/μ) − e·Φ(−μ/2 − 1/μ) − 1e-5).
+    const DISTANCE: f64 = 0.268_051_123_211_294_2;
+
+    const TARGET: Target = Target {
+        epsilon: 1.0,
+        delta: 1e-5,
+        tolerance: 1e-6,
+    };
+
+    fn step(noise_multiplier: f64, sample_rate: f64) -> Step {
+        Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier },
+            sampling: Sampling::Poisson { sample_rate },
+            group: Group::of(1),
+        }
+    }
+
+    /// T steps of full batches with noise σ are G_μ with μ = √T/σ.
+    #[test]
+    fn the_noise_multiplier_of_full_batches_is_that_of_one_gaussian_pair() {
+        for steps in [1u64, 100] {
+            let exact = (steps as f64).sqrt() / DISTANCE;
+            let found = noise_multiplier(&step(1.0, 1.0), steps, Adjacency::AddRemove, TARGET).unwrap();
+            assert!(
+                found.unsafe_side <= exact * (1.0 + 1e-15) && exact * (1.0 - 1e-15) <= found.safe,
+                "{found:?}"
+            );
+            assert!(
+                !found.wide && found.safe - found.unsafe_side <= 2e-6 * exact,
+                "{found:?} {exact}"
+            );
+        }
+    }
+
+    /// 179.63 = (50μ)² steps of noise 50 would meet the target.
+    #[test]
+    fn the_steps_of_full_batches_are_those_of_one_gaussian_pair() {
+        let found = steps(&step(50.0, 1.0), Adjacency::AddRemove, TARGET).unwrap();
+        assert_eq!((found.safe, found.unsafe_side, found.wide), (179.0, 180.0, false));
+    }
+
+    /// 26.8 = 100μ records in a full batch with noise 100 would meet the target.
+    #[test]
+    fn the_group_of_full_batches_is_that_of_one_gaussian_pair() {
+        let found = group_size(&step(100.0, 1.0), 1, Adjacency::AddRemove, TARGET).unwrap();
+        assert_eq!((found.safe, found.unsafe_side, found.wide), (26.0, 27.0, false));
+        let none = group_size(&step(1.0, 1.0), 1, Adjacency::AddRemove, TARGET).unwrap_err();
+        assert!(matches!(none, Error::Unreachable(_)));
+    }
+
+    /// One step with σ = 1 meets ε = 1/2 and δ = 1e-3 up to the rate q at which δ of "remove" is 1e-3, by mpmath 1.3: findroot of
+    /// (1 − q)Φ(−x) + qΦ(1 − x) − e^ε Φ(−x) − 1e-3 with x = log((e^ε − (1 − q))/q) + 1/2. That of "add" is 0 there.
+    #[test]
+    fn the_sample_rate_of_one_step_is_that_of_its_closed_form() {
+        let exact = 0.079_019_524_625_249_13;
+        let target = Target {
+            epsilon: 0.5,
+            delta: 1e-3,
+            ..TARGET
+        };
+        let found = sample_rate(&step(1.0, 1.0), 1, Adjacency::AddRemove, target).unwrap();
+        assert!(
+            found.safe <= exact * (1.0 + 1e-15) && exact * (1.0 - 1e-15) <= found.unsafe_side,
+            "{found:?}"
+        );
+        assert!(
+            !found.wide && found.unsafe_side - found.safe <= 2e-6 * exact,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn targets_are_checked() {
+        let refused = |target| {
+            steps(&step(1.0, 0.1), Adjacency::AddRemove, target)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(
+            refused(Target {
+                epsilon: -1.0,
+                ..TARGET
+            })
+            .starts_with("epsilon must be in [0, inf)")
+        );
+        assert!(refused(Target { delta: 1.0, ..TARGET }).starts_with("delta must be in (0, 1)"));
+    }
+
+    #[test]
+    fn verdicts_are_certain_or_open() {
+        let verdict = |lower, upper| judged(lower, upper).verdict;
+        assert_eq!(verdict(-1.0, 0.0), Verdict::Meets);
+        assert_eq!(verdict(1e-300, 1.0), Verdict::Misses);
+        assert_eq!(verdict(0.0, 1.0), Verdict::Open);
+        assert_eq!(verdict(f64::NEG_INFINITY, f64::INFINITY), Verdict::Open);
+    }
 }

@@ -93,3 +93,56 @@ fn from_scratch(loss: &mut ComposedLoss, epsilon: f64, accuracy: PointAccuracy, 
     }
     (found, loss.work() - before)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::loss::pairs::StepOutcome;
+    use crate::step::{Direction, GroupLaw};
+
+    const ACCURACY: PointAccuracy = PointAccuracy {
+        relative: 1e-6,
+        absolute: 0.0,
+        coarse: 1e-6,
+    };
+
+    fn run() -> ComposedLoss {
+        let law = GroupLaw::binomial(1, 0.1).unwrap();
+        let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
+        ComposedLoss::new(vec![(StepOutcome::Loss(loss), 60)], false)
+    }
+
+    /// Answers in ascending and in descending order are the same to the last bit, and enclose what an engine that was asked nothing else
+    /// encloses more narrowly.
+    #[test]
+    fn answers_do_not_depend_on_the_order_of_questions() {
+        let points: Vec<f64> = (0..24).map(|i| 0.15 * f64::from(i)).collect();
+        let answers = |points: &mut dyn Iterator<Item = f64>| {
+            let (mut loss, mut cache) = (run(), RangeCache::default());
+            let mut of = |epsilon| (epsilon, cache.delta(&mut loss, epsilon, ACCURACY));
+            points.map(&mut of).collect::<Vec<_>>()
+        };
+        let ascending = answers(&mut points.iter().copied());
+        let mut descending = answers(&mut points.iter().rev().copied());
+        descending.reverse();
+        assert_eq!(ascending, descending);
+        let mut narrow = run();
+        for (epsilon, (found, work)) in ascending.into_iter().step_by(5) {
+            narrow.forget();
+            let exact = narrow.delta(epsilon, 1e-9);
+            assert!(found.log_lower <= exact.log_upper && exact.log_lower <= found.log_upper);
+            assert!(ACCURACY.is_met(found) && work > 0, "{epsilon}: {found:?}");
+        }
+    }
+
+    /// An answer from a range takes no more work than the range did, and the same question no work at all.
+    #[test]
+    fn a_range_is_computed_once() {
+        let (mut loss, mut cache) = (run(), RangeCache::default());
+        let first = cache.delta(&mut loss, 1.0, ACCURACY);
+        let before = loss.work();
+        assert_eq!(cache.delta(&mut loss, 1.0, ACCURACY), first);
+        assert_eq!(loss.work(), before);
+    }
+}

@@ -95,7 +95,7 @@ fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceil
     if accuracy.is_met(found) {
         return found;
     }
-    // Chernoff's bound tells where δ is about. Where a threshold tells that, the bound waits until inversion has failed.
+    // Chernoff's bound locates δ. Where a threshold does that, the bound is computed only once inversion has failed.
     match accuracy.threshold {
         None => {
             found = found.meet(sum.chernoff(epsilon));
@@ -203,11 +203,11 @@ fn coarse(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64, k
     found
 }
 
-/// The best of Chernoff's bounds on truncated losses, each with the mass that is truncated: it tells where δ is about even if far
-/// outputs spoil the bound on the whole law.
+/// The best of Chernoff's bounds on truncated losses, each with the mass that is truncated: it locates δ even where far outputs make the
+/// bound on the whole law useless.
 ///
 /// Losses are truncated farther out by a factor of two each time, until the bound does not consist of the truncated mass; and between
-/// the last two levels, where far outputs within the last one spoil the bound already.
+/// the last two levels, where far outputs within the last one make the bound useless already.
 fn truncated_bound(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, known: Enclosure) -> Enclosure {
     let mut found = known;
     let mut is_truncated_mass = |sum: &mut LossSum, expected: f64| {

@@ -92,3 +92,86 @@ pub(super) fn log_sum_of_deltas(segments: &[Segment], epsilon: f64, width: f64) 
     }
     sum.ln()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::coin_count;
+    use crate::step::{Direction, GroupLaw};
+
+    /// `steps` steps of randomised response, in each of which the record takes part with probability `rate`.
+    fn response(rate: f64, keep: f64, steps: f64) -> Segment {
+        let law = GroupLaw::binomial(1, rate).unwrap();
+        let loss = StepLoss::response(&law, keep, Direction::Remove).unwrap();
+        Segment { loss, steps }
+    }
+
+    /// δ by the sum over the number of heads.
+    fn exact(segment: &Segment, epsilon: f64) -> f64 {
+        coin_count::delta(&*segment.loss, segment.steps, epsilon)
+            .unwrap()
+            .log_upper
+    }
+
+    /// Where every step must have its largest loss for the sum to exceed ε, both bounds are δ itself: p³(1 − e^{ε − 3 log 3}).
+    #[test]
+    fn bounds_by_the_largest_loss_are_attained_next_to_it() {
+        let segments = [response(1.0, 0.75, 3.0)];
+        let largest = 3.0 * 3f64.ln();
+        for distance in [1e-6f64, 0.1, 2.0] {
+            let exact = 3.0 * 0.75f64.ln() + (-(-distance).exp_m1()).ln();
+            let slack = 1e-9;
+            let lower = part_of_largest_losses(&segments, largest - distance).log_lower;
+            assert!(
+                lower <= exact + 1e-8 && lower > exact - slack - 1e-8,
+                "{distance}: {lower} {exact}"
+            );
+            let upper = near_largest_loss(&segments, distance).log_upper;
+            assert!(upper >= exact && upper < exact + slack, "{distance}: {upper} {exact}");
+        }
+    }
+
+    /// Four steps in which a record that is seen takes part with probability q = 1e-5: δ(0) of the run is at least what the runs with the
+    /// record in one batch contribute, 4q(1 − q)³·δ(0) of one Gaussian pair, which is the sum of total variations but for 3q of it.
+    #[test]
+    fn the_sum_of_total_variations_is_nearly_attained_by_rare_losses() {
+        let rate = 1e-5f64;
+        let loss = StepLoss::gaussians(vec![(-rate).ln_1p(), rate.ln()], vec![0.0, 3.0]);
+        let segments = [Segment { loss, steps: 4.0 }];
+        let attained = (4.0 * rate).ln() + 3.0 * (-rate).ln_1p() + one_step::gaussian_delta(3.0, 0.0).log_lower;
+        for found in [log_variation(&segments), log_sum_of_deltas(&segments, 0.0, 1e-9)] {
+            assert!(attained <= found && found < attained + 1e-4, "{attained} {found}");
+        }
+    }
+
+    /// Four steps in which all but one record in 1000 always takes part: δ is between that of one Gaussian pair of distance 2 and the
+    /// part of it where every step has the record.
+    #[test]
+    fn the_gaussian_pair_in_which_everyone_takes_part_dominates() {
+        let loss = StepLoss::gaussians(vec![1e-3f64.ln(), 0.999f64.ln()], vec![0.0, 1.0]);
+        let segments = [Segment { loss, steps: 4.0 }];
+        let whole = one_step::gaussian_delta(2.0, 1.0);
+        let found = delta(&segments, 1.0, 1e-6, None, &mut Effort::default());
+        assert!(found.log_upper >= whole.log_lower + 4.0 * 0.999f64.ln());
+        assert!(found.log_upper <= whole.log_upper + 1e-3);
+        // A single step of the four bounds δ from below.
+        let one = one_step::gaussian_delta(1.0, 1.0).log_upper + 0.999f64.ln();
+        assert!((found.log_lower - one).abs() < 1e-6 && found.log_lower <= one + 1e-12);
+    }
+
+    #[test]
+    fn bounds_enclose_the_curve_of_randomised_response() {
+        for (rate, keep, steps) in [(0.3, 0.75, 5.0), (1.0, 0.6, 12.0), (0.01, 0.9, 40.0)] {
+            let segments = [response(rate, keep, steps)];
+            let variation = log_variation(&segments);
+            for epsilon in [0.0, 0.2, 1.0, 3.0] {
+                let exact = exact(&segments[0], epsilon);
+                let found = delta(&segments, epsilon, 1e-6, Some(variation), &mut Effort::default());
+                assert!(
+                    found.log_lower <= exact + 1e-9 && exact <= found.log_upper + 1e-9,
+                    "{rate} {keep} {steps} {epsilon}: {found:?} {exact}"
+                );
+            }
+        }
+    }
+}

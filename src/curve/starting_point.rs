@@ -9,9 +9,9 @@ use crate::special::root::solve_decreasing_between;
 const ACCURACY: f64 = 1e-4;
 /// Relative width to which δ of single steps is computed.
 const WIDTH: f64 = 1e-3;
-/// The first positive ε that is looked at, and the factor by which the next ones grow.
+/// The first positive ε that is tried, and the factor by which the next ones grow.
 const FIRST: (f64, f64) = (1e-6, 8.0);
-/// ε beyond which no starting point is searched.
+/// Largest ε that is tried.
 const FARTHEST: f64 = 1e12;
 
 /// The ε at which the sum of δ of single steps is e^`log_delta`: near the answer where losses are so rare that δ is about that sum.

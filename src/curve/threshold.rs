@@ -174,8 +174,8 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             }
             // Out from the open point by steps that grow fourfold, then by halves.
             let step = *out.get_or_insert_with(|| {
-                let least = 0.5 * self.axis.resolution(near);
-                least.max(self.distance_to_verdict(near, judged, meets).min(0.5 * gap))
+                let finest = 0.5 * self.axis.resolution(near);
+                finest.max(self.distance_to_verdict(near, judged, meets).min(0.5 * gap))
             });
             let distance = if step < 0.5 * gap { step } else { 0.5 * gap };
             let distance = if self.axis.whole { distance.ceil() } else { distance };
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_of_an_open_answer_says_where_to_ask_next() {
+    fn the_width_of_an_open_answer_determines_where_to_ask_next() {
         let axis = Axis::continuous((-30.0, 0.0), 1e-6);
         let (threshold, half) = (-9.0, 0.4);
         let questions = |uncertainty: f64| {

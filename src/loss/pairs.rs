@@ -4,7 +4,7 @@ use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::special::extended::Extended;
 use crate::special::normal::log_upper_tail;
-use crate::step::group_law::require_group_size;
+use crate::step::group::require_group_size;
 use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
 /// Below this noise tells shifts apart: they differ by 10⁸ standard deviations, and what is left of an overlap is

@@ -140,7 +140,7 @@ impl PrivacyLoss for SmoothLoss {
             [.., last] => last,
             [] => return Enclosure::ZERO,
         };
-        one_step::of_piece(piece, epsilon, width.max(one_step::GOOD), effort)
+        one_step::of_piece(piece, epsilon, width.max(one_step::NARROWEST), effort)
     }
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {

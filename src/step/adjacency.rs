@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Which data set the adversary's loss is measured from.
+/// The order of an ordered pair of neighbours: which of them the adversary's privacy loss is measured under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// P = N(0, σ²), Q = mixture: the group is added.
@@ -46,7 +46,7 @@ pub enum Adjacency {
 }
 
 impl Adjacency {
-    /// The ordered pairs of which the worst counts: the usually larger one first; replacement is one symmetric pair.
+    /// The ordered pairs whose larger divergence is the guarantee, the one that is usually larger first; replacement has one symmetric pair.
     pub fn pairs(self) -> &'static [Option<Direction>] {
         match self {
             Self::AddRemove => &[Some(Direction::Remove), Some(Direction::Add)],
@@ -55,7 +55,8 @@ impl Adjacency {
             Self::Replace => &[None],
         }
     }
-    /// The directions of which the worst counts, as [`Adjacency::pairs`], for what has no symmetric pair.
+
+    /// [`Adjacency::pairs`] where replacement has no pair.
     ///
     /// # Errors
     /// Replacement.

@@ -1,19 +1,17 @@
-//! Group laws: how far one step moves the batch sum, as weights of shifts.
+//! Group laws: the distribution of the shift by which a group's records change the sum of a batch.
 
-use crate::error::{Error, Result, require, require_sample_rate};
+use crate::error::{Error, Result, require, require_probability, require_sample_rate};
 use crate::special::extended::Extended;
 use crate::special::log_space::log_sum_exp;
+use crate::step::group::require_group_size;
 use crate::stopping::checkpoint;
 
-/// Largest supported number of members in a group.
-pub(crate) const MAX_GROUP_SIZE: u64 = 10_000;
-
-/// How far the weights of an explicit law may sum from 1.
+/// Largest distance from 1 of the sum of the weights of an explicit law.
 ///
-/// Double-precision weights from any library sum to 1 within 1e-12; single-precision ones do not.
+/// Double-precision weights from any library sum to 1 within 1e-12; single-precision weights do not.
 const WEIGHT_SUM_TOLERANCE: f64 = 1e-9;
 
-/// A law on finitely many shifts: shift `shifts[j]` has probability `exp(log_weights[j])`.
+/// A probability distribution of finitely many shifts: `shifts[j]` has probability `exp(log_weights[j])`.
 ///
 /// Shifts ascend strictly and every weight is positive. The logarithms of the group laws are correct to
 /// the last bit but one, so weights are exact to 1e-13 relative wherever an `f64` can hold them, and the
@@ -42,7 +40,7 @@ impl GroupLaw {
         self
     }
 
-    /// Logarithm of the probability that nothing moves: −∞ if 0 is not among the shifts.
+    /// Logarithm of the probability that the group does not change the sum: −∞ if 0 is not among the shifts.
     pub fn log_probability_of_zero(&self) -> f64 {
         let position = self.shifts.iter().position(|&shift| shift == 0.0);
         position.map_or(f64::NEG_INFINITY, |j| self.log_weights[j])
@@ -98,7 +96,7 @@ impl GroupLaw {
         )?;
         require_group_size(rates.len() as u64)?;
         for &rate in rates {
-            require((0.0..=1.0).contains(&rate), "rates", rate, "in [0, 1]")?;
+            require_probability("rates", rate)?;
         }
         let mut sorted = rates.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -111,8 +109,8 @@ impl GroupLaw {
 
     /// A batch of fixed size drawn without replacement: Hypergeometric(n, k, b) on shifts 0, 2, …, 2k.
     ///
-    /// `dataset_size` is the size of the larger data set. A member in the batch pushes another record
-    /// out, so j members move the sum by 2j (theory: PITFALLS Proposition 9).
+    /// `dataset_size` is the size of the larger data set. A member in the batch takes the place of another record, so that j members shift
+    /// the sum by 2j (PITFALLS Proposition 9).
     ///
     /// # Errors
     /// `group_size` outside [1, 10000] or above `dataset_size`; `batch_size` outside [1, `dataset_size`];
@@ -242,7 +240,7 @@ impl GroupLaw {
         Ok(law)
     }
 
-    /// Weights of consecutive counts from `first`, each member moving the sum by `unit`.
+    /// The law of consecutive counts from `first` with these weights, where each member shifts the sum by `unit`.
     fn counting(first: u64, weights: &[Extended], unit: f64) -> Self {
         let (shifts, log_weights) = weights
             .iter()
@@ -252,16 +250,6 @@ impl GroupLaw {
             .unzip();
         Self { log_weights, shifts }
     }
-}
-
-/// Checks that `group_size` is supported.
-pub(crate) fn require_group_size(group_size: u64) -> Result<()> {
-    require(
-        (1..=MAX_GROUP_SIZE).contains(&group_size),
-        "group_size",
-        group_size,
-        "in [1, 10000]",
-    )
 }
 
 /// Binomial(n, p) on 0..=n by the ratio of neighbours, (n − j)/(j + 1) · p/(1 − p).
@@ -362,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn hypergeometric_law_counts_members_and_moves_by_two() {
+    fn hypergeometric_law_counts_members_and_shifts_by_two() {
         // Population 5, group 3, batch 4: P(2) = C(3,2) C(2,2) / C(5,4) = 3/5, P(3) = 2/5.
         let law = GroupLaw::hypergeometric(3, 4, 5).unwrap();
         assert_eq!(law.shifts(), [4.0, 6.0]);

@@ -23,7 +23,7 @@ pub enum Mechanism {
         /// C ≥ 1, whole: the l1 sensitivity of one record.
         sensitivity: u64,
     },
-    /// Randomised response on a bit that is set if a member of the group is in the batch: it is kept with probability p.
+    /// Randomised response on a bit that is set if a member of the group is in the batch: the answer is true with probability p.
     RandomizedResponse {
         /// p in (0.5, 1).
         keep: f64,
@@ -31,7 +31,7 @@ pub enum Mechanism {
 }
 
 /// Largest sensitivity of Skellam noise.
-const MOST_SENSITIVITY: u64 = 1 << 20;
+const MAX_SENSITIVITY: u64 = 1 << 20;
 
 impl Mechanism {
     /// This mechanism with another amount of noise: its noise multiplier, scale, variance or probability of keeping the bit, which is
@@ -67,7 +67,7 @@ impl Mechanism {
                     "in (0, inf)",
                 )?;
                 require(
-                    (1..=MOST_SENSITIVITY).contains(&sensitivity),
+                    (1..=MAX_SENSITIVITY).contains(&sensitivity),
                     "sensitivity",
                     sensitivity,
                     "a whole number in [1, 1048576]",

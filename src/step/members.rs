@@ -1,19 +1,19 @@
-//! Groups whose members differ: the sums of aligned gradients, and the steps that orthogonal gradients are.
+//! Groups whose members differ: the law of the sum of aligned gradients, and the steps that orthogonal gradients amount to.
 
-use crate::error::{Error, Result, require};
-use crate::step::group_law::require_group_size;
+use crate::error::{Error, Result, require_probability};
+use crate::step::group::require_group_size;
 use crate::step::{Group, GroupLaw, Mechanism, Sampling, Step};
 
-/// Subset sums at most; beyond, the law of a group with many different norms is refused.
-const MOST_SUMS: usize = 20_000;
-/// Sums closer than this, relatively, are one number that was rounded.
+/// Largest number of different subset sums: a group whose norms have more is refused.
+const MAX_SUMS: usize = 20_000;
+/// Sums closer than this, relatively, are taken as one number: they differ by rounding.
 const SAME_SUM: f64 = 1e-13;
 
 impl Step {
     /// Steps whose composition has the privacy curve of this one, with how often each occurs: the step itself, except for a
     /// group whose members' gradients are orthogonal, which is the composition of its members' steps.
     ///
-    /// Let member i be in the batch with probability q_i, independently of the others, and move the sum by a vector g_i of
+    /// Let member i be in the batch with probability q_i, independently of the others, and shift the sum by a vector g_i of
     /// norm at most c_i, where the g_i are orthogonal. In the coordinates along the g_i the noise is independent, so that
     /// the output with the group has the density Π_i ((1 − q_i) N(x_i; 0, σ²) + q_i N(x_i; ‖g_i‖, σ²)) and the output
     /// without it Π_i N(x_i; 0, σ²); all other coordinates have one law in both. The likelihood ratio is the product of
@@ -31,7 +31,7 @@ impl Step {
     /// # Example
     /// ```
     /// use hockeystick::{Group, Mechanism, Sampling, Step};
-    /// let scheme = Step {
+    /// let step = Step {
     ///     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
     ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
     ///     group: Group {
@@ -40,7 +40,7 @@ impl Step {
     ///         ..Group::of(3)
     ///     },
     /// };
-    /// let factors = scheme.factors()?;
+    /// let factors = step.factors()?;
     /// assert_eq!(factors.iter().map(|(_, times)| *times).collect::<Vec<_>>(), [1, 2]);
     /// assert_eq!(factors[0].0.group.norms, Some(vec![0.5]));
     /// # Ok::<(), hockeystick::Error>(())
@@ -84,8 +84,8 @@ impl Step {
 /// As [`Step::factors`], or more steps than can be counted.
 pub(crate) fn factored(steps: &[(Step, u64)]) -> Result<Vec<(Step, u64)>> {
     let mut all = Vec::with_capacity(steps.len());
-    for (scheme, count) in steps {
-        for (factor, times) in scheme.factors()? {
+    for (step, count) in steps {
+        for (factor, times) in step.factors()? {
             let total = count.checked_mul(times);
             let total =
                 total.ok_or_else(|| Error::out_of_range("steps", count, "below 2^64 over the group's size"))?;
@@ -120,8 +120,8 @@ pub(crate) fn subset_sums(rates: &[f64], norms: &[f64]) -> Result<GroupLaw> {
     require_one_length(rates, norms)?;
     let mut members: Vec<(f64, f64)> = Vec::with_capacity(rates.len());
     for (&rate, &norm) in rates.iter().zip(norms) {
-        require((0.0..=1.0).contains(&rate), "rates", rate, "in [0, 1]")?;
-        require((0.0..=1.0).contains(&norm), "norms", norm, "in [0, 1]")?;
+        require_probability("rates", rate)?;
+        require_probability("norms", norm)?;
         if norm > 0.0 && rate > 0.0 {
             members.push((norm, rate));
         }
@@ -152,9 +152,9 @@ pub(crate) fn subset_sums(rates: &[f64], norms: &[f64]) -> Result<GroupLaw> {
                 _ => sums.push((sum, log_probability)),
             }
         }
-        if sums.len() > MOST_SUMS {
+        if sums.len() > MAX_SUMS {
             return Err(Error::Mismatch(format!(
-                "norms must have at most {MOST_SUMS} different subset sums: round them up to multiples of one number"
+                "norms must have at most {MAX_SUMS} different subset sums: round them up to multiples of one number"
             )));
         }
     }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn orthogonal_members_are_steps_of_their_own() {
-        let mut scheme = Step {
+        let mut step = Step {
             mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
             sampling: Sampling::Poisson { sample_rate: 0.3 },
             group: Group {
@@ -205,13 +205,13 @@ mod tests {
                 ..Group::of(4)
             },
         };
-        let named = |scheme: &Step| {
-            let factors = scheme.factors().unwrap();
+        let named = |step: &Step| {
+            let factors = step.factors().unwrap();
             let of = |(one, times): &(Step, u64)| (one.law().unwrap(), *times);
             factors.iter().map(of).collect::<Vec<_>>()
         };
         let law = |rate: f64, norm: f64| GroupLaw::explicit(&[1.0 - rate, rate], &[0.0, norm]).unwrap();
-        let found = named(&scheme);
+        let found = named(&step);
         assert_eq!(found.iter().map(|(_, times)| *times).collect::<Vec<_>>(), [1, 2, 1]);
         for ((found, _), wanted) in found.iter().zip([law(0.1, 0.5), law(0.1, 1.0), law(0.2, 1.0)]) {
             assert_eq!(found.shifts(), wanted.shifts());
@@ -219,13 +219,13 @@ mod tests {
                 assert!((a - b).abs() < 1e-15);
             }
         }
-        assert!(scheme.law().is_err() && scheme.outcome(Some(Direction::Add)).is_err());
-        scheme.group.norms = Some(vec![1.0; 3]);
-        assert!(scheme.factors().is_err());
-        (scheme.group.rates, scheme.group.norms) = (None, None);
-        assert_eq!(named(&scheme), [(GroupLaw::binomial(1, 0.3).unwrap(), 4)]);
-        scheme.group.size = 1;
-        assert_eq!(scheme.factors().unwrap(), [(scheme.clone(), 1)]);
+        assert!(step.law().is_err() && step.outcome(Some(Direction::Add)).is_err());
+        step.group.norms = Some(vec![1.0; 3]);
+        assert!(step.factors().is_err());
+        (step.group.rates, step.group.norms) = (None, None);
+        assert_eq!(named(&step), [(GroupLaw::binomial(1, 0.3).unwrap(), 4)]);
+        step.group.size = 1;
+        assert_eq!(step.factors().unwrap(), [(step.clone(), 1)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What one step of a run is: its noise, how its batch is drawn, whose records are protected, and which data sets are neighbours.
 //!
-//! [`mechanism`], [`sampling`], [`group`] and [`adjacency`] are the nouns that every other room uses; [`group_law`] is the law of how far a
-//! group moves the sum of a batch. Which of their combinations have a dominating pair, and which one, is in [`crate::loss::pairs`].
+//! [`mechanism`], [`sampling`], [`group`] and [`adjacency`] are the nouns that every other room uses; [`group_law`] is the law of the
+//! shift by which a group changes the sum of a batch. Which of their combinations have a dominating pair, and which one, is in [`crate::loss::pairs`].
 
 pub(crate) mod adjacency;
 pub(crate) mod group;

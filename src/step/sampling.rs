@@ -1,21 +1,21 @@
 //! How the batch of a step is drawn.
 
-/// How a batch is drawn.
+/// The law of the batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampling {
-    /// Every record on its own.
+    /// Every record is in the batch independently of the others.
     Poisson {
         /// q in [0, 1].
         sample_rate: f64,
     },
-    /// A fixed number without replacement.
+    /// A fixed number of records, without replacement.
     FixedBatch {
         /// Records in a batch.
         batch_size: u64,
         /// Records in the (larger) data set.
         dataset_size: u64,
     },
-    /// The law itself: the sum moves by one of the group's `norms`, of any size, which are drawn with the probabilities
-    /// `rates`. For pairs that come from elsewhere; Gaussian noise, added or removed.
+    /// An explicit mixture, for pairs that come from elsewhere: the sum is shifted by one of the group's `norms`, of any size, each of
+    /// which has one of the probabilities `rates`. For Gaussian noise, added or removed.
     Mixture,
 }

@@ -1,10 +1,10 @@
-//! One step of a run, and the law of how far its group moves the sum of a batch.
+//! One step of a run, and the law of the shift by which its group changes the sum of a batch.
 
 use crate::error::{Error, Result, require, require_sample_rate};
 use crate::step::members::{needs_poisson, subset_sums};
 use crate::step::{Group, GroupLaw, Mechanism, Sampling};
 
-/// One step.
+/// One step of a run: its noise, how its batch is drawn, and whose records are protected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// The noise.
@@ -25,10 +25,10 @@ impl Step {
         }
     }
 
-    /// How far the members in a batch move its sum.
+    /// The law of the shift by which the members in a batch change its sum.
     ///
     /// # Errors
-    /// An argument out of range, or several members with orthogonal gradients, who do not move it in one direction: they
+    /// An argument out of range, or several members with orthogonal gradients, whose shifts have different directions: they
     /// are steps of their own ([`Step::factors`]).
     pub fn law(&self) -> Result<GroupLaw> {
         let group = &self.group;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_mixture_is_the_law_that_it_names() {
-        let mut scheme = Step {
+        let mut step = Step {
             mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
             sampling: Sampling::Mixture,
             group: Group {
@@ -89,17 +89,17 @@ mod tests {
             },
         };
         let binomial = GroupLaw::binomial(2, 0.1).unwrap();
-        let law = scheme.law().unwrap();
+        let law = step.law().unwrap();
         assert_eq!(law.shifts(), binomial.shifts());
         for (found, exact) in law.log_weights().iter().zip(binomial.log_weights()) {
             assert!((found - exact).abs() < 1e-14);
         }
-        assert!(scheme.outcome(None).is_err());
-        scheme.mechanism = Mechanism::Laplace { scale: 1.0 };
-        assert!(scheme.outcome(Some(Direction::Add)).is_err());
-        scheme.group.norms = Some(vec![0.0, -1.0, 2.0]);
-        assert!(scheme.law().is_err());
-        scheme.group.norms = None;
-        assert!(scheme.law().is_err());
+        assert!(step.outcome(None).is_err());
+        step.mechanism = Mechanism::Laplace { scale: 1.0 };
+        assert!(step.outcome(Some(Direction::Add)).is_err());
+        step.group.norms = Some(vec![0.0, -1.0, 2.0]);
+        assert!(step.law().is_err());
+        step.group.norms = None;
+        assert!(step.law().is_err());
     }
 }
