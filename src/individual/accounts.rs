@@ -54,7 +54,8 @@ impl Account {
         Content::of(self.revealing, self.gaussian, self.slots.is_empty())
     }
 
-    /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records are.
+    /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records
+    /// are.
     pub(crate) fn batch_probability(&self, rates: &[f64]) -> f64 {
         let of_slots = self
             .slots

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// Number of polynomials on an octave.
 pub(crate) const TERMS: usize = 20;
-/// 1 and the Lebesgue constant of interpolation at the nodes: how much errors at the nodes count.
+/// One more than the Lebesgue constant of interpolation at the nodes, 2.87: bounds how errors at the nodes grow.
 pub(crate) const LEBESGUE: f64 = 4.0;
 
 /// Coefficients or moments of one octave.
@@ -53,7 +53,7 @@ fn angle(k: usize) -> f64 {
     PI * (k as f64 + 0.5) / TERMS as f64
 }
 
-/// T_n at the nodes, times what makes coefficients of values.
+/// Weights of the values at the nodes in each coefficient.
 static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
     std::array::from_fn(|n| {
         let weight = if n == 0 { 1.0 } else { 2.0 } / TERMS as f64;
@@ -61,7 +61,7 @@ static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
     })
 });
 
-/// Makes what is otherwise made at its first use.
+/// Computes the weights, which are otherwise computed at their first use.
 #[cfg(feature = "python")]
 pub(crate) fn prepare() {
     LazyLock::force(&WEIGHTS);
@@ -90,14 +90,14 @@ pub(crate) fn size(a: &Terms) -> f64 {
     a.iter().map(|a| a.abs()).sum()
 }
 
-/// A region of complex v around an octave, or a part of one, to which functions are analytic: a Bernstein ellipse of log v.
+/// A region of complex v around an octave, or a part of one, in which functions are analytic: a Bernstein ellipse of log v.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ellipse {
     /// Interpolation errs by this times the largest modulus in the ellipse (Trefethen 2013, Theorem 8.2).
     pub(crate) factor: f64,
-    /// Largest |v|²/Re v in the ellipse, over the octave's start.
+    /// Largest |v|²/Re v in the ellipse, in units of the start of the octave.
     pub(crate) farthest: f64,
-    /// Smallest |v|, over that.
+    /// Smallest |v|, in these units.
     pub(crate) nearest: f64,
     /// Smallest Re v/|v|.
     pub(crate) cosine: f64,
@@ -130,7 +130,8 @@ impl Ellipse {
         [8.0, 6.0, 4.5, 3.4, 2.6].map(|rho| Self::new(rho, length))
     }
 
-    /// √(v'/|v|)·e^{(v' − Re v)/8} at most, for v' = |v|²/Re v: by how much complex v may exceed v' (see `rdp_table`).
+    /// A bound on √(v'/|v|)·e^{(v' − Re v)/8} with v' = |v|²/Re v: the factor by which a moment at complex v may exceed that at
+    /// v'.
     pub(crate) fn blow_up(&self, start: f64) -> f64 {
         let largest = self.farthest * start;
         self.cosine.powf(-0.5) * (largest * (1.0 - self.cosine * self.cosine) / 8.0).exp()
@@ -140,6 +141,7 @@ impl Ellipse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use realfft::num_complex::Complex64;
 
     #[test]
     fn moments_of_places_give_sums_of_smooth_functions() {
@@ -154,10 +156,91 @@ mod tests {
         }
     }
 
+    /// v on the boundary of the ellipse of parameter ρ around [1, 2^length].
+    fn boundary(rho: f64, length: f64, angle: f64) -> Complex64 {
+        let half = 0.5 * LN_2 * length;
+        let (sine, cosine) = angle.sin_cos();
+        Complex64::new(
+            half + 0.5 * half * (rho + 1.0 / rho) * cosine,
+            0.5 * half * (rho - 1.0 / rho) * sine,
+        )
+        .exp()
+    }
+
     #[test]
-    fn ellipses_hold_the_octave() {
-        for ellipse in Ellipse::all(1.0) {
-            assert!(ellipse.farthest > 2.0 && ellipse.nearest < 1.0 && ellipse.cosine > 0.0);
+    fn ellipses_know_the_extremes_on_their_boundaries() {
+        for (rho, length) in [(8.0, 1.0), (4.5, 1.0), (2.6, 1.0), (6.0, 0.25), (3.4, 0.0625)] {
+            let ellipse = Ellipse::new(rho, length);
+            let points: Vec<Complex64> = (0..2000)
+                .map(|i| boundary(rho, length, PI * f64::from(i) / 1000.0))
+                .collect();
+            let largest = |of: &dyn Fn(&Complex64) -> f64| points.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+            let farthest = largest(&|v| v.norm_sqr() / v.re);
+            assert!(
+                farthest <= ellipse.farthest && ellipse.farthest < 1.2 * farthest,
+                "{rho} {farthest}"
+            );
+            let nearest = -largest(&|v| -v.norm());
+            assert!(
+                ellipse.nearest <= nearest * (1.0 + 1e-14) && nearest < 1.001 * ellipse.nearest,
+                "{rho}"
+            );
+            for start in [1e-3, 0.1, 1.0] {
+                let blow_up = largest(&|v| {
+                    let v = start * v;
+                    let real = v.norm_sqr() / v.re;
+                    (real / v.norm()).sqrt() * (0.125 * (real - v.re)).exp()
+                });
+                let bound = ellipse.blow_up(start);
+                assert!(
+                    blow_up <= bound * (1.0 + 1e-14),
+                    "{rho} {length} {start}: {blow_up} {bound}"
+                );
+                assert!(bound < 1.6 * blow_up, "{rho} {length} {start}: {blow_up} {bound}");
+            }
         }
+    }
+
+    #[test]
+    fn the_factor_is_the_sum_of_all_coefficients_that_are_cut_off_or_aliased() {
+        // |a_k| ≤ 2Mρ^−k, and T_k for k ≥ TERMS is replaced by some ±T_j: each coefficient counts twice.
+        for rho in [8.0f64, 4.5, 2.6] {
+            let sum: f64 = (TERMS as i32..400).map(|k| 4.0 * rho.powi(-k)).sum();
+            let factor = Ellipse::new(rho, 1.0).factor;
+            assert!((factor / sum - 1.0).abs() < 1e-12, "{rho} {factor} {sum}");
+        }
+    }
+
+    #[test]
+    fn interpolation_errs_by_less_than_the_factor_times_the_largest_modulus() {
+        // 1/(p − log₂ v) has its pole p just outside the ellipse.
+        for rho in [4.5f64, 2.6] {
+            let pole = 0.5 + 0.25 * (rho + 1.0 / rho) + 1e-3;
+            let largest = (0..1000)
+                .map(|i| 1.0 / (pole - boundary(rho, 1.0, PI * f64::from(i) / 500.0).ln() / LN_2).norm())
+                .fold(0.0, f64::max);
+            let of = |v: f64| 1.0 / (pole - v.log2());
+            let a = coefficients(&nodes(0).map(of));
+            let error = (0..500)
+                .map(|i| 2f64.powf((f64::from(i) + 0.5) / 500.0))
+                .map(|v| (product(&a, &polynomials(place(v).1)) - of(v)).abs())
+                .fold(0.0, f64::max);
+            let bound = Ellipse::new(rho, 1.0).factor * largest;
+            assert!(error <= bound && error > 1e-4 * bound, "{rho} {error:e} {bound:e}");
+        }
+    }
+
+    #[test]
+    fn errors_at_the_nodes_grow_by_the_lebesgue_constant() {
+        let unit = |k: usize| std::array::from_fn(|i| f64::from(u8::from(i == k)));
+        let cardinals: Vec<Terms> = (0..TERMS).map(|k| coefficients(&unit(k))).collect();
+        let largest = (0..=4000)
+            .map(|i| polynomials(f64::from(i) / 2000.0 - 1.0))
+            .map(|at| cardinals.iter().map(|a| product(a, &at).abs()).sum::<f64>())
+            .fold(0.0, f64::max);
+        assert!(
+            1.0 + largest <= LEBESGUE && LEBESGUE < 1.1 * (1.0 + largest),
+            "{largest}"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! F(z; v) = E[e^{zℓ}] of one record's step as polynomials on cells, parts of octaves of v.
 //!
 //! With p = z + 1 for "remove" and p = −z for "add", F = E[(1 + u)^p] is analytic for Re v > 0 and has a modulus of at most
-//! `blow_up` times E[(1 + u)^{p'}] at v' = |v|²/Re v and p' = Re p (see `octaves`), F − 1 one of at most κ·`blow_up` times that less 1.
-//! So the error of interpolation is bounded by one moment of real order, whether or not F has zeros. It has to be small in relation
-//! to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v) in the cell.
+//! `blow_up` times E[(1 + u)^{p'}] at v' = |v|²/Re v and p' = Re p (see `octaves`), F − 1 one of at most κ·`blow_up` times that
+//! less 1. So the error of interpolation is bounded by one moment of real order, whether or not F has zeros. It has to be small
+//! in relation to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v)
+//! in the cell.
 
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
 use crate::individual::decay::{best_shift, growth};
@@ -16,7 +17,8 @@ use std::f64::consts::LN_2;
 
 /// Numbers of halvings of an octave that are tried.
 pub(crate) const HALVINGS: [u32; 3] = [0, 2, 4];
-/// Largest relative error of interpolation at c: half of it is below the roundings, twice it would be the largest part of the error.
+/// Largest relative error of interpolation at c: an eighth of what the errors of the moments at the nodes contribute, so that ten
+/// times as much would dominate.
 const TOLERANCE: f64 = 1e-13;
 /// Largest product of v and the order for which moments are computed: e^K is beyond any use there.
 const MAX_PRODUCT: f64 = 1e4;
@@ -161,8 +163,8 @@ impl CellOctave {
     fn interpolation(&self, c: f64, cell: Cell, reference: f64, kappas: &[f64]) -> Vec<f64> {
         let bounds =
             Ellipse::all(cell.length()).map(|ellipse| self.interpolation_in(&ellipse, c, cell, reference));
-        let least = |kappa: &f64| bounds.iter().map(|bound| bound(*kappa)).fold(f64::INFINITY, f64::min);
-        kappas.iter().map(least).collect()
+        let smallest = |kappa: &f64| bounds.iter().map(|bound| bound(*kappa)).fold(f64::INFINITY, f64::min);
+        kappas.iter().map(smallest).collect()
     }
 
     /// The bound on the interpolation error that one Bernstein ellipse gives, for each κ.
@@ -228,7 +230,7 @@ impl CellOctave {
             .ends
             .iter()
             .map(|&end| {
-                let (y, highest) = (end as f64 * spacing, Outputs::height(self.start_of(cell)));
+                let (y, highest) = (end as f64 * spacing, Outputs::max_shift(self.start_of(cell)));
                 let shift = best_shift(self.rate, nodes[TERMS / 2], (c, exponent), y, highest);
                 (y, shift)
             })
@@ -258,8 +260,8 @@ impl CellOctave {
         }
     }
 
-    /// F(c + iy; v)/e^{K₀} − 1 at the frequencies of a line, and bounds from some (y, imaginary shift) on, at the interpolation nodes;
-    /// `moments` are log F(c; v) there.
+    /// F(c + iy; v)/e^{K₀} − 1 at the frequencies of a line, and bounds from some (y, imaginary shift) on, at the interpolation
+    /// nodes; `moments` are log F(c; v) there.
     fn at_nodes(
         &self,
         nodes: &Terms,
@@ -394,5 +396,86 @@ impl LineCell {
         let ratio = largest / self.base.lower(polynomials).max(0.0);
         // No bound is below that of a modulus.
         Some((ratio.ln() + shift * shift / (2.0 * v)).min(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::individual::basis::polynomials;
+    use crate::individual::direct::{ROUNDING, excess};
+    use realfft::num_complex::Complex64;
+    use std::f64::consts::PI;
+
+    #[test]
+    fn interpolation_bounds_hold_on_the_ellipses() {
+        // Small u: e^{K₀} = 1 and F − 1 is nearly q²p(p − 1)(e^v − 1)/2, so that the bounds are nearly attained.
+        let [cells, _] = CellOctave::both(0.05, -6);
+        let cell = Cell { halvings: 0, index: 0 };
+        let ellipse = Ellipse::new(2.6, 1.0);
+        for y in [0.0, 6.0] {
+            let c = 1.5f64;
+            let kappa = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
+            let bound = cells.interpolation_in(&ellipse, c, cell, 0.0)(kappa) / ellipse.factor;
+            let half = 0.5 * LN_2;
+            let largest = (0..24)
+                .map(|i| Complex64::from_polar(1.0, PI * f64::from(i) / 12.0))
+                .map(|unit| half + 0.5 * half * (2.6 * unit + unit.inv() / 2.6))
+                .map(|place| excess(0.05, cells.start * place.exp(), Complex64::new(c + 1.0, y)).norm())
+                .fold(0.0, f64::max);
+            assert!(
+                largest <= bound + ROUNDING && bound < 1.7 * largest,
+                "{y}: {largest} {bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_in_cells_are_within_their_errors() {
+        let frequencies = Frequencies {
+            line: 8,
+            c: line_at(8),
+            spacing: 0.8,
+            ends: vec![5, 10],
+        };
+        let c = frequencies.c;
+        for (rate, octave) in [(0.1, -2), (0.3, 0), (0.02, 1)] {
+            for (cells, direction) in CellOctave::both(rate, octave).into_iter().zip(Direction::BOTH) {
+                let halvings = cells.halvings(frequencies.line);
+                for part in [0.03, 0.4, 0.77, 0.999] {
+                    let (cell, tau) = Cell::of(part, halvings);
+                    let (line, at) = (cells.line(cell, &frequencies), polynomials(tau));
+                    let v = cells.start * 2f64.powf(part);
+                    let order = |y: f64| Complex64::new(exponent(direction, c), y);
+                    let scale = (-line.base.reference).exp();
+                    let exact = |y: f64| scale * (1.0 + excess(rate, v.into(), order(y)));
+                    let base = exact(0.0).re;
+                    let rounding = 10.0 * ROUNDING;
+                    assert!(
+                        (line.base.middle(&at) - base).abs() <= line.base.error + rounding,
+                        "{rate} {v} {base}"
+                    );
+                    assert!(line.base.lower(&at) <= base + rounding && line.base.error < 1e-11);
+                    for (j, error) in line.errors.iter().enumerate() {
+                        let mut found = Complex64::new(1.0, 0.0);
+                        for ([real, imaginary], at) in line.columns.iter().zip(at) {
+                            found += at * Complex64::new(real[j], imaginary[j]);
+                        }
+                        // The characteristic function is that of the loss, whose sign for "add" is that of p.
+                        let sign = exponent(direction, c).signum();
+                        let apart = (found - exact(sign * (j + 1) as f64 * frequencies.spacing)).norm();
+                        assert!(
+                            apart <= error + rounding && *error < 1e-8,
+                            "{rate} {v} {j}: {apart:e} {error:e}"
+                        );
+                    }
+                    for (place, &end) in frequencies.ends.iter().enumerate() {
+                        let bound = line.log_decay(&at, v, place).unwrap();
+                        let exact = (exact(end as f64 * frequencies.spacing).norm() / base).ln();
+                        assert!(exact <= bound + 1e-12, "{rate} {v} {end}: {exact} {bound}");
+                    }
+                }
+            }
+        }
     }
 }

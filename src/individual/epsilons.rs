@@ -9,8 +9,8 @@ use crate::individual::moment_losses::MomentLosses;
 use crate::individual::one_by_one;
 use crate::monitor::Monitor;
 
-/// Largest number of different histories that the exact engine is asked about: each takes a millisecond after a single step, 3 to 150
-/// of them after a few.
+/// Largest number of different histories that the exact engine is asked about: each takes a millisecond after a single step, 3
+/// to 150 of them after a few.
 const MAX_ONE_BY_ONE: usize = 256;
 /// Relative width above which the bounds from inversion are not final.
 const OPEN: f64 = 1e-9;
@@ -40,8 +40,8 @@ pub fn epsilons(accounts: &Accounts, delta: f64, monitor: &dyn Monitor) -> Resul
 
 /// Bounds on ε(δ) of every example from its history of norms: slower than from moments, and certified for fewer steps.
 ///
-/// The exact engine answers for single steps, and for up to 256 different histories that are short, or for which inversion gives wide
-/// bounds.
+/// The exact engine answers for single steps, and for up to 256 different histories that are short, or for which inversion
+/// gives wide bounds.
 ///
 /// # Errors
 /// δ outside (0, 1); an interruption.

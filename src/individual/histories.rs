@@ -5,8 +5,8 @@ use crate::individual::basis::octave_of;
 use crate::individual::losses::Content;
 use crate::individual::norms::{ShiftScale, batch_probability, rate_index, require_step, with_gaussian_steps};
 
-/// Number of steps up to which the exact engine is asked first (see `one_by_one`): after thirty different steps it takes a fifth of
-/// the time that tables for fifty examples do, after a hundred as long.
+/// Number of steps up to which the exact engine is asked first (see `one_by_one`): after thirty different steps it takes a
+/// fifth of the time that tables for fifty examples do, after a hundred as long.
 const FEW_STEPS: f64 = 32.0;
 
 /// Steps of one example at one sample rate and one norm.
@@ -129,7 +129,8 @@ impl History {
         Content::of(self.revealing, self.gaussian, self.steps.is_empty())
     }
 
-    /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records are.
+    /// Σ qT, which is no less than the probability of being in any batch; infinite after Gaussian steps, in which all records
+    /// are.
     pub(crate) fn batch_probability(&self, rates: &[f64]) -> f64 {
         let of_steps = |steps: &Steps| rates[usize::from(steps.rate)] * steps.count;
         batch_probability(self.gaussian, self.steps.iter().map(of_steps).sum())

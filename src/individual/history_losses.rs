@@ -1,8 +1,8 @@
 //! The losses of examples from all norms that they had.
 //!
-//! E[e^{zS}] of an example is the product of F(z; v_t)^{n_t} over its different norms, n_t steps with each, and F is interpolated in v
-//! (`cells`). That takes time in proportion to the different norms of an example, but nothing has to be known of the zeros
-//! of F: it is certified for few steps and large excesses too.
+//! E[e^{zS}] of an example is the product of F(z; v_t)^{n_t} over its different norms, n_t steps with each, and F is
+//! interpolated in v (`cells`). That takes time in proportion to the different norms of an example, but nothing has to be known
+//! of the zeros of F: it is certified for few steps and large excesses too.
 
 use crate::individual::basis::{Terms, polynomials};
 use crate::individual::cells::{Cell, CellOctave, HALVINGS, LineCell, RealCell};
@@ -14,14 +14,14 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// Factors that are multiplied before logarithms are taken. Each has a modulus with its error of at least 1e-17, so that twelve stay
-/// above 1e-204; the product of twenty could underflow.
+/// Factors that are multiplied before logarithms are taken. Each has a modulus with its error of at least 1e-17, so that twelve
+/// stay above 1e-204; the product of twenty could underflow.
 const FACTORS: usize = 12;
 
 /// Index of a sample rate, and octave of v.
 type Key = (u16, i16);
 
-/// Real moments of one octave: for each range of lines with the same halvings, the cells that are needed.
+/// Real moments of one octave: the cells that are needed, for each range of lines with equal halvings.
 #[derive(Debug)]
 struct RealOctave {
     cells: CellOctave,
@@ -203,7 +203,7 @@ impl AccountLosses for HistoryLosses<'_> {
 
     fn points(&self, account: usize, table: &Self::Table, count: usize) -> Vec<LogPoint> {
         let mut steps = self.histories.history(account).steps().to_vec();
-        // Steps with the same count share logarithms.
+        // Steps with equal counts are multiplied before one logarithm is taken.
         steps.sort_by(|a, b| a.count.total_cmp(&b.count));
         let mut product = Product::new(count);
         let arch = pulp::Arch::new();
@@ -319,5 +319,21 @@ impl pulp::NullaryFnOnce for Multiply<'_> {
             product.real[j] = a * c - b * d;
             product.imaginary[j] = a * d + b * c;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::individual::direct::assert_loss_is;
+
+    #[test]
+    fn losses_of_histories_are_within_their_bounds() {
+        let mut histories = Histories::new(1);
+        histories.add(&[1.0], 1.0, 1.6, 0.1, 3.0).unwrap();
+        histories.add(&[0.45], 1.0, 1.6, 0.02, 50.0).unwrap();
+        histories.add(&[0.2], 1.0, 1.0, 0.3, 7.0).unwrap();
+        let steps = [(0.1, 1.0 / 2.56, 3.0), (0.02, 0.2025 / 2.56, 50.0), (0.3, 0.04, 7.0)];
+        assert_loss_is(&HistoryLosses::new(&histories), &steps, 12);
     }
 }

@@ -199,7 +199,7 @@ impl<'a, L: AccountLosses> Group<'a, L> {
         ))
     }
 
-    /// The first end beyond which the characteristic function is below e^−`level`, or else the one with the least bound on it:
+    /// The first end beyond which the characteristic function is below e^−`level`, or else the one with the smallest bound on it:
     /// the log of that bound, and the number of the frequency.
     fn end(&self, account: usize, side: usize, level: f64) -> Option<(f64, usize)> {
         let gaussian = self.losses.gaussian(account);
@@ -209,7 +209,7 @@ impl<'a, L: AccountLosses> Group<'a, L> {
                 break;
             };
             let log_decay = others - 0.5 * (end as f64 * self.frequencies.spacing).powi(2) * gaussian;
-            if log_decay.is_finite() && decayed.is_none_or(|(least, _)| log_decay < least) {
+            if log_decay.is_finite() && decayed.is_none_or(|(smallest, _)| log_decay < smallest) {
                 decayed = Some((log_decay, end));
             }
             if log_decay < -level {

@@ -10,6 +10,7 @@
 //! | `basis` | Chebyshev polynomials on octaves of v, and the ellipses in which interpolation is certified |
 //! | `step_moments` | log E[r^α] of one step by the trapezoidal rule |
 //! | `decay` | bounds on moments of complex order far from the real axis |
+//! | `rdp_bounds` | bounds on the error of polynomials in 1/v |
 //! | `rdp_table` | D_α of one step as certified polynomials in 1/v |
 //! | [`rdp`] | adds a step to accounts of Rényi divergences |
 //! | `plans` | on which line, and how finely, a loss is inverted |
@@ -28,6 +29,8 @@ mod accounts;
 mod basis;
 mod cells;
 mod decay;
+#[cfg(test)]
+mod direct;
 mod epsilons;
 mod histories;
 mod history_losses;
@@ -39,6 +42,7 @@ mod octaves;
 mod one_by_one;
 mod plans;
 mod rdp;
+mod rdp_bounds;
 mod rdp_table;
 mod step_moments;
 
@@ -48,7 +52,7 @@ pub use histories::Histories;
 pub use norms::require_norms;
 pub use rdp::{Prepared, StepRdp};
 
-/// Makes what threads share: otherwise it is made at its first use.
+/// Computes the tables that threads share, which are otherwise computed at their first use.
 #[cfg(feature = "python")]
 pub(crate) fn prepare() {
     basis::prepare();

@@ -179,3 +179,23 @@ impl LineTerms {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::individual::direct::assert_loss_is;
+
+    #[test]
+    fn losses_of_accounts_are_within_their_bounds() {
+        let mut accounts = Accounts::new(1);
+        accounts.add(&[1.0], 1.0, 1.6, 0.02, 30.0).unwrap();
+        accounts.add(&[0.45], 1.0, 1.6, 0.02, 50.0).unwrap();
+        accounts.add(&[0.2], 1.0, 1.0, 0.05, 70.0).unwrap();
+        let steps = [
+            (0.02, 1.0 / 2.56, 30.0),
+            (0.02, 0.2025 / 2.56, 50.0),
+            (0.05, 0.04, 70.0),
+        ];
+        assert_loss_is(&MomentLosses::new(&accounts), &steps, 12);
+    }
+}

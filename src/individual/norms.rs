@@ -4,8 +4,8 @@
 
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
 
-/// Smallest square of a shift, in units of the square of the largest possible one. At 2⁻⁴⁰, an example has at most 41 octaves of v
-/// at one noise multiplier, and 10⁶ steps at the smallest shift leak less than one at the largest.
+/// Smallest square of a shift, in units of the square of the largest possible one. At 2⁻⁴⁰, an example has at most 41 octaves
+/// of v at one noise multiplier, and 10⁶ steps at the smallest shift leak less than one at the largest.
 const MIN_SQUARE: f64 = 1.0 / (1u64 << 40) as f64;
 /// v of the largest shift below which noise is taken to be smaller than it is.
 const MIN_V: f64 = 1e-60;
@@ -48,8 +48,8 @@ pub(crate) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
     (gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON)
 }
 
-/// A bound on the probability of being in any batch, from that of the steps at rates below 1 and Σ v of the Gaussian ones, in which
-/// all records are.
+/// A bound on the probability of being in any batch, from that of the steps at rates below 1 and Σ v of the Gaussian ones, in
+/// which all records are.
 pub(crate) fn batch_probability(gaussian: f64, of_others: f64) -> f64 {
     if gaussian > 0.0 { f64::INFINITY } else { of_others }
 }
@@ -113,7 +113,8 @@ const MAX_RATES: usize = 20_000;
 /// The largest rate below 1: steps at rate 1 are stored as Gaussian ones.
 const LARGEST_RATE: f64 = 1.0 - 0.5 * f64::EPSILON;
 
-/// Index of a sample rate in (0, 1) in the list of rates, to which it is added if it is new. Rates below [`MIN_RATE`] are rounded up.
+/// Index of a sample rate in (0, 1) in the list of rates, to which it is added if it is new. Rates below [`MIN_RATE`] are
+/// rounded up.
 ///
 /// A run whose rate changes at every step is not refused: once there are [`MAX_EXACT_RATES`], further rates are rounded up, by
 /// less than one part in 256, which can only overstate what the steps leak.
@@ -171,5 +172,39 @@ mod tests {
         assert_eq!(rates[usize::from(index)], above);
         let index = rate_index(&mut rates, 1.0 - 1e-15);
         assert_eq!(rates[usize::from(index)], LARGEST_RATE);
+    }
+
+    #[test]
+    fn v_is_never_rounded_down() {
+        for (largest, noise) in [(1.0, 1.0), (2.5, 0.7), (1e-20, 1e20)] {
+            let scale = ShiftScale::new(largest, noise);
+            for part in [1.0, 0.3, 1e-3, 1e-6, 1e-9] {
+                let (v, exact) = (scale.v(part * largest), (part * largest / noise).powi(2));
+                assert!(
+                    v >= exact * (1.0 - 4.0 * f64::EPSILON),
+                    "{largest} {noise} {part}: {v} {exact}"
+                );
+                // Exact where nothing is rounded up.
+                if part >= 1e-6 && largest > 1e-9 {
+                    assert!(
+                        v <= exact * (1.0 + 4.0 * f64::EPSILON),
+                        "{largest} {noise} {part}: {v} {exact}"
+                    );
+                }
+            }
+        }
+        assert!(ShiftScale::new(1.0, 0.0).is_revealing && !ShiftScale::new(1.0, 1e-5).is_revealing);
+    }
+
+    #[test]
+    fn sums_of_gaussian_steps_are_not_below_the_exact_sum() {
+        // 0.1 is the fraction 3602879701896397/2^55, whose multiples below 2^53 · 2^-55 · 10^4 are exact in 128 bits.
+        let mut sum = 0.0;
+        for count in 1..=10_000u128 {
+            sum = with_gaussian_steps(sum, 1.0, 0.1);
+            let exact = 3_602_879_701_896_397u128 * count;
+            assert!((sum * 2f64.powi(55)) as u128 >= exact, "{count}");
+        }
+        assert!(sum < 1000.0 * (1.0 + 1e-11));
     }
 }

@@ -128,14 +128,14 @@ impl Octave {
     pub(crate) fn real(&self, tilts: &[f64]) -> Vec<RealTerms> {
         let ellipses = Ellipse::all(1.0);
         let interpolation = |c: f64| {
-            let (mut error, mut least) = (f64::INFINITY, f64::INFINITY);
+            let (mut error, mut smallest) = (f64::INFINITY, f64::INFINITY);
             for ellipse in &ellipses {
                 let size = ellipse.blow_up(self.start()) * self.excess(c, ellipse);
                 error = error.min(ellipse.factor * bound_on_log(size));
-                least = least.min(size);
+                smallest = smallest.min(size);
             }
             // |z(z + 1)| is about c(c + 1) + y².
-            (error, (c * (c + 1.0) * (MAX_EXCESS / least - 1.0)).max(0.0).sqrt())
+            (error, (c * (c + 1.0) * (MAX_EXCESS / smallest - 1.0)).max(0.0).sqrt())
         };
         let errors: Vec<(f64, f64)> = tilts
             .iter()
@@ -166,8 +166,8 @@ impl Octave {
         exponent(self.direction, c)
     }
 
-    /// K(c + iy) − K(c) at the frequencies of a line, fewer if the interpolation of the others is not certified; and the decay from
-    /// those of the ends on that are certified.
+    /// K(c + iy) − K(c) at the frequencies of a line, fewer if the interpolation of the others is not certified; and the decay
+    /// from those of the ends on that are certified.
     pub(crate) fn line(&self, frequencies: &Frequencies) -> LineTerms {
         let &Frequencies { c, spacing, .. } = frequencies;
         let bound = InterpolationBound::new(self, c);
@@ -204,7 +204,8 @@ impl Octave {
         }
     }
 
-    /// K(c + iy) − K(c) at `count` frequencies and bounds on the decay from some (y, imaginary shift) on, at the interpolation nodes.
+    /// K(c + iy) − K(c) at `count` frequencies and bounds on the decay from some (y, imaginary shift) on, at the interpolation
+    /// nodes.
     fn at_nodes(&self, c: f64, spacing: f64, count: usize, ends: &[(f64, f64)]) -> NodeValues {
         let mut values = NodeValues {
             changes: vec![[[0.0; TERMS]; 2]; count],
@@ -233,14 +234,16 @@ impl Octave {
     /// The imaginary shift of y with the lowest bound at frequency Y in the middle of the octave.
     fn shift(&self, c: f64, y: f64) -> f64 {
         let v = nodes(self.octave)[TERMS / 2];
-        best_shift(self.rate, v, (c, self.exponent(c)), y, Outputs::height(self.start()))
+        best_shift(self.rate, v, (c, self.exponent(c)), y, Outputs::max_shift(self.start()))
     }
 
-    /// Bound on the error of interpolating log of H(v) = E[|(1 + u)^p|e^{−Yθ}] at y + ia, e^{a²/2v} times which bounds the modulus.
+    /// Bound on the error of interpolating log of H(v) = E[|(1 + u)^p|e^{−Yθ}] at y + ia, e^{a²/2v} times which bounds the
+    /// modulus.
     ///
-    /// With π = qe^y/(1 + u), the argument θ of 1 − q + qe^{y+ia} is at most π tan a and its modulus is at least √(1 − a²π)(1 + u) and
-    /// at most 1 + u. So H differs from the moment of real order by at most (Y tan a + b)·E[π(1 + u)^{p'}] with b = (c + 2)a² for
-    /// "remove" and (1 − a²)^{−c/2} − 1 for "add". As qe^y = (1 + u) − (1 − q), that mean is E[(1 + u)^{p'}] − (1 − q)E[(1 + u)^{p'−1}], which grows with v.
+    /// With π = qe^y/(1 + u), the argument θ of 1 − q + qe^{y+ia} is at most π tan a and its modulus is at least √(1 − a²π)(1 +
+    /// u) and at most 1 + u. So H differs from the moment of real order by at most (Y tan a + b)·E[π(1 + u)^{p'}] with b = (c +
+    /// 2)a² for "remove" and (1 − a²)^{−c/2} − 1 for "add". As qe^y = (1 + u) − (1 − q), that mean is E[(1 + u)^{p'}] − (1 −
+    /// q)E[(1 + u)^{p'−1}], which grows with v.
     fn error_of_decay(&self, c: f64, y: f64, shift: f64, bound: &InterpolationBound) -> f64 {
         let shrinks = match self.direction {
             Direction::Remove => (c + 2.0) * shift * shift,
@@ -273,5 +276,108 @@ fn bound_on_log(size: f64) -> f64 {
         -(-size).ln_1p()
     } else {
         f64::INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::individual::basis::{polynomials, product};
+    use crate::individual::direct::{ROUNDING, excess, log_moment};
+    use realfft::num_complex::Complex64;
+    use std::f64::consts::{LN_2, PI};
+
+    /// The largest |E[e^{(c+iy)ℓ}] − 1| on the boundary of an ellipse around an octave.
+    fn largest_excess(octave: &Octave, rho: f64, c: f64, y: f64) -> f64 {
+        let half = 0.5 * LN_2;
+        let p = Complex64::new(octave.exponent(c), y);
+        (0..24)
+            .map(|i| {
+                let (sine, cosine) = (PI * f64::from(i) / 12.0).sin_cos();
+                let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
+                let v = octave.start() * Complex64::new(half + long * cosine, short * sine).exp();
+                excess(octave.rate, v, p).norm()
+            })
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn excesses_bound_the_moments_on_ellipses() {
+        for (rate, octave, c, y) in [
+            (0.1, -7, 2.0, 0.0),
+            (0.1, -7, 2.0, 5.0),
+            (0.02, -2, 3.0, 4.0),
+            (0.3, -4, 0.5, 2.0),
+        ] {
+            for direction in Direction::BOTH {
+                let octave = Octave::new(rate, octave, direction);
+                let bound = InterpolationBound::new(&octave, c);
+                let kappa = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
+                for (rho, excess) in [8.0, 6.0, 4.5, 3.4, 2.6].into_iter().zip(bound.excesses) {
+                    let found = largest_excess(&octave, rho, c, y);
+                    assert!(
+                        found <= kappa * excess + ROUNDING,
+                        "{rate} {c} {y} ρ {rho}: {found} {}",
+                        kappa * excess
+                    );
+                }
+                // Where u is small the bound is nearly attained, so that half of it would be too little.
+                if octave.octave == -7 {
+                    let found = largest_excess(&octave, 2.6, c, y);
+                    assert!(found > 0.6 * kappa * bound.excesses[4], "{c} {y} {found}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bound_on_a_logarithm_is_attained() {
+        for size in [1e-3f64, 0.5, 0.94] {
+            let attained = (1.0 - size).ln().abs();
+            assert!(bound_on_log(size) >= attained * (1.0 - 1e-15) && bound_on_log(size) < 1.001 * attained);
+        }
+        assert_eq!(bound_on_log(1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn cumulants_on_a_line_are_within_their_errors() {
+        let frequencies = Frequencies {
+            line: 0,
+            c: 3.0,
+            spacing: 0.7,
+            ends: vec![8],
+        };
+        for (rate, octave) in [(0.02, -2), (0.1, -5), (0.004, 0)] {
+            for direction in Direction::BOTH {
+                let octave = Octave::new(rate, octave, direction);
+                let (real, line) = (octave.real(&[frequencies.c]), octave.line(&frequencies));
+                assert!(!line.changes.is_empty());
+                for tau in [-0.93, -0.31, 0.08, 0.77] {
+                    let v = octave.start() * 2f64.powf(0.5 * (tau + 1.0));
+                    let at = polynomials(tau);
+                    let base = log_moment(rate, v, direction, frequencies.c, 0.0);
+                    let found = product(&real[0].value, &at);
+                    assert!(
+                        (found - base.re).abs() <= real[0].error + ROUNDING,
+                        "{rate} {v}: {found} {base}"
+                    );
+                    for (j, change) in line.changes.iter().enumerate() {
+                        let y = (j + 1) as f64 * frequencies.spacing;
+                        let exact = log_moment(rate, v, direction, frequencies.c, y) - base;
+                        let found = Complex64::new(product(&change.real, &at), product(&change.imaginary, &at));
+                        let apart = (found - exact).norm();
+                        assert!(
+                            apart <= change.error + ROUNDING,
+                            "{rate} {v} {y}: {apart:e} {:e}",
+                            change.error
+                        );
+                    }
+                    for (terms, error) in &line.decays {
+                        let exact = (log_moment(rate, v, direction, frequencies.c, 5.6) - base).re;
+                        assert!(exact <= product(terms, &at) + error + ROUNDING, "{rate} {v}: {exact}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! ε of histories by the exact engine, one history after the other.
 //!
-//! Inversion of many losses at once (`epsilons`) lays out tables of the characteristic function that pay for hundreds of steps and
-//! thousands of examples. After a few steps they are expensive, since the characteristic function hardly decays and long lines of it are
-//! needed, and they often certify nothing, since the loss is nearly discrete. The exact engine has a closed form for a single step and
-//! takes milliseconds for a few. It is asked once for each different history.
+//! Inversion of many losses at once (`epsilons`) lays out tables of the characteristic function that pay for hundreds of steps
+//! and thousands of examples. After a few steps they are expensive, since the characteristic function hardly decays and long
+//! lines of it are needed, and they often certify nothing, since the loss is nearly discrete. The exact engine has a closed
+//! form for a single step and takes milliseconds for a few. It is asked once for each different history.
 
 use crate::curve::Accuracy;
 use crate::curve::composition::{Composition, MAX_SEGMENTS};
@@ -26,11 +26,11 @@ const ROUNDING: f64 = 16.0 * f64::EPSILON;
 const MAX_STEPS: f64 = 9e15;
 /// Relative width that is asked for after a single step, which has a closed form.
 const NARROW: f64 = 1e-9;
-/// Relative width that is asked for after several steps: a tenth of what the accounts promise. At 1e-9, two or three steps take up to
-/// twenty times as long.
+/// Relative width that is asked for after several steps: a tenth of what the accounts promise. At 1e-9, two or three steps take
+/// up to twenty times as long.
 const ENOUGH: f64 = 1e-7;
 
-/// Lower and upper bounds on ε(δ) of the examples at `members`; the same for equal histories, whose answer is computed once.
+/// Lower and upper bounds on ε(δ) of the examples at `members`. Those of equal histories are equal, and computed once.
 pub(crate) fn epsilons(
     histories: &Histories,
     members: &[usize],
@@ -118,7 +118,8 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
     Ok((lower, upper))
 }
 
-/// An ε near the answer for "remove" and −d log δ/dε there: where the record's own outputs have a mass of δ, if they have that much.
+/// An ε near the answer for "remove" and −d log δ/dε there: where the record's own outputs have a mass of δ, if they have that
+/// much.
 fn initial_guess(rate: f64, shift: f64, delta: f64) -> (f64, f64) {
     let (quantile, _) = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - 1e-16));
     let growth = shift * (shift + quantile) - 0.5 * shift * shift;

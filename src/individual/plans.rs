@@ -2,8 +2,9 @@
 
 use std::f64::consts::PI;
 
-/// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the saddle point,
-/// where the Chernoff bound for a Gaussian loss is 0.5 % above its minimum over all c; with the square of the ratio, 2 %.
+/// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the
+/// saddle point, where the Chernoff bound for a Gaussian loss is 0.5 % above its minimum over all c; with the square of the
+/// ratio, 2 %.
 pub(crate) const LINES: usize = 60;
 const FIRST: f64 = 0.2;
 const RATIO: f64 = 1.22;
@@ -42,8 +43,8 @@ pub(crate) struct InversionPlan {
     pub(crate) chernoff: f64,
 }
 
-/// Line, spacing and largest frequency, rounded to the safe side, so that what is computed for an account does not depend on which others
-/// share the line with it.
+/// Line, spacing and largest frequency, rounded to the safe side, so that what is computed for an account does not depend on
+/// which others share the line with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LineShape {
     /// Index of c.
@@ -70,7 +71,7 @@ impl LineShape {
 }
 
 impl CumulantGrid {
-    /// The least Chernoff bound on ε, δ ≤ e^{A − cε} c^c/(c + 1)^{c+1}, and its line.
+    /// The smallest Chernoff bound on ε, δ ≤ e^{A − cε} c^c/(c + 1)^{c+1}, and its line.
     fn chernoff(&self, log_delta: f64) -> Option<(f64, usize)> {
         let bound = |(k, (value, error)): (usize, &(f64, f64))| {
             let c = line_at(k);
@@ -81,7 +82,7 @@ impl CumulantGrid {
         bounds.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// A(c') − c'ε, the least on the grid.
+    /// The smallest A(c') − c'ε on the grid.
     fn lowest(&self, epsilon: f64) -> f64 {
         let terms = self
             .values
@@ -102,7 +103,7 @@ impl CumulantGrid {
         bend.max(1e-300).sqrt()
     }
 
-    /// (c', A(c')) on one side of a line with the least e^{A(c') − c'ε − |c' − c|P}.
+    /// (c', A(c')) on one side of a line with the smallest e^{A(c') − c'ε − |c' − c|P}.
     pub(crate) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
         let c = line_at(line);
         let range = if above { line + 1..self.values.len() } else { 0..line };
@@ -152,8 +153,8 @@ impl InversionPlan {
 
     /// The level at which errors of e^−level·e^{A(c) − cε} are small in relation to δ.
     ///
-    /// δ is about the larger of e^{A(c) − cε} on the two best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be known
-    /// where the other has much the larger δ.
+    /// δ is about the larger of e^{A(c) − cε} on the two best lines over 1 + √(2π)·spread·c(c + 1): one direction need not be
+    /// known where the other has much the larger δ.
     pub(crate) fn level(&self, line: usize, side: usize) -> f64 {
         let c = line_at(line);
         let grid = &self.grids[side];
@@ -182,5 +183,69 @@ impl InversionPlan {
             reach: (REACHES * reach.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
             period: (PERIODS * period.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A(c) = c(c + 1)μ²/2 of a Gaussian loss.
+    fn gaussian(mu: f64) -> CumulantGrid {
+        let value = |k: usize| (0.5 * line_at(k) * (line_at(k) + 1.0) * mu * mu, 0.0);
+        CumulantGrid {
+            values: (0..LINES).map(value).collect(),
+            reaches: vec![f64::INFINITY; LINES],
+        }
+    }
+
+    #[test]
+    fn chernoff_bounds_are_above_epsilon_by_a_few_per_cent() {
+        // δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2), at ε where it is 1e-5.
+        let tail = |t: f64| 0.5 * libm::erfc(t / std::f64::consts::SQRT_2);
+        for mu in [0.1, 0.5, 1.0, 3.0] {
+            let (chernoff, _) = gaussian(mu).chernoff(1e-5f64.ln()).unwrap();
+            let delta =
+                |epsilon: f64| tail(epsilon / mu - 0.5 * mu) - epsilon.exp() * tail(epsilon / mu + 0.5 * mu);
+            assert!(delta(chernoff) <= 1e-5, "{mu} {chernoff} {}", delta(chernoff));
+            assert!(delta(0.8 * chernoff) > 1e-5, "{mu} {chernoff}");
+        }
+    }
+
+    #[test]
+    fn the_spread_of_a_gaussian_loss_is_its_deviation() {
+        for line in [0, 1, 17, LINES - 1] {
+            assert!((gaussian(0.7).spread(line) / 0.7 - 1.0).abs() < 1e-6, "{line}");
+        }
+    }
+
+    #[test]
+    fn periods_leave_aliases_of_the_level_and_no_shorter_ones_do() {
+        let (grid, line, epsilon, level) = (gaussian(1.0), 16, 4.0, 30.0);
+        let period = grid.period(line, epsilon, level).unwrap();
+        // log of the alias on one side over e^{A(c) − cε}, the least over the other lines.
+        let alias = |period: f64, above: bool| {
+            let (other, value) = grid.side(line, epsilon, period, above).unwrap();
+            let c = line_at(line);
+            value - grid.values[line].0 - (other - c) * epsilon - (other - c).abs() * period
+        };
+        let largest = |period: f64| alias(period, false).max(alias(period, true));
+        assert!((largest(period) + level).abs() < 1e-9, "{period} {}", largest(period));
+        assert!(largest(0.5 * period) > -0.8 * level);
+    }
+
+    #[test]
+    fn shapes_are_rounded_to_finer_spacing_and_larger_reach() {
+        let plan = InversionPlan::new([gaussian(0.4), gaussian(0.4)], 1e-6f64.ln()).unwrap();
+        let (plan, line) = (plan.0, plan.1.unwrap());
+        let shape = plan.shape(line).unwrap();
+        let level = plan.level(line, 0);
+        let period = plan.grids[0].period(line, plan.chernoff, level).unwrap();
+        let spacing = 2.0 * PI / period;
+        assert!(shape.spacing() < spacing && shape.spacing() > spacing / 1.5);
+        let reach = (2.0 * level).sqrt() / 0.4;
+        assert!(shape.reach() >= reach * (1.0 - 1e-6) && shape.reach() < 2.0 * reach);
+        // e^{-y²μ²/2} at the end of the line is e^-level.
+        assert!(0.5 * (shape.reach() * 0.4).powi(2) >= level * (1.0 - 1e-6));
     }
 }

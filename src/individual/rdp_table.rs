@@ -18,40 +18,38 @@
 //!   |E\[X\]| ≤ D/2R by convexity. From |e^{−uX} − 1 + uX| ≤ e^{RX} + e^{−RX} − 2 for |u| ≤ R follows
 //!   |E[e^{−uX}] − 1| ≤ D/2 + 2(e^{D/2} − 1) =: b; if b < 1, the rest of K adds −½log(1 − f) + f/8(w₀ − R) to −log(1 − b).
 //!
-//! [`FLOOR`] is added to every K. Below about 10⁻³⁰⁸ neither K nor its relative error is a number: at sample rates below 10⁻¹⁵⁴, K ≈ q²
-//! underflows at small orders, and no halving of an interval would show an accurate polynomial. With the floor, errors have to be
-//! small in relation to K + 10⁻²⁹⁰, and no divergence is rounded down to 0.
+//! [`FLOOR`] is added to every K. Below about 10⁻³⁰⁸ neither K nor its relative error is a number: at sample rates below
+//! 10⁻¹⁵⁴, K ≈ q² underflows at small orders, and no halving of an interval would show an accurate polynomial. With the floor,
+//! errors have to be small in relation to K + 10⁻²⁹⁰, and no divergence is rounded down to 0.
 //!
 //! Intervals are sixteenths of octaves, halved until the bound is below [`TOLERANCE`] of K for eight orders at once. All
 //! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
 
+use crate::individual::rdp_bounds::{COEFFICIENTS, DEGREE, Disc, LEBESGUE};
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR};
 use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
-/// Orders that share an interval: what fills the registers.
+/// Number of orders that share an interval: what fills the registers.
 pub(crate) const LANES: usize = 8;
-/// Degree of the polynomials, and their number of coefficients.
-const DEGREE: usize = 8;
-const COEFFICIENTS: usize = DEGREE + 1;
-/// Certified error of a polynomial in relative terms, its nodes' included.
+/// Largest certified relative error of a polynomial, that of its values at the nodes included.
 const TOLERANCE: f64 = 1e-11;
-/// What polynomials are raised by: more than the tolerance, and the roundings of 10⁵ additions.
+/// Relative amount by which polynomials are raised: more than the tolerance and the roundings of 10⁵ additions together, which at
+/// half of it would be as large as it.
 const MARGIN: f64 = 3e-11;
-/// Bits of a number's significand that tell its interval.
+/// Number of leading bits of the significand that name the interval of a number.
 const BITS: u32 = 4;
-/// Added to K. After 10¹⁵ steps it is still less than 10⁻²⁷⁴ of a divergence; the least that a double can tell from 0 is 10⁻³²³.
+/// Added to K. After 10¹⁵ steps it is still less than 10⁻²⁷⁴ of a divergence; the smallest positive double is 10⁻³²³.
 pub(crate) const FLOOR: f64 = 1e-290;
-/// 1 and the Lebesgue constant of nine Chebyshev nodes.
-const LEBESGUE: f64 = 3.4;
-/// Halvings of an interval at most, and where a moment takes more than [`MANY_OUTPUTS`] nodes.
-const MOST_HALVINGS: u32 = 8;
+/// Largest number of halvings of an interval, and where a moment takes more than [`MANY_OUTPUTS`] nodes.
+const MAX_HALVINGS: u32 = 8;
 const FEW_HALVINGS: u32 = 2;
 const MANY_OUTPUTS: usize = 2000;
-/// Nodes of a moment at most: with more, as after next to no noise at large orders, a table takes longer than the norms would without.
-const MOST_OUTPUTS: usize = 1_000_000;
-/// R/r that are tried, and the largest R/w₀.
+/// Largest number of nodes of a moment: with more, as with next to no noise at large orders, a table takes longer than the
+/// norms would without one.
+const MAX_OUTPUTS: usize = 1_000_000;
+/// Ratios R/r that are tried, and the largest R/w₀.
 const RATIOS: [f64; 4] = [48.0, 24.0, 14.0, 9.0];
 const LARGEST_PART: f64 = 0.6;
 
@@ -91,6 +89,30 @@ pub(crate) enum Piece {
     Halves(f64, Box<[Piece; 2]>),
     /// No polynomial of this degree will do: D is computed anew each time.
     Unknown,
+}
+
+impl Piece {
+    /// True if it has no polynomial somewhere.
+    pub(crate) fn has_gaps(&self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Halves(_, halves) => halves.iter().any(Self::has_gaps),
+            Self::Unknown => true,
+        }
+    }
+
+    /// D at w, if it has a polynomial there.
+    #[inline(always)]
+    pub(crate) fn value(&self, w: f64) -> Option<[f64; LANES]> {
+        let mut piece = self;
+        loop {
+            match piece {
+                Self::Whole(polynomial) => return Some(polynomial.at(w)),
+                Self::Halves(middle, halves) => piece = &halves[usize::from(w >= *middle)],
+                Self::Unknown => return None,
+            }
+        }
+    }
 }
 
 /// The pieces of all groups of orders on one interval.
@@ -180,19 +202,19 @@ impl Maker<'_> {
     }
 
     fn piece(&self, low: f64, high: f64, halvings: u32) -> Piece {
-        if Outputs::count(1.0 / high, self.largest) > MOST_OUTPUTS {
+        if Outputs::count(1.0 / high, self.largest) > MAX_OUTPUTS {
             return Piece::Unknown;
         }
         let (centre, half_width) = (0.5 * (low + high), 0.5 * (high - low));
         if self.error(centre, half_width) <= TOLERANCE {
             return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
         }
-        let most = if Outputs::count(1.0 / low, self.largest) > MANY_OUTPUTS {
+        let largest = if Outputs::count(1.0 / low, self.largest) > MANY_OUTPUTS {
             FEW_HALVINGS
         } else {
-            MOST_HALVINGS
+            MAX_HALVINGS
         };
-        if halvings >= most {
+        if halvings >= largest {
             return Piece::Unknown;
         }
         let halves = [
@@ -247,7 +269,7 @@ impl Maker<'_> {
     /// Bound on the relative error of the polynomials, the largest of all orders.
     fn error(&self, centre: f64, half_width: f64) -> f64 {
         // K falls with w.
-        let least = self.log_moments(centre + half_width);
+        let smallest = self.log_moments(centre + half_width);
         let middle = self.log_moments(centre);
         let mut best = [f64::INFINITY; LANES];
         for ratio in RATIOS {
@@ -262,8 +284,8 @@ impl Maker<'_> {
                     part,
                     values: (ends.0[lane], middle[lane], ends.1[lane]),
                 };
-                let error = at.error(half_width).min(at.error_of_rest(half_width, least[lane]));
-                best[lane] = best[lane].min(error / (least[lane] + FLOOR));
+                let error = at.error(half_width).min(at.error_of_rest(half_width, smallest[lane]));
+                best[lane] = best[lane].min(error / (smallest[lane] + FLOOR));
             }
             if best.iter().all(|&error| error + LEBESGUE * RELATIVE_ERROR <= TOLERANCE) {
                 break;
@@ -273,77 +295,30 @@ impl Maker<'_> {
     }
 }
 
-/// A disc around w₀ with K at w₀ − R, w₀ and w₀ + R.
-struct Disc {
-    order: f64,
-    log_rate: f64,
-    centre: f64,
-    part: f64,
-    values: (f64, f64, f64),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Disc {
-    /// Bound on the error of interpolation on [w₀ − r, w₀ + r].
-    fn error(&self, half_width: f64) -> f64 {
-        let ellipse = |radius: f64| {
-            let ratio = radius / half_width;
-            let rho = ratio + (ratio * ratio - 1.0).sqrt();
-            4.0 / (rho.powi(DEGREE as i32) * (rho - 1.0))
-        };
-        let radius = self.part * self.centre;
-        let below = self.below_transition().min(self.near_transition()) * ellipse(radius);
-        // The term α(α − 1)/2w in a disc of its own.
-        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre) * ellipse(0.8 * self.centre);
-        below.min(self.above_transition() * ellipse(radius) + linear)
+    #[test]
+    fn polynomials_are_above_the_divergence_by_the_margin() {
+        let orders = [1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0];
+        for rate in [0.5, 0.02, 1e-4] {
+            let table = RdpTable::new(rate, &orders);
+            for w in [0.7f64, 1.9, 30.0, 1e4] {
+                let interval = interval_of(w);
+                let piece = table.make(interval, 0);
+                let (low, high) = (start_of(interval), start_of(interval + 1));
+                for i in 0..40 {
+                    let w = low + (high - low) * (f64::from(i) + 0.5) / 40.0;
+                    let Some(found) = piece.value(w) else { continue };
+                    for (found, order) in found.into_iter().zip(orders) {
+                        let exact = Outputs::new(rate, 1.0 / w, order).log_moment(order) / (order - 1.0);
+                        let above = found / exact - 1.0;
+                        // 3e-11 but for the tolerance of 1e-11.
+                        assert!((1.9e-11..4.1e-11).contains(&above), "{rate} {w} {order}: {above:e}");
+                    }
+                }
+            }
+        }
     }
-
-    /// The interpolation error of a cell where K is nearly linear in 1/w: `least` is K at w₀ + r, where its non-linear part is largest.
-    fn error_of_rest(&self, half_width: f64, least: f64) -> f64 {
-        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre);
-        let rho = 1.6 * self.centre / half_width;
-        LEBESGUE * self.rest(self.centre + half_width, least) + linear * 4.0 * rho.powi(-(DEGREE as i32))
-    }
-
-    /// Bound on log(1 + E') at w, from K there.
-    fn rest(&self, w: f64, value: f64) -> f64 {
-        let limit = self.order * self.log_rate + 0.5 * self.order * (self.order - 1.0) / w;
-        let rounding = 4.0 * f64::EPSILON * (limit.abs() + self.order * self.log_rate.abs());
-        (value - limit).max(0.0) + RELATIVE_ERROR * value + rounding
-    }
-
-    /// (1 − f²)^{−1/4}.
-    fn spread(&self) -> f64 {
-        (1.0 - self.part * self.part).powf(-0.25)
-    }
-
-    /// Bound on |K|.
-    fn below_transition(&self) -> f64 {
-        let nearest = self.centre * (1.0 - self.part);
-        let blow_up = self.spread() * (self.part * self.part / (8.0 * nearest)).exp();
-        bound_on_log(blow_up * 1.001 * self.values.0.exp_m1())
-    }
-
-    /// Bound on |log(1 + E')|.
-    fn above_transition(&self) -> f64 {
-        let (nearest, farthest) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
-        let rest = self.rest(farthest, self.values.2);
-        let growth = (self.order - 0.5).powi(2) * self.part * self.part / (2.0 * nearest);
-        bound_on_log(self.spread() * growth.exp() * rest.exp_m1())
-    }
-
-    /// Bound on |K| but for linear terms.
-    fn near_transition(&self) -> f64 {
-        let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
-        let (low, high) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
-        let bend = lambda(low, self.values.0) + lambda(high, self.values.2)
-            - 2.0 * lambda(self.centre, self.values.1)
-            + 1e-11 * (1.0 + self.values.0);
-        let other = -0.5 * (-self.part).ln_1p() + self.part / (8.0 * low);
-        bound_on_log(0.5 * bend + 2.0 * (0.5 * bend).exp_m1()) + other
-    }
-}
-
-/// −log(1 − b), infinite unless b < 1.
-fn bound_on_log(size: f64) -> f64 {
-    if size < 0.95 { -(-size).ln_1p() } else { f64::INFINITY }
 }

@@ -36,7 +36,7 @@ pub(crate) fn accumulate_rdp<'py>(
     }
     let columns = orders.len();
     let (step, norms, prepared) = watched(py, None, move |_| {
-        let step = StepRdp::kept(sample_rate, &orders)?;
+        let step = StepRdp::cached(sample_rate, &orders)?;
         let prepared = step.prepared(&norms, noise_multiplier, steps)?;
         Ok((step, norms, prepared))
     })?;

@@ -5,8 +5,8 @@ pub(crate) const CELL_BITS: u32 = 28;
 
 /// An alias table of cells.
 ///
-/// The high bits of a slot are a threshold: words whose bits there are below it take the slot's own cell, others the cell in the low
-/// bits of the slot. The number of slots is a power of two.
+/// The high bits of a slot are a threshold: words whose bits there are below it take the slot's own cell, others the cell in
+/// the low bits of the slot. The number of slots is a power of two.
 #[derive(Debug)]
 pub(crate) struct AliasTable(Vec<u32>);
 

@@ -88,6 +88,7 @@ fn farthest_above(a: f64, divergence: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use statrs::distribution::{Binomial, Discrete};
 
     fn coin(successes: f64, count: f64) -> Sample {
         Sample {
@@ -110,8 +111,8 @@ mod tests {
         // P(X ≤ 5) for X ~ Bin(100, upper) must be at most the error allowed for one side.
         let (lower, upper) = coin(5.0, 100.0).interval(0.95);
         let tail = |p: f64, range: std::ops::RangeInclusive<u64>| -> f64 {
-            let law = crate::step::GroupLaw::binomial(100, p).unwrap();
-            range.map(|j| law.log_weights()[j as usize].exp()).sum()
+            let law = Binomial::new(p, 100).unwrap();
+            range.map(|j| law.pmf(j)).sum()
         };
         assert!(tail(upper, 0..=5) <= 0.025 && tail(lower, 5..=100) <= 0.025);
         assert!(lower > 0.005 && upper < 0.2, "{lower} {upper}");
@@ -132,5 +133,28 @@ mod tests {
     fn one_observation_says_little_but_not_nothing() {
         let (lower, upper) = coin(1.0, 1.0).interval(0.9);
         assert!(upper == 1.0 && lower > 0.0 && lower < 0.1);
+    }
+
+    #[test]
+    fn the_interval_is_the_tighter_of_the_two_published_bounds() {
+        // n = 1000, mean 0.5, V = 0.01: log(2/β) = log 400 at 98 % confidence, and Bernstein's radius is
+        // √(2·0.01·log 400/1000) + 7·log 400/(3·999) = 0.010946657 + 0.013994078; Chernoff's is about √(log 200/2000) = 0.0515.
+        let sample = Sample {
+            count: 1000.0,
+            sum: 500.0,
+            sum_of_squares: 250.0 + 9.99,
+        };
+        let (lower, upper) = sample.interval(0.98);
+        assert!(
+            (upper - 0.524_940_735).abs() < 1e-8 && (lower - 0.475_059_265).abs() < 1e-8,
+            "{lower} {upper}"
+        );
+        // A coin: KL(0.5, b) = log(200)/1000 at b = (1 + √(1 − e^{−2·log(200)/1000}))/2.
+        let (lower, upper) = coin(500.0, 1000.0).interval(0.98);
+        let chernoff = 0.5 * (1.0 + (1.0 - 200f64.powf(-2e-3)).sqrt());
+        assert!(
+            (upper - chernoff).abs() < 1e-11 && (lower - (1.0 - chernoff)).abs() < 1e-11,
+            "{lower} {upper}"
+        );
     }
 }

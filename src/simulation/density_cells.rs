@@ -6,13 +6,13 @@ use crate::loss::{Local, MixturePair};
 use crate::monitor::Monitor;
 use crate::simulation::polynomial::LossPolynomial;
 
-/// Largest variation of the log density in a cell at its peak. One draw in fifty then needs the exact decision, and the likely cells
-/// fit the first-level cache; at twice the value, one draw in twenty-five does.
+/// Largest variation of the log density in a cell at its peak. One draw in fifty then needs the exact decision, and the likely
+/// cells fit the first-level cache; at twice the value, one draw in twenty-five does.
 const LOG_VARIATION: f64 = 1.0 / 48.0;
 /// By how much that variation grows for every factor e below the peak, where draws are rare.
 const VARIATION_GROWTH: f64 = 0.5 * LOG_VARIATION;
-/// Distance of the log density below the peak from which on draws are too rare (a factor e^14) for a polynomial to pay: the loss is
-/// computed from the pair, and the density may vary by a factor e in a cell.
+/// Distance of the log density below the peak from which on draws are too rare (a factor e^14) for a polynomial to pay: the
+/// loss is computed from the pair, and the density may vary by a factor e in a cell.
 const RARE: f64 = 14.0;
 const RARE_VARIATION: f64 = 1.0;
 /// Number of points at which the peak of the density is looked for.
@@ -48,7 +48,8 @@ pub(crate) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for the law with density ∝ N(x; 0, σ²)·r(x)^`exponent`, the loss `sign`·log r, and errors of it up to `tolerance`.
+    /// A builder for the law with density ∝ N(x; 0, σ²)·r(x)^`exponent`, the loss `sign`·log r, and errors of it up to
+    /// `tolerance`.
     pub(crate) fn new(
         pair: &'a MixturePair,
         exponent: f64,

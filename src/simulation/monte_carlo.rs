@@ -229,4 +229,31 @@ mod tests {
             assert_eq!(stopped.unwrap_err(), Error::Interrupted);
         }
     }
+
+    #[test]
+    fn intervals_cover_delta_in_repeated_seeds() {
+        // δ(1) of one step of G_1: Φ(−1/2) − e·Φ(−3/2).
+        let tail = |t: f64| 0.5 * libm::erfc(t / std::f64::consts::SQRT_2);
+        let exact = tail(0.5) - 1f64.exp() * tail(1.5);
+        let (mut covered, mut sum) = (0, 0.0);
+        for seed in 0..300 {
+            let settings = Settings {
+                samples: 2000,
+                direction: Direction::Remove,
+                tilt: Some(0.0),
+                seed,
+                confidence: 0.9,
+            };
+            let found = monte_carlo_delta(1.0, &[segment(1, 1.0, 1.0, 1)], &settings, &Unwatched).unwrap();
+            covered += u32::from(found.lower <= exact && exact <= found.upper);
+            sum += found.estimate;
+        }
+        // 270 of 300 are promised, and the mean of 600,000 samples is within 4.5 deviations of at most 0.27.
+        assert!(covered >= 270, "{covered}");
+        assert!(
+            (sum / 300.0 - exact).abs() < 4.5 * 0.27 / 600_000f64.sqrt(),
+            "{} {exact}",
+            sum / 300.0
+        );
+    }
 }

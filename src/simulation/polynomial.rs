@@ -8,12 +8,18 @@ pub(crate) const COEFFICIENTS: usize = 6;
 /// Degree of the interpolant.
 const DEGREE: usize = COEFFICIENTS - 1;
 
-/// The M below that an interval is expected to have; a larger one makes the interval shorter.
-const USUAL_BOUND: f64 = 2.0;
+/// The bound M (see [`LossPolynomial::interpolate`]) that an interval is expected to have; a larger one makes the interval
+/// shorter.
+const EXPECTED_BOUND: f64 = 2.0;
 
-/// Parameter ρ of the Bernstein ellipse in which the ratio is bounded: 4·2·ρ^-5/(ρ − 1) is about `tolerance`.
+/// Parameter ρ of the Bernstein ellipse in which the ratio is bounded: 4·M·ρ^-5/(ρ − 1) is about `tolerance` at the expected M.
 fn ellipse(tolerance: f64) -> f64 {
-    (4.0 * USUAL_BOUND / tolerance).powf(1.0 / (DEGREE + 1) as f64) + 1.0
+    (4.0 * EXPECTED_BOUND / tolerance).powf(1.0 / (DEGREE + 1) as f64) + 1.0
+}
+
+/// 4Mρ^-5/(ρ − 1), by which the interpolant at six Chebyshev points errs if M bounds the function in the ellipse of parameter ρ.
+fn interpolation_error(largest: f64, rho: f64) -> f64 {
+    4.0 * largest * rho.powi(-(DEGREE as i32)) / (rho - 1.0)
 }
 
 /// A polynomial in u ∈ [−1, 1], x = centre + half_width·u.
@@ -22,7 +28,7 @@ fn ellipse(tolerance: f64) -> f64 {
 pub(crate) struct LossPolynomial([[f64; 2]; COEFFICIENTS / 2]);
 
 impl LossPolynomial {
-    /// Stands where no polynomial was made; its values are NaN.
+    /// A placeholder where no polynomial was made; its values are NaN.
     pub(crate) const UNKNOWN: Self = Self([[f64::NAN; 2]; COEFFICIENTS / 2]);
 
     /// True for [`LossPolynomial::UNKNOWN`].
@@ -33,11 +39,10 @@ impl LossPolynomial {
     /// The interpolant of `sign`·log r at the Chebyshev points of an interval, and a bound on its error.
     ///
     /// A constant and a linear part are interpolated exactly, so M bounds |log r(z) − tangent(z)| on the
-    /// ellipse. With g the gap of log r over its tangent on the real line, |r(z)| is between
-    /// kept·r(x) and r(x) (see `loss::panel` for `kept` and the angle φ) and the argument of r(z) differs
-    /// from the tangent's by at most 2φ, plus what the posterior law outside its central range can turn
-    /// it: M ≤ max(g, −log kept) + 2φ + 1/2. (Trefethen, Approximation Theory and Approximation Practice,
-    /// Theorem 8.2.)
+    /// ellipse. With g the gap of log r over its tangent on the real line, |r(z)| is between a fraction κ of r(x) and r(x) itself
+    /// (see `loss::panel` for κ, the field `kept`, and the angle φ) and the argument of r(z) differs from the tangent's by at
+    /// most 2φ, plus the effect of the posterior law outside its central range: M ≤ max(g, −log κ) + 2φ + 1/2. (Trefethen,
+    /// Approximation Theory and Approximation Practice, Theorem 8.2.)
     ///
     /// `None` if the interval is too long for an error below `tolerance`.
     pub(crate) fn interpolate(
@@ -56,7 +61,7 @@ impl LossPolynomial {
             return None;
         }
         let largest = surroundings.gap.max(-kept.ln()) + 2.0 * surroundings.angle + 0.5;
-        let interpolation = 4.0 * largest * ellipse.powi(-(DEGREE as i32)) / (ellipse - 1.0);
+        let interpolation = interpolation_error(largest, ellipse);
         if interpolation > tolerance {
             return None;
         }
@@ -129,6 +134,7 @@ fn monomials(chebyshev: &[f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
 mod tests {
     use super::*;
     use crate::step::GroupLaw;
+    use realfft::num_complex::Complex64;
 
     #[test]
     fn the_polynomial_is_within_its_error_of_the_log_ratio() {
@@ -154,6 +160,47 @@ mod tests {
                     );
                 }
                 assert!(half_width > 1e-4 * sigma);
+            }
+        }
+    }
+
+    #[test]
+    fn the_error_is_the_sum_of_all_coefficients_that_are_cut_off_or_aliased() {
+        // |a_k| ≤ 2Mρ^−k, and T_k for k ≥ 6 is replaced by some T_j.
+        for rho in [3.0f64, 40.0] {
+            let sum: f64 = (COEFFICIENTS as i32..200).map(|k| 4.0 * 0.7 * rho.powi(-k)).sum();
+            assert!((interpolation_error(0.7, rho) / sum - 1.0).abs() < 1e-12, "{rho}");
+        }
+    }
+
+    #[test]
+    fn the_surroundings_bound_the_log_ratio_on_the_ellipse() {
+        for (k, q, sigma, centre, half_width) in [
+            (1, 0.01, 1.0, 3.0, 0.02),
+            (16, 0.1, 1.0, 1.0, 0.01),
+            (4, 0.2, 5.0, -4.0, 0.1),
+        ] {
+            let law = GroupLaw::binomial(k, q).unwrap();
+            let pair = MixturePair::new(&law, sigma).unwrap();
+            let variance = sigma * sigma;
+            let log_ratio = |z: Complex64| -> Complex64 {
+                let terms = law.log_weights().iter().zip(law.shifts());
+                terms
+                    .map(|(weight, shift)| (weight + shift * (z - 0.5 * shift) / variance).exp())
+                    .sum::<Complex64>()
+                    .ln()
+            };
+            let rho = ellipse(1e-10);
+            let reach = 0.5 * (rho + 1.0 / rho) * half_width;
+            let found = pair.surroundings(centre, reach, reach, &mut Vec::new());
+            assert!(found.kept > 0.0);
+            let bound = found.gap.max(-found.kept.ln()) + 2.0 * found.angle + 0.5;
+            let (value, slope) = (found.centre.log_ratio, found.centre.mean_shift / variance);
+            for i in 0..48 {
+                let unit = Complex64::from_polar(rho, std::f64::consts::PI * f64::from(i) / 24.0);
+                let offset = 0.5 * half_width * (unit + unit.inv());
+                let apart = (log_ratio(centre + offset) - value - slope * offset).norm();
+                assert!(apart <= bound, "{k} {q} {sigma} {i}: {apart} {bound}");
             }
         }
     }

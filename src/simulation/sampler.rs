@@ -166,7 +166,7 @@ impl LossTable {
             while flags != 0 {
                 let i = 8 * group + flags.trailing_zeros() as usize / 8;
                 flags &= flags - 1;
-                block.losses[i] = self.settle(block.words[i], rare);
+                block.losses[i] = self.accept(block.words[i], rare);
             }
         }
     }
@@ -174,7 +174,7 @@ impl LossTable {
     /// Decides on a word's draw by the density itself, and draws again until one is accepted.
     #[cold]
     #[inline(never)]
-    fn settle(&self, mut word: u64, rare: &mut impl Rng) -> f64 {
+    fn accept(&self, mut word: u64, rare: &mut impl Rng) -> f64 {
         loop {
             let cell = self.alias.cell_of(word) as usize;
             let loss = self.loss_of(cell, word);
@@ -212,7 +212,8 @@ impl LossTable {
     }
 }
 
-/// The cells with the log of the envelope c·π/width of each, c the least constant for which it is above the density everywhere.
+/// The cells with the log of the envelope c·π/width of each, c the smallest constant for which it is above the density
+/// everywhere.
 fn acceptance(cells: &[Cell], counts: &[u32]) -> Vec<Exact> {
     let unit = -f64::from(CELL_BITS) * std::f64::consts::LN_2;
     let log_proposal = |cell: &Cell, count: u32| f64::from(count).ln() + unit - (2.0 * cell.half_width).ln();
@@ -355,5 +356,75 @@ mod tests {
             accept_bits(word) >= table.certain[table.alias.cell_of(word) as usize]
         });
         assert!(undecided.count() < 500);
+    }
+
+    #[test]
+    fn acceptance_probabilities_are_at_most_1_and_not_below_their_lower_bounds() {
+        for (k, q, sigma, direction, tilt) in [
+            (1, 0.1, 1.0, Direction::Remove, 0.0),
+            (16, 0.01, 2.0, Direction::Remove, 3.0),
+            (8, 0.3, 0.7, Direction::Add, 5.0),
+        ] {
+            let mut moments = moments(k, q, sigma);
+            let table = LossTable::new(&mut moments, direction, tilt, 10, &Unwatched).unwrap();
+            let exponent = direction.ratio_exponent(1.0 + tilt);
+            let mut highest = 0.0f64;
+            for (cell, &certain) in table.exact.iter().zip(&table.certain) {
+                for u in [-1.0, -0.6, 0.0, 0.3, 1.0] {
+                    let x = cell.centre + cell.half_width * u;
+                    let log_density = exponent * table.pair.log_ratio(x) + table.normal.log_density(x);
+                    let probability = (log_density - cell.log_envelope).exp();
+                    assert!(probability <= 1.0 + 1e-12, "{k} {direction:?} {x}: {probability}");
+                    assert!(
+                        f64::from(certain) <= 1024.0 * probability,
+                        "{k} {direction:?} {x}: {certain}"
+                    );
+                    highest = highest.max(probability);
+                }
+            }
+            // Some cell attains the envelope, so that a lower one would not be above the density.
+            assert!(highest > 0.97, "{k} {direction:?}: {highest}");
+        }
+    }
+
+    #[test]
+    fn losses_are_within_their_error_and_their_mean_size() {
+        for (k, q, sigma, direction) in [(4, 0.05, 1.0, Direction::Add), (8, 0.3, 0.7, Direction::Remove)] {
+            let mut moments = moments(k, q, sigma);
+            let table = LossTable::new(&mut moments, direction, 0.5, 10, &Unwatched).unwrap();
+            assert!(table.loss_error <= LOSS_TOLERANCE.0);
+            for (cell, exact) in table.exact.iter().enumerate() {
+                let polynomial = &table.polynomials[cell];
+                for u in [-0.9, -0.35, 0.5, 1.0] {
+                    let loss = direction.sign() * table.pair.log_ratio(exact.centre + exact.half_width * u);
+                    let error = (polynomial.at(u) - loss).abs();
+                    assert!(
+                        polynomial.is_unknown() || error <= table.loss_error,
+                        "{k} {cell}: {error:e}"
+                    );
+                }
+            }
+            let mut rare = Xoshiro256PlusPlus::seed_from_u64(3);
+            let (mut words, mut block) = (Lanes::from_rng(&mut rare), Block::new());
+            let mut sum = 0.0;
+            for _ in 0..400 {
+                table.draw(&mut words, &mut rare, &mut block);
+                sum += block.losses.iter().map(|loss| loss.abs()).sum::<f64>();
+            }
+            let mean = sum / (400.0 * BLOCK as f64);
+            assert!(
+                mean <= 1.01 * table.mean_size && table.mean_size < 1.1 * mean,
+                "{mean} {}",
+                table.mean_size
+            );
+        }
+    }
+
+    #[test]
+    fn points_are_the_midpoints_of_equal_parts() {
+        let spacing = 2.0 / f64::from(1u32 << POINT_BITS);
+        assert_eq!(point_of(0), -1.0 + 0.5 * spacing);
+        assert_eq!(point_of(u64::MAX), 1.0 - 0.5 * spacing);
+        assert_eq!(accept_bits(u64::MAX), 1023);
     }
 }

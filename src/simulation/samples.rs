@@ -67,4 +67,15 @@ mod tests {
         assert_eq!(delta[1], 0.25);
         assert!(hockey_stick(&[], &[0.0]).is_err() && hockey_stick(&[f64::NAN], &[0.0]).is_err());
     }
+
+    #[test]
+    fn many_pieces_add_up_to_a_geometric_series() {
+        // Losses ε + id for i = 0..n: Σ (1 − e^{−id}) = n − (1 − e^{−nd})/(1 − e^{−d}).
+        let (count, step) = (2 * PIECE + 17, 1e-4);
+        let losses: Vec<f64> = (0..count).map(|i| 0.3 + i as f64 * step).collect();
+        let n = count as f64;
+        let exact = 1.0 - (-n * step).exp_m1() / (-step).exp_m1() / n;
+        let found = hockey_stick(&losses, &[0.3]).unwrap()[0];
+        assert!((found - exact).abs() < 1e-12, "{found} {exact}");
+    }
 }

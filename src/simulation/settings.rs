@@ -5,8 +5,8 @@ use crate::step::{Direction, GroupLaw, Mechanism, Step};
 
 /// Equal steps with Gaussian noise.
 ///
-/// A [`Step`] names what is sampled and who is protected; what is drawn depends on the law of the shift alone, which may also come
-/// from elsewhere.
+/// A [`Step`] names what is sampled and who is protected; what is drawn depends on the law of the shift alone, which may also
+/// come from elsewhere.
 #[derive(Debug, Clone)]
 pub struct Segment {
     /// Law of the shift of the sum.
@@ -58,7 +58,7 @@ pub struct Settings {
     pub direction: Direction,
     /// λ ≥ 0, or `None` for the automatic choice.
     pub tilt: Option<f64>,
-    /// Seed: the same seed gives the same bits for any number of threads.
+    /// Seed, which fixes all bits of the result for any number of threads.
     pub seed: u64,
     /// Probability that the interval holds δ.
     pub confidence: f64,

@@ -164,8 +164,8 @@ impl Simulation {
     /// # Errors
     /// Sums that values in [0, 1] cannot have.
     pub fn estimate(&self, sum: f64, sum_of_squares: f64) -> Result<Estimate> {
-        let most = self.settings.samples as f64 * (1.0 + SUMMATION);
-        require((0.0..=most).contains(&sum), "sum", sum, "in [0, samples]")?;
+        let largest = self.settings.samples as f64 * (1.0 + SUMMATION);
+        require((0.0..=largest).contains(&sum), "sum", sum, "in [0, samples]")?;
         let squares = (0.0..=sum * (1.0 + SUMMATION)).contains(&sum_of_squares);
         require(squares, "sum_of_squares", sum_of_squares, "in [0, sum]")?;
         let noisy = match &self.noisy {
@@ -220,5 +220,89 @@ fn with_revealing(estimate: Estimate, log_absent: f64, direction: Direction) -> 
         estimate: combine(estimate.estimate),
         lower: combine(estimate.lower) * (1.0 - ROUNDING),
         upper: (combine(estimate.upper) * (1.0 + ROUNDING)).min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::Unwatched;
+    use crate::step::GroupLaw;
+
+    fn segment(sample_rate: f64, noise_multiplier: f64, steps: u64) -> Segment {
+        Segment {
+            law: GroupLaw::binomial(1, sample_rate).unwrap(),
+            noise_multiplier,
+            steps,
+        }
+    }
+
+    fn settings(direction: Direction) -> Settings {
+        Settings {
+            samples: 100_000,
+            direction,
+            tilt: None,
+            seed: 9,
+            confidence: 0.999,
+        }
+    }
+
+    #[test]
+    fn tasks_share_the_samples() {
+        let run =
+            Simulation::new(0.5, &[segment(0.1, 1.0, 64)], &settings(Direction::Remove), &Unwatched).unwrap();
+        // 2^20 steps a task are 2^14 samples of 64 steps.
+        assert_eq!(run.tasks(), 100_000u64.div_ceil(1 << 14));
+        assert_eq!(run.samples_before(3), 3 << 14);
+        assert_eq!(run.samples_before(run.tasks()), 100_000);
+        let parts = run.draw(run.tasks() - 1..run.tasks(), &Unwatched).unwrap();
+        assert_eq!(parts[0].count, f64::from(100_000 - 6 * (1 << 14)));
+    }
+
+    #[test]
+    fn sums_that_no_samples_have_are_refused() {
+        let run = Simulation::new(0.5, &[segment(0.1, 1.0, 5)], &settings(Direction::Add), &Unwatched).unwrap();
+        assert!(run.estimate(10.0, 5.0).is_ok());
+        for (sum, squares) in [
+            (-1.0, 0.0),
+            (100_001.0, 1.0),
+            (10.0, 10.1),
+            (f64::NAN, 0.0),
+            (1.0, -0.1),
+        ] {
+            assert!(run.estimate(sum, squares).is_err(), "{sum} {squares}");
+        }
+    }
+
+    #[test]
+    fn steps_that_reveal_membership_add_the_probability_of_being_seen() {
+        // Removing: some batch of the three holds the record with probability 1 − 0.9³.
+        let run = Simulation::new(1.0, &[segment(0.1, 0.0, 3)], &settings(Direction::Remove), &Unwatched).unwrap();
+        let found = run.estimate(0.0, 0.0).unwrap();
+        let exact = 1.0 - 0.9f64.powi(3);
+        assert!(
+            found.lower <= exact && exact <= found.upper && found.upper - found.lower < 1e-14,
+            "{found:?}"
+        );
+        // Noise of 1e-6 reveals it too, but for ε beyond its losses, where only the upper bound holds.
+        for (epsilon, lower) in [(1.0, exact), (1e10, 0.0)] {
+            let law = [segment(0.1, 1e-6, 3)];
+            let run = Simulation::new(epsilon, &law, &settings(Direction::Remove), &Unwatched).unwrap();
+            let found = run.estimate(0.0, 0.0).unwrap();
+            assert!(
+                (found.lower - lower).abs() < 1e-14 && found.upper >= exact,
+                "{epsilon} {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn well_separated_shifts_have_losses_above_every_epsilon_in_question() {
+        // The record in the batch has an output beyond d − 40 but with probability 1e-350, and a loss of at least this there.
+        let loss = DISTANCE * (DISTANCE - 40.0) - 0.5 * DISTANCE * DISTANCE + 1e-140f64.ln();
+        assert!(loss > 4.0 * LARGEST_EPSILON, "{loss}");
+        assert!(
+            is_revealing(&segment(0.1, 1.0 / DISTANCE, 1)) && !is_revealing(&segment(0.1, 1.01 / DISTANCE, 1))
+        );
     }
 }

@@ -16,8 +16,8 @@ const STEPS_PER_TASK: u64 = 1 << 20;
 /// Largest number of samples of one task: their losses take half a megabyte.
 const SAMPLES_PER_TASK: u64 = 1 << 16;
 
-/// Range of the tilts that are tried, and the number of evaluations spent on the choice: they determine λ to 0.3 %, and log B is flat
-/// at its minimum.
+/// Range of the tilts that are tried, and the number of evaluations spent on the choice: they determine λ to 0.3 %, and log B
+/// is flat at its minimum.
 const TILT_RANGE: (f64, f64) = (1e-4, 9.9e3);
 const TILT_EVALUATIONS: usize = 20;
 
@@ -188,5 +188,66 @@ impl TiltedRun {
             sample.sum_of_squares += value * value;
         }
         Some(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::MixturePair;
+    use crate::step::GroupLaw;
+
+    /// A run without steps, whose losses are given.
+    fn run(epsilon: f64, tilt: f64) -> TiltedRun {
+        TiltedRun {
+            epsilon,
+            tilt,
+            log_peak: log_peak(tilt),
+            tables: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_variable_is_at_most_1_and_attains_it() {
+        for tilt in [0.0f64, 1e-3, 0.5, 3.0, 200.0] {
+            let run = run(0.7, tilt);
+            let values = (1..200_000).map(|i| run.value(0.7 + 40.0 / tilt.max(1.0) * f64::from(i) / 200_000.0));
+            let largest = values.fold(0.0, f64::max);
+            assert!((0.99..=1.0 + 1e-12).contains(&largest), "{tilt} {largest}");
+            assert_eq!(run.value(0.7), 0.0);
+        }
+    }
+
+    #[test]
+    fn the_slope_of_the_variable_is_at_most_that_of_the_bias() {
+        // An error of the loss counts 1/peak times.
+        for tilt in [0.0f64, 0.5, 3.0, 200.0] {
+            let run = run(0.7, tilt);
+            let step = 1e-6 / (1.0 + tilt);
+            let slopes = (0..2000).map(|i| {
+                let loss = 0.7 + 0.01 * f64::from(i) / (1.0 + tilt);
+                ((run.value(loss + step) - run.value(loss)) / step).abs()
+            });
+            let (largest, bound) = (slopes.fold(0.0, f64::max), 1.0 / run.log_peak.exp());
+            assert!(
+                largest <= bound * (1.0 + 1e-5) && largest > 0.99 * bound,
+                "{tilt}: {largest} {bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_chosen_tilt_has_the_smallest_bound() {
+        let law = GroupLaw::binomial(4, 0.05).unwrap();
+        let mut segments = [(Moments::new(MixturePair::new(&law, 1.0).unwrap()), 20)];
+        let tilt = choose_tilt(2.0, &mut segments, Direction::Remove);
+        let mut log_bound = |tilt: f64| {
+            let cumulant = segments[0].0.log_power_moment(1.0 + tilt).0;
+            20.0 * cumulant - 2.0 * tilt + log_peak(tilt)
+        };
+        let chosen = log_bound(tilt);
+        for other in [0.5, 0.8, 0.95, 1.05, 1.25, 2.0] {
+            assert!(chosen < log_bound(other * tilt), "{tilt} {other}");
+        }
     }
 }

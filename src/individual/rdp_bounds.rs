@@ -1,0 +1,209 @@
+//! Bounds on the error of interpolating K(w) = log E[r^α] in w = 1/v, from its values at three points (derived in `rdp_table`).
+
+use crate::individual::step_moments::RELATIVE_ERROR;
+
+/// Degree n of the polynomials, and their number of coefficients.
+pub(crate) const DEGREE: usize = 8;
+pub(crate) const COEFFICIENTS: usize = DEGREE + 1;
+/// One more than the Lebesgue constant of nine Chebyshev nodes, 2.36: bounds how errors at the nodes grow.
+pub(crate) const LEBESGUE: f64 = 3.4;
+
+/// A disc around w₀ with K at w₀ − R, w₀ and w₀ + R.
+pub(crate) struct Disc {
+    pub(crate) order: f64,
+    /// log q.
+    pub(crate) log_rate: f64,
+    /// w₀.
+    pub(crate) centre: f64,
+    /// f = R/w₀.
+    pub(crate) part: f64,
+    /// K at w₀ − R, w₀ and w₀ + R.
+    pub(crate) values: (f64, f64, f64),
+}
+
+impl Disc {
+    /// Bound on the error of interpolation on [w₀ − r, w₀ + r].
+    pub(crate) fn error(&self, half_width: f64) -> f64 {
+        let ellipse = |radius: f64| interpolation_factor(radius / half_width);
+        let radius = self.part * self.centre;
+        let below = self.below_transition().min(self.near_transition()) * ellipse(radius);
+        // The term α(α − 1)/2w in a disc of its own.
+        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre) * ellipse(0.8 * self.centre);
+        below.min(self.above_transition() * ellipse(radius) + linear)
+    }
+
+    /// Bound on the error of interpolation where K is nearly linear in 1/w: `smallest` is K at w₀ + r, where its non-linear
+    /// part is largest.
+    pub(crate) fn error_of_rest(&self, half_width: f64, smallest: f64) -> f64 {
+        let linear = 0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre);
+        let rho = 1.6 * self.centre / half_width;
+        LEBESGUE * self.rest(self.centre + half_width, smallest) + linear * 4.0 * rho.powi(-(DEGREE as i32))
+    }
+
+    /// Bound on log(1 + E') at w, from K there.
+    fn rest(&self, w: f64, value: f64) -> f64 {
+        let limit = self.order * self.log_rate + 0.5 * self.order * (self.order - 1.0) / w;
+        let rounding = 4.0 * f64::EPSILON * (limit.abs() + self.order * self.log_rate.abs());
+        (value - limit).max(0.0) + RELATIVE_ERROR * value + rounding
+    }
+
+    /// (1 − f²)^{−1/4}.
+    fn spread(&self) -> f64 {
+        (1.0 - self.part * self.part).powf(-0.25)
+    }
+
+    /// Bound on |K|.
+    fn below_transition(&self) -> f64 {
+        let nearest = self.centre * (1.0 - self.part);
+        let blow_up = self.spread() * (self.part * self.part / (8.0 * nearest)).exp();
+        bound_on_log(blow_up * 1.001 * self.values.0.exp_m1())
+    }
+
+    /// Bound on |log(1 + E')|.
+    fn above_transition(&self) -> f64 {
+        let (nearest, farthest) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
+        let rest = self.rest(farthest, self.values.2);
+        let growth = (self.order - 0.5).powi(2) * self.part * self.part / (2.0 * nearest);
+        bound_on_log(self.spread() * growth.exp() * rest.exp_m1())
+    }
+
+    /// Bound on |K| but for linear terms.
+    fn near_transition(&self) -> f64 {
+        let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
+        let (low, high) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
+        let bend = lambda(low, self.values.0) + lambda(high, self.values.2)
+            - 2.0 * lambda(self.centre, self.values.1)
+            + 1e-11 * (1.0 + self.values.0);
+        let other = -0.5 * (-self.part).ln_1p() + self.part / (8.0 * low);
+        bound_on_log(0.5 * bend + 2.0 * (0.5 * bend).exp_m1()) + other
+    }
+}
+
+/// 4ρ^{−n}/(ρ − 1) with ρ + 1/ρ = 2R/r, by which interpolation errs in relation to the bound in the disc.
+fn interpolation_factor(ratio: f64) -> f64 {
+    let rho = ratio + (ratio * ratio - 1.0).sqrt();
+    4.0 / (rho.powi(DEGREE as i32) * (rho - 1.0))
+}
+
+/// −log(1 − b), infinite for b above 0.95.
+fn bound_on_log(size: f64) -> f64 {
+    if size < 0.95 { -(-size).ln_1p() } else { f64::INFINITY }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::individual::direct::excess;
+    use crate::individual::step_moments::Outputs;
+    use realfft::num_complex::Complex64;
+    use std::f64::consts::PI;
+
+    /// The disc of radius `part`·w₀ around w₀ = `centre`.
+    fn disc(rate: f64, order: f64, centre: f64, part: f64) -> Disc {
+        let at = |w: f64| Outputs::new(rate, 1.0 / w, order).log_moment(order);
+        Disc {
+            order,
+            log_rate: rate.ln(),
+            centre,
+            part,
+            values: (at(centre * (1.0 - part)), at(centre), at(centre * (1.0 + part))),
+        }
+    }
+
+    /// The values of a function on the boundary of a disc.
+    fn on_boundary<T>(disc: &Disc, of: impl Fn(Complex64) -> T) -> Vec<T> {
+        let angles = (0..24).map(|i| PI * f64::from(i) / 12.0);
+        angles
+            .map(|angle| of(disc.centre * (1.0 + Complex64::from_polar(disc.part, angle))))
+            .collect()
+    }
+
+    #[test]
+    fn below_the_phase_transition_the_bound_on_k_is_nearly_attained() {
+        for (rate, order, centre, part) in [(0.1, 2.0, 20.0, 0.3), (0.01, 5.0, 4.0, 0.2), (0.05, 1.5, 50.0, 0.5)] {
+            let disc = disc(rate, order, centre, part);
+            let found = on_boundary(&disc, |w| (1.0 + excess(rate, 1.0 / w, order.into())).ln().norm());
+            let largest = found.into_iter().fold(0.0, f64::max);
+            let bound = disc.below_transition();
+            assert!(
+                largest <= bound && bound < 1.6 * largest,
+                "{rate} {order} {centre}: {largest} {bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn above_the_phase_transition_the_rest_is_bounded() {
+        for (rate, order, centre, part) in [(0.3, 6.0, 0.9, 0.1), (0.5, 4.0, 0.6, 0.1), (0.8, 3.0, 0.5, 0.1)] {
+            let disc = disc(rate, order, centre, part);
+            let linear = |w: Complex64| order * rate.ln() + 0.5 * order * (order - 1.0) / w;
+            let found = on_boundary(&disc, |w| {
+                // E[(1 + e^{−y}(1 − q)/q)^α] = e^{K − linear}.
+                ((1.0 + excess(rate, 1.0 / w, order.into())) * (-linear(w)).exp())
+                    .ln()
+                    .norm()
+            });
+            let largest = found.into_iter().fold(0.0, f64::max);
+            let bound = disc.above_transition();
+            assert!(
+                largest <= bound && bound < 1.6 * largest,
+                "{rate} {order} {centre}: {largest} {bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn near_the_phase_transition_k_is_bounded_but_for_linear_terms() {
+        for (rate, order, centre, part) in [(0.01, 8.0, 0.8, 0.02), (0.1, 5.0, 1.5, 0.1), (0.001, 20.0, 1.4, 0.01)]
+        {
+            let disc = disc(rate, order, centre, part);
+            let radius = part * centre;
+            let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
+            let (low, high) = (
+                lambda(centre - radius, disc.values.0),
+                lambda(centre + radius, disc.values.2),
+            );
+            let (chord, middle) = ((high - low) / (2.0 * radius), disc.values.1);
+            let found = on_boundary(&disc, |w| {
+                let k = middle + ((1.0 + excess(rate, 1.0 / w, order.into())) * (-middle).exp()).ln();
+                (k - middle - chord * (w - centre)).norm()
+            });
+            let largest = found.into_iter().fold(0.0, f64::max);
+            let bound = disc.near_transition();
+            assert!(
+                largest <= bound && bound < 4.0 * largest,
+                "{rate} {order} {centre}: {largest} {bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_at_the_nodes_grow_by_the_lebesgue_constant() {
+        let node = |k: usize| (PI * (k as f64 + 0.5) / COEFFICIENTS as f64).cos();
+        let largest = (0..=2000)
+            .map(|i| f64::from(i) / 1000.0 - 1.0)
+            .map(|t| {
+                let cardinal = |k: usize| {
+                    let others = (0..COEFFICIENTS).filter(|&j| j != k);
+                    others
+                        .map(|j| (t - node(j)) / (node(k) - node(j)))
+                        .product::<f64>()
+                        .abs()
+                };
+                (0..COEFFICIENTS).map(cardinal).sum::<f64>()
+            })
+            .fold(0.0, f64::max);
+        assert!(
+            1.0 + largest <= LEBESGUE && LEBESGUE < 1.1 * (1.0 + largest),
+            "{largest}"
+        );
+    }
+
+    #[test]
+    fn the_factor_is_the_sum_of_all_coefficients_that_are_cut_off_or_aliased() {
+        // |a_k| ≤ 2Mρ^−k with ρ = 2 + √3 at R = 2r, and T_k beyond the degree is replaced by some ±T_j.
+        let rho = 2.0 + 3f64.sqrt();
+        let sum: f64 = (COEFFICIENTS as i32..200).map(|k| 4.0 * rho.powi(-k)).sum();
+        assert!((interpolation_factor(2.0) / sum - 1.0).abs() < 1e-12);
+    }
+}
