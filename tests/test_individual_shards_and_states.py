@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick.accountants import IndividualAccountant, norm_history
+from hockeystick.accountants import IndividualAccountant
+from hockeystick.accountants.individual import norm_history
 
 RNG = np.random.default_rng(0)
 NORMS = RNG.uniform(0.3, 1.1, (3, 30))

@@ -13,19 +13,32 @@ from typing import Any
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._atomic import read_regular, write_atomically
 from hockeystick._strict_json import check_parts, parse
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.individual_filter import IndividualFilter
-from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.monte_carlo import MonteCarloAccountant
-from hockeystick.accountants.renyi import RenyiGroupAccountant
-from hockeystick.accountants.shuffle import ShuffleAccountant
-from hockeystick.accountants.state import check_keys
-from hockeystick.accountants.state_limits import MOST_BYTES, MOST_PARTS, check_limits, refusals
+from hockeystick.accountants import (
+    Accountant,
+    GroupAccountant,
+    IndividualAccountant,
+    IndividualFilter,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
+from hockeystick.accountants.adaptors import (
+    MOST_BYTES,
+    MOST_PARTS,
+    check_keys,
+    check_limits,
+    class_of,
+    load_checked,
+    refusals,
+)
 from hockeystick.groups import Group
-from hockeystick.opacus.registering import Registered
 
 __all__ = ["load", "save"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
 
 VERSION = 1
 """Version of the file around a state; a reader refuses a newer one."""
@@ -97,7 +110,7 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
     >>> again.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
     True
     """
-    kind = type(accountant._template) if isinstance(accountant, Registered) else type(accountant)
+    kind = class_of(accountant)
     words = [word for word, known in KINDS.items() if known is kind]
     if not words:
         names = ", ".join(known.__name__ for known in KINDS.values())
@@ -190,7 +203,7 @@ def _restored(state: Any, most_bytes: int) -> Any:
     if kind is IndividualAccountant:
         _check_size(settings, most_bytes)
     accountant = kind(**_arguments(kind, settings))
-    accountant._take_state(state)
+    load_checked(accountant, state)
     return accountant
 
 

@@ -19,14 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, float_array, float_scalar, require
+from hockeystick._arguments import Floats, float_array, require
 from hockeystick._extras import needed
 from hockeystick.accountants import IndividualAccountant
-from hockeystick.accountants.history import check_draw, check_history
-from hockeystick.accountants.individual import DEFAULT_ORDERS
-from hockeystick.accountants.individual_accounts import shifts_of
-from hockeystick.accountants.norms import check_norms
-from hockeystick.accountants.renyi import check_orders
+from hockeystick.accountants.adaptors import (
+    DEFAULT_ORDERS,
+    check_draw,
+    check_history,
+    check_max_grad_norm,
+    check_norms,
+    check_orders,
+    record_equal_steps,
+    shifts_of,
+)
 from hockeystick.kernels import accumulate_rdp
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import Sampling
@@ -35,6 +40,10 @@ Steps = Sequence[tuple[float, float | Sampling, int]]
 
 
 __all__ = ["account", "accumulate", "all_gather", "merge"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 def accumulate(
@@ -93,7 +102,7 @@ def accumulate(
     >>> kernels.rdp_to_epsilon(orders, rdp, 1e-5).round(3).tolist()
     [0.238, 0.314, 0.731]
     """
-    checked, bound = _checked_steps(steps), _checked_bound(max_grad_norm)
+    checked, bound = _checked_steps(steps), check_max_grad_norm(max_grad_norm)
     points = check_orders(DEFAULT_ORDERS if orders is None else orders)
     if hasattr(norms, "map_blocks") and hasattr(norms, "rechunk"):
         if rdp is not None:
@@ -147,7 +156,7 @@ def account(norms: ArrayLike, steps: Steps, **settings: Any) -> IndividualAccoun
     made = IndividualAccountant(len(columns), **settings)
     for column, step in zip(columns.T, checked, strict=True):
         made.update_norms(column)
-        made._take(*step)
+        record_equal_steps(made, *step)
     return made
 
 
@@ -247,12 +256,6 @@ def _loaded(state: bytes) -> IndividualAccountant:
 
 def _checked_steps(steps: Steps) -> list[Any]:
     return check_history(steps, "steps", noise=check_noise_multiplier, draw=check_draw)
-
-
-def _checked_bound(max_grad_norm: float) -> float:
-    bound = float_scalar(max_grad_norm, "max_grad_norm")
-    require(1e-150 <= bound <= 1e150, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
-    return bound
 
 
 def _columns(norms: ArrayLike, steps: list[Any]) -> Floats:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from hockeystick import _html
-from hockeystick._accumulation import batches_of, in_equal_parts
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
+from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.history import (
     Draw,
     Segment,
@@ -271,8 +271,18 @@ class Accountant(ABC):
         """Return whom the answers are about."""
         return ADVERSARY
 
-    def _described(self) -> dict[str, str]:
-        """Return what the answers are about, as it is printed."""
+    @property
+    def description(self) -> dict[str, str]:
+        """What the answers assume and what kind of bound they are, as ``print`` shows it.
+
+        Keys are "sampling", "adjacency", "group", "adversary" and "status".
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> GroupAccountant(group_size=4).description["group"]
+        '4 records'
+        """
         return {
             "sampling": self._sampling(),
             "adjacency": self.adjacency,
@@ -282,11 +292,11 @@ class Accountant(ABC):
         }
 
     def __str__(self) -> str:
-        lines = [f"  {name}: {words}" for name, words in self._described().items()]
+        lines = [f"  {name}: {words}" for name, words in self.description.items()]
         return "\n".join([self._summary()[1:-1], *lines])
 
     def _repr_html_(self) -> str:
-        rows = list(self._described().items())
+        rows = list(self.description.items())
         if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self._history):
             rows += _html.epsilons(lambda deltas: np.array([self.get_epsilon(d) for d in deltas.tolist()]))
         return _html.table(rows, caption=self._summary()[1:-1], named=True)

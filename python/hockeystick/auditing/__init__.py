@@ -27,3 +27,7 @@ __all__ = [
     "one_run_epsilon_lower_bound",
     "refutes",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar
+from hockeystick._gradients import Gradients, Indices, check_callable, gradient_rows
 from hockeystick.sampling import LARGEST_DATASET
-from hockeystick.training.batches import Indices
-from hockeystick.training.norms import Gradients, check_callable, gradient_rows
 
 
 def insert_canaries(

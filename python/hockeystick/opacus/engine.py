@@ -6,10 +6,8 @@ from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_draw
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
+from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.opacus.hooks import Charge, charge_for, charge_of_poisson, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain

@@ -6,11 +6,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hockeystick._accumulation import batches_of, in_equal_parts, whole_in_every_batch
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import Draw
-from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick._arguments import choice
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant, ShuffleAccountant
+from hockeystick.accountants.adaptors import (
+    Draw,
+    batches_of,
+    in_equal_parts,
+    record,
+    record_accumulated,
+    require_pair,
+    whole_in_every_batch,
+)
 from hockeystick.errors import UnsupportedError
 from hockeystick.opacus.loaders import (
     ON_MISMATCH,
@@ -20,7 +26,14 @@ from hockeystick.opacus.loaders import (
     complain,
     mismatch,
 )
-from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
+from hockeystick.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    WithoutReplacement,
+    check_sampling,
+)
 
 __all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]
 
@@ -62,7 +75,7 @@ def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, a
         if action != "ignore":
             complain(f"{stated!r} is accounted for, but {drawn}", "raise")
         return Charge(rate)
-    _require_covered(accountant, rate)
+    require_pair(accountant, rate)
     return Charge(rate)
 
 
@@ -102,7 +115,7 @@ def charge_for(
     if sampling is not None:
         return _as_stated(accountant, scheme, told, action, sampling)
     if scheme.is_poisson and scheme.sample_rate is not None:
-        _require_covered(accountant, scheme.sample_rate)
+        require_pair(accountant, scheme.sample_rate)
         return Charge(scheme.sample_rate)
     draw = _covered(accountant, scheme.sampling)
     if draw is not None:
@@ -136,14 +149,8 @@ def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | N
     if isinstance(draw, WithoutReplacement) and not isinstance(accountant, GroupAccountant):
         return None
     if draw is not None:
-        _require_covered(accountant, draw)
+        require_pair(accountant, draw)
     return draw
-
-
-def _require_covered(accountant: Any, draw: float | Sampling) -> None:
-    """Raise ``UnsupportedError`` before training if the accountant has no pair for its steps."""
-    if isinstance(accountant, GroupAccountant):
-        accountant._kind(1.0, draw)
 
 
 def _without_account(told: float, problem: str, action: str, scheme: LoaderScheme | None = None) -> Charge:
@@ -174,7 +181,7 @@ def _charge(accountant: Any, noise: float, charge: Charge, batches: int) -> None
     draw = charge.draw
     if isinstance(draw, UnaccountedSampling):
         if isinstance(accountant, Accountant):
-            accountant._record(noise, draw)
+            record(accountant, noise, draw)
         else:  # Opacus's own accountants know rates only; the engine refuses in their place
             accountant.step(noise_multiplier=noise, sample_rate=draw.sample_rate)
     elif isinstance(draw, float):
@@ -199,7 +206,7 @@ def _charge_poisson(accountant: Any, noise: float, rate: float, batches: int) ->
     if batches == 1:
         accountant.step(noise_multiplier=noise, sample_rate=rate)
     elif isinstance(accountant, Accountant) and _takes_schemes(accountant):
-        accountant._accumulated(noise, rate, batches)
+        record_accumulated(accountant, noise, rate, batches)
     else:
         for _ in range(batches):
             accountant.step(noise_multiplier=in_equal_parts(noise, batches), sample_rate=rate)
@@ -268,10 +275,6 @@ def attach(
     >>> engine.accountant = hs.opacus.from_opacus(engine.accountant)  # doctest: +SKIP
     >>> hs.opacus.attach(engine.accountant, optimizer, loader)  # doctest: +SKIP
     """
-    from hockeystick._arguments import choice
-    from hockeystick.accountants.individual import IndividualAccountant
-    from hockeystick.sampling import check_sampling
-
     action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
     if not isinstance(accountant, Accountant) or isinstance(accountant, IndividualAccountant):
         raise TypeError(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Counts, count_array, require
 from hockeystick._extras import needed
-from hockeystick._individual import NormAccountant
+from hockeystick.accountants.adaptors import NormAccountant
 from hockeystick.opacus.recognising import is_plain_optimizer
 
 DPOptimizer: Any = needed("opacus.optimizers", "opacus").DPOptimizer

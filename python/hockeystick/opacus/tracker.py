@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._accumulation import batches_of
 from hockeystick._arguments import require
-from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick.accountants.adaptors import NormAccountant, NormRefresher, batches_of
 from hockeystick.opacus.hooks import poisson_hook
 from hockeystick.opacus.per_example import CHUNK_SIZE, Loss, check_dataset, per_example_norms
 from hockeystick.opacus.recognising import is_grad_sample_module, is_plain_optimizer

@@ -6,12 +6,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
-from hockeystick.accountants import ShuffleAccountant
-from hockeystick.accountants.monte_carlo import MonteCarloAccountant
-from hockeystick.accountants.renyi import RenyiGroupAccountant
+from hockeystick._gradients import check_callable
+from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.sampling import Shuffle, WithoutReplacement
-from hockeystick.training.norms import check_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

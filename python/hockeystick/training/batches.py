@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
-from hockeystick._arguments import Counts, count_scalar, require
+from hockeystick._arguments import count_scalar, require
+from hockeystick._gradients import Indices
 from hockeystick.sampling import LARGEST_DATASET, check_sample_rate
 from hockeystick.training.randomness import Seed, generator_from
-
-Indices: TypeAlias = Counts
-"""Records of a batch, as indices in [0, dataset_size)."""
 
 
 def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Iterator[Indices]:

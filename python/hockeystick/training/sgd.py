@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, choice, count_scalar, float_scalar, require
-from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick._gradients import Gradients, Indices, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
+from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
 from hockeystick.training.batches import (
-    Indices,
     check_sizes,
     poisson_batches,
     shuffled_batches,
     subsampled_batches,
 )
 from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
-from hockeystick.training.norms import Gradients, check_callable, check_weights, gradient_norms, gradient_rows
+from hockeystick.training.norms import gradient_norms
 from hockeystick.training.randomness import Seed, generator_from
 
 _Result = TypeVar("_Result")

@@ -6,44 +6,26 @@ from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Executor
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick import _core
-from hockeystick._arguments import Floats, count_array, count_scalar, float_scalar, float_vector, require
-from hockeystick._executors import check_executor, ordered_map, slices
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_gaussian_step, with_step
-from hockeystick.accountants.individual_accounts import (
-    Accounts,
-    ExactAccounts,
-    RenyiAccounts,
-    account_epsilons,
-    check_account_epsilons,
-)
-from hockeystick.accountants.individual_groups import history_epsilon, is_wide
-from hockeystick.accountants.individual_shards import joined
-from hockeystick.accountants.individual_state import from_state, to_state
-from hockeystick.accountants.individual_users import GroupQuestions
+from hockeystick._arguments import Floats, float_scalar, require
+from hockeystick._executors import check_executor
+from hockeystick._progress import Report, reporting
+from hockeystick.accountants.history import check_gaussian_step
+from hockeystick.accountants.individual.accounts import RenyiAccounts
+from hockeystick.accountants.individual.answers import epsilons_of
+from hockeystick.accountants.individual.deferred import accounts_at
+from hockeystick.accountants.individual.groups import Owners, group_epsilon, user_epsilons
+from hockeystick.accountants.individual.merging import check_settings_agree, joined
+from hockeystick.accountants.individual.recording import record_steps, replace_norms
+from hockeystick.accountants.individual.saving import from_json, to_json
+from hockeystick.accountants.individual.state import check_indices, check_settings, empty_state, everyone
 from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.norm_history import Kind, NormHistory
-from hockeystick.accountants.norms import check_norms, rounded_up
-from hockeystick.accountants.renyi import check_orders
 from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.sampling import Poisson, Sampling
 
-DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
-"""Rényi orders of Opacus."""
 
-
-BLOCK = 2**16
-"""Examples whose accounts are copied at once."""
-
-SMALLEST_PART = 2**13
-"""Examples that are worth a message to a worker, who needs half a second for what all of them share."""
-
-
-class IndividualAccountant(GroupQuestions, Accountant):
+class IndividualAccountant(Accountant):
     """Privacy of each example of a data set, from the norms that its gradients had.
 
     Parameters
@@ -109,74 +91,43 @@ class IndividualAccountant(GroupQuestions, Accountant):
         individual_clipping: bool = False,
     ) -> None:
         super().__init__(1, "add_remove")
-        self._dataset_size = count_scalar(dataset_size, "dataset_size", 1)
-        self._max_grad_norm = float_scalar(max_grad_norm, "max_grad_norm")
-        usual = 1e-150 <= self._max_grad_norm <= 1e150
-        require(usual, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
-        self._orders = self._frozen(check_orders(DEFAULT_ORDERS if orders is None else orders))
-        self._exact = bool(exact)
-        self._rounding = None if rounding is None else float_scalar(rounding, "rounding")
-        if self._rounding is not None:
-            require(
-                0.0 < self._rounding <= self._max_grad_norm, "rounding", rounding, "in (0, max_grad_norm]"
-            )
-        self._individual_clipping = bool(individual_clipping)
-        self._worst = GroupAccountant()
-        self._accounts: Accounts = self._empty()
-        self._norms = self._frozen(np.full(self._dataset_size, self._max_grad_norm))
-        self._fresh = np.ones(self._dataset_size, dtype=np.bool_)
-        self._known = np.zeros(self._dataset_size, dtype=np.bool_)
-        self._full = np.ones(self._dataset_size, dtype=np.bool_)
-        self._by_indices = False
-        self._refreshed = True
-        self._is_guarantee = True
-        self._pending: dict[Kind, int] = {}
-        self._norm_history = NormHistory()
-
-    def _empty(self) -> Accounts:
-        if self._exact:
-            return ExactAccounts(_core.IndividualAccounts(self._dataset_size))
-        return RenyiAccounts(self._orders, np.zeros((self._dataset_size, len(self._orders))))
-
-    @staticmethod
-    def _frozen(norms: Floats) -> Floats:
-        norms.flags.writeable = False
-        return norms
+        settings = check_settings(max_grad_norm, orders, exact, rounding, individual_clipping)
+        self._state = empty_state(dataset_size, settings)
 
     @property
     def dataset_size(self) -> int:
         """Number of examples."""
-        return self._dataset_size
+        return self._state.dataset_size
 
     @property
     def max_grad_norm(self) -> float:
         """Clipping norm C."""
-        return self._max_grad_norm
+        return self._state.settings.max_grad_norm
 
     @property
     def orders(self) -> Floats:
         """Rényi orders of the accounts for ``exact=False``."""
-        return self._orders
+        return self._state.settings.orders
 
     @property
     def exact(self) -> bool:
         """Whether accounts keep the whole privacy loss."""
-        return self._exact
+        return self._state.settings.exact
 
     @property
     def rounding(self) -> float | None:
         """Norms are rounded up to multiples of this."""
-        return self._rounding
+        return self._state.settings.rounding
 
     @property
     def individual_clipping(self) -> bool:
         """Whether training clips each example to its own norm."""
-        return self._individual_clipping
+        return self._state.settings.individual_clipping
 
     @property
     def norms(self) -> Floats:
         """Norm that the next step charges each example for, at most C, shape (n,); read-only and private."""
-        return self._norms
+        return self._state.norms
 
     @property
     def is_guarantee(self) -> bool:
@@ -185,12 +136,12 @@ class IndividualAccountant(GroupQuestions, Accountant):
         True as long as every step had norms of its own for every example (K = 1) or the full norm C,
         and always with `individual_clipping`.
         """
-        return self._is_guarantee
+        return self._state.is_guarantee
 
     @property
     def history(self) -> list[Any]:
         """Steps so far as a list of (noise_multiplier, sampling, num_steps); a copy."""
-        return list(self._worst.history)
+        return list(self._state.worst_case.history)
 
     @history.setter
     def history(self, segments: list[Any]) -> None:
@@ -200,7 +151,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
 
     def __len__(self) -> int:
         """Return the number of steps so far."""
-        return len(self._worst)
+        return len(self._state.worst_case)
 
     @classmethod
     def mechanism(cls) -> str:
@@ -226,35 +177,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If an argument is not real; the accountant stays as it was.
         """
-        values = float_vector(norms, "norms")
-        places = None if indices is None else self._check_indices(indices)
-        count = self._dataset_size if places is None else len(places)
-        if len(values) != count:
-            raise ValueError(f"norms must have one entry for each of {count} examples, got {len(values)}")
-        check_norms(values)
-        if self._rounding is not None:
-            values = rounded_up(values, self._rounding)
-        values = np.minimum(values, self._max_grad_norm)
-        self._flush()
-        new = values.copy() if places is None else self._norms.copy()
-        if places is not None:
-            new[places] = values
-        self._norms = self._frozen(new)
-        self._refreshed = True
-        self._by_indices = places is not None and (self._by_indices or not np.any(self._known))
-        self._fresh[slice(None) if places is None else places] = True
-        self._known[slice(None) if places is None else places] = True
-
-    def _check_indices(self, indices: ArrayLike, name: str = "indices") -> NDArray[np.int64]:
-        places = count_array(indices, name, 0)
-        if places.ndim != 1:
-            raise ValueError(f"{name} must be one-dimensional, got shape {places.shape}")
-        unknown = places[places >= self._dataset_size]
-        if unknown.size:
-            raise ValueError(f"{name} must be below dataset_size, {self._dataset_size}, got {unknown[0]}")
-        if len(np.unique(places)) < len(places):
-            raise ValueError(f"{name} must name each example once, got {len(places)} with repetitions")
-        return places
+        replace_norms(self._state, norms, indices)
 
     def step(
         self,
@@ -284,60 +207,11 @@ class IndividualAccountant(GroupQuestions, Accountant):
             If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
             the accountant stays as it was.
         """
-        self._take(*check_gaussian_step(noise_multiplier, sample_rate, sampling), 1)
+        noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
+        record_steps(self._state, noise, draw, 1)
 
     def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
         self.step(noise_multiplier=noise_multiplier, sampling=Poisson(sample_rate, microbatches=batches))
-
-    def _take(self, noise: float, draw: float | Sampling, count: int) -> None:
-        """Record equal steps with the norms of the moment."""
-        if isinstance(draw, float):
-            self._worst.step(noise_multiplier=noise, sample_rate=draw)
-        else:
-            self._worst.step(noise_multiplier=noise, sampling=draw)
-        if count > 1:
-            with_step(self._worst.history, noise, draw, count - 1)
-        full = self._norms >= self._max_grad_norm
-        if not self._individual_clipping and self._is_guarantee:
-            first = count == 1 and not self._pending
-            self._is_guarantee = bool(np.all(self._fresh | full if first else full))
-        if not self._pending:
-            self._full &= full
-        self._fresh[:] = False
-        self._pending[noise, draw] = self._pending.get((noise, draw), 0) + count
-
-    def _relative(self) -> Floats:
-        return self._frozen(self._norms / self._max_grad_norm)
-
-    def _flush(self) -> None:
-        """Add the steps since the last refresh to the accounts."""
-        if not self._pending:
-            return
-        relative = self._relative()
-        for (noise, draw), count in self._pending.items():
-            self._accounts.add(relative, noise, draw, count)
-        self._norm_history.add(relative, self._pending, refreshed=self._refreshed)
-        self._pending, self._refreshed = {}, False
-
-    def _whole_history(self) -> NormHistory:
-        """Return the norms of all steps, those since the last refresh included."""
-        if not self._pending:
-            return self._norm_history
-        history = self._norm_history.copied()
-        history.add(self._relative(), self._pending, refreshed=self._refreshed)
-        return history
-
-    def _settled(self, places: NDArray[np.int64]) -> Accounts:
-        """Return a copy of the accounts at `places`, with the steps since the last refresh."""
-        accounts = self._accounts.taken(places)
-        if self._pending:
-            relative = self._relative()[places]
-            for (noise, draw), count in self._pending.items():
-                accounts.add(relative, noise, draw, count)
-        return accounts
-
-    def _everyone(self) -> NDArray[np.int64]:
-        return np.arange(self._dataset_size, dtype=np.int64)
 
     def get_epsilons(self, delta: float, executor: Executor | None = None) -> Floats:
         """Epsilon of each example at delta: private numbers.
@@ -370,36 +244,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
             If `delta` is not a real number.
         """
         check_executor(executor)
-        return self._epsilons_of(self._everyone(), float_scalar(delta, "delta"), executor)
-
-    def _epsilons_of(
-        self, places: NDArray[np.int64], delta: float, executor: Executor | None = None
-    ) -> Floats:
-        """Epsilon of the examples at `places`."""
-        worst = self.get_epsilon(delta)
-        if self._exact and len(self) == 1:
-            # A single step has a closed form, which needs no moments.
-            lower, upper = np.zeros(len(places)), np.full(len(places), np.inf)
-        elif executor is not None:
-            parts = (places[part] for part in slices(len(places), SMALLEST_PART, BLOCK))
-            jobs = ((self._settled(part), delta) for part in parts)
-            bounds = list(ordered_map(executor, account_epsilons, jobs, check_account_epsilons))
-            lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
-        elif len(places) <= BLOCK and len(places) == self._dataset_size and not self._pending:
-            lower, upper = self._accounts.epsilons(delta)
-        else:
-            # In blocks, because their accounts are copied.
-            blocks = [places[start : start + BLOCK] for start in range(0, len(places), BLOCK)]
-            bounds = [self._settled(block).epsilons(delta) for block in blocks]
-            lower, upper = (np.concatenate(sides) for sides in zip(*bounds, strict=True))
-        full = self._full[places]
-        upper = np.where(full, worst, np.minimum(upper, worst))
-        if self._exact:
-            wide = np.flatnonzero(is_wide(lower, upper) & ~full)
-            if wide.size:
-                found = history_epsilon(self._whole_history(), places[wide], delta)
-                upper[wide] = np.minimum(upper[wide], found)
-        return upper
+        return epsilons_of(self._state, everyone(self._state), float_scalar(delta, "delta"), executor)
 
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of any example, whatever its norms: that of DP-SGD with clipping norm C.
@@ -421,7 +266,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If `delta` is not a real number.
         """
-        return self._worst.get_epsilon(delta)
+        return self._state.worst_case.get_epsilon(delta)
 
     def get_delta(self, epsilon: float) -> float:
         """Upper bound on delta of any example, whatever its norms.
@@ -443,7 +288,83 @@ class IndividualAccountant(GroupQuestions, Accountant):
         TypeError
             If `epsilon` is not a real number.
         """
-        return self._worst.get_delta(epsilon)
+        return self._state.worst_case.get_delta(epsilon)
+
+    def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
+        """Upper bound on epsilon of several examples together, such as all those of one person.
+
+        Parameters
+        ----------
+        members : array_like of int, shape (k,)
+            The examples, each once.
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Of the exact curve of the members' norms (GROUP, Lemma 14, for a group whose members differ;
+            gradients may all point the same way). More than eight members' norms are rounded up to multiples
+            of C / 2**m with at most 2,000 different sums. After very many refreshes (more than 64 MB of
+            norms) the largest norm of each member counts for every step. Batches of a fixed size count every
+            member with the full norm. A private number.
+
+        Raises
+        ------
+        ValueError
+            If `members` is empty, names an unknown example or one twice, or `delta` is not in (0, 1).
+        TypeError
+            If an argument is not real.
+        """
+        level = float_scalar(delta, "delta")
+        places = check_indices(members, self.dataset_size, "members")
+        require(places.size > 0, "members", "an empty array", "at least one example")
+        return group_epsilon(self._state, places, level)
+
+    def get_user_epsilons(
+        self, user_ids: ArrayLike, delta: float, *, progress: Report | bool | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """Epsilon of each user of a data set, all of whose examples are added or removed together.
+
+        Parameters
+        ----------
+        user_ids : array_like, shape (n,)
+            Who owns each example: numbers or strings.
+        delta : float
+            In (0, 1).
+        progress : callable or bool, optional
+            Called with (done, total) after each user with several examples; True for a progress bar.
+
+        Returns
+        -------
+        users : ndarray, shape (n_users,)
+            The different ids, sorted.
+        epsilons : ndarray of float64, shape (n_users,)
+            Those of `get_epsilons` for users with one example, of `get_group_epsilon` for others. Private
+            numbers.
+
+        Raises
+        ------
+        ValueError
+            If there is not one id for each example, or `delta` is not in (0, 1).
+        TypeError
+            If `delta` is not a real number.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(3)
+        >>> accountant.update_norms([0.1, 0.5, 0.2])
+        >>> for _ in range(1000):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> users, epsilons = accountant.get_user_epsilons(["ada", "bob", "ada"], 1e-5)
+        >>> users.tolist(), epsilons.round(3).tolist()
+        (['ada', 'bob'], [0.327, 0.622])
+        """
+        level = float_scalar(delta, "delta")
+        owners = Owners(user_ids, self.dataset_size)
+        with reporting(progress, "users") as report:
+            return owners.users, user_epsilons(self._state, owners, level, report)
 
     def get_rdp(self) -> Floats:
         """Rényi divergences of each example's steps at `orders`: private numbers.
@@ -458,7 +379,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         ValueError
             If the accountant was made with ``exact=True``, which does not keep them.
         """
-        accounts = self._settled(self._everyone())
+        accounts = accounts_at(self._state, everyone(self._state))
         if not isinstance(accounts, RenyiAccounts):
             raise ValueError("exact must be False for accounts of Rényi divergences, got exact=True")
         return accounts.rdp
@@ -500,10 +421,8 @@ class IndividualAccountant(GroupQuestions, Accountant):
         """
         if not isinstance(other, IndividualAccountant):
             raise TypeError(f"other must be an IndividualAccountant, got {type(other).__name__}")
-        self._flush()
-        other._flush()
-        for name, value in joined(self, other).items():
-            setattr(self, name, value)
+        check_settings_agree(self._settings(), other._settings())
+        self._state = joined(self._state, other._state)
         return self
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
@@ -521,8 +440,7 @@ class IndividualAccountant(GroupQuestions, Accountant):
         """
         if destination is None:
             destination = {}
-        accounts = self._settled(self._everyone()) if self._pending else self._accounts
-        destination.update(to_state(self, accounts, self._whole_history()))
+        destination.update(to_json(self._state, self.mechanism(), self._settings()))
         return destination
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -540,36 +458,28 @@ class IndividualAccountant(GroupQuestions, Accountant):
             it is larger than a state can be; the accountant stays as it was.
         """
         with refusals():
-            check_limits(state_dict, examples=self._dataset_size)
+            check_limits(state_dict, examples=self.dataset_size)
             self._take_state(state_dict)
 
     def _take_state(self, state_dict: Mapping[str, Any]) -> None:
         """Replace what the accountant has by a state that is no larger than it may be."""
-        for name, value in from_state(self, state_dict).items():
-            setattr(self, name, value)
+        self._state = from_json(state_dict, self._state, self.mechanism(), self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "dataset_size": self._dataset_size,
-            "max_grad_norm": self._max_grad_norm,
-            "orders": self._orders.tolist(),
-            "exact": self._exact,
-            "rounding": self._rounding,
-            "individual_clipping": self._individual_clipping,
-        }
+        return {"dataset_size": self.dataset_size, **self._state.settings.plain()}
 
     def _whose(self) -> str:
         return "each example on its own"
 
     def _status(self) -> str:
-        kind = "guarantees for" if self._is_guarantee else "estimates of"
+        kind = "guarantees for" if self.is_guarantee else "estimates of"
         return (
             f"{kind} single examples (private; shown by get_epsilons alone); get_epsilon bounds all of them"
         )
 
     def _sampling(self) -> str:
-        return self._worst._sampling()
+        return self._state.worst_case._sampling()
 
     def _summary(self) -> str:
-        kind = "guarantee" if self._is_guarantee else "estimate"
-        return f"<IndividualAccountant of {self._dataset_size} examples after {len(self)} steps, {kind}>"
+        kind = "guarantee" if self.is_guarantee else "estimate"
+        return f"<IndividualAccountant of {self.dataset_size} examples after {len(self)} steps, {kind}>"

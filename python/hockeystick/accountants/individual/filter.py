@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
 from hockeystick.accountants.history import check_gaussian_step
-from hockeystick.accountants.individual_accounts import shifts_of
-from hockeystick.accountants.norms import check_norms
+from hockeystick.accountants.individual.accounts import shifts_of
+from hockeystick.accountants.individual.norms import check_norms
+from hockeystick.accountants.individual.state import check_max_grad_norm
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys
 from hockeystick.accountants.state_limits import check_limits, refusals
@@ -86,8 +87,7 @@ class IndividualFilter:
         require(0.0 < self._epsilon < np.inf, "epsilon", epsilon, "in (0, inf)")
         self._delta = float_scalar(delta, "delta")
         require(0.0 < self._delta < 1.0, "delta", delta, "in (0, 1)")
-        self._max_grad_norm = float_scalar(max_grad_norm, "max_grad_norm")
-        require(1e-150 <= self._max_grad_norm <= 1e150, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
+        self._max_grad_norm = check_max_grad_norm(max_grad_norm)
         self._order = None if order is None else float_scalar(order, "order")
         if self._order is not None:
             require(1.0 < self._order <= 1e4, "order", order, "in (1, 10000]")
@@ -194,9 +194,9 @@ class IndividualFilter:
         cost = self._cost(shifts, noise, rate)
         after = self._spent + cost
         # 1e5 additions lose less than that.
-        self._active &= after <= self._limit * (1.0 - 1e-11)
-        self._spent = np.where(self._active, after, self._spent)
-        return self._active.copy()
+        active = self._active & (after <= self._limit * (1.0 - 1e-11))
+        self._spent, self._active = np.where(active, after, self._spent), active
+        return active.copy()
 
     def _start(self, count: int, noise: float, rate: float) -> None:
         """Fix what the budget is measured in, by what does not depend on the data."""

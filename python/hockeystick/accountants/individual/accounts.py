@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._accumulation import in_equal_parts
 from hockeystick._arguments import Counts, Floats, shown
 from hockeystick._executors import check_bounds
+from hockeystick.accountants.accumulation import in_equal_parts
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import rdp_to_epsilon
