@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._comparison import BOUNDS, compared, status
-from hockeystick._core import __version__
+from hockeystick._guarantees.comparison import BOUNDS, compared, status
+from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
-from hockeystick._run import Run
-from hockeystick.accountants.history import check_draw
+from hockeystick.accountants.adaptors import check_draw
 from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import privacy_curve
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.mechanisms import Mechanism
 from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
-
-RELATIONS = {
-    "add_remove": "the group's records are added or removed",
-    "add": "the group's records are added",
-    "remove": "the group's records are removed",
-    "replace": "the group's records are replaced by as many others",
-}
 
 
 class Explanation(dict[str, Any]):
@@ -179,7 +171,7 @@ def explain(
     subject = "the dominating pair" if found["bound"] == BOUNDS["pair"] else "this bound"
     found["certified"] = f"epsilon of {subject} lies in [{lower:.9g}, {upper:.9g}]"
     own = mechanism if mechanism is not None else kind.noise
-    run = Run(
+    run = RecordedRun(
         ((own, check_draw(scheme, "sampling"), curve.steps),),
         size,
         group,
@@ -191,15 +183,7 @@ def explain(
     return found
 
 
-CHANGED = {
-    "add_remove": "added or removed",
-    "add": "added",
-    "remove": "removed",
-    "replace": "replaced",
-}
-
-
-def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, Any]]:
+def _others(run: RecordedRun, delta: float, dataset_size: int | None) -> list[dict[str, Any]]:
     """Epsilon under every scheme and relation, with the same noise."""
     found = [
         {
@@ -226,26 +210,3 @@ def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, 
         }
     )
     return found
-
-
-EXACT_ACCOUNTING = (
-    f"exact privacy curve of the dominating pair, certified interval (hockeystick {__version__})"
-)
-
-
-def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
-    """Return the list of Ponomareva et al. 2023, section 5.3.3."""
-    return {
-        "setting": "central differential privacy: a trusted trainer adds the noise",
-        "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
-        "the data are not counted (please state them)",
-        "what is released": "anything computed from the noisy sums, all checkpoints included: "
-        f"{found['adversary']}",
-        "unit of privacy": unit,
-        "neighbouring relation": found["adjacency"],
-        "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
-        "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
-        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
-        "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
-        "verifiability": "the code and the arguments that give this number (please link them)",
-    }

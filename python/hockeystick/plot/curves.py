@@ -8,9 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require
+from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
 from hockeystick._rounding import percent_up, rounded_up
-from hockeystick._subject import Subject, bounds_as_they_are, subject_of
-from hockeystick.plot.axes import BLUE, GREY, LOWER_BOUND, ORANGE, POINT, SKY, Axes, canvas, next_line
+from hockeystick.plot.style import (
+    BLUE,
+    FALSE_POSITIVE_RATES,
+    GREY,
+    LOWER_BOUND,
+    ORANGE,
+    POINT,
+    SKY,
+    SQUARE,
+    Axes,
+    canvas,
+    next_line,
+)
 
 POINTS = 121
 """Points of a curve."""
@@ -18,13 +30,7 @@ POINTS = 121
 SMALLEST_DELTA = 1e-10
 """Where a privacy curve ends by default."""
 
-FALSE_ALARMS = (0.001, 0.01, 0.1)
-"""False positive rates at which attacks are usually reported."""
-
 MARKERS = "osD^vP"
-
-SQUARE = (3.3, 3.4)
-"""Width and height in inches of a picture of error rates, with room for its key."""
 
 
 def privacy_curve(
@@ -78,12 +84,12 @@ def privacy_curve(
     >>> axes = hs.plot.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)  # doctest: +SKIP
     >>> axes.figure.savefig("curve.pdf")  # doctest: +SKIP
     """
-    subject = subject_of(curve_or_accountant, run)
+    guarantee = guarantee_of(curve_or_accountant, run)
     level = None if delta is None else _share(delta, "delta")
-    with bounds_as_they_are():
-        grid = _grid(subject) if epsilons is None else _ascending(epsilons)
-        lower, upper = subject.deltas(grid)
-        quoted = None if level is None else subject.epsilon(level)
+    with warnings_left_out():
+        grid = _grid(guarantee) if epsilons is None else _ascending(epsilons)
+        lower, upper = guarantee.deltas(grid)
+        quoted = None if level is None else guarantee.epsilon(level)
     with canvas(ax) as axes:
         style = next_line(axes)
         axes.plot(grid, _visible(upper), label=label or "upper bound", **style)
@@ -104,7 +110,7 @@ def privacy_curve(
 def tradeoff_curve(
     curve_or_accountant: Any = None,
     *,
-    false_alarms: ArrayLike = FALSE_ALARMS,
+    false_alarms: ArrayLike = FALSE_POSITIVE_RATES,
     label: str | None = None,
     ax: Axes | None = None,
     **run: Any,
@@ -157,11 +163,11 @@ def tradeoff_curve(
     )
     for rate in rates.tolist():
         require(0.0 <= rate <= 1.0, "false_alarms", rate, "in [0, 1]")
-    subject = subject_of(curve_or_accountant, run)
+    guarantee = guarantee_of(curve_or_accountant, run)
     grid = _rates()
-    with bounds_as_they_are():
-        attacks = subject.attacks()
-        misses, marked = attacks.misses(grid), attacks.misses(rates)
+    with warnings_left_out():
+        attacks = guarantee.attacks()
+        misses, marked = attacks.false_negative_rates(grid), attacks.false_negative_rates(rates)
     with canvas(ax, SQUARE) as axes:
         style = next_line(axes)
         if not any(line.get_label() == "guessing" for line in axes.lines):
@@ -209,9 +215,9 @@ def tradeoff_curve(
         return axes
 
 
-def _grid(subject: Subject) -> Floats:
+def _grid(guarantee: Guarantee) -> Floats:
     """Epsilons from 0 to where delta is small."""
-    largest = subject.epsilon(SMALLEST_DELTA)
+    largest = guarantee.epsilon(SMALLEST_DELTA)
     require(
         np.isfinite(largest),
         "epsilons",

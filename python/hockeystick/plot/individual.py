@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar, float_scalar, float_vector, require
 from hockeystick._rounding import rounded_up
-from hockeystick.plot.axes import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
+from hockeystick.plot.style import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
 
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""

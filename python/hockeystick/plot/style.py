@@ -37,6 +37,12 @@ POINT: dict[str, Any] = {"marker": "o", "linestyle": "none"}
 ONE_COLUMN = (3.3, 2.5)
 """Width and height in inches: one column of a paper with two."""
 
+SQUARE = (3.3, 3.4)
+"""Width and height in inches of a picture of error rates, with room for its key."""
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+"""False positive rates at which attacks are usually reported."""
+
 STYLE = {
     "font.family": ["DejaVu Sans"],  # comes with Matplotlib
     "font.size": 8.0,
