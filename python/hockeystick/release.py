@@ -46,6 +46,11 @@ from hockeystick._extras import needed
 
 __all__ = ["Released", "mean", "quantiles"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 ADJACENCIES = ("add_remove", "replace")
 
 LEVELS = 2**30
