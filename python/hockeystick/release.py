@@ -162,6 +162,12 @@ def mean(
 
     INDIVIDUAL, Section 3.4, releases means by the Gaussian mechanism.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -275,6 +281,18 @@ def quantiles(
     and that needs less noise, as zero-concentrated. Sorting the answers costs nothing.
 
     INDIVIDUAL, Section 3.4, releases quantiles by the gradient descent of Andrew et al. (2021).
+
+    References
+    ----------
+    A. Smith, "Privacy-preserving Statistical Estimation with Optimal Convergence Rates", STOC 2011.
+    doi:10.1145/1993636.1993743
+
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
+    G. Andrew, O. Thakkar, H. B. McMahan and S. Ramaswamy, "Differentially Private Learning with Adaptive
+    Clipping", NeurIPS 2021. arXiv:1905.03871
 
     Examples
     --------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._arguments import float_scalar
 from hockeystick.accountants.history import (
     AnySegment,
     Draw,
@@ -51,13 +50,20 @@ class GroupAccountant(Accountant):
 
     Notes
     -----
-    The dominating pairs of GROUP ("Optimal Group Privacy for DP-SGD") and PITFALLS ("Avoiding Pitfalls
-    for Privacy Accounting of Subsampled Mechanisms under Composition"), composed over the history;
+    The dominating pairs of GROUP and PITFALLS, composed over the history;
     ``print(accountant)`` says which. After more than 10,000 different steps, as with noise that changes at
     every update, parameters are rounded as `PrivacyCurve` says; the accountant refuses none that it has
     recorded.
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
     a replaced group, for example. The answers do not depend on the order of the steps.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
+    C. J. Lebeda, M. Regehr, G. Kamath and T. Steinke, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+    Mechanisms under Composition" (PITFALLS), 2024. arXiv:2405.20769
 
     Examples
     --------
@@ -206,63 +212,11 @@ class GroupAccountant(Accountant):
             known = known._replace(sample_rate=draw)
         return known
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far.
+    def _epsilon(self, delta: float) -> float:
+        return float(self.privacy_curve().epsilon(delta))
 
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-        SamplingMismatchError
-            If steps were taken with a loader that no account is known for.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.privacy_curve().epsilon(float_scalar(delta, "delta")))
-
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1]; zero before the first step, one after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not a real number.
-        SamplingMismatchError
-            If steps were taken with a loader that no account is known for.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.privacy_curve().delta(float_scalar(epsilon, "epsilon")))
+    def _delta(self, epsilon: float) -> float:
+        return float(self.privacy_curve().delta(epsilon))
 
     def privacy_curve(self) -> PrivacyCurve:
         """Privacy curve of all steps so far.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from hockeystick import _html
-from hockeystick._arguments import LARGEST_GROUP, count_scalar
+from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.history import (
     Draw,
@@ -98,12 +98,94 @@ class Accountant(ABC):
         """Name of the way of accounting, as saved states carry it."""
 
     @abstractmethod
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far."""
+    def _epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far, at one number `delta`."""
 
     @abstractmethod
+    def _delta(self, epsilon: float) -> float:
+        """Upper bound on delta of all steps so far, at one number `epsilon`."""
+
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon in nats; zero before the first step, inf after a step without noise. `description` says
+            for whom it holds, and with which probability if samples are drawn.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1), or the answer would take too many operations.
+        TypeError
+            If `delta` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If a certified interval wider than the tolerance had to be used.
+        OptimalOrderWarning
+            If the best Rényi order is the smallest or the largest of the range.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.get_epsilon(1e-5)
+        0.0
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.get_epsilon(1e-5) > 0.0
+        True
+        """
+        return self._epsilon(float_scalar(delta, "delta"))
+
     def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far."""
+        """Upper bound on delta of all steps so far.
+
+        Parameters
+        ----------
+        epsilon : float
+            In nats, finite and at least zero.
+
+        Returns
+        -------
+        float
+            Delta in [0, 1]; zero before the first step. `description` says for whom it holds, and with which
+            probability if samples are drawn.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is negative or not finite, or the answer would take too many operations.
+        TypeError
+            If `epsilon` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If a certified interval wider than the tolerance had to be used.
+        OptimalOrderWarning
+            If the best Rényi order is the smallest or the largest of the range.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> 0.0 < accountant.get_delta(1.0) < 0.01
+        True
+        """
+        return self._delta(float_scalar(epsilon, "epsilon"))
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
@@ -225,16 +307,21 @@ class Accountant(ABC):
         Returns
         -------
         mutable mapping
-            `destination`, with the keys "version", "mechanism", "settings" and "history". It shares
-            nothing with the accountant, and ``json`` keeps its numbers exactly.
+            `destination`, with the keys "version", "mechanism", "settings" and "history", and "accounts" for
+            single examples, whose state is private data. It shares nothing with the accountant, and ``json``
+            keeps its numbers exactly.
         """
         if destination is None:
             destination = {}
-        destination.update(to_state(self.mechanism(), self._settings(), self._history))
+        destination.update(self._saved())
         return destination
 
+    def _saved(self) -> dict[str, Any]:
+        """Return the state, of plain JSON types."""
+        return to_state(self.mechanism(), self._settings(), self._history)
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace the history by a saved one.
+        """Replace all steps by saved ones.
 
         Parameters
         ----------
@@ -249,8 +336,12 @@ class Accountant(ABC):
             than a state can be; the accountant stays as it was.
         """
         with refusals():
-            check_limits(state_dict)
+            check_limits(state_dict, examples=self._single_examples())
             self._take_state(state_dict)
+
+    def _single_examples(self) -> int:
+        """Return the number of examples that have accounts of their own."""
+        return 0
 
     def _take_state(self, state_dict: Mapping[str, Any]) -> None:
         """Replace what the accountant has by a state that is no larger than it may be."""

@@ -18,7 +18,6 @@ from hockeystick._arguments import (
     Floats,
     choice,
     float_array,
-    float_scalar,
     float_vector,
     in_shape,
     require,
@@ -86,6 +85,11 @@ class RenyiGroupAccountant(Accountant):
     After more than 10,000 different steps, as with noise that changes at every update, noise multipliers are
     rounded down and sample rates up, to a grid on which there are 5,000 or fewer: the answer stays an
     upper bound, in ordinary runs a part in a thousand higher or so.
+
+    References
+    ----------
+    Y. Jiang, X. Luo, Y. Yang and X. Xiao, "Calibrating Noise for Group Privacy in Subsampled Mechanisms"
+    (RGP), Proceedings of the VLDB Endowment 18(2), 2024. doi:10.14778/3705829.3705848
 
     Examples
     --------
@@ -188,66 +192,16 @@ class RenyiGroupAccountant(Accountant):
         """Return "renyi_group"."""
         return "renyi_group"
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-
-        Warns
-        -----
-        OptimalOrderWarning
-            If the best order is the smallest or the largest of the range.
-        """
-        level = float_scalar(delta, "delta")
-        epsilon, order = self._at_best_order(level, _core.history_epsilon, _core.rdp_to_epsilon)
+    def _epsilon(self, delta: float) -> float:
+        epsilon, order = self._at_best_order(delta, _core.history_epsilon, _core.rdp_to_epsilon)
         if 0.0 < epsilon < math.inf and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=2)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
         return epsilon
 
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1]; zero before the first step, one after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is negative or not finite.
-        TypeError
-            If `epsilon` is not a real number.
-
-        Warns
-        -----
-        OptimalOrderWarning
-            If the best order is the smallest or the largest of the range.
-        """
-        level = float_scalar(epsilon, "epsilon")
-        delta, order = self._at_best_order(level, _core.history_delta, _core.rdp_to_delta)
+    def _delta(self, epsilon: float) -> float:
+        delta, order = self._at_best_order(epsilon, _core.history_delta, _core.rdp_to_delta)
         if 0.0 < delta < 1.0 and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=2)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
         return delta
 
     def get_renyi(self, orders: ArrayLike) -> FloatOrFloats:

@@ -79,6 +79,14 @@ def epsilon_lower_bound(
     Runs must be independent, and the rule of the attack, a threshold for instance, must be fixed before the
     runs that are counted: choose it on others.
 
+    References
+    ----------
+    P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
+    arXiv:1311.0776
+
+    M. Jagielski, J. Ullman and A. Oprea, "Auditing Differentially Private Machine Learning: How Private is
+    Private SGD?", NeurIPS 2020. arXiv:2006.07709
+
     Examples
     --------
     >>> from hockeystick import auditing
@@ -135,6 +143,14 @@ def refutes(
     -----
     As `epsilon_lower_bound`, with the whole function in place of two lines (Nasr et al. 2023, "Tight auditing
     of differentially private machine learning", Section 4). It needs neither delta nor rare events.
+
+    References
+    ----------
+    M. Nasr, J. Hayes, T. Steinke, B. Balle, F. Tramèr, M. Jagielski, N. Carlini and A. Terzis, "Tight
+    Auditing of Differentially Private Machine Learning", USENIX Security 2023. arXiv:2302.07956
+
+    J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", Journal of the Royal Statistical Society B
+    84(1), 2022. doi:10.1111/rssb.12454
 
     Examples
     --------
@@ -210,6 +226,11 @@ def noise_multiplier_upper_bound(
     `hockeystick.get_epsilon` at the result is a lower bound on the epsilon of a DP-SGD run with this sampling
     and these steps whose noise is not known: the way of Nasr et al. 2023 for the Gaussian mechanism. It is
     no bound on the epsilon of any other mechanism.
+
+    References
+    ----------
+    M. Nasr, J. Hayes, T. Steinke, B. Balle, F. Tramèr, M. Jagielski, N. Carlini and A. Terzis, "Tight
+    Auditing of Differentially Private Machine Learning", USENIX Security 2023. arXiv:2302.07956
 
     Examples
     --------

@@ -63,7 +63,15 @@ def one_run_epsilon_lower_bound(
     is where that reaches 1 - confidence. It grows with epsilon as long as 2 m delta <= 1.
 
     The theorem changes one canary at a time and does not care what a canary is: with one that stands for k
-    copies of a record it is about groups of size k (GROUP, Section 6: "Optimal Group Privacy for DP-SGD").
+    copies of a record it is about groups of size k (GROUP, Section 6).
+
+    References
+    ----------
+    T. Steinke, M. Nasr and M. Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
+    arXiv:2305.08846
+
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
 
     Examples
     --------

@@ -60,10 +60,18 @@ class ExactAccountant(PrivacyAccountant):
     that sums up what one record comes to see, as that of cyclic sampling, says nothing about groups. A
     mixture of Gaussians and randomised response are about one record.
 
-    Pairs: GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and
-    Theorem 14 ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms under Composition").
+    Pairs: GROUP, Theorem 18; PITFALLS, Propositions 9 and 13 and
+    Theorem 14.
     An event without a proven pair makes ``compose`` raise ``UnsupportedEventError``, a parameter out of
     range ``ValueError``; either way the accountant stays as it was.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
+    C. J. Lebeda, M. Regehr, G. Kamath and T. Steinke, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+    Mechanisms under Composition" (PITFALLS), 2024. arXiv:2405.20769
 
     Examples
     --------

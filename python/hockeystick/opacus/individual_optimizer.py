@@ -63,6 +63,12 @@ class IndividualClippingOptimizer(DPOptimizer):
     ``BatchMemoryManager``, say by `announce` which examples the gradients belong to;
     `IndexedDataset` hands out the indices. A step whose examples are unknown is refused.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import hockeystick as hs

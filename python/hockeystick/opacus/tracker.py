@@ -59,6 +59,12 @@ class IndividualTracker:
     INDIVIDUAL, Algorithms 1 and 2. The training is not changed: weights are the same bit by bit, with
     and without the tracker. A refresh costs a forward and a backward pass over the whole data set.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import hockeystick as hs

@@ -92,6 +92,11 @@ def epsilon_by_group_size(
     ImportError
         If Matplotlib is not installed.
 
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -179,6 +184,11 @@ def schemes(
     -----
     Schemes without a proven bound for this run say so. Shuffled batches have one only against an adversary
     who knows every batch (SHUFFLE): theirs is another guarantee, and has a mark of its own.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------

@@ -152,15 +152,19 @@ def tradeoff_curve(
     how often it misses the group; guessing has α + β = 1. The advantage is the largest 1 - α - β. The curve
     of a run is drawn by a hundred of its tangents: a lower bound, closer to it than the width of the line.
 
+    References
+    ----------
+    J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", Journal of the Royal Statistical Society B
+    84(1), 2022. doi:10.1111/rssb.12454
+
     Examples
     --------
     >>> import hockeystick as hs
     >>> axes = hs.plot.tradeoff_curve(hs.TradeoffCurve.gaussian(1.0))  # doctest: +SKIP
     """
     rates = float_vector(false_alarms, "false_alarms")
-    require(
-        rates.size <= len(MARKERS), "false_alarms", f"{rates.size} rates", f"at most {len(MARKERS)} rates"
-    )
+    allowed = f"at most {len(MARKERS)} rates"
+    require(rates.size <= len(MARKERS), "false_alarms", f"{rates.size} rates", allowed)
     for rate in rates.tolist():
         require(0.0 <= rate <= 1.0, "false_alarms", rate, "in [0, 1]")
     guarantee = guarantee_of(curve_or_accountant, run)
@@ -175,44 +179,58 @@ def tradeoff_curve(
         axes.plot(grid, misses, label=label or "best attack", **style)
         if label is None:
             axes.fill_between(grid, 0.0, misses, color=SKY, alpha=0.25, lw=0, label="out of reach")
-            best = int(np.argmax(1.0 - grid - misses))
-            axes.plot(
-                [grid[best]] * 2,
-                [misses[best], 1.0 - grid[best]],
-                label=f"advantage ≤ {percent_up(attacks.advantage)}",
-                color=ORANGE,
-                linewidth=1.2,
-                marker="_",
-                markersize=6,
-            )
-            for rate, miss, marker in zip(rates, marked, MARKERS, strict=False):
-                axes.plot(
-                    [rate],
-                    [miss],
-                    marker=marker,
-                    color=BLUE,
-                    markerfacecolor="white",
-                    clip_on=False,
-                    linestyle="none",
-                    label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
-                )
+            _mark_advantage(axes, grid, misses, attacks.advantage)
+            _mark_rates(axes, rates, marked)
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(0.0, 1.0)
         axes.set_xlabel("false positive rate α (probability)")
         axes.set_ylabel("false negative rate β (probability)")
         if label is None:
-            # The curve may be anywhere below the diagonal: above the axes nothing is covered.
-            axes.legend(
-                loc="lower center",
-                bbox_to_anchor=(0.42, 1.0),
-                borderaxespad=0.2,
-                ncols=2,
-                columnspacing=1.0,
-                handlelength=1.6,
-            )
+            _add_wide_legend(axes)
         else:
             axes.legend(loc="upper right")
         return axes
+
+
+def _mark_advantage(axes: Axes, grid: Floats, misses: Floats, advantage: float) -> None:
+    """Draw the largest distance between the curve and guessing."""
+    best = int(np.argmax(1.0 - grid - misses))
+    axes.plot(
+        [grid[best]] * 2,
+        [misses[best], 1.0 - grid[best]],
+        label=f"advantage ≤ {percent_up(advantage)}",
+        color=ORANGE,
+        linewidth=1.2,
+        marker="_",
+        markersize=6,
+    )
+
+
+def _mark_rates(axes: Axes, rates: Floats, misses: Floats) -> None:
+    """Mark the points of the curve at chosen false positive rates."""
+    for rate, miss, marker in zip(rates, misses, MARKERS, strict=False):
+        axes.plot(
+            [rate],
+            [miss],
+            marker=marker,
+            color=BLUE,
+            markerfacecolor="white",
+            clip_on=False,
+            linestyle="none",
+            label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
+        )
+
+
+def _add_wide_legend(axes: Axes) -> None:
+    """Place the legend above the axes: the curve may be anywhere below the diagonal."""
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.42, 1.0),
+        borderaxespad=0.2,
+        ncols=2,
+        columnspacing=1.0,
+        handlelength=1.6,
+    )
 
 
 def _grid(guarantee: Guarantee) -> Floats:

@@ -65,6 +65,12 @@ def individual_histogram(
     -----
     INDIVIDUAL, Figure 1.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import numpy as np

@@ -91,6 +91,11 @@ def report(
     hockeystick, NumPy, Matplotlib and Python. What to disclose is from Ponomareva et al. 2023, "How to
     DP-fy ML", section 5.3.3.
 
+    References
+    ----------
+    N. Ponomareva et al., "How to DP-fy ML: A Practical Guide to Machine Learning with Differential Privacy",
+    Journal of Artificial Intelligence Research 77, 2023. arXiv:2303.00654
+
     Examples
     --------
     >>> import hockeystick as hs

@@ -42,6 +42,11 @@ def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Itera
     "Shuffling (SH)" of SHUFFLE, Section 3. Batches depend on each other, so that accounting for Poisson
     sampling or for fresh batches does not cover them.
 
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
     Examples
     --------
     >>> from hockeystick import training
@@ -89,6 +94,11 @@ def subsampled_batches(dataset_size: int, batch_size: int, rounds: int, *, seed:
     Notes
     -----
     "Subsampling (SS)" of SHUFFLE, Section 3: what `hockeystick.WithoutReplacement` stands for.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------

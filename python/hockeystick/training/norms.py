@@ -64,6 +64,12 @@ def gradient_norms(
     The Z^(i) of INDIVIDUAL, Algorithm 2, before the minimum with C, which
     `hockeystick.accountants.IndividualAccountant.update_norms` takes.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -21,7 +21,6 @@ from hockeystick.accountants.individual.recording import record_steps, replace_n
 from hockeystick.accountants.individual.saving import from_json, to_json
 from hockeystick.accountants.individual.state import check_indices, check_settings, empty_state, everyone
 from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.state_limits import check_limits, refusals
 from hockeystick.sampling import Poisson, Sampling
 
 
@@ -62,6 +61,15 @@ class IndividualAccountant(Accountant):
     `hockeystick.release` publishes statistics.
 
     Until `update_norms` is called for an example, its norm is C. Norms serve until they are replaced.
+
+    `get_epsilon` and `get_delta` bound every example, whatever its norms: they are those of DP-SGD with
+    clipping norm C, and may be published.
+
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------
@@ -246,48 +254,10 @@ class IndividualAccountant(Accountant):
         check_executor(executor)
         return epsilons_of(self._state, everyone(self._state), float_scalar(delta, "delta"), executor)
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of any example, whatever its norms: that of DP-SGD with clipping norm C.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-        """
+    def _epsilon(self, delta: float) -> float:
         return self._state.worst_case.get_epsilon(delta)
 
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of any example, whatever its norms.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not a real number.
-        """
+    def _delta(self, epsilon: float) -> float:
         return self._state.worst_case.get_delta(epsilon)
 
     def get_group_epsilon(self, members: ArrayLike, delta: float) -> float:
@@ -315,6 +285,11 @@ class IndividualAccountant(Accountant):
             If `members` is empty, names an unknown example or one twice, or `delta` is not in (0, 1).
         TypeError
             If an argument is not real.
+
+        References
+        ----------
+        S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+        Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
         """
         level = float_scalar(delta, "delta")
         places = check_indices(members, self.dataset_size, "members")
@@ -425,44 +400,13 @@ class IndividualAccountant(Accountant):
         self._state = joined(self._state, other._state)
         return self
 
-    def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
-        """Save the accountant as plain JSON types, with arrays as compressed text: private data.
+    def _saved(self) -> dict[str, Any]:
+        return to_json(self._state, self.mechanism(), self._settings())
 
-        Parameters
-        ----------
-        destination : mutable mapping, optional
-            Mapping to fill; a new dict if not given.
-
-        Returns
-        -------
-        mutable mapping
-            `destination`, with the keys "version", "mechanism", "settings", "history" and "accounts".
-        """
-        if destination is None:
-            destination = {}
-        destination.update(to_json(self._state, self.mechanism(), self._settings()))
-        return destination
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace steps and accounts by saved ones.
-
-        Parameters
-        ----------
-        state_dict : mapping
-            What `state_dict` returned for an accountant with the same settings.
-
-        Raises
-        ------
-        ValueError
-            If the state is damaged, of other settings or of a newer version, a part has the wrong type, or
-            it is larger than a state can be; the accountant stays as it was.
-        """
-        with refusals():
-            check_limits(state_dict, examples=self.dataset_size)
-            self._take_state(state_dict)
+    def _single_examples(self) -> int:
+        return self.dataset_size
 
     def _take_state(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace what the accountant has by a state that is no larger than it may be."""
         self._state = from_json(state_dict, self._state, self.mechanism(), self._settings())
 
     def _settings(self) -> dict[str, Any]:

@@ -56,10 +56,10 @@ class IndividualFilter:
     Before each step, examples whose Rényi divergences so far and those of this step add up to more than the
     budget are stopped for good; norms may depend on everything that was released. A run in which only the
     others take part, each with a gradient no longer than its norm here, is (epsilon, delta)-differentially
-    private for all examples (Feldman and Zrnic 2021, "Individual privacy accounting via a Rényi filter"). The
+    private for all examples (Feldman and Zrnic 2021). The
     order is fixed for the whole run, as their theorem needs. If every example is in every batch, steps are
     Gaussian, squared norms over squared noise add up and no Rényi bound is needed (Koskela, Tobaben and
-    Honkela 2022, "Individual privacy accounting with Gaussian differential privacy").
+    Honkela 2022).
 
     Batches of a fixed size are refused. An example that was stopped is still drawn into them, and takes the
     place of another one whose gradient may have the full norm, so that every later step tells of it as much
@@ -67,6 +67,17 @@ class IndividualFilter:
     budget is used up does not help, as the number of steps would then depend on single examples.
 
     Who was stopped is private: it depends on the examples.
+
+    References
+    ----------
+    V. Feldman and T. Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021.
+    arXiv:2008.11193
+
+    A. Koskela, M. Tobaben and A. Honkela, "Individual Privacy Accounting with Gaussian Differential Privacy",
+    ICLR 2023. arXiv:2209.15596
+
+    C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
+    arXiv:2004.00010
 
     Examples
     --------
