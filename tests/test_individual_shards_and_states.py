@@ -159,7 +159,7 @@ def test_a_shard_of_the_whole_data_set_may_know_no_example():
 
 
 def test_shards_of_different_sizes_merge_after_many_refreshes(monkeypatch):
-    monkeypatch.setattr(norm_history, "MOST_BYTES", 8 * 20)
+    monkeypatch.setattr(norm_history, "MAX_BYTES", 8 * 20)
     shards = IndividualAccountant(5), IndividualAccountant(15)
     for i in range(3):
         for shard in shards:
@@ -169,7 +169,7 @@ def test_shards_of_different_sizes_merge_after_many_refreshes(monkeypatch):
 
 
 def test_after_very_many_refreshes_groups_have_an_upper_bound(monkeypatch):
-    monkeypatch.setattr(norm_history, "MOST_BYTES", 8 * 30 * 4)
+    monkeypatch.setattr(norm_history, "MAX_BYTES", 8 * 30 * 4)
     accountant, reference = IndividualAccountant(30), IndividualAccountant(30)
     largest = NORMS[:2].max(axis=0)
     for i in range(12):

@@ -23,8 +23,8 @@ from hockeystick.accountants import (
     ShuffleAccountant,
 )
 from hockeystick.accountants.adaptors import (
-    MOST_BYTES,
-    MOST_PARTS,
+    MAX_BYTES,
+    MAX_PARTS,
     check_keys,
     check_limits,
     class_of,
@@ -93,7 +93,7 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
 
     Notes
     -----
-    The new file is written beside the old one, brought to the disk, and renamed. A process that is killed in
+    The new file is written next to the old one, brought to the disk, and renamed. A process that is killed in
     the middle may leave a file whose name begins with a dot and ends in ".tmp".
 
     Examples
@@ -117,11 +117,11 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
         raise TypeError(f"accountant must be one of {names}, got {kind.__name__}")
     state = {**accountant.state_dict(), "mechanism": words[0]}
     text = json.dumps(state, allow_nan=False, separators=(",", ":")).encode("ascii")
-    check_parts(text, MOST_PARTS)
+    check_parts(text, MAX_PARTS)
     write_atomically(path, _head(text).encode("ascii") + text + TAIL)
 
 
-def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Any:
+def load(path: str | os.PathLike[str], *, most_bytes: int = MAX_BYTES) -> Any:
     """Return the accountant that a file holds, with its settings and steps.
 
     Parameters
@@ -163,7 +163,7 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Any:
     most = count_scalar(most_bytes, "most_bytes", 1)
     try:
         with refusals():
-            return _restored(parse(_state_text(Path(path), most), MOST_PARTS), most)
+            return _restored(parse(_state_text(Path(path), most), MAX_PARTS), most)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 

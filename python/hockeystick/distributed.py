@@ -213,7 +213,7 @@ def all_gather(accountant: IndividualAccountant, group: Any = None) -> Individua
     Returns
     -------
     IndividualAccountant
-        Of the examples of all ranks, those of rank 0 first unless the ranks tell them apart by indices: the
+        Of the examples of all ranks, those of rank 0 first unless the ranks distinguish them by indices: the
         same bits on every rank, and those of a single process.
 
     Raises

@@ -126,7 +126,7 @@ def mean(
     epsilon : float
         Privacy to spend, in (0, inf).
     delta : float, optional
-        Privacy to spend beside it, in [0, 1).
+        Delta to spend besides epsilon, in [0, 1).
     upper, lower : float
         Range to which values are clipped: finite, and chosen without looking at the values. The noise
         is proportional to its width.
@@ -150,7 +150,7 @@ def mean(
 
     Notes
     -----
-    Values are clipped, moved so that the middle of the range is zero, rounded to whole multiples of the
+    Values are clipped, shifted so that the middle of the range is zero, rounded to whole multiples of the
     width over 2^30, and added up as integers: exactly, in any order. The sum has sensitivity (upper -
     lower) / 2 where an example is added or removed, and upper - lower where one is replaced. OpenDP adds
     discrete Laplace or discrete Gaussian noise to it, whichever has the smaller variance at this
@@ -248,7 +248,7 @@ def quantiles(
     epsilon : float
         Privacy to spend, in (0, inf).
     delta : float, optional
-        Privacy to spend beside it, in [0, 1); it helps where there are several quantiles.
+        Delta to spend besides epsilon, in [0, 1); it helps where there are several quantiles.
     upper, lower : float
         Range to which values are clipped: finite, and chosen without looking at the values.
     adjacency : {"add_remove", "replace"}, optional

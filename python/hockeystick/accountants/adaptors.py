@@ -19,13 +19,13 @@ from hockeystick.accountants.interface import Accountant, Optimizer
 from hockeystick.accountants.refreshing import NormAccountant, NormRefresher
 from hockeystick.accountants.renyi import check_orders
 from hockeystick.accountants.state import check_keys, segments_from_json
-from hockeystick.accountants.state_limits import MOST_BYTES, MOST_PARTS, check_limits, refusals
+from hockeystick.accountants.state_limits import MAX_BYTES, MAX_PARTS, check_limits, refusals
 from hockeystick.sampling import Sampling
 
 __all__ = [
     "DEFAULT_ORDERS",
-    "MOST_BYTES",
-    "MOST_PARTS",
+    "MAX_BYTES",
+    "MAX_PARTS",
     "AnySegment",
     "Draw",
     "NormAccountant",

@@ -137,10 +137,10 @@ class GroupAccountant(Accountant):
         return history
 
     def _record(self, noise: float | Mechanism, draw: Draw) -> None:
-        kept = check_draw(draw, "sampling")
-        if not isinstance(kept, UnaccountedSampling):
-            self._kind(noise, kept)
-        with_step(self._history, noise, kept)
+        checked = check_draw(draw, "sampling")
+        if not isinstance(checked, UnaccountedSampling):
+            self._kind(noise, checked)
+        with_step(self._history, noise, checked)
 
     def step(
         self,

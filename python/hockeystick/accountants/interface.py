@@ -223,9 +223,9 @@ class Accountant(ABC):
 
     def _record(self, noise: float | Mechanism, draw: Draw) -> None:
         """Record one step with checked noise; a draw that has no account makes the answers errors."""
-        kept = self._check_draw(draw, "sampling")
-        self._require_members(kept)
-        with_step(self._history, noise, kept)
+        checked = self._check_draw(draw, "sampling")
+        self._require_members(checked)
+        with_step(self._history, noise, checked)
 
     def _require_members(self, draw: Draw) -> None:
         """Raise ``ValueError`` if the group has too many members in all accumulated batches together."""
@@ -271,7 +271,7 @@ class Accountant(ABC):
         Accumulated are batches of several backward passes (the optimizer's ``accumulated_iterations``),
         and those before a step that ``signal_skip_step`` left out. The pieces into which a
         ``BatchMemoryManager`` splits one batch are one batch. The function raises ``RuntimeError``
-        where it cannot tell, as it was attached when steps had been left out already.
+        where it does not know, because it was attached after steps had been left out.
         """
         rate = check_sample_rate(sample_rate)
         count = batches_of()
@@ -285,7 +285,7 @@ class Accountant(ABC):
         """Record one step after several batches, each drawn at the sample rate.
 
         Where their sum has no proven pair, as for replaced records, it is as many steps with a part of the
-        noise each, which tell more: training is not stopped half way.
+        noise each, which reveal more: an upper bound. Training is not stopped half way.
         """
         noise = check_noise_multiplier(noise_multiplier)
         try:

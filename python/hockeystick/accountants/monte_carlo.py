@@ -45,10 +45,10 @@ ATTEMPTS = 20
 FIRST_RAISE = 0.01
 """Relative raise of epsilon after the first failed attempt; it doubles with each further one."""
 
-MOST_EXACT = 1_000
+MAX_EXACT = 1_000
 """Different kinds of steps that are simulated as they are; each takes a table of a millisecond or so."""
 
-MOST_ROUNDED = 500
+MAX_ROUNDED = 500
 """Kinds of steps that rounding aims for beyond; it moves the answer by less than the samples do."""
 
 # Purposes of a run, so that no two runs of one accountant share their samples.
@@ -188,7 +188,7 @@ class MonteCarloAccountant(Accountant):
         """
         level = _check_epsilon(epsilon)
         error, seed = 1.0 - self.confidence, self._seed_for(_DELTA)
-        if len(merged(self._segments())) <= MOST_EXACT:
+        if len(merged(self._segments())) <= MAX_EXACT:
             return self._interval(level, self.samples, error, seed)
         # Each run bounds delta on one side only, so that both must hold together.
         above = self._interval(level, self.samples, 0.5 * error, seed)
@@ -235,7 +235,7 @@ class MonteCarloAccountant(Accountant):
         mixtures = [
             self._mixture(segment, batches)
             for batches, segments in by_microbatches(self._segments()).items()
-            for segment in rounded_segments(merged(segments), leaking, MOST_EXACT, MOST_ROUNDED)
+            for segment in rounded_segments(merged(segments), leaking, MAX_EXACT, MAX_ROUNDED)
         ]
         runs = [
             simulated(

@@ -94,11 +94,11 @@ def epsilon_lower_bound(
     2.919
     """
     rates = error_rates(true_positives, positives, false_positives, negatives, confidence)
-    lost = float_scalar(delta, "delta")
-    require(0.0 <= lost < 1.0, "delta", lost, "in [0, 1)")
+    level = float_scalar(delta, "delta")
+    require(0.0 <= level < 1.0, "delta", level, "in [0, 1)")
     return max(
-        _log_ratio(1.0 - rates.false_negative - lost, rates.false_positive),
-        _log_ratio(1.0 - rates.false_positive - lost, rates.false_negative),
+        _log_ratio(1.0 - rates.false_negative - level, rates.false_positive),
+        _log_ratio(1.0 - rates.false_positive - level, rates.false_negative),
     )
 
 
@@ -297,9 +297,9 @@ def _lie_below_a_line(run: PrivacyCurve, alpha: float, beta: float) -> bool:
     low, high = 0.0, math.log((1.0 - beta) / alpha)
     for _ in range(ROUNDS):
         epsilons = np.linspace(low, high, POINTS)
-        heights = 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha
-        highest = int(np.argmax(heights))
-        if heights[highest] > beta:
+        bounds = 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha
+        highest = int(np.argmax(bounds))
+        if bounds[highest] > beta:
             return True
         low, high = epsilons[max(highest - 1, 0)], epsilons[min(highest + 1, POINTS - 1)]
     return False

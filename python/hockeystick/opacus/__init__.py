@@ -5,7 +5,7 @@
 - `from_opacus`: what one of Opacus's accountants, or a checkpoint, has recorded, for any group.
 - `attach`: an accountant for the steps of an optimizer that nobody's engine made.
 - `check_loader`: whether a data loader draws its batches as the accountant assumes.
-- `IndividualTracker`: keeps the account of every example beside the training.
+- `IndividualTracker`: keeps the account of every example during training.
 - `per_example_norms`: the gradient norms of a whole data set.
 - `IndividualClippingOptimizer`, `IndexedDataset`: every example clipped to a norm of its own.
 """

@@ -19,7 +19,7 @@ def from_opacus(
     group: Group | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> GroupAccountant:
-    """Exact accountant with the steps that another accountant was told of.
+    """Exact accountant with the steps that another accountant has recorded.
 
     Parameters
     ----------

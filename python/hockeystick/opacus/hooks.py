@@ -80,17 +80,17 @@ def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, a
 
 
 def charge_for(
-    accountant: Any, loader: Any, told: float, action: str, sampling: Sampling | None = None
+    accountant: Any, loader: Any, opacus_rate: float, action: str, sampling: Sampling | None = None
 ) -> Charge:
     """Return what an accountant charges a step that draws from `loader`.
 
     Parameters
     ----------
     accountant : Accountant or opacus.accountants.IAccountant
-        Who is told.
+        Whose steps are charged.
     loader : torch.utils.data.DataLoader
         What training draws from.
-    told : float
+    opacus_rate : float
         Sample rate that Opacus computed, one over the number of batches.
     action : {"raise", "warn", "ignore"}
         What to do about a loader without a guarantee.
@@ -109,11 +109,11 @@ def charge_for(
         wanted = accountant.sampling
         sizes = (scheme.batch_size, scheme.dataset_size)
         if scheme.name == "shuffle" and sizes == (wanted.batch_size, wanted.dataset_size):
-            return Charge(told)
+            return Charge(opacus_rate)
         problem = f"{wanted!r} is accounted for, but {scheme.description}"
-        return _without_account(told, problem, action, scheme)
+        return _without_account(opacus_rate, problem, action, scheme)
     if sampling is not None:
-        return _as_stated(accountant, scheme, told, action, sampling)
+        return _as_stated(accountant, scheme, opacus_rate, action, sampling)
     if scheme.is_poisson and scheme.sample_rate is not None:
         require_pair(accountant, scheme.sample_rate)
         return Charge(scheme.sample_rate)
@@ -122,13 +122,15 @@ def charge_for(
         problem = f"{scheme.description}: the steps are charged as those of {scheme.sampling!r}"
         return Charge(draw, problem if action != "ignore" else None)
     problem = f"Poisson sampling is accounted for, but {scheme.description}"
-    return _without_account(told, problem, action, scheme)
+    return _without_account(opacus_rate, problem, action, scheme)
 
 
-def _as_stated(accountant: Any, scheme: LoaderScheme, told: float, action: str, sampling: Sampling) -> Charge:
+def _as_stated(
+    accountant: Any, scheme: LoaderScheme, opacus_rate: float, action: str, sampling: Sampling
+) -> Charge:
     problem = None if scheme.name == "unknown" else mismatch(scheme, sampling)
     if problem is not None:
-        return _without_account(told, problem, action, scheme)
+        return _without_account(opacus_rate, problem, action, scheme)
     draw = _covered(accountant, sampling)
     if draw is None:
         raise UnsupportedError(
@@ -153,13 +155,15 @@ def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | N
     return draw
 
 
-def _without_account(told: float, problem: str, action: str, scheme: LoaderScheme | None = None) -> Charge:
+def _without_account(
+    opacus_rate: float, problem: str, action: str, scheme: LoaderScheme | None = None
+) -> Charge:
     if action == "raise":
         complain(problem, "raise")
     once = scheme is not None and scheme.name in ONCE_AN_EPOCH
     if action == "ignore":
-        return Charge(told, None, once)
-    return Charge(UnaccountedSampling(told, problem), f"{problem}. {_GOES_ON}", once)
+        return Charge(opacus_rate, None, once)
+    return Charge(UnaccountedSampling(opacus_rate, problem), f"{problem}. {_GOES_ON}", once)
 
 
 def step_hook(accountant: Any, charge: Charge) -> Callable[[Any], None]:
@@ -201,7 +205,7 @@ def _charge_poisson(accountant: Any, noise: float, rate: float, batches: int) ->
     """Charge a step after Poisson batches, each drawn at `rate`.
 
     They are independent: a record may be in several of them, and a rate as many times as high would
-    understate. Accountants that know nothing of that are told of as many steps with a part of the noise each.
+    understate. Accountants that know nothing of that get as many steps with a part of the noise each.
     """
     if batches == 1:
         accountant.step(noise_multiplier=noise, sample_rate=rate)
@@ -245,7 +249,7 @@ def attach(
     Parameters
     ----------
     accountant : Accountant
-        Who is told, as `from_opacus` returns it.
+        Accountant to record the steps, as `from_opacus` returns it.
     optimizer : opacus.optimizers.DPOptimizer
         What makes the steps; of any way of clipping. Its step hook is replaced.
     data_loader : torch.utils.data.DataLoader

@@ -171,7 +171,7 @@ class IndividualClippingOptimizer(DPOptimizer):
             self.max_grad_norm = norm
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Do what comes before the inner optimizer's step, and tell whether the batch is complete."""
+        """Do what comes before the inner optimizer's step, and return whether the batch is complete."""
         complete = super().pre_step(closure)
         if complete:
             self._batch_has_begun = False

@@ -52,7 +52,7 @@ def per_example_norms(
     chunk_size : int, optional
         Number of examples whose gradients are in memory at once, at least one.
     device : torch.device or str, optional
-        Where the model is, and where examples are moved; by default that of its first parameter.
+        Where the model is, and where examples are copied; by default that of its first parameter.
     progress : callable or bool, optional
         Function (done, total) of examples that is called after every chunk; or True for a bar, which
         needs tqdm.
@@ -170,7 +170,7 @@ class _ByHooks:
         return _norms(self._torch, gradients)
 
     def _reduced(self, loss: Any, batch: int) -> Any:
-        """Loss of a batch as one number, the way Opacus was told."""
+        """Loss of a batch as one number, as ``loss_reduction`` of Opacus says."""
         if loss.numel() == 1:
             return loss.sum()
         if loss.shape != (batch,):

@@ -60,7 +60,7 @@ def register(
         If the accountant has no proven pair for Poisson samples, which the engine makes.
     TypeError
         If an argument has the wrong type or excludes another one, or `accountant` is an
-        `IndividualAccountant`, which an engine does not tell the norms (`IndividualTracker` does).
+        `IndividualAccountant`, to which an engine does not pass the norms (`IndividualTracker` does).
     ImportError
         If Opacus is not installed, or older than 1.6.
 

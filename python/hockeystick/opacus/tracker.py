@@ -1,4 +1,4 @@
-"""Individual accounting beside an Opacus training loop."""
+"""Individual accounting in an Opacus training loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hockeystick.sampling import check_sample_rate
 
 _BY_HAND = (
     "other ways to clip, several processes and unwrapped models are not followed; copy the weights into a "
-    "bare module, and tell the accountant by update_norms(per_example_norms(module, dataset, loss_fn)) and "
+    "bare module, and inform the accountant by update_norms(per_example_norms(module, dataset, loss_fn)) and "
     "step()"
 )
 
@@ -53,8 +53,8 @@ class IndividualTracker:
     It follows one process that clips the gradient of every example as a whole to one norm, or, with
     `IndividualClippingOptimizer`, to norms of their own. It does not follow ghost clipping, clipping by
     layers, adaptive clipping, several processes, and ``make_private(wrap_model=False)``. There the accountant
-    can be told by hand: copy the weights into a module without Opacus, take `per_example_norms` of that, and
-    call ``update_norms`` and ``step``.
+    can get the norms by hand: copy the weights into a module without Opacus, take `per_example_norms` of
+    that, and call ``update_norms`` and ``step``.
 
     INDIVIDUAL, Algorithms 1 and 2. The training is not changed: weights are the same bit by bit, with
     and without the tracker. A refresh costs a forward and a backward pass over the whole data set.

@@ -35,7 +35,7 @@ def budget(
     points : int, optional
         Numbers of steps at which epsilon is computed, in [2, 10000]; those where the steps change are added.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run

@@ -70,7 +70,7 @@ def epsilon_by_group_size(
         Whether to draw also what the curve of one record implies by GROUP, Theorem 4, as if nothing else
         were known of the run, which must be of equal steps. Takes seconds.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -199,7 +199,7 @@ def schemes(
     level = _delta(delta)
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
     steps = guarantee_of(curve_or_accountant, run).known_run("a comparison of schemes")
-    require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps tells nothing")
+    require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps reveals nothing")
     with warnings_left_out():
         entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
         other = shuffled(steps, level, records)

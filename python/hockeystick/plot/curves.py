@@ -53,7 +53,7 @@ def privacy_curve(
     delta : float, optional
         In (0, 1). Marks the point of the curve that is quoted.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -124,7 +124,7 @@ def tradeoff_curve(
     false_alarms : array_like, shape (n,), optional
         False positive rates in [0, 1] at which to mark how many members an attack finds at most; at most six.
     label : str, optional
-        Name of the line, to tell several in one picture apart; only the line is drawn then.
+        Name of the line, to distinguish several in one picture; only the line is drawn then.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run

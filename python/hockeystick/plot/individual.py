@@ -14,7 +14,7 @@ from hockeystick.plot.style import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_la
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""
 
-MOST_BINS = 100_000
+MAX_BINS = 100_000
 
 
 def individual_histogram(
@@ -87,7 +87,7 @@ def individual_histogram(
     bad = shares[~((shares >= 0.0) & (shares <= 100.0))]
     if bad.size:
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
-    number = count_scalar(bins, "bins", 1, MOST_BINS)
+    number = count_scalar(bins, "bins", 1, MAX_BINS)
     with canvas(ax) as axes:
         axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
         for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):

@@ -39,7 +39,7 @@ from hockeystick.reporting.reproducing import code_for
 from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
 
-MOST_KINDS = 20
+MAX_KINDS = 20
 """Most kinds of steps in a table."""
 
 LARGE_EPSILON = 15.0
@@ -49,7 +49,7 @@ TITLE = "Privacy report"
 """Heading of a report that is given none."""
 
 DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-"""Deltas of the table of epsilons, beside the one of the guarantee."""
+"""Deltas of the table of epsilons, besides the one of the guarantee."""
 
 
 _NO_EPSILON = (
@@ -166,8 +166,8 @@ def _plain_words(question: Question, facts: _Facts) -> list[Block]:
         right = _right_at_even_odds(question.guarantee)
         found = _found(attacks, 0.01)
         items += [
-            f"Somebody who must tell whether {who}{_instead(question)} took part, with nothing else to go by "
-            f"than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
+            f"Somebody who must decide whether {who}{_instead(question)} took part, with nothing else to go "
+            f"by than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
             "An attack that raises a false alarm in 1 % of the cases finds at most "
             f"{found} of those who took part.",
         ]
@@ -217,11 +217,11 @@ def _steps(question: Question) -> list[Block]:
     own = isinstance(question.guarantee, AccountantGuarantee) or run.has_own_rates
     rows = tuple(
         (_noise(noise), "as above" if own else _draw(draw), str(count))
-        for noise, draw, count in run.segments[:MOST_KINDS]
+        for noise, draw, count in run.segments[:MAX_KINDS]
     )
     blocks: list[Block] = [Table(("noise", "sampling", "steps"), rows)]
-    if len(run.segments) > MOST_KINDS:
-        blocks.append(Paragraph(f"and {len(run.segments) - MOST_KINDS} further segments"))
+    if len(run.segments) > MAX_KINDS:
+        blocks.append(Paragraph(f"and {len(run.segments) - MAX_KINDS} further segments"))
     return blocks
 
 

@@ -108,7 +108,7 @@ def report(
     level = float_scalar(delta, "delta")
     require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
     steps = guarantee.run.steps if guarantee.run is not None else 1
-    require(steps >= 1, "steps", steps, "at least 1: a run without steps tells nothing")
+    require(steps >= 1, "steps", steps, "at least 1: a run without steps reveals nothing")
     limit = None if target is None else float_scalar(target, "target")
     require(limit is None or 0.0 < limit < float("inf"), "target", target, "in (0, inf)")
     question = Question(

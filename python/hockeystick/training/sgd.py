@@ -80,7 +80,7 @@ def train(
         `shuffled_batches`, afresh for each epoch.
     accountant : optional
         Its ``step`` is called for every step with the noise multiplier and how the batch was drawn; see
-        the notes for which accountants fit which batches. An `IndividualAccountant` is also told the
+        the notes for which accountants fit which batches. An `IndividualAccountant` also gets the
         gradient norms of all examples; if it has ``individual_clipping=True``, every example is clipped
         to its norm in the accountant in place of C.
     refresh_every : int, optional

@@ -36,8 +36,8 @@ class IndividualAccountant(Accountant):
     orders : array_like, optional
         Rényi orders in (1, 10000] for ``exact=False``; by default the 151 of Opacus.
     exact : bool, optional
-        Whether to keep all that each example's privacy loss depends on, so that `get_epsilons` is its exact
-        epsilon; else Rényi divergences are kept.
+        Whether to store everything that each example's privacy loss depends on, so that `get_epsilons` is its
+        exact epsilon; otherwise Rényi divergences are stored.
     rounding : float, optional
         Norms are rounded up to multiples of this; 0.01 C is what INDIVIDUAL uses (it rounds to the
         nearest, which can understate). Neither speed nor accuracy needs it here.

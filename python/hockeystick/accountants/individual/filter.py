@@ -56,15 +56,15 @@ class IndividualFilter:
     Before each step, examples whose Rényi divergences so far and those of this step add up to more than the
     budget are stopped for good; norms may depend on everything that was released. A run in which only the
     others take part, each with a gradient no longer than its norm here, is (epsilon, delta)-differentially
-    private for all examples (Feldman and Zrnic 2021). The
-    order is fixed for the whole run, as their theorem needs. If every example is in every batch, steps are
-    Gaussian, squared norms over squared noise add up and no Rényi bound is needed (Koskela, Tobaben and
-    Honkela 2022).
+    private for all examples (Feldman and Zrnic 2021). The order is fixed for the whole run, as their theorem
+    needs. If every example is in every batch, steps are Gaussian, squared norms over squared noise add up and
+    no Rényi bound is needed (Koskela, Tobaben and Honkela 2022).
 
     Batches of a fixed size are refused. An example that was stopped is still drawn into them, and takes the
-    place of another one whose gradient may have the full norm, so that every later step tells of it as much
-    as a step with shift 1: its cost never becomes zero, and no budget lasts. Ending the run where the first
-    budget is used up does not help, as the number of steps would then depend on single examples.
+    place of another one whose gradient may have the full norm, so that every later step reveals as much
+    about it as a step with shift 1: its cost never becomes zero, and every budget is used up. Ending the run
+    where the first budget is used up does not help, as the number of steps would then depend on single
+    examples.
 
     Who was stopped is private: it depends on the examples.
 

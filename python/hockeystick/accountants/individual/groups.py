@@ -17,10 +17,10 @@ from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.sampling import Poisson, WithoutReplacement
 
-MOST_DIFFERENT = 8
+MAX_DIFFERENT_NORMS = 8
 """Members whose norms are taken as they are: 256 different sums."""
 
-MOST_SUMS = 2000
+MAX_SUMS = 2000
 """Different sums of the norms of larger groups."""
 
 
@@ -109,9 +109,9 @@ def _group_kinds(history: NormHistory, places: NDArray[np.int64]) -> dict[StepKi
 def _coarsened(norms: Floats) -> Floats:
     """`norms`, those of large groups rounded up to multiples of a power of 1/2."""
     seen = norms[norms > 0.0]
-    if len(np.unique(seen)) <= 1 or len(seen) <= MOST_DIFFERENT:
+    if len(np.unique(seen)) <= 1 or len(seen) <= MAX_DIFFERENT_NORMS:
         return seen
-    steps = 2.0 ** np.floor(np.log2(MOST_SUMS / len(seen)))
+    steps = 2.0 ** np.floor(np.log2(MAX_SUMS / len(seen)))
     return np.asarray(np.minimum(np.ceil(seen * steps) / steps, 1.0))
 
 

@@ -26,7 +26,7 @@ CERTIFIED_WIDTH = 1e-6
 SMALLEST_TOLERANCE = 1e-9
 """Relative width of intervals for single examples."""
 
-MOST_CURVES = 128
+MAX_CURVES = 128
 """Different norms that `history_epsilon` makes curves of."""
 
 ORDERS = 1.0 + np.geomspace(0.05, 500.0, 96)
@@ -43,7 +43,7 @@ def history_epsilon(history: NormHistory, places: NDArray[np.int64], delta: floa
 
     Exact wherever that can be certified, in closed form after a single step. Of many examples with different
     histories, some may be left open after a few steps: for norms that never changed they are the exact
-    engine's, with some of more than `MOST_CURVES` different norms rounded up to others, else Rényi bounds.
+    engine's, with some of more than `MAX_CURVES` different norms rounded up to others, else Rényi bounds.
     """
     steps = []
     for norms, counts in history:
@@ -73,8 +73,8 @@ def _uncertified_epsilon(history: NormHistory, places: NDArray[np.int64], delta:
 
 def _same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -> Floats:
     levels = np.unique(norms)
-    if len(levels) > MOST_CURVES:
-        levels = levels[np.linspace(0, len(levels) - 1, MOST_CURVES).round().astype(np.int64)]
+    if len(levels) > MAX_CURVES:
+        levels = levels[np.linspace(0, len(levels) - 1, MAX_CURVES).round().astype(np.int64)]
     found = np.array([_of_norm(float(norm), steps, delta) for norm in levels])
     return np.asarray(found[np.searchsorted(levels, norms)])
 

@@ -15,14 +15,14 @@ Kind = tuple[float, float | Sampling]
 """Noise multiplier and sampling of a step."""
 
 
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 """Memory for norms: 64 MB, say 140 refreshes of 60,000 examples."""
 
 
 class NormHistory:
     """Norms of all examples and the steps that were taken with them.
 
-    Once they take more than `MOST_BYTES`, the largest norm of each example is kept for every kind of step: a
+    Once they take more than `MAX_BYTES`, the largest norm of each example is kept for every kind of step: a
     group's epsilon from these is an upper bound that is no longer the least.
     """
 
@@ -45,7 +45,7 @@ class NormHistory:
                 known[kind] = known.get(kind, 0) + count
             return
         self._spans.append((norms, dict(steps)))
-        if len(self._spans) * norms.nbytes > MOST_BYTES and len(self._spans) > len(self._kinds()):
+        if len(self._spans) * norms.nbytes > MAX_BYTES and len(self._spans) > len(self._kinds()):
             self._shorten()
 
     def _kinds(self) -> set[Kind]:
