@@ -175,6 +175,14 @@ class GroupAccountant(Accountant):
         UnsupportedError
             If such a step has no proven dominating pair for the group and adjacency of the
             accountant; it stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.accountants.GroupAccountant()
+        >>> accountant.step(mechanism=hs.Laplace(2.0), sampling=hs.FullBatch())
+        >>> round(accountant.get_epsilon(1e-9), 6)
+        0.5
         """
         if (noise_multiplier is None) == (mechanism is None):
             raise TypeError("give exactly one of noise_multiplier and mechanism")
@@ -230,6 +238,15 @@ class GroupAccountant(Accountant):
         ------
         SamplingMismatchError
             If steps were taken with a loader that no account is known for.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> curve = accountant.privacy_curve()
+        >>> curve.steps, curve is accountant.privacy_curve()
+        (1, True)
         """
         steps: dict[StepKind, int] = {}
         for kind, count in self._segments():

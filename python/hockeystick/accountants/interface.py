@@ -44,6 +44,13 @@ class Accountant(ABC):
         Number of records that change together.
     adjacency : {"add_remove", "add", "remove", "replace"}
         Neighbouring relation.
+
+    Examples
+    --------
+    >>> from hockeystick.accountants import Accountant, ShuffleAccountant
+    >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+    >>> isinstance(accountant, Accountant), len(accountant), accountant.history
+    (True, 0, [])
     """
 
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
@@ -218,6 +225,15 @@ class Accountant(ABC):
             the accountant stays as it was.
         UnsupportedError
             If the accountant does not cover such batches; it stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import RenyiGroupAccountant
+        >>> accountant = RenyiGroupAccountant()
+        >>> for _ in range(3):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.history
+        [(1.0, 0.01, 3)]
         """
         self._record(*check_gaussian_step(noise_multiplier, sample_rate, sampling))
 
@@ -272,6 +288,16 @@ class Accountant(ABC):
         and those before a step that ``signal_skip_step`` left out. The pieces into which a
         ``BatchMemoryManager`` splits one batch are one batch. The function raises ``RuntimeError``
         where it does not know, because it was attached after steps had been left out.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> hook = accountant.get_optimizer_hook_fn(sample_rate=0.01)
+        >>> hook(SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=1))  # as an optimizer does
+        >>> accountant.history
+        [(1.0, 0.01, 1)]
         """
         rate = check_sample_rate(sample_rate)
         count = batches_of()
@@ -310,6 +336,16 @@ class Accountant(ABC):
             `destination`, with the keys "version", "mechanism", "settings" and "history", and "accounts" for
             single examples, whose state is private data. It shares nothing with the accountant, and ``json``
             keeps its numbers exactly.
+
+        Examples
+        --------
+        >>> import json
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> state = json.loads(json.dumps(accountant.state_dict()))
+        >>> state["mechanism"], state["history"]
+        ('exact_group', [[1.0, 0.01, 1]])
         """
         if destination is None:
             destination = {}
@@ -334,6 +370,15 @@ class Accountant(ABC):
             If a key is missing or foreign, the state is of another mechanism, of other settings or
             of a newer version, a number in it is out of range, a part has the wrong type, or it is larger
             than a state can be; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> first, second = GroupAccountant(group_size=2), GroupAccountant(group_size=2)
+        >>> first.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.get_epsilon(1e-5) == first.get_epsilon(1e-5)
+        True
         """
         with refusals():
             check_limits(state_dict, examples=self._single_examples())

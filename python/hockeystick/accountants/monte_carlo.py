@@ -185,6 +185,15 @@ class MonteCarloAccountant(Accountant):
         confidence of 1 - (1 - confidence) / directions, so that both hold together (Bonferroni).
         A step without noise shows whether a member was in the batch, so delta is at least the
         probability of that.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import MonteCarloAccountant
+        >>> accountant = MonteCarloAccountant(samples=10_000)
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+        >>> estimate, lower, upper = accountant.get_delta_interval(1.0)
+        >>> lower <= estimate <= upper
+        True
         """
         level = _check_epsilon(epsilon)
         error, seed = 1.0 - self.confidence, self._seed_for(_DELTA)

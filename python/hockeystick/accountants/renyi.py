@@ -175,6 +175,14 @@ class RenyiGroupAccountant(Accountant):
             `mechanism`, and one of `sample_rate` and `sampling`, is given; the accountant stays as it was.
         UnsupportedError
             If the batch is not drawn by Poisson sampling; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.accountants.RenyiGroupAccountant()
+        >>> accountant.step(mechanism=hs.Laplace(2.0), sample_rate=0.1)
+        >>> accountant.history
+        [(Laplace(scale=2.0), 0.1, 1)]
         """
         if (noise_multiplier is None) == (mechanism is None):
             raise TypeError("give exactly one of noise_multiplier and mechanism")
@@ -223,6 +231,14 @@ class RenyiGroupAccountant(Accountant):
             If an order is out of range.
         TypeError
             If `orders` is not real.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import RenyiGroupAccountant
+        >>> accountant = RenyiGroupAccountant()
+        >>> accountant.step(noise_multiplier=2.0, sample_rate=1.0)
+        >>> accountant.get_renyi([2.0, 8.0]).round(9).tolist()  # order / (2 * 2.0**2)
+        [0.25, 1.0]
         """
         points = float_array(orders, "orders")
         parts = self._parts()

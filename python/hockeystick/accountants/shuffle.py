@@ -123,6 +123,14 @@ class ShuffleAccountant(Accountant):
             stays as it was.
         TypeError
             If an argument is not a real number; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import ShuffleAccountant
+        >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+        >>> accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+        >>> len(accountant)
+        1
         """
         self._require_rate(check_sample_rate(sample_rate), "sample_rate")
         super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
@@ -145,6 +153,15 @@ class ShuffleAccountant(Accountant):
         ------
         ValueError
             If the law of the run would take too many operations.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import ShuffleAccountant
+        >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+        >>> for _ in range(10):
+        ...     accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+        >>> accountant.tradeoff_curve().advantage() < 0.5
+        True
         """
         # The list is the user's to change, so it is checked again.
         history = self._checked(self.history)

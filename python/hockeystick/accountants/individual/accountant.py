@@ -184,6 +184,14 @@ class IndividualAccountant(Accountant):
             differ; the accountant stays as it was.
         TypeError
             If an argument is not real; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(3)
+        >>> accountant.update_norms([0.5, 7.0], indices=[2, 0])
+        >>> accountant.norms.tolist()
+        [1.0, 1.0, 0.5]
         """
         replace_norms(self._state, norms, indices)
 
@@ -214,6 +222,14 @@ class IndividualAccountant(Accountant):
         TypeError
             If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
             the accountant stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.accountants.IndividualAccountant(1000)
+        >>> accountant.step(noise_multiplier=1.0, sampling=hs.WithoutReplacement(10, 1000))
+        >>> len(accountant)
+        1
         """
         noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
         record_steps(self._state, noise, draw, 1)
@@ -250,6 +266,16 @@ class IndividualAccountant(Accountant):
             If `delta` is not in (0, 1).
         TypeError
             If `delta` is not a real number.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(2)
+        >>> accountant.update_norms([0.5, 1.0])
+        >>> for _ in range(1000):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.get_epsilons(1e-5).round(4).tolist()
+        [0.622, 1.8282]
         """
         check_executor(executor)
         return epsilons_of(self._state, everyone(self._state), float_scalar(delta, "delta"), executor)
@@ -290,6 +316,16 @@ class IndividualAccountant(Accountant):
         ----------
         S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
         Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(3)
+        >>> accountant.update_norms([0.1, 0.5, 0.2])
+        >>> for _ in range(1000):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> round(accountant.get_group_epsilon([0, 2], 1e-5), 3)
+        0.327
         """
         level = float_scalar(delta, "delta")
         places = check_indices(members, self.dataset_size, "members")
@@ -353,6 +389,15 @@ class IndividualAccountant(Accountant):
         ------
         ValueError
             If the accountant was made with ``exact=True``, which does not keep them.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualAccountant
+        >>> accountant = IndividualAccountant(3, orders=[2.0, 8.0], exact=False)
+        >>> accountant.update_norms([0.0, 0.5, 1.0])
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=1.0)
+        >>> accountant.get_rdp().round(9).tolist()  # order * norm**2 / 2
+        [[0.0, 0.0], [0.25, 1.0], [1.0, 4.0]]
         """
         accounts = accounts_at(self._state, everyone(self._state))
         if not isinstance(accounts, RenyiAccounts):

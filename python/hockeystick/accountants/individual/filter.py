@@ -184,6 +184,13 @@ class IndividualFilter:
             that is not Gaussian follows Gaussian ones; the filter stays as it was.
         TypeError
             If an argument has the wrong type; the filter stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> gate = IndividualFilter(epsilon=0.1, delta=1e-5)
+        >>> gate.step([0.0, 1.0], noise_multiplier=1.0, sample_rate=1.0).tolist()
+        [True, False]
         """
         noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
         if isinstance(draw, WithoutReplacement):
@@ -251,6 +258,13 @@ class IndividualFilter:
         -------
         dict
             With the keys "version", "mechanism", "settings" and "accounts".
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> state = IndividualFilter(epsilon=1.0, delta=1e-5).state_dict()
+        >>> state["mechanism"], state["accounts"]
+        ('individual_filter', None)
         """
         accounts = None
         if self._spent is not None and self._active is not None:
@@ -288,6 +302,15 @@ class IndividualFilter:
         ValueError
             If the state is damaged, of another budget or of a newer version, a part has the wrong type, or
             it is larger than a state can be; the filter stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> first, second = (IndividualFilter(epsilon=1.0, delta=1e-5) for _ in range(2))
+        >>> _ = first.step([0.5, 1.0], noise_multiplier=2.0, sample_rate=0.02)
+        >>> second.load_state_dict(first.state_dict())
+        >>> bool((second.used == first.used).all())
+        True
         """
         with refusals():
             check_limits(state_dict)
