@@ -10,6 +10,7 @@ from hockeystick.accountants.history import (
     check_answerable,
     check_draw,
     check_noise,
+    check_step,
     draw_in_words,
     is_answerable,
     merged,
@@ -19,8 +20,8 @@ from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.groups import Group, check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import Mechanism, as_core, check_mechanism, check_noise_multiplier
-from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate, check_sampling
+from hockeystick.mechanisms import Mechanism, as_core
+from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling
 
 
 class GroupAccountant(Accountant):
@@ -184,19 +185,7 @@ class GroupAccountant(Accountant):
         >>> round(accountant.get_epsilon(1e-9), 6)
         0.5
         """
-        if (noise_multiplier is None) == (mechanism is None):
-            raise TypeError("give exactly one of noise_multiplier and mechanism")
-        if (sample_rate is None) == (sampling is None):
-            raise TypeError("give exactly one of sample_rate and sampling")
-        if mechanism is not None:
-            noise = check_noise(check_mechanism(mechanism), "mechanism")
-        else:
-            noise = check_noise_multiplier(noise_multiplier)
-        if sampling is not None:
-            draw = check_draw(check_sampling(sampling), "sampling")
-        else:
-            draw = check_sample_rate(sample_rate)
-        self._record(noise, draw)
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""

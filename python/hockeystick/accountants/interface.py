@@ -433,7 +433,7 @@ class Accountant(ABC):
 
     def _repr_html_(self) -> str:
         rows = list(self.description.items())
-        if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self._history):
+        if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self.history):
             rows += _html.epsilons(lambda deltas: np.array([self.get_epsilon(d) for d in deltas.tolist()]))
         return _html.table(rows, caption=self._summary()[1:-1], named=True)
 

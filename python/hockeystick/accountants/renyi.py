@@ -31,14 +31,15 @@ from hockeystick.accountants.history import (
     check_history,
     check_noise,
     check_poisson_draw,
+    check_step,
     merged,
 )
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import check_add_remove
 from hockeystick.errors import OptimalOrderWarning
-from hockeystick.mechanisms import Mechanism, check_mechanism
+from hockeystick.mechanisms import Mechanism
 from hockeystick.renyi.calibration import CONVERSIONS
-from hockeystick.sampling import Sampling, check_sample_rate, check_sampling
+from hockeystick.sampling import Sampling
 
 BOUNDS = ("exact", "jensen", "black_box")
 
@@ -184,16 +185,7 @@ class RenyiGroupAccountant(Accountant):
         >>> accountant.history
         [(Laplace(scale=2.0), 0.1, 1)]
         """
-        if (noise_multiplier is None) == (mechanism is None):
-            raise TypeError("give exactly one of noise_multiplier and mechanism")
-        if noise_multiplier is not None:
-            super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate, sampling=sampling)
-            return
-        if (sample_rate is None) == (sampling is None):
-            raise TypeError("give exactly one of sample_rate and sampling")
-        noise = check_noise(check_mechanism(mechanism), "mechanism")
-        draw = check_sample_rate(sample_rate) if sampling is None else check_sampling(sampling)
-        self._record(noise, draw)
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     @classmethod
     def mechanism(cls) -> str:

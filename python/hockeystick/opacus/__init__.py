@@ -13,10 +13,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hockeystick.opacus.histories import from_opacus
 from hockeystick.opacus.hooks import attach
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
 from hockeystick.opacus.registering import register
+from hockeystick.opacus.taking_over import from_opacus
 
 if TYPE_CHECKING:
     from hockeystick.opacus.engine import PrivacyEngine

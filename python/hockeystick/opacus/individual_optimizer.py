@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import Counts, count_array, require
 from hockeystick._extras import needed
 from hockeystick.accountants.adaptors import NormAccountant
-from hockeystick.opacus.recognising import is_plain_optimizer
+from hockeystick.opacus.opacus_classes import is_plain_optimizer
 
 DPOptimizer: Any = needed("opacus.optimizers", "opacus").DPOptimizer
 

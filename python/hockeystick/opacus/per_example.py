@@ -11,7 +11,7 @@ import numpy as np
 from hockeystick._arguments import Floats, count_scalar, require
 from hockeystick._extras import needed
 from hockeystick._progress import Report, reporting
-from hockeystick.opacus.traces import without_a_trace
+from hockeystick.opacus.restoring import state_restored
 
 Loss: TypeAlias = Callable[[Any, Any], Any]
 """(outputs, targets) of a batch to its loss."""
@@ -103,7 +103,7 @@ def per_example_norms(
     place = next(iter(model.parameters())).device if device is None else torch.device(device)
     _refuse_batch_statistics(torch, model)
     norms = np.empty(total)
-    with without_a_trace(model, place), torch.enable_grad(), reporting(progress, "norms") as report:
+    with state_restored(model, place), torch.enable_grad(), reporting(progress, "norms") as report:
         norms_of = _way(torch, model, loss_fn)
         done = 0
         for inputs, targets in _chunks(torch, dataset, total, size):
@@ -129,7 +129,7 @@ def check_dataset(dataset: object) -> int:
 
 def _way(torch: Any, model: Any, loss_fn: Loss) -> Callable[[Any, Any], Any]:
     """Return the function (inputs, targets) that computes the norms of a chunk."""
-    from hockeystick.opacus.recognising import is_grad_sample_module, is_hooked
+    from hockeystick.opacus.opacus_classes import is_grad_sample_module, is_hooked
 
     if is_grad_sample_module(model):
         if not model.training:

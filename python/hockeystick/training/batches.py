@@ -9,7 +9,7 @@ import numpy as np
 from hockeystick._arguments import count_scalar, require
 from hockeystick._gradients import Indices
 from hockeystick.sampling import LARGEST_DATASET, check_sample_rate
-from hockeystick.training.randomness import Seed, generator_from
+from hockeystick.training.seeds import Seed, generator_from
 
 
 def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Iterator[Indices]:

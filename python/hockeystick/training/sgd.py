@@ -22,7 +22,7 @@ from hockeystick.training.batches import (
 )
 from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
 from hockeystick.training.norms import gradient_norms
-from hockeystick.training.randomness import Seed, generator_from
+from hockeystick.training.seeds import Seed, generator_from
 
 _Result = TypeVar("_Result")
 

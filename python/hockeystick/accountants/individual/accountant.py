@@ -231,7 +231,9 @@ class IndividualAccountant(Accountant):
         >>> len(accountant)
         1
         """
-        noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
+        self._record(*check_gaussian_step(noise_multiplier, sample_rate, sampling))
+
+    def _record(self, noise: Any, draw: Any) -> None:
         record_steps(self._state, noise, draw, 1)
 
     def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
