@@ -17,7 +17,8 @@ from hockeystick.accountants.individual.state import IndividualState, everyone
 def complete(state: IndividualState) -> None:
     """Add all steps to the accounts and to the history of norms.
 
-    Where that is interrupted, every step is either in the accounts or deferred, so that none counts twice.
+    Where the addition is interrupted, accounts are as they were, and later questions count each step once. A
+    step leaves `deferred` only when it is in the accounts: it may count twice at worst, never not at all.
     """
     if not state.recent:
         return
