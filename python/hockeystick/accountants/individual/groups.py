@@ -10,7 +10,7 @@ from hockeystick._progress import Report
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual.answers import epsilons_of
 from hockeystick.accountants.individual.deferred import complete_norm_history
-from hockeystick.accountants.individual.norm_history import Kind, NormHistory
+from hockeystick.accountants.individual.norm_history import NormHistory, StepParameters
 from hockeystick.accountants.individual.state import IndividualState
 from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.groups import Group
@@ -115,7 +115,7 @@ def _coarsened(norms: Floats) -> Floats:
     return np.asarray(np.minimum(np.ceil(seen * steps) / steps, 1.0))
 
 
-def _group_kind(norms: Floats, kind: Kind, size: int) -> StepKind | None:
+def _group_kind(norms: Floats, kind: StepParameters, size: int) -> StepKind | None:
     """One step of the group, None if its gradients are all zero in it and batches have no fixed size."""
     noise, draw = kind
     sampling = Poisson(draw) if isinstance(draw, float) else draw

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hockeystick import _core
 from hockeystick._arguments import Floats
 from hockeystick.accountants.individual.accounts import of_single_batches, shifts_of
-from hockeystick.accountants.individual.norm_history import Kind, NormHistory
+from hockeystick.accountants.individual.norm_history import NormHistory, StepParameters
 from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.errors import WideIntervalWarning
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
@@ -71,7 +71,7 @@ def _uncertified_epsilon(history: NormHistory, places: NDArray[np.int64], delta:
     return np.asarray(rdp_to_epsilon(ORDERS, rdp, delta))
 
 
-def _same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -> Floats:
+def _same_norm_epsilon(norms: Floats, steps: Mapping[StepParameters, int], delta: float) -> Floats:
     levels = np.unique(norms)
     if len(levels) > MAX_CURVES:
         levels = levels[np.linspace(0, len(levels) - 1, MAX_CURVES).round().astype(np.int64)]
@@ -79,7 +79,7 @@ def _same_norm_epsilon(norms: Floats, steps: Mapping[Kind, int], delta: float) -
     return np.asarray(found[np.searchsorted(levels, norms)])
 
 
-def _of_norm(norm: float, steps: Mapping[Kind, int], delta: float) -> float:
+def _of_norm(norm: float, steps: Mapping[StepParameters, int], delta: float) -> float:
     # Noise a thousand billion billion times as large hides everything, and is a number.
     norm = max(norm, 1e-21)
     kinds: dict[StepKind, int] = {}

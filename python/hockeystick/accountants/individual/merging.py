@@ -52,7 +52,7 @@ def joined(first: IndividualState, second: IndividualState) -> IndividualState:
         known=rows(first.known, second.known),
         full=rows(first.full, second.full),
         by_indices=first.by_indices and second.by_indices,
-        refreshed=first.refreshed,
+        refreshed=first.refreshed or second.refreshed,
         is_guarantee=first.is_guarantee and second.is_guarantee,
         recent={},
         deferred={},

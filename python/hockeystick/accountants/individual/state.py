@@ -12,7 +12,7 @@ from hockeystick import _core
 from hockeystick._arguments import Floats, count_array, count_scalar, float_scalar, require
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual.accounts import Accounts, ExactAccounts, RenyiAccounts
-from hockeystick.accountants.individual.norm_history import Kind, NormHistory
+from hockeystick.accountants.individual.norm_history import NormHistory, StepParameters
 from hockeystick.accountants.renyi import check_orders
 
 DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
@@ -102,9 +102,9 @@ class IndividualState:
     """Whether norms were given since the last step of `norm_history`."""
     is_guarantee: bool
     """Whether the answers bound the privacy of every example, as its norms were those of every step."""
-    recent: dict[Kind, int]
+    recent: dict[StepParameters, int]
     """Number of steps of each kind with the `norms`, which are not in `norm_history`."""
-    deferred: dict[Kind, int]
+    deferred: dict[StepParameters, int]
     """Those of the recent steps that are not in `accounts`."""
 
     @property
