@@ -29,6 +29,7 @@ from hockeystick.accountants.adaptors import (
     check_max_grad_norm,
     check_norms,
     check_orders,
+    of_single_batches,
     record_equal_steps,
     shifts_of,
 )
@@ -115,8 +116,9 @@ def accumulate(
         # All checks of the accounts, before the first column changes them.
         accumulate_rdp(accounts, np.zeros(len(columns)), points, 1.0, 0.0, steps=0)
     for column, (noise, draw, count) in zip(columns.T, checked, strict=True):
-        shifts, _, rate = shifts_of(np.minimum(column, bound) / bound, draw)
-        accumulate_rdp(accounts, shifts, points, noise, rate, steps=count)
+        single_noise, single_draw, singles = of_single_batches(noise, draw, count)
+        shifts, _, rate = shifts_of(np.minimum(column, bound) / bound, single_draw)
+        accumulate_rdp(accounts, shifts, points, single_noise, rate, steps=singles)
     return accounts
 
 

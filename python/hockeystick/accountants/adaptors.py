@@ -11,7 +11,7 @@ from hockeystick.accountants.accumulation import batches_of, in_equal_parts, who
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import AnySegment, Draw, check_draw, check_history, merged
 from hockeystick.accountants.individual.accountant import IndividualAccountant
-from hockeystick.accountants.individual.accounts import shifts_of
+from hockeystick.accountants.individual.accounts import of_single_batches, shifts_of
 from hockeystick.accountants.individual.norms import check_norms
 from hockeystick.accountants.individual.recording import record_steps
 from hockeystick.accountants.individual.state import DEFAULT_ORDERS, check_max_grad_norm
@@ -43,6 +43,7 @@ __all__ = [
     "in_equal_parts",
     "load_checked",
     "merged",
+    "of_single_batches",
     "record",
     "record_accumulated",
     "record_equal_steps",
