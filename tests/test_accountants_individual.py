@@ -16,8 +16,9 @@ from scipy.stats import norm as normal
 
 import hockeystick as hs
 from hockeystick import kernels
-from hockeystick.accountants import GroupAccountant, IndividualAccountant
+from hockeystick.accountants import GroupAccountant, IndividualAccountant, adaptors
 from hockeystick.errors import WideIntervalWarning
+from hockeystick.sampling import UnaccountedSampling
 
 NORMS = np.array([3e-4, 0.004, 0.05, 0.3, 0.77, 0.999])
 DELTAS = (1e-3, 1e-5, 1e-8, 1e-12)
@@ -455,3 +456,45 @@ def test_get_rdp_is_a_copy_and_only_for_renyi_accounts():
 def test_an_accountant_can_be_copied():
     accountant = run(IndividualAccountant(6), (1.0, 0.02, 300), norms=NORMS)
     assert copy.deepcopy(accountant).state_dict() == accountant.state_dict()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_steps_count_once_after_an_interruption_between_kinds_of_steps(exact, monkeypatch):
+    def prepared():
+        accountant = IndividualAccountant(2, exact=exact)
+        accountant.update_norms([0.3, 0.7])
+        for noise in (1.0, 2.0, 1.0):
+            accountant.step(noise_multiplier=noise, sample_rate=0.1)
+        return accountant
+
+    accountant = prepared()
+    kind = type(accountant._state.accounts)
+    add = kind.add
+
+    def interrupted(self, norms, noise_multiplier, draw, steps):
+        if noise_multiplier == 2.0:
+            raise KeyboardInterrupt
+        add(self, norms, noise_multiplier, draw, steps)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            accountant.update_norms([0.1, 0.1])
+    assert accountant.norms.tolist() == [0.3, 0.7]
+    expected = prepared()
+    for each in (accountant, expected):
+        assert len(each) == 3
+        each.step(noise_multiplier=1.0, sample_rate=0.1)
+        each.update_norms([0.4, 0.2])
+    assert accountant.get_epsilons(1e-5) == pytest.approx(expected.get_epsilons(1e-5), rel=1e-12)
+
+
+def test_adaptors_record_steps_where_they_count():
+    accountant = IndividualAccountant(2)
+    adaptors.record(accountant, 1.0, 0.1)
+    adaptors.record_equal_steps(accountant, 1.0, FIXED, 3)
+    assert accountant.history == [(1.0, 0.1, 1), (1.0, FIXED, 3)]
+    refused = UnaccountedSampling(0.1, "nobody knows how")
+    with pytest.raises((TypeError, ValueError)):
+        adaptors.record(accountant, 1.0, refused)
+    assert accountant.history == [(1.0, 0.1, 1), (1.0, FIXED, 3)]

@@ -35,6 +35,18 @@ def test_rows_are_those_of_an_accountant():
     assert one.shape == (40, 151)
 
 
+def test_accumulated_batches_are_those_of_an_accountant():
+    accountant = IndividualAccountant(len(NORMS), exact=False, orders=ORDERS)
+    accountant.update_norms(NORMS[:, 0])
+    accountant.step(noise_multiplier=1.2, sample_rate=0.02)
+    accountant.update_norms(NORMS[:, 1])
+    for _ in range(5):
+        accountant.step(noise_multiplier=1.2, sampling=hs.Poisson(0.02, microbatches=3))
+    steps = [(1.2, 0.02, 1), (1.2, hs.Poisson(0.02, microbatches=3), 5)]
+    rows = distributed.accumulate(NORMS[:, :2], steps, orders=ORDERS)
+    np.testing.assert_array_equal(rows, accountant.get_rdp())
+
+
 def test_a_memory_map_is_filled_in_partitions(tmp_path):
     path = tmp_path / "accounts.npy"
     store = np.lib.format.open_memmap(path, "w+", np.float64, (len(NORMS), len(ORDERS)))

@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 import pytest
+from dp_accounting_events import event, exact, fixed, gaussian, mixture, peer, poisson
 
 import hockeystick as hs
 
@@ -28,41 +29,6 @@ PEERS_ERROR = 1e-8
 @pytest.fixture
 def dpa():
     return pytest.importorskip("dp_accounting")
-
-
-def exact(relation="ADD_OR_REMOVE_ONE", **arguments):
-    import dp_accounting
-
-    return hs.dp_accounting.ExactAccountant(dp_accounting.NeighboringRelation[relation], **arguments)
-
-
-def peer(relation="ADD_OR_REMOVE_ONE", kind="pld", **arguments):
-    import dp_accounting
-
-    accountants = {"pld": dp_accounting.pld.PLDAccountant, "rdp": dp_accounting.rdp.RdpAccountant}
-    return accountants[kind](neighboring_relation=dp_accounting.NeighboringRelation[relation], **arguments)
-
-
-def event(name, *arguments):
-    from dp_accounting import dp_event
-
-    return getattr(dp_event, f"{name}DpEvent")(*arguments)
-
-
-def gaussian(noise):
-    return event("Gaussian", noise)
-
-
-def poisson(rate, inner):
-    return event("PoissonSampled", rate, inner)
-
-
-def fixed(batch, records, inner):
-    return event("SampledWithoutReplacement", records, batch, inner)
-
-
-def mixture(noise, shifts, weights):
-    return event("MixtureOfGaussians", noise, shifts, weights)
 
 
 # --- dp-accounting's own tests ---
@@ -385,159 +351,6 @@ def test_every_event_of_dp_accounting_is_answered_or_refused_by_name():
     events = __import__("dp_accounting").dp_event
     known = {name for name in dir(events) if name.endswith("DpEvent") and name != "DpEvent"}
     assert known <= set(_REFUSALS) | set(_TRANSLATIONS)
-
-
-# --- refusals ---
-
-REFUSED = [
-    pytest.param(
-        "ADD_OR_REMOVE_ONE",
-        1,
-        lambda: event("TruncatedSubsampledGaussian", 1000, 0.01, 16, 1.0),
-        "TruncatedSubsampledGaussianDpEvent is not supported: .* PoissonSampledDpEvent",
-        id="capped batches",
-    ),
-    pytest.param("ADD_OR_REMOVE_ONE", 1, lambda: event("ZC", 1.0), "ZCDpEvent is not", id="zCDP"),
-    pytest.param(
-        "REPLACE_ONE",
-        1,
-        lambda: event("DiscreteLaplace", 1.0, 1),
-        "DiscreteLaplaceDpEvent is not",
-        id="discrete",
-    ),
-    pytest.param(
-        "REPLACE_SPECIAL",
-        1,
-        lambda: fixed(10, 1000, gaussian(1.0)),
-        "REPLACE_ONE, which covers",
-        id="special",
-    ),
-    pytest.param(
-        "REPLACE_ONE", 2, lambda: poisson(0.1, gaussian(1.0)), "group_size=1", id="a replaced group"
-    ),
-    pytest.param("REPLACE_ONE", 1, lambda: poisson(0.1, event("Laplace", 1.0)), "add_remove", id="Laplace"),
-    pytest.param("REPLACE_ONE", 1, lambda: poisson(0.1, event("Laplace", 0.0)), "add_remove", id="no noise"),
-    pytest.param(
-        "ADD_OR_REMOVE_ONE",
-        1,
-        lambda: poisson(0.1, event("SelfComposed", event("Laplace", 1.0), 2)),
-        "one LaplaceDpEvent",
-        id="two Laplace sums",
-    ),
-    pytest.param(
-        "ADD_OR_REMOVE_ONE",
-        1,
-        lambda: poisson(0.1, poisson(0.1, gaussian(1.0))),
-        "noisy sums",
-        id="a sample of a sample",
-    ),
-    pytest.param(
-        "REPLACE_ONE", 1, lambda: mixture(1.0, [0.0, 1.0], [0.5, 0.5]), "REPLACE_SPECIAL", id="mixture"
-    ),
-    pytest.param(
-        "ADD_OR_REMOVE_ONE",
-        2,
-        lambda: mixture(1.0, [0.0, 1.0], [0.5, 0.5]),
-        "the pair itself",
-        id="a mixture for a group",
-    ),
-    pytest.param(
-        "REPLACE_ONE", 1, lambda: event("RandomizedResponse", 0.5, 3), "num_buckets", id="three answers"
-    ),
-    pytest.param(
-        "ADD_OR_REMOVE_ONE", 1, lambda: event("RandomizedResponse", 0.5, 2), "REPLACE_ONE", id="response"
-    ),
-]
-
-
-def test_a_group_in_fixed_batches_of_laplace_noise_has_its_exact_epsilon(dpa):
-    accountant = exact(group_size=2)
-    accountant.compose(fixed(9, 99, event("Laplace", 2.0)), 5)
-    batch = hs.WithoutReplacement(9, 99)
-    run = {"mechanism": hs.Laplace(2.0), "sampling": batch, "steps": 5, "group_size": 2}
-    assert accountant.get_epsilon(1e-3) == hs.get_epsilon(delta=1e-3, **run)
-
-
-@pytest.mark.parametrize(("relation", "group_size", "make", "words"), REFUSED)
-def test_what_has_no_proven_pair_is_refused_and_changes_nothing(dpa, relation, group_size, make, words):
-    run = exact(relation, group_size=group_size).compose(gaussian(5.0), 2)
-    before = (run.get_epsilon(DELTA), run.ledger)
-    for nested in (make(), event("Composed", [gaussian(1.0), event("SelfComposed", make(), 3)])):
-        assert not run.supports(nested)
-        with pytest.raises(dpa.UnsupportedEventError, match=words):
-            run.compose(nested)
-    assert (run.get_epsilon(DELTA), run.ledger) == before
-
-
-def test_a_subclass_of_an_event_is_not_trusted(dpa):
-    class Twice(dpa.GaussianDpEvent):
-        pass
-
-    assert not exact().supports(Twice(1.0))
-    named = type("GaussianDpEvent", (dpa.GaussianDpEvent,), {})
-    assert not exact().supports(named(1.0))
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: gaussian(-1.0), "noise_multiplier"),
-        (lambda: gaussian(math.nan), "noise_multiplier"),
-        (lambda: event("Laplace", math.inf), "noise_multiplier"),
-        (lambda: poisson(1.5, gaussian(1.0)), "sampling_probability must be in"),
-        (lambda: fixed(11, 10, gaussian(1.0)), "batch_size"),
-        (lambda: fixed(1, 2, gaussian(1.0)), "group_size must be at most 2 records"),
-        (lambda: event("Composed", [event("SelfComposed", gaussian(1.0), -1)]), "count"),
-        (lambda: event("SelfComposed", gaussian(1.0), 2**62), "steps"),
-    ],
-)
-def test_values_out_of_range_are_named_and_change_nothing(make, words):
-    run = exact(group_size=3).compose(gaussian(5.0), 2)
-    before = (run.get_epsilon(DELTA), run.ledger)
-    with pytest.raises(ValueError, match=words):
-        run.compose(make(), 3)
-    assert (run.get_epsilon(DELTA), run.ledger) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((-1.0, [1.0], [1.0]), "standard_deviation"),
-        ((1.0, [1.0, 2.0], [1.0]), "sampling_probs must be 2 values"),
-        ((1.0, [], []), "sensitivities must be 1 to"),
-        ((1.0, [-1.0], [1.0]), "sensitivities"),
-        ((1.0, [1.0, 2.0], [1.5, -0.5]), "sampling_probs"),
-        ((1.0, [1.0, 2.0], [0.5, 0.4]), "sum"),
-    ],
-)
-def test_mixtures_that_are_none_are_refused(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        exact().compose(mixture(*arguments))
-
-
-def test_arguments_out_of_range_are_named(dpa):
-    run = exact().compose(gaussian(1.0))
-    for delta in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="target_delta must be in"):
-            run.get_epsilon(delta)
-    for epsilon in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="target_epsilon must be at least 0"):
-            run.get_delta(epsilon)
-    with pytest.raises(TypeError, match="NeighboringRelation"):
-        hs.dp_accounting.ExactAccountant("add_remove")
-    for count in (0, -1):
-        with pytest.raises(ValueError, match="count"):
-            run.compose(gaussian(1.0), count)
-    with pytest.raises(ValueError, match="group_size"):
-        exact(group_size=0)
-    with pytest.raises(ValueError, match="tolerance"):
-        exact(tolerance=1.0)
-
-
-def test_the_arguments_can_be_read(dpa):
-    accountant = hs.dp_accounting.ExactAccountant(group_size=4, tolerance=1e-4)
-    assert (accountant.group_size, accountant.tolerance) == (4, 1e-4)
-    assert accountant.neighboring_relation is dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 # --- where an accountant is passed ---

@@ -16,7 +16,7 @@ import hockeystick as hs
 from hockeystick import checkpoints
 from hockeystick._strict_json import parse
 from hockeystick.accountants import GroupAccountant, IndividualAccountant, IndividualFilter
-from hockeystick.accountants.state_limits import DEEPEST, LONGEST_TEXT, MOST_PARTS, check_limits
+from hockeystick.accountants.state_limits import MAX_DEPTH, MAX_PARTS, MAX_TEXT_LENGTH, check_limits
 from hockeystick.errors import StateTypeError
 
 GOLDEN = sorted((Path(__file__).parent / "data" / "states" / hs.__version__).glob("[!a]*.json"))
@@ -186,15 +186,15 @@ def nested(depth):
 
 
 def test_limits_of_a_state_are_these():
-    check_limits(nested(DEEPEST - 1))
+    check_limits(nested(MAX_DEPTH - 1))
     with pytest.raises(ValueError, match="at most 16 levels"):
-        check_limits(nested(DEEPEST))
-    check_limits([0] * (MOST_PARTS - 2))
+        check_limits(nested(MAX_DEPTH))
+    check_limits([0] * (MAX_PARTS - 2))
     with pytest.raises(ValueError, match="at most 5000000 parts"):
-        check_limits([0] * (MOST_PARTS + 1))
-    check_limits(["x" * LONGEST_TEXT, 2**64 - 1])
+        check_limits([0] * (MAX_PARTS + 1))
+    check_limits(["x" * MAX_TEXT_LENGTH, 2**64 - 1])
     with pytest.raises(ValueError, match="at most 1000 characters, got 1001"):
-        check_limits(["x" * (LONGEST_TEXT + 1)])
+        check_limits(["x" * (MAX_TEXT_LENGTH + 1)])
     with pytest.raises(ValueError, match="below 2\\*\\*64, got one of 65 bits"):
         check_limits({"a": 2**64})
     with pytest.raises(ValueError, match="keys of a state must be strings, got a int"):

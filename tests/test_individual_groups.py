@@ -182,3 +182,17 @@ def test_delta_is_checked_by_every_question(delta):
     ):
         with pytest.raises(ValueError, match="delta"):
             ask(delta)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_users_with_one_example_each_get_the_epsilon_of_their_own(exact):
+    accountant = IndividualAccountant(3, exact=exact)
+    accountant.update_norms([0.1, 0.9, 0.5])
+    for _ in range(100):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.05)
+    accountant.update_norms([0.2, 0.2, 0.2])  # the accounts have all steps now
+    epsilons = accountant.get_epsilons(1e-5)
+    users, found = accountant.get_user_epsilons(["c", "a", "b"], 1e-5)
+    assert users.tolist() == ["a", "b", "c"]
+    assert found.tolist() == epsilons[[1, 2, 0]].tolist()
+    assert len(set(found.tolist())) == 3

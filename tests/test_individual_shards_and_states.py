@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick.accountants import IndividualAccountant, norm_history
+from hockeystick.accountants import IndividualAccountant
+from hockeystick.accountants.individual import norm_history
 
 RNG = np.random.default_rng(0)
 NORMS = RNG.uniform(0.3, 1.1, (3, 30))
@@ -158,7 +159,7 @@ def test_a_shard_of_the_whole_data_set_may_know_no_example():
 
 
 def test_shards_of_different_sizes_merge_after_many_refreshes(monkeypatch):
-    monkeypatch.setattr(norm_history, "MOST_BYTES", 8 * 20)
+    monkeypatch.setattr(norm_history, "MAX_BYTES", 8 * 20)
     shards = IndividualAccountant(5), IndividualAccountant(15)
     for i in range(3):
         for shard in shards:
@@ -168,7 +169,7 @@ def test_shards_of_different_sizes_merge_after_many_refreshes(monkeypatch):
 
 
 def test_after_very_many_refreshes_groups_have_an_upper_bound(monkeypatch):
-    monkeypatch.setattr(norm_history, "MOST_BYTES", 8 * 30 * 4)
+    monkeypatch.setattr(norm_history, "MAX_BYTES", 8 * 30 * 4)
     accountant, reference = IndividualAccountant(30), IndividualAccountant(30)
     largest = NORMS[:2].max(axis=0)
     for i in range(12):
@@ -384,3 +385,30 @@ def test_a_damaged_state_is_refused_and_changes_nothing(exact, damage):
 def test_what_is_no_state_is_refused(state):
     with pytest.raises((ValueError, TypeError), match="state"):
         IndividualAccountant(3).load_state_dict(state)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("refreshed", ["first", "second"])
+def test_norms_that_one_shard_got_before_a_merge_count_in_the_steps_after_it(exact, refreshed):
+    def take(accountant, count=100):
+        for _ in range(count):
+            accountant.step(noise_multiplier=1.0, sample_rate=0.05)
+
+    shards = [IndividualAccountant(2, exact=exact) for _ in range(2)]
+    whole = IndividualAccountant(4, exact=exact)
+    for accountant in (*shards, whole):
+        accountant.update_norms([0.1] * accountant.dataset_size)
+        take(accountant)
+    larger = [0.9, 0.8]
+    if refreshed == "first":
+        shards[0].update_norms(larger)
+        whole.update_norms([*larger, 0.1, 0.1])
+    else:
+        shards[1].update_norms(larger)
+        whole.update_norms([0.1, 0.1, *larger])
+    merged = shards[0].merge(shards[1])
+    take(merged)
+    take(whole)
+    assert merged.get_epsilons(1e-5).tolist() == whole.get_epsilons(1e-5).tolist()
+    assert merged.get_group_epsilon([0, 2], 1e-5) == whole.get_group_epsilon([0, 2], 1e-5)
+    assert merged.get_group_epsilon([0, 1, 2, 3], 1e-5) == whole.get_group_epsilon([0, 1, 2, 3], 1e-5)

@@ -156,12 +156,12 @@ def test_a_curve_knows_its_records_from_its_batches(tmp_path):
     assert table["sampling"] == repr(THREE)
     assert table["other_schemes"][0]["epsilon"] == pytest.approx(table["epsilon"], rel=1e-3)
     json.dumps(table)
-    from hockeystick._run import Run
+    from hockeystick._guarantees.recorded_run import RecordedRun
 
-    run = Run.of_curve(curve)
+    run = RecordedRun.of_curve(curve)
     assert (run.group_size, run.segments) == (2, ((1.0, THREE, 3),))
     for group in (hs.Group(rates=[0.2, 0.05]), hs.Group(norms=[1.0, 0.5])):
-        found = Run.of_curve(hs.privacy_curve(sampling=THREE, group=group, **RUN))
+        found = RecordedRun.of_curve(hs.privacy_curve(sampling=THREE, group=group, **RUN))
         assert found.group == group
         assert found.curve() == hs.privacy_curve(sampling=THREE, group=group, **RUN)
     assert run.for_group(4).curve().epsilon(DELTA) == hs.get_epsilon(

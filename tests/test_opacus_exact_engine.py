@@ -13,7 +13,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.opacus.recognising import is_hooked
+from hockeystick.opacus.opacus_classes import is_hooked
 
 pytestmark = [
     pytest.mark.opacus,

@@ -17,7 +17,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.plot.axes import PALETTE
+from hockeystick.plot.style import PALETTE
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 

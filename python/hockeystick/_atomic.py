@@ -15,7 +15,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes, *, private: bool
     """Replace the file at `path` by one with these bytes.
 
     Whenever the process or the machine stops, the file is the old one or the new one. What a process leaves
-    behind that is killed in the middle is a file beside it, whose name begins with a dot and ends in ".tmp".
+    behind that is killed in the middle is a file next to it, whose name begins with a dot and ends in ".tmp".
 
     Parameters
     ----------

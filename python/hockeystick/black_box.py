@@ -15,6 +15,12 @@ from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick.mechanisms import Mechanism
 from hockeystick.sampling import Sampling, WithoutReplacement
 
+__all__ = ["get_epsilon"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
 
 def get_epsilon(
     *,

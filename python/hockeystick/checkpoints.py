@@ -13,19 +13,32 @@ from typing import Any
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._atomic import read_regular, write_atomically
 from hockeystick._strict_json import check_parts, parse
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.individual_filter import IndividualFilter
-from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.monte_carlo import MonteCarloAccountant
-from hockeystick.accountants.renyi import RenyiGroupAccountant
-from hockeystick.accountants.shuffle import ShuffleAccountant
-from hockeystick.accountants.state import check_keys
-from hockeystick.accountants.state_limits import MOST_BYTES, MOST_PARTS, check_limits, refusals
+from hockeystick.accountants import (
+    Accountant,
+    GroupAccountant,
+    IndividualAccountant,
+    IndividualFilter,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
+from hockeystick.accountants.adaptors import (
+    MAX_BYTES,
+    MAX_PARTS,
+    check_keys,
+    check_limits,
+    class_of,
+    load_checked,
+    refusals,
+)
 from hockeystick.groups import Group
-from hockeystick.opacus.registering import Registered
 
 __all__ = ["load", "save"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
 
 VERSION = 1
 """Version of the file around a state; a reader refuses a newer one."""
@@ -80,7 +93,7 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
 
     Notes
     -----
-    The new file is written beside the old one, brought to the disk, and renamed. A process that is killed in
+    The new file is written next to the old one, brought to the disk, and renamed. A process that is killed in
     the middle may leave a file whose name begins with a dot and ends in ".tmp".
 
     Examples
@@ -97,18 +110,18 @@ def save(accountant: Accountant | IndividualFilter, path: str | os.PathLike[str]
     >>> again.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
     True
     """
-    kind = type(accountant._template) if isinstance(accountant, Registered) else type(accountant)
+    kind = class_of(accountant)
     words = [word for word, known in KINDS.items() if known is kind]
     if not words:
         names = ", ".join(known.__name__ for known in KINDS.values())
         raise TypeError(f"accountant must be one of {names}, got {kind.__name__}")
     state = {**accountant.state_dict(), "mechanism": words[0]}
     text = json.dumps(state, allow_nan=False, separators=(",", ":")).encode("ascii")
-    check_parts(text, MOST_PARTS)
+    check_parts(text, MAX_PARTS)
     write_atomically(path, _head(text).encode("ascii") + text + TAIL)
 
 
-def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Any:
+def load(path: str | os.PathLike[str], *, most_bytes: int = MAX_BYTES) -> Any:
     """Return the accountant that a file holds, with its settings and steps.
 
     Parameters
@@ -150,7 +163,7 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Any:
     most = count_scalar(most_bytes, "most_bytes", 1)
     try:
         with refusals():
-            return _restored(parse(_state_text(Path(path), most), MOST_PARTS), most)
+            return _restored(parse(_state_text(Path(path), most), MAX_PARTS), most)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
@@ -190,7 +203,7 @@ def _restored(state: Any, most_bytes: int) -> Any:
     if kind is IndividualAccountant:
         _check_size(settings, most_bytes)
     accountant = kind(**_arguments(kind, settings))
-    accountant._take_state(state)
+    load_checked(accountant, state)
     return accountant
 
 

@@ -19,14 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, float_array, float_scalar, require
+from hockeystick._arguments import Floats, float_array, require
 from hockeystick._extras import needed
 from hockeystick.accountants import IndividualAccountant
-from hockeystick.accountants.history import check_draw, check_history
-from hockeystick.accountants.individual import DEFAULT_ORDERS
-from hockeystick.accountants.individual_accounts import shifts_of
-from hockeystick.accountants.norms import check_norms
-from hockeystick.accountants.renyi import check_orders
+from hockeystick.accountants.adaptors import (
+    DEFAULT_ORDERS,
+    check_draw,
+    check_history,
+    check_max_grad_norm,
+    check_norms,
+    check_orders,
+    of_single_batches,
+    record_equal_steps,
+    shifts_of,
+)
 from hockeystick.kernels import accumulate_rdp
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.sampling import Sampling
@@ -35,6 +41,10 @@ Steps = Sequence[tuple[float, float | Sampling, int]]
 
 
 __all__ = ["account", "accumulate", "all_gather", "merge"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 def accumulate(
@@ -93,7 +103,7 @@ def accumulate(
     >>> kernels.rdp_to_epsilon(orders, rdp, 1e-5).round(3).tolist()
     [0.238, 0.314, 0.731]
     """
-    checked, bound = _checked_steps(steps), _checked_bound(max_grad_norm)
+    checked, bound = _checked_steps(steps), check_max_grad_norm(max_grad_norm)
     points = check_orders(DEFAULT_ORDERS if orders is None else orders)
     if hasattr(norms, "map_blocks") and hasattr(norms, "rechunk"):
         if rdp is not None:
@@ -106,8 +116,9 @@ def accumulate(
         # All checks of the accounts, before the first column changes them.
         accumulate_rdp(accounts, np.zeros(len(columns)), points, 1.0, 0.0, steps=0)
     for column, (noise, draw, count) in zip(columns.T, checked, strict=True):
-        shifts, _, rate = shifts_of(np.minimum(column, bound) / bound, draw)
-        accumulate_rdp(accounts, shifts, points, noise, rate, steps=count)
+        single_noise, single_draw, singles = of_single_batches(noise, draw, count)
+        shifts, _, rate = shifts_of(np.minimum(column, bound) / bound, single_draw)
+        accumulate_rdp(accounts, shifts, points, single_noise, rate, steps=singles)
     return accounts
 
 
@@ -147,7 +158,7 @@ def account(norms: ArrayLike, steps: Steps, **settings: Any) -> IndividualAccoun
     made = IndividualAccountant(len(columns), **settings)
     for column, step in zip(columns.T, checked, strict=True):
         made.update_norms(column)
-        made._take(*step)
+        record_equal_steps(made, *step)
     return made
 
 
@@ -204,7 +215,7 @@ def all_gather(accountant: IndividualAccountant, group: Any = None) -> Individua
     Returns
     -------
     IndividualAccountant
-        Of the examples of all ranks, those of rank 0 first unless the ranks tell them apart by indices: the
+        Of the examples of all ranks, those of rank 0 first unless the ranks distinguish them by indices: the
         same bits on every rank, and those of a single process.
 
     Raises
@@ -247,12 +258,6 @@ def _loaded(state: bytes) -> IndividualAccountant:
 
 def _checked_steps(steps: Steps) -> list[Any]:
     return check_history(steps, "steps", noise=check_noise_multiplier, draw=check_draw)
-
-
-def _checked_bound(max_grad_norm: float) -> float:
-    bound = float_scalar(max_grad_norm, "max_grad_norm")
-    require(1e-150 <= bound <= 1e150, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
-    return bound
 
 
 def _columns(norms: ArrayLike, steps: list[Any]) -> Floats:

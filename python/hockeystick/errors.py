@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "ContradictionError",
+    "OptimalOrderWarning",
+    "SamplingMismatchError",
+    "SamplingMismatchWarning",
+    "StateTypeError",
+    "UnreachableError",
+    "UnsupportedError",
+    "WideIntervalWarning",
+]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
 
 class UnsupportedError(ValueError):
     """A combination of mechanism, sampling scheme and adjacency without a proven dominating pair.

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._comparison import BOUNDS, compared, status
-from hockeystick._core import __version__
+from hockeystick._guarantees.comparison import BOUNDS, compared, status
+from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
-from hockeystick._run import Run
-from hockeystick.accountants.history import check_draw
+from hockeystick.accountants.adaptors import check_draw
 from hockeystick.adjacency import ADVERSARY
-from hockeystick.curve import privacy_curve
+from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.mechanisms import Mechanism
 from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
-
-RELATIONS = {
-    "add_remove": "the group's records are added or removed",
-    "add": "the group's records are added",
-    "remove": "the group's records are removed",
-    "replace": "the group's records are replaced by as many others",
-}
 
 
 class Explanation(dict[str, Any]):
@@ -126,6 +118,11 @@ def explain(
     covered, what is released, the unit of privacy, the neighbouring relation, the type of accounting,
     its assumptions and whether they hold, and the parameters. What only the user can know is marked so.
 
+    References
+    ----------
+    N. Ponomareva et al., "How to DP-fy ML: A Practical Guide to Machine Learning with Differential Privacy",
+    Journal of Artificial Intelligence Research 77, 2023. arXiv:2303.00654
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -151,55 +148,60 @@ def explain(
         **noise,
         **members,
     )
-    require(curve.steps > 0, "steps", steps, "at least 1: a run without steps tells nothing")
-    lower, upper = (float(end) for end in curve.bounds(delta=level))
+    require(curve.steps > 0, "steps", steps, "at least 1: a run without steps reveals nothing")
+    scheme = sampling if sampling is not None else Poisson(1.0 if sample_rate is None else sample_rate)
     ((kind, _),) = curve.segments
+    unit = "one record" if kind.records == 1 else f"a group of {kind.records} records"
     found = Explanation()
-    size = kind.records
-    unit = "one record" if size == 1 else f"a group of {size} records"
-    scheme = sampling if sampling is not None else (Poisson(1.0 if sample_rate is None else sample_rate))
-    drawn = repr(scheme)
-    if kind.rates is not None:
-        several = "" if kind.microbatches == 1 else f", in each of {kind.microbatches} accumulated batches"
-        drawn = f"each member at its own rate{several}"
-    found["statement"] = (
-        f"({rounded_up(upper)}, {level:g})-differential privacy for {unit} that "
-        f"{'is' if size == 1 else 'are'} {CHANGED[adjacency]}"
-    )
-    found["epsilon"], found["lower"], found["delta"] = upper, lower, level
+    found.update(_interval(curve, level, unit))
     found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
-    found["sampling"] = drawn
+    found["sampling"] = _sampling(kind, scheme)
     found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
     found["group"] = unit if group is None else f"{unit}: {group!r}"
     found["steps"] = curve.steps
     found["adversary"] = ADVERSARY
-    found["status"] = status(curve)
-    found["theorem"] = kind.pair.source
-    found["bound"] = BOUNDS[str(curve.bound_used(delta=level))]
-    subject = "the dominating pair" if found["bound"] == BOUNDS["pair"] else "this bound"
-    found["certified"] = f"epsilon of {subject} lies in [{lower:.9g}, {upper:.9g}]"
+    found.update(_evidence(curve, level, found["lower"], found["epsilon"]))
     own = mechanism if mechanism is not None else kind.noise
-    run = Run(
-        ((own, check_draw(scheme, "sampling"), curve.steps),),
-        size,
-        group,
-        adjacency,
-        tolerance,
-    )
+    steps_so_far = ((own, check_draw(scheme, "sampling"), curve.steps),)
+    run = RecordedRun(steps_so_far, kind.records, group, adjacency, tolerance)
     found["other_schemes"] = _others(run, level, records)
     found["disclosure"] = disclosure(found, unit)
     return found
 
 
-CHANGED = {
-    "add_remove": "added or removed",
-    "add": "added",
-    "remove": "removed",
-    "replace": "replaced",
-}
+def _interval(curve: PrivacyCurve, delta: float, unit: str) -> dict[str, Any]:
+    """Return the guarantee in one sentence, and the certified interval of epsilon."""
+    lower, upper = (float(end) for end in curve.bounds(delta=delta))
+    verb = "is" if unit == "one record" else "are"
+    statement = (
+        f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit} that "
+        f"{verb} {CHANGED[curve.adjacency]}"
+    )
+    return {"statement": statement, "epsilon": upper, "lower": lower, "delta": delta}
 
 
-def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, Any]]:
+def _sampling(kind: StepKind, scheme: Sampling) -> str:
+    """Return how batches are drawn, for members with rates of their own too."""
+    if kind.rates is None:
+        return repr(scheme)
+    several = "" if kind.microbatches == 1 else f", in each of {kind.microbatches} accumulated batches"
+    return f"each member at its own rate{several}"
+
+
+def _evidence(curve: PrivacyCurve, delta: float, lower: float, upper: float) -> dict[str, str]:
+    """Return by which theorem the guarantee holds, and how closely it is known."""
+    ((kind, _),) = curve.segments
+    bound = BOUNDS[str(curve.bound_used(delta=delta))]
+    about = "the dominating pair" if bound == BOUNDS["pair"] else "this bound"
+    return {
+        "status": status(curve),
+        "theorem": kind.pair.source,
+        "bound": bound,
+        "certified": f"epsilon of {about} lies in [{lower:.9g}, {upper:.9g}]",
+    }
+
+
+def _others(run: RecordedRun, delta: float, dataset_size: int | None) -> list[dict[str, Any]]:
     """Epsilon under every scheme and relation, with the same noise."""
     found = [
         {
@@ -226,26 +228,3 @@ def _others(run: Run, delta: float, dataset_size: int | None) -> list[dict[str, 
         }
     )
     return found
-
-
-EXACT_ACCOUNTING = (
-    f"exact privacy curve of the dominating pair, certified interval (hockeystick {__version__})"
-)
-
-
-def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
-    """Return the list of Ponomareva et al. 2023, section 5.3.3."""
-    return {
-        "setting": "central differential privacy: a trusted trainer adds the noise",
-        "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
-        "the data are not counted (please state them)",
-        "what is released": "anything computed from the noisy sums, all checkpoints included: "
-        f"{found['adversary']}",
-        "unit of privacy": unit,
-        "neighbouring relation": found["adjacency"],
-        "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
-        "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
-        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
-        "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
-        "verifiability": "the code and the arguments that give this number (please link them)",
-    }

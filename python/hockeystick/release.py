@@ -46,6 +46,11 @@ from hockeystick._extras import needed
 
 __all__ = ["Released", "mean", "quantiles"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 ADJACENCIES = ("add_remove", "replace")
 
 LEVELS = 2**30
@@ -121,7 +126,7 @@ def mean(
     epsilon : float
         Privacy to spend, in (0, inf).
     delta : float, optional
-        Privacy to spend beside it, in [0, 1).
+        Delta to spend besides epsilon, in [0, 1).
     upper, lower : float
         Range to which values are clipped: finite, and chosen without looking at the values. The noise
         is proportional to its width.
@@ -145,7 +150,7 @@ def mean(
 
     Notes
     -----
-    Values are clipped, moved so that the middle of the range is zero, rounded to whole multiples of the
+    Values are clipped, shifted so that the middle of the range is zero, rounded to whole multiples of the
     width over 2^30, and added up as integers: exactly, in any order. The sum has sensitivity (upper -
     lower) / 2 where an example is added or removed, and upper - lower where one is replaced. OpenDP adds
     discrete Laplace or discrete Gaussian noise to it, whichever has the smaller variance at this
@@ -156,6 +161,12 @@ def mean(
     relative bias of the order of the squared noise of the count over n^2.
 
     INDIVIDUAL, Section 3.4, releases means by the Gaussian mechanism.
+
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------
@@ -237,7 +248,7 @@ def quantiles(
     epsilon : float
         Privacy to spend, in (0, inf).
     delta : float, optional
-        Privacy to spend beside it, in [0, 1); it helps where there are several quantiles.
+        Delta to spend besides epsilon, in [0, 1); it helps where there are several quantiles.
     upper, lower : float
         Range to which values are clipped: finite, and chosen without looking at the values.
     adjacency : {"add_remove", "replace"}, optional
@@ -270,6 +281,18 @@ def quantiles(
     and that needs less noise, as zero-concentrated. Sorting the answers costs nothing.
 
     INDIVIDUAL, Section 3.4, releases quantiles by the gradient descent of Andrew et al. (2021).
+
+    References
+    ----------
+    A. Smith, "Privacy-preserving Statistical Estimation with Optimal Convergence Rates", STOC 2011.
+    doi:10.1145/1993636.1993743
+
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
+    G. Andrew, O. Thakkar, H. B. McMahan and S. Ramaswamy, "Differentially Private Learning with Adaptive
+    Clipping", NeurIPS 2021. arXiv:1905.03871
 
     Examples
     --------

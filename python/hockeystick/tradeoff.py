@@ -17,6 +17,13 @@ from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick.curve import PrivacyCurve
 from hockeystick.sampling import Shuffle, WithoutReplacement
 
+__all__ = ["TradeoffCurve"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 

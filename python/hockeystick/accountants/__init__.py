@@ -2,7 +2,7 @@
 
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.individual_filter import IndividualFilter
+from hockeystick.accountants.individual.filter import IndividualFilter
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.monte_carlo import MonteCarloAccountant
 from hockeystick.accountants.renyi import RenyiGroupAccountant
@@ -17,3 +17,7 @@ __all__ = [
     "RenyiGroupAccountant",
     "ShuffleAccountant",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._arguments import float_scalar
 from hockeystick.accountants.history import (
     AnySegment,
     Draw,
     check_answerable,
     check_draw,
     check_noise,
+    check_step,
     draw_in_words,
     is_answerable,
     merged,
@@ -20,8 +20,8 @@ from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.groups import Group, check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import Mechanism, as_core, check_mechanism, check_noise_multiplier
-from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate, check_sampling
+from hockeystick.mechanisms import Mechanism, as_core
+from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling
 
 
 class GroupAccountant(Accountant):
@@ -51,13 +51,20 @@ class GroupAccountant(Accountant):
 
     Notes
     -----
-    The dominating pairs of GROUP ("Optimal Group Privacy for DP-SGD") and PITFALLS ("Avoiding Pitfalls
-    for Privacy Accounting of Subsampled Mechanisms under Composition"), composed over the history;
+    The dominating pairs of GROUP and PITFALLS, composed over the history;
     ``print(accountant)`` says which. After more than 10,000 different steps, as with noise that changes at
     every update, parameters are rounded as `PrivacyCurve` says; the accountant refuses none that it has
     recorded.
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
     a replaced group, for example. The answers do not depend on the order of the steps.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
+    C. J. Lebeda, M. Regehr, G. Kamath and T. Steinke, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+    Mechanisms under Composition" (PITFALLS), 2024. arXiv:2405.20769
 
     Examples
     --------
@@ -131,10 +138,10 @@ class GroupAccountant(Accountant):
         return history
 
     def _record(self, noise: float | Mechanism, draw: Draw) -> None:
-        kept = check_draw(draw, "sampling")
-        if not isinstance(kept, UnaccountedSampling):
-            self._kind(noise, kept)
-        with_step(self._history, noise, kept)
+        checked = check_draw(draw, "sampling")
+        if not isinstance(checked, UnaccountedSampling):
+            self._kind(noise, checked)
+        with_step(self._history, noise, checked)
 
     def step(
         self,
@@ -169,20 +176,16 @@ class GroupAccountant(Accountant):
         UnsupportedError
             If such a step has no proven dominating pair for the group and adjacency of the
             accountant; it stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.accountants.GroupAccountant()
+        >>> accountant.step(mechanism=hs.Laplace(2.0), sampling=hs.FullBatch())
+        >>> round(accountant.get_epsilon(1e-9), 6)
+        0.5
         """
-        if (noise_multiplier is None) == (mechanism is None):
-            raise TypeError("give exactly one of noise_multiplier and mechanism")
-        if (sample_rate is None) == (sampling is None):
-            raise TypeError("give exactly one of sample_rate and sampling")
-        if mechanism is not None:
-            noise = check_noise(check_mechanism(mechanism), "mechanism")
-        else:
-            noise = check_noise_multiplier(noise_multiplier)
-        if sampling is not None:
-            draw = check_draw(check_sampling(sampling), "sampling")
-        else:
-            draw = check_sample_rate(sample_rate)
-        self._record(noise, draw)
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""
@@ -206,63 +209,11 @@ class GroupAccountant(Accountant):
             known = known._replace(sample_rate=draw)
         return known
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far.
+    def _epsilon(self, delta: float) -> float:
+        return float(self.privacy_curve().epsilon(delta))
 
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-        SamplingMismatchError
-            If steps were taken with a loader that no account is known for.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.privacy_curve().epsilon(float_scalar(delta, "delta")))
-
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1]; zero before the first step, one after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not a real number.
-        SamplingMismatchError
-            If steps were taken with a loader that no account is known for.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.privacy_curve().delta(float_scalar(epsilon, "epsilon")))
+    def _delta(self, epsilon: float) -> float:
+        return float(self.privacy_curve().delta(epsilon))
 
     def privacy_curve(self) -> PrivacyCurve:
         """Privacy curve of all steps so far.
@@ -276,6 +227,15 @@ class GroupAccountant(Accountant):
         ------
         SamplingMismatchError
             If steps were taken with a loader that no account is known for.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> curve = accountant.privacy_curve()
+        >>> curve.steps, curve is accountant.privacy_curve()
+        (1, True)
         """
         steps: dict[StepKind, int] = {}
         for kind, count in self._segments():

@@ -95,12 +95,34 @@ def check_gaussian_step(
     noise_multiplier: object, sample_rate: object, sampling: object
 ) -> tuple[float, float | Sampling]:
     """Noise multiplier and draw of a step that is given either a sample rate or a sampling scheme."""
+    _require_one(sample_rate, sampling)
+    return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
+
+
+def check_step(
+    noise_multiplier: object, mechanism: object, sample_rate: object, sampling: object
+) -> tuple[float | Mechanism, float | Sampling]:
+    """Noise and draw of a step that is given one of the first two and one of the last two arguments."""
+    if (noise_multiplier is None) == (mechanism is None):
+        raise TypeError("give exactly one of noise_multiplier and mechanism")
+    _require_one(sample_rate, sampling)
+    if mechanism is None:
+        noise: float | Mechanism = check_noise_multiplier(noise_multiplier)
+    else:
+        noise = check_noise(check_mechanism(mechanism), "mechanism")
+    return noise, _check_step_draw(sample_rate, sampling)
+
+
+def _require_one(sample_rate: object, sampling: object) -> None:
     if (sample_rate is None) == (sampling is None):
         raise TypeError("give exactly one of sample_rate and sampling")
-    noise = check_noise_multiplier(noise_multiplier)
-    if sampling is not None:
-        return noise, check_draw(check_sampling(sampling), "sampling")
-    return noise, check_sample_rate(sample_rate)
+
+
+def _check_step_draw(sample_rate: object, sampling: object) -> float | Sampling:
+    if sampling is None:
+        return check_sample_rate(sample_rate)
+    draw: float | Sampling = check_draw(check_sampling(sampling), "sampling")
+    return draw
 
 
 @overload

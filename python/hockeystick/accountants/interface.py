@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from hockeystick import _html
-from hockeystick._accumulation import batches_of, in_equal_parts
-from hockeystick._arguments import LARGEST_GROUP, count_scalar
+from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar
+from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.history import (
     Draw,
     Segment,
@@ -44,6 +44,13 @@ class Accountant(ABC):
         Number of records that change together.
     adjacency : {"add_remove", "add", "remove", "replace"}
         Neighbouring relation.
+
+    Examples
+    --------
+    >>> from hockeystick.accountants import Accountant, ShuffleAccountant
+    >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+    >>> isinstance(accountant, Accountant), len(accountant), accountant.history
+    (True, 0, [])
     """
 
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
@@ -98,12 +105,94 @@ class Accountant(ABC):
         """Name of the way of accounting, as saved states carry it."""
 
     @abstractmethod
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far."""
+    def _epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far, at one number `delta`."""
 
     @abstractmethod
+    def _delta(self, epsilon: float) -> float:
+        """Upper bound on delta of all steps so far, at one number `epsilon`."""
+
+    def get_epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all steps so far.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon in nats; zero before the first step, inf after a step without noise. `description` says
+            for whom it holds, and with which probability if samples are drawn.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1), or the answer would take too many operations.
+        TypeError
+            If `delta` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If a certified interval wider than the tolerance had to be used.
+        OptimalOrderWarning
+            If the best Rényi order is the smallest or the largest of the range.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.get_epsilon(1e-5)
+        0.0
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.get_epsilon(1e-5) > 0.0
+        True
+        """
+        return self._epsilon(float_scalar(delta, "delta"))
+
     def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far."""
+        """Upper bound on delta of all steps so far.
+
+        Parameters
+        ----------
+        epsilon : float
+            In nats, finite and at least zero.
+
+        Returns
+        -------
+        float
+            Delta in [0, 1]; zero before the first step. `description` says for whom it holds, and with which
+            probability if samples are drawn.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is negative or not finite, or the answer would take too many operations.
+        TypeError
+            If `epsilon` is not a real number.
+        SamplingMismatchError
+            If steps were taken with a loader that no account is known for.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If a certified interval wider than the tolerance had to be used.
+        OptimalOrderWarning
+            If the best Rényi order is the smallest or the largest of the range.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> 0.0 < accountant.get_delta(1.0) < 0.01
+        True
+        """
+        return self._delta(float_scalar(epsilon, "epsilon"))
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
@@ -136,14 +225,23 @@ class Accountant(ABC):
             the accountant stays as it was.
         UnsupportedError
             If the accountant does not cover such batches; it stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import RenyiGroupAccountant
+        >>> accountant = RenyiGroupAccountant()
+        >>> for _ in range(3):
+        ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.history
+        [(1.0, 0.01, 3)]
         """
         self._record(*check_gaussian_step(noise_multiplier, sample_rate, sampling))
 
     def _record(self, noise: float | Mechanism, draw: Draw) -> None:
         """Record one step with checked noise; a draw that has no account makes the answers errors."""
-        kept = self._check_draw(draw, "sampling")
-        self._require_members(kept)
-        with_step(self._history, noise, kept)
+        checked = self._check_draw(draw, "sampling")
+        self._require_members(checked)
+        with_step(self._history, noise, checked)
 
     def _require_members(self, draw: Draw) -> None:
         """Raise ``ValueError`` if the group has too many members in all accumulated batches together."""
@@ -189,7 +287,17 @@ class Accountant(ABC):
         Accumulated are batches of several backward passes (the optimizer's ``accumulated_iterations``),
         and those before a step that ``signal_skip_step`` left out. The pieces into which a
         ``BatchMemoryManager`` splits one batch are one batch. The function raises ``RuntimeError``
-        where it cannot tell, as it was attached when steps had been left out already.
+        where it does not know, because it was attached after steps had been left out.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> hook = accountant.get_optimizer_hook_fn(sample_rate=0.01)
+        >>> hook(SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=1))  # as an optimizer does
+        >>> accountant.history
+        [(1.0, 0.01, 1)]
         """
         rate = check_sample_rate(sample_rate)
         count = batches_of()
@@ -203,7 +311,7 @@ class Accountant(ABC):
         """Record one step after several batches, each drawn at the sample rate.
 
         Where their sum has no proven pair, as for replaced records, it is as many steps with a part of the
-        noise each, which tell more: training is not stopped half way.
+        noise each, which reveal more: an upper bound. Training is not stopped half way.
         """
         noise = check_noise_multiplier(noise_multiplier)
         try:
@@ -225,16 +333,31 @@ class Accountant(ABC):
         Returns
         -------
         mutable mapping
-            `destination`, with the keys "version", "mechanism", "settings" and "history". It shares
-            nothing with the accountant, and ``json`` keeps its numbers exactly.
+            `destination`, with the keys "version", "mechanism", "settings" and "history", and "accounts" for
+            single examples, whose state is private data. It shares nothing with the accountant, and ``json``
+            keeps its numbers exactly.
+
+        Examples
+        --------
+        >>> import json
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> accountant = GroupAccountant()
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> state = json.loads(json.dumps(accountant.state_dict()))
+        >>> state["mechanism"], state["history"]
+        ('exact_group', [[1.0, 0.01, 1]])
         """
         if destination is None:
             destination = {}
-        destination.update(to_state(self.mechanism(), self._settings(), self._history))
+        destination.update(self._saved())
         return destination
 
+    def _saved(self) -> dict[str, Any]:
+        """Return the state, of plain JSON types."""
+        return to_state(self.mechanism(), self._settings(), self._history)
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Replace the history by a saved one.
+        """Replace all steps by saved ones.
 
         Parameters
         ----------
@@ -247,10 +370,23 @@ class Accountant(ABC):
             If a key is missing or foreign, the state is of another mechanism, of other settings or
             of a newer version, a number in it is out of range, a part has the wrong type, or it is larger
             than a state can be; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> first, second = GroupAccountant(group_size=2), GroupAccountant(group_size=2)
+        >>> first.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.get_epsilon(1e-5) == first.get_epsilon(1e-5)
+        True
         """
         with refusals():
-            check_limits(state_dict)
+            check_limits(state_dict, examples=self._single_examples())
             self._take_state(state_dict)
+
+    def _single_examples(self) -> int:
+        """Return the number of examples that have accounts of their own."""
+        return 0
 
     def _take_state(self, state_dict: Mapping[str, Any]) -> None:
         """Replace what the accountant has by a state that is no larger than it may be."""
@@ -271,8 +407,18 @@ class Accountant(ABC):
         """Return whom the answers are about."""
         return ADVERSARY
 
-    def _described(self) -> dict[str, str]:
-        """Return what the answers are about, as it is printed."""
+    @property
+    def description(self) -> dict[str, str]:
+        """What the answers assume and what kind of bound they are, as ``print`` shows it.
+
+        Keys are "sampling", "adjacency", "group", "adversary" and "status".
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import GroupAccountant
+        >>> GroupAccountant(group_size=4).description["group"]
+        '4 records'
+        """
         return {
             "sampling": self._sampling(),
             "adjacency": self.adjacency,
@@ -282,12 +428,12 @@ class Accountant(ABC):
         }
 
     def __str__(self) -> str:
-        lines = [f"  {name}: {words}" for name, words in self._described().items()]
+        lines = [f"  {name}: {words}" for name, words in self.description.items()]
         return "\n".join([self._summary()[1:-1], *lines])
 
     def _repr_html_(self) -> str:
-        rows = list(self._described().items())
-        if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self._history):
+        rows = list(self.description.items())
+        if self._ANSWERS_AT_ONCE and len(self) and is_answerable(self.history):
             rows += _html.epsilons(lambda deltas: np.array([self.get_epsilon(d) for d in deltas.tolist()]))
         return _html.table(rows, caption=self._summary()[1:-1], named=True)
 

@@ -45,10 +45,10 @@ ATTEMPTS = 20
 FIRST_RAISE = 0.01
 """Relative raise of epsilon after the first failed attempt; it doubles with each further one."""
 
-MOST_EXACT = 1_000
+MAX_EXACT = 1_000
 """Different kinds of steps that are simulated as they are; each takes a table of a millisecond or so."""
 
-MOST_ROUNDED = 500
+MAX_ROUNDED = 500
 """Kinds of steps that rounding aims for beyond; it moves the answer by less than the samples do."""
 
 # Purposes of a run, so that no two runs of one accountant share their samples.
@@ -85,13 +85,26 @@ class MonteCarloAccountant(Accountant):
 
     Notes
     -----
-    Samples the composed dominating pair of GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD")
+    Samples the composed dominating pair of GROUP, Theorem 18
     by its Algorithm 2, with importance tilting. An answer is a bound with probability `confidence`
     over the samples, each answer on its own: of a hundred answers at 0.99, one may fail.
+
+    An epsilon at which the samples themselves happened to look good would be no bound. So a search on pilot
+    samples proposes one, starting from the Rényi bound, and fresh samples, independent of the proposal,
+    certify that the upper end of the interval for delta(epsilon) is at most delta. If they do not, epsilon is
+    raised and tried again with fresh samples; attempt n has an error probability of (1 - confidence) / 2^n,
+    so that all attempts together have at most 1 - confidence. The Rényi bound, which needs no samples, is the
+    answer of `get_epsilon` where no smaller epsilon was certified. `get_delta` is the upper end of
+    `get_delta_interval`.
 
     Every kind of step takes a table. After more than 1,000 different steps, as with noise that changes at
     every update, multipliers and rates are rounded to a grid on which there are 500 or fewer: to the
     leaking side for upper ends, to the other for lower ends.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
 
     Examples
     --------
@@ -142,26 +155,7 @@ class MonteCarloAccountant(Accountant):
         """Return "monte_carlo_group"."""
         return "monte_carlo_group"
 
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far: the upper end of `get_delta_interval`.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1], a bound with probability `confidence`.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is negative or not finite.
-        TypeError
-            If `epsilon` is not a real number.
-        """
+    def _delta(self, epsilon: float) -> float:
         return float(self.get_delta_interval(epsilon).upper)
 
     def get_delta_interval(self, epsilon: float) -> MonteCarloEstimate:
@@ -191,58 +185,36 @@ class MonteCarloAccountant(Accountant):
         confidence of 1 - (1 - confidence) / directions, so that both hold together (Bonferroni).
         A step without noise shows whether a member was in the batch, so delta is at least the
         probability of that.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import MonteCarloAccountant
+        >>> accountant = MonteCarloAccountant(samples=10_000)
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+        >>> estimate, lower, upper = accountant.get_delta_interval(1.0)
+        >>> lower <= estimate <= upper
+        True
         """
         level = _check_epsilon(epsilon)
         error, seed = 1.0 - self.confidence, self._seed_for(_DELTA)
-        if len(merged(self._segments())) <= MOST_EXACT:
+        if len(merged(self._segments())) <= MAX_EXACT:
             return self._interval(level, self.samples, error, seed)
         # Each run bounds delta on one side only, so that both must hold together.
         above = self._interval(level, self.samples, 0.5 * error, seed)
         below = self._interval(level, self.samples, 0.5 * error, self._seed_for(_BELOW), leaking=False)
         return MonteCarloEstimate(above.estimate, min(below.lower, above.upper), above.upper)
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon, a bound with probability `confidence`; zero before the first step, inf after a
-            step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-
-        Notes
-        -----
-        An epsilon at which the samples themselves happened to look good would be no bound. So a
-        search on pilot samples proposes one, starting from the Rényi bound, and fresh samples,
-        independent of the proposal, certify that the upper end of the interval for
-        delta(epsilon) is at most `delta`. If they do not, epsilon is raised and tried again with
-        fresh samples; attempt n has an error probability of (1 - confidence) / 2^n, so all
-        attempts together have at most 1 - confidence. The Rényi bound, which needs no samples, is
-        the answer where no smaller epsilon was certified.
-        """
-        target = float_scalar(delta, "delta")
-        renyi_epsilon = self._renyi_epsilon(target)
+    def _epsilon(self, delta: float) -> float:
+        renyi_epsilon = self._renyi_epsilon(delta)
         if renyi_epsilon in (0.0, math.inf):
             return renyi_epsilon
-        epsilon = self._propose_epsilon(target, renyi_epsilon)
+        epsilon = self._propose_epsilon(delta, renyi_epsilon)
         for attempt in range(1, ATTEMPTS + 1):
             if epsilon >= renyi_epsilon:
                 break
             error = (1.0 - self.confidence) / 2.0**attempt
             seed = self._seed_for(_ATTEMPT, attempt)
-            if self._interval(epsilon, self.samples, error, seed).upper <= target:
+            if self._interval(epsilon, self.samples, error, seed).upper <= delta:
                 return epsilon
             # From zero, a relative raise would not move.
             start = max(epsilon, FIRST_RAISE * renyi_epsilon)
@@ -272,7 +244,7 @@ class MonteCarloAccountant(Accountant):
         mixtures = [
             self._mixture(segment, batches)
             for batches, segments in by_microbatches(self._segments()).items()
-            for segment in rounded_segments(merged(segments), leaking, MOST_EXACT, MOST_ROUNDED)
+            for segment in rounded_segments(merged(segments), leaking, MAX_EXACT, MAX_ROUNDED)
         ]
         runs = [
             simulated(

@@ -18,7 +18,6 @@ from hockeystick._arguments import (
     Floats,
     choice,
     float_array,
-    float_scalar,
     float_vector,
     in_shape,
     require,
@@ -32,14 +31,15 @@ from hockeystick.accountants.history import (
     check_history,
     check_noise,
     check_poisson_draw,
+    check_step,
     merged,
 )
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import check_add_remove
 from hockeystick.errors import OptimalOrderWarning
-from hockeystick.mechanisms import Mechanism, check_mechanism
+from hockeystick.mechanisms import Mechanism
 from hockeystick.renyi.calibration import CONVERSIONS
-from hockeystick.sampling import Sampling, check_sample_rate, check_sampling
+from hockeystick.sampling import Sampling
 
 BOUNDS = ("exact", "jensen", "black_box")
 
@@ -86,6 +86,11 @@ class RenyiGroupAccountant(Accountant):
     After more than 10,000 different steps, as with noise that changes at every update, noise multipliers are
     rounded down and sample rates up, to a grid on which there are 5,000 or fewer: the answer stays an
     upper bound, in ordinary runs a part in a thousand higher or so.
+
+    References
+    ----------
+    Y. Jiang, X. Luo, Y. Yang and X. Xiao, "Calibrating Noise for Group Privacy in Subsampled Mechanisms"
+    (RGP), Proceedings of the VLDB Endowment 18(2), 2024. doi:10.14778/3705829.3705848
 
     Examples
     --------
@@ -171,83 +176,32 @@ class RenyiGroupAccountant(Accountant):
             `mechanism`, and one of `sample_rate` and `sampling`, is given; the accountant stays as it was.
         UnsupportedError
             If the batch is not drawn by Poisson sampling; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.accountants.RenyiGroupAccountant()
+        >>> accountant.step(mechanism=hs.Laplace(2.0), sample_rate=0.1)
+        >>> accountant.history
+        [(Laplace(scale=2.0), 0.1, 1)]
         """
-        if (noise_multiplier is None) == (mechanism is None):
-            raise TypeError("give exactly one of noise_multiplier and mechanism")
-        if noise_multiplier is not None:
-            super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate, sampling=sampling)
-            return
-        if (sample_rate is None) == (sampling is None):
-            raise TypeError("give exactly one of sample_rate and sampling")
-        noise = check_noise(check_mechanism(mechanism), "mechanism")
-        draw = check_sample_rate(sample_rate) if sampling is None else check_sampling(sampling)
-        self._record(noise, draw)
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     @classmethod
     def mechanism(cls) -> str:
         """Return "renyi_group"."""
         return "renyi_group"
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1).
-        TypeError
-            If `delta` is not a real number.
-
-        Warns
-        -----
-        OptimalOrderWarning
-            If the best order is the smallest or the largest of the range.
-        """
-        level = float_scalar(delta, "delta")
-        epsilon, order = self._at_best_order(level, _core.history_epsilon, _core.rdp_to_epsilon)
+    def _epsilon(self, delta: float) -> float:
+        epsilon, order = self._at_best_order(delta, _core.history_epsilon, _core.rdp_to_epsilon)
         if 0.0 < epsilon < math.inf and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=2)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
         return epsilon
 
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1]; zero before the first step, one after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is negative or not finite.
-        TypeError
-            If `epsilon` is not a real number.
-
-        Warns
-        -----
-        OptimalOrderWarning
-            If the best order is the smallest or the largest of the range.
-        """
-        level = float_scalar(epsilon, "epsilon")
-        delta, order = self._at_best_order(level, _core.history_delta, _core.rdp_to_delta)
+    def _delta(self, epsilon: float) -> float:
+        delta, order = self._at_best_order(epsilon, _core.history_delta, _core.rdp_to_delta)
         if 0.0 < delta < 1.0 and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=2)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
         return delta
 
     def get_renyi(self, orders: ArrayLike) -> FloatOrFloats:
@@ -269,6 +223,14 @@ class RenyiGroupAccountant(Accountant):
             If an order is out of range.
         TypeError
             If `orders` is not real.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import RenyiGroupAccountant
+        >>> accountant = RenyiGroupAccountant()
+        >>> accountant.step(noise_multiplier=2.0, sample_rate=1.0)
+        >>> accountant.get_renyi([2.0, 8.0]).round(9).tolist()  # order / (2 * 2.0**2)
+        [0.25, 1.0]
         """
         points = float_array(orders, "orders")
         parts = self._parts()

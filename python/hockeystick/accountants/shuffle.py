@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import require
 from hockeystick.accountants.history import Segment, check_answerable, check_history, check_poisson_draw
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import STRONG_ADVERSARY
@@ -54,6 +54,11 @@ class ShuffleAccountant(Accountant):
     of it. Within an epoch the smallest noise multiplier counts for all of its steps. The guarantee is the
     best one against this adversary, and far weaker than that of Poisson sampling against the usual one
     (SHUFFLE, appendix G).
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------
@@ -118,53 +123,23 @@ class ShuffleAccountant(Accountant):
             stays as it was.
         TypeError
             If an argument is not a real number; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import ShuffleAccountant
+        >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+        >>> accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+        >>> len(accountant)
+        1
         """
         self._require_rate(check_sample_rate(sample_rate), "sample_rate")
         super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
 
-    def get_epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of all steps so far, against the strong adversary.
+    def _epsilon(self, delta: float) -> float:
+        return float(self.tradeoff_curve().epsilon(delta))
 
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Epsilon; zero before the first step, inf after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is not in (0, 1), or the law of the run would take too many operations.
-        TypeError
-            If `delta` is not a real number.
-        """
-        return float(self.tradeoff_curve().epsilon(float_scalar(delta, "delta")))
-
-    def get_delta(self, epsilon: float) -> float:
-        """Upper bound on delta of all steps so far, against the strong adversary.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite and at least zero.
-
-        Returns
-        -------
-        float
-            Delta in [0, 1]; zero before the first step, one after a step without noise.
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range, or the law of the run would take too many operations.
-        TypeError
-            If `epsilon` is not a real number.
-        """
-        return float(self.tradeoff_curve().delta(float_scalar(epsilon, "epsilon")))
+    def _delta(self, epsilon: float) -> float:
+        return float(self.tradeoff_curve().delta(epsilon))
 
     def tradeoff_curve(self) -> TradeoffCurve:
         """Trade-off function of all steps so far.
@@ -178,6 +153,15 @@ class ShuffleAccountant(Accountant):
         ------
         ValueError
             If the law of the run would take too many operations.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import ShuffleAccountant
+        >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
+        >>> for _ in range(10):
+        ...     accountant.step(noise_multiplier=2.0, sample_rate=0.1)
+        >>> accountant.tradeoff_curve().advantage() < 0.5
+        True
         """
         # The list is the user's to change, so it is checked again.
         history = self._checked(self.history)

@@ -97,7 +97,7 @@ def history_from_state(
 def _is_registered(name: object, found: object, expected: Mapping[str, Any]) -> bool:
     """Whether a state is one of this kind of accountant, under a name that it was registered by with Opacus.
 
-    Kinds of accountants have settings of their own, by which they are told from each other.
+    Kinds of accountants have settings of their own, by which they are distinguished.
     """
     if not isinstance(name, str) or not name or name in OWN or name in OF_OPACUS:
         return False

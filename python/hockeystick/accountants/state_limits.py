@@ -12,19 +12,19 @@ import numpy as np
 from hockeystick.accountants.packing import KEYS, TYPES
 from hockeystick.errors import StateTypeError
 
-DEEPEST = 16
+MAX_DEPTH = 16
 """Levels of lists and mappings within each other; a state of this library has eight."""
 
-MOST_PARTS = 5_000_000
+MAX_PARTS = 5_000_000
 """Numbers, strings, lists and mappings: a history of a million segments, or so."""
 
 LARGEST_NUMBER = 2**64
 """Whole numbers are below that: seeds may have 64 bits."""
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 """Bytes of the arrays in a state, unpacked: 1 GiB."""
 
-LONGEST_TEXT = 1000
+MAX_TEXT_LENGTH = 1000
 """Characters of a string that is not an array."""
 
 BYTES_AN_EXAMPLE = 2**12
@@ -59,7 +59,7 @@ def check_limits(state: object, examples: int = 0, most_bytes: int | None = None
     """
     level: list[Any] = [state]
     parts = unpacked_bytes = characters = 0
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         deeper: list[Any] = []
         for part in level:
             if isinstance(part, Mapping):
@@ -72,16 +72,16 @@ def check_limits(state: object, examples: int = 0, most_bytes: int | None = None
                 deeper.extend(part)
             else:
                 _check_scalar(part)
-            if parts + len(deeper) > MOST_PARTS:
-                raise ValueError(f"state must have at most {MOST_PARTS} parts, got more")
+            if parts + len(deeper) > MAX_PARTS:
+                raise ValueError(f"state must have at most {MAX_PARTS} parts, got more")
         parts += len(deeper)
         level = deeper
         if not level:
             break
     else:
-        raise ValueError(f"state must have at most {DEEPEST} levels, got more")
+        raise ValueError(f"state must have at most {MAX_DEPTH} levels, got more")
     if most_bytes is None:
-        most_bytes = max(MOST_BYTES, BYTES_AN_EXAMPLE * examples, BYTES_A_CHARACTER * characters)
+        most_bytes = max(MAX_BYTES, BYTES_AN_EXAMPLE * examples, BYTES_A_CHARACTER * characters)
     if unpacked_bytes > most_bytes:
         raise ValueError(f"arrays of the state must take at most {most_bytes} bytes, got {unpacked_bytes}")
 
@@ -96,9 +96,10 @@ def _check_keys(part: Mapping[Any, Any]) -> None:
 def _check_scalar(value: object) -> None:
     if isinstance(value, int) and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
         raise ValueError(f"numbers of a state must be below 2**64, got one of {value.bit_length()} bits")
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
         raise ValueError(
-            f"text in a state must have at most {LONGEST_TEXT} characters, got {len(value)}: {value[:20]!r}"
+            f"text in a state must have at most {MAX_TEXT_LENGTH} characters, "
+            f"got {len(value)}: {value[:20]!r}"
         )
 
 

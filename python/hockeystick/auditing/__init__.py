@@ -1,4 +1,4 @@
-"""Auditing: how much a run has been seen to leak, with a confidence bound, to set beside what it reports.
+"""Auditing: how much a run has been seen to leak, with a confidence bound, to compare with what it reports.
 
 - `insert_canaries`: training data with records, or groups of copies, that an attacker looks for.
 - `epsilon_lower_bound`: from an attack on many runs, half of them with the canaries.
@@ -27,3 +27,7 @@ __all__ = [
     "one_run_epsilon_lower_bound",
     "refutes",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

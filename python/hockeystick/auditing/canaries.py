@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar
+from hockeystick._gradients import Gradients, Indices, check_callable, gradient_rows
 from hockeystick.sampling import LARGEST_DATASET
-from hockeystick.training.batches import Indices
-from hockeystick.training.norms import Gradients, check_callable, gradient_rows
 
 
 def insert_canaries(
@@ -52,10 +51,15 @@ def insert_canaries(
 
     Notes
     -----
-    GROUP ("Optimal Group Privacy for DP-SGD"), Section 6: many copies of one record are easier to find than
+    GROUP, Section 6: many copies of one record are easier to find than
     one, and what they show is about groups of their size. With Poisson sampling, a record whose gradient is
     zero is as good as none, so that data sets with a canary in and out are neighbours by adding or removing
     k records.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
 
     Examples
     --------

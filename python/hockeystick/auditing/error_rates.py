@@ -79,6 +79,14 @@ def epsilon_lower_bound(
     Runs must be independent, and the rule of the attack, a threshold for instance, must be fixed before the
     runs that are counted: choose it on others.
 
+    References
+    ----------
+    P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
+    arXiv:1311.0776
+
+    M. Jagielski, J. Ullman and A. Oprea, "Auditing Differentially Private Machine Learning: How Private is
+    Private SGD?", NeurIPS 2020. arXiv:2006.07709
+
     Examples
     --------
     >>> from hockeystick import auditing
@@ -86,11 +94,11 @@ def epsilon_lower_bound(
     2.919
     """
     rates = error_rates(true_positives, positives, false_positives, negatives, confidence)
-    lost = float_scalar(delta, "delta")
-    require(0.0 <= lost < 1.0, "delta", lost, "in [0, 1)")
+    level = float_scalar(delta, "delta")
+    require(0.0 <= level < 1.0, "delta", level, "in [0, 1)")
     return max(
-        _log_ratio(1.0 - rates.false_negative - lost, rates.false_positive),
-        _log_ratio(1.0 - rates.false_positive - lost, rates.false_negative),
+        _log_ratio(1.0 - rates.false_negative - level, rates.false_positive),
+        _log_ratio(1.0 - rates.false_positive - level, rates.false_negative),
     )
 
 
@@ -135,6 +143,14 @@ def refutes(
     -----
     As `epsilon_lower_bound`, with the whole function in place of two lines (Nasr et al. 2023, "Tight auditing
     of differentially private machine learning", Section 4). It needs neither delta nor rare events.
+
+    References
+    ----------
+    M. Nasr, J. Hayes, T. Steinke, B. Balle, F. Tramèr, M. Jagielski, N. Carlini and A. Terzis, "Tight
+    Auditing of Differentially Private Machine Learning", USENIX Security 2023. arXiv:2302.07956
+
+    J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", Journal of the Royal Statistical Society B
+    84(1), 2022. doi:10.1111/rssb.12454
 
     Examples
     --------
@@ -211,6 +227,11 @@ def noise_multiplier_upper_bound(
     and these steps whose noise is not known: the way of Nasr et al. 2023 for the Gaussian mechanism. It is
     no bound on the epsilon of any other mechanism.
 
+    References
+    ----------
+    M. Nasr, J. Hayes, T. Steinke, B. Balle, F. Tramèr, M. Jagielski, N. Carlini and A. Terzis, "Tight
+    Auditing of Differentially Private Machine Learning", USENIX Security 2023. arXiv:2302.07956
+
     Examples
     --------
     >>> from hockeystick import auditing
@@ -276,9 +297,9 @@ def _lie_below_a_line(run: PrivacyCurve, alpha: float, beta: float) -> bool:
     low, high = 0.0, math.log((1.0 - beta) / alpha)
     for _ in range(ROUNDS):
         epsilons = np.linspace(low, high, POINTS)
-        heights = 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha
-        highest = int(np.argmax(heights))
-        if heights[highest] > beta:
+        bounds = 1.0 - run.delta(epsilons) - np.exp(epsilons) * alpha
+        highest = int(np.argmax(bounds))
+        if bounds[highest] > beta:
             return True
         low, high = epsilons[max(highest - 1, 0)], epsilons[min(highest + 1, POINTS - 1)]
     return False

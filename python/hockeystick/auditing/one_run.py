@@ -63,7 +63,15 @@ def one_run_epsilon_lower_bound(
     is where that reaches 1 - confidence. It grows with epsilon as long as 2 m delta <= 1.
 
     The theorem changes one canary at a time and does not care what a canary is: with one that stands for k
-    copies of a record it is about groups of size k (GROUP, Section 6: "Optimal Group Privacy for DP-SGD").
+    copies of a record it is about groups of size k (GROUP, Section 6).
+
+    References
+    ----------
+    T. Steinke, M. Nasr and M. Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
+    arXiv:2305.08846
+
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
 
     Examples
     --------
@@ -74,17 +82,17 @@ def one_run_epsilon_lower_bound(
     total = count_scalar(canaries, "canaries", 1, LARGEST_CANARIES)
     guessed = count_scalar(guesses, "guesses", 1, total)
     right = count_scalar(correct, "correct", 0, guessed)
-    lost = float_scalar(delta, "delta")
-    require(0.0 <= lost < 0.5 / total, "delta", lost, f"in [0, {0.5 / total})")
+    level = float_scalar(delta, "delta")
+    require(0.0 <= level < 0.5 / total, "delta", level, f"in [0, {0.5 / total})")
     allowed = (1.0 - check_confidence(confidence)) * (1.0 - ERROR_OF_TAIL)
 
     log_coefficients = _log_coefficients(guessed)
     lower, upper = 0.0, LARGEST_EPSILON
-    if _largest_probability(right, log_coefficients, 2.0 * total * lost, lower) > allowed:
+    if _largest_probability(right, log_coefficients, 2.0 * total * level, lower) > allowed:
         return 0.0
     for _ in range(HALVINGS):
         middle = (lower + upper) / 2.0
-        if _largest_probability(right, log_coefficients, 2.0 * total * lost, middle) <= allowed:
+        if _largest_probability(right, log_coefficients, 2.0 * total * level, middle) <= allowed:
             lower = middle
         else:
             upper = middle

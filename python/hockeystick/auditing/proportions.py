@@ -45,6 +45,11 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
     binomial". Both ends are rounded outwards.
 
+    References
+    ----------
+    C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+    Binomial", Biometrika 26(4), 1934. doi:10.1093/biomet/26.4.404
+
     Examples
     --------
     >>> from hockeystick import auditing

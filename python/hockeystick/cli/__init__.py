@@ -9,6 +9,10 @@ from hockeystick._extras import needed
 __all__ = ["main"]
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 def main() -> None:
     """Run the command that the arguments of the process name, and exit.
 

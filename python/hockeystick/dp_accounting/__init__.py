@@ -19,3 +19,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require, shown
 from hockeystick._extras import needed
 from hockeystick.curve import PrivacyCurve
-from hockeystick.dp_accounting.pure import pure_epsilon, telling_delta
+from hockeystick.dp_accounting.pure import noiseless_delta, pure_epsilon
 from hockeystick.dp_accounting.translation import NoPairError, Setting, translate
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 
@@ -60,10 +60,18 @@ class ExactAccountant(PrivacyAccountant):
     that sums up what one record comes to see, as that of cyclic sampling, says nothing about groups. A
     mixture of Gaussians and randomised response are about one record.
 
-    Pairs: GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and
-    Theorem 14 ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms under Composition").
+    Pairs: GROUP, Theorem 18; PITFALLS, Propositions 9 and 13 and
+    Theorem 14.
     An event without a proven pair makes ``compose`` raise ``UnsupportedEventError``, a parameter out of
     range ``ValueError``; either way the accountant stays as it was.
+
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
+    C. J. Lebeda, M. Regehr, G. Kamath and T. Steinke, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+    Mechanisms under Composition" (PITFALLS), 2024. arXiv:2405.20769
 
     Examples
     --------
@@ -184,7 +192,7 @@ class ExactAccountant(PrivacyAccountant):
         require(epsilon >= 0.0, "target_epsilon", epsilon, "at least 0")
         if self._non_private:
             return 1.0
-        return float(self._curve.delta(epsilon)) if epsilon < math.inf else telling_delta(self._curve)
+        return float(self._curve.delta(epsilon)) if epsilon < math.inf else noiseless_delta(self._curve)
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         """Compose `event`, or say why that cannot be done; as the base class asks."""

@@ -14,12 +14,12 @@ def pure_epsilon(curve: PrivacyCurve) -> float:
     return _core.Composition(curve.core_segments(), curve.adjacency, curve.tolerance).most_loss()
 
 
-def telling_delta(curve: PrivacyCurve) -> float:
+def noiseless_delta(curve: PrivacyCurve) -> float:
     """Upper bound on delta at an infinite epsilon.
 
     Only steps without noise can give the group away for certain: those whose batch has a member. It is
     the advantage against them alone, as a batch without a member has no loss above zero when records
     are removed or replaced, and a finite one when they are added.
     """
-    telling = {kind: count for kind, count in curve.segments if kind.noise == 0.0}
-    return PrivacyCurve(telling, curve.adjacency, curve.tolerance).advantage()
+    noiseless = {kind: count for kind, count in curve.segments if kind.noise == 0.0}
+    return PrivacyCurve(noiseless, curve.adjacency, curve.tolerance).advantage()

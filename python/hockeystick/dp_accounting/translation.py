@@ -31,7 +31,7 @@ from hockeystick.support import Pair
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a mixture may sum from 1."""
 
-MOST_NOISE = 1e30
+MAX_NOISE = 1e30
 """More noise than this is taken as this much."""
 
 _ROUNDING = 1.0 - 1e-15
@@ -53,7 +53,7 @@ class Translation(NamedTuple):
 
     steps: dict[StepKind, int]
     non_private: bool
-    """Whether a part of it tells everything."""
+    """Whether a part of it reveals everything."""
 
 
 class NoPairError(Exception):
@@ -187,7 +187,7 @@ def _release(event: Any, released: Any, sampling: Sampling, setting: Setting) ->
 
 
 def _flat(event: Any, sampled: Any) -> list[tuple[Any, int]]:
-    """Noisy sums in `event`, each with how often it is released; what tells everything, too."""
+    """Noisy sums in `event`, each with how often it is released; what reveals everything, too."""
     events = needed("dp_accounting", "dp-accounting").dp_event
     if type(event) is events.NoOpDpEvent:
         return []
@@ -239,7 +239,7 @@ def _mixture(event: Any, setting: Setting) -> Translation:
     scaled = [shift if shift in (0.0, widest) else shift / _ROUNDING for shift, _ in atoms]
     kind = StepKind(
         mechanism="gaussian",
-        noise=noise if widest == 1.0 else min(noise / widest * _ROUNDING, MOST_NOISE),
+        noise=noise if widest == 1.0 else min(noise / widest * _ROUNDING, MAX_NOISE),
         sampling="mixture",
         sample_rate=1.0,
         batch_size=1,

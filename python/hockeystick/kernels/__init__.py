@@ -34,3 +34,7 @@ __all__ = [
     "renyi_group_bound",
     "renyi_mixture",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

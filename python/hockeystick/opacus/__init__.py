@@ -5,7 +5,7 @@
 - `from_opacus`: what one of Opacus's accountants, or a checkpoint, has recorded, for any group.
 - `attach`: an accountant for the steps of an optimizer that nobody's engine made.
 - `check_loader`: whether a data loader draws its batches as the accountant assumes.
-- `IndividualTracker`: keeps the account of every example beside the training.
+- `IndividualTracker`: keeps the account of every example during training.
 - `per_example_norms`: the gradient norms of a whole data set.
 - `IndividualClippingOptimizer`, `IndexedDataset`: every example clipped to a norm of its own.
 """
@@ -13,10 +13,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hockeystick.opacus.histories import from_opacus
 from hockeystick.opacus.hooks import attach
 from hockeystick.opacus.loaders import LoaderScheme, check_loader
 from hockeystick.opacus.registering import register
+from hockeystick.opacus.taking_over import from_opacus
 
 if TYPE_CHECKING:
     from hockeystick.opacus.engine import PrivacyEngine
@@ -52,3 +52,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -6,10 +6,8 @@ from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import check_draw
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
+from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.opacus.hooks import Charge, charge_for, charge_of_poisson, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain
@@ -45,7 +43,7 @@ class PrivacyEngine(OpacusEngine):
         If `accountant` is a name that nobody registered, or `on_mismatch` is something else.
     TypeError
         If `accountant` is neither an accountant nor a name; or if it is an `IndividualAccountant`, which
-        needs the norms of the examples: attach an `IndividualTracker` beside the engine's accountant.
+        needs the norms of the examples: attach an `IndividualTracker` as well as the engine's accountant.
 
     Notes
     -----
@@ -60,7 +58,7 @@ class PrivacyEngine(OpacusEngine):
       batches); and steps that the accountant has taken already are part of the target;
     - m Poisson batches that are added up for one step, by several backward passes or by
       ``signal_skip_step``, are charged by their exact law, as ``Poisson(rate, microbatches=m)``; accountants
-      of Opacus are told of m steps with noise multiplier σ/√m.
+      of Opacus get m steps with noise multiplier σ/√m.
 
     Examples
     --------
@@ -165,7 +163,7 @@ class PrivacyEngine(OpacusEngine):
         data_loader : torch.utils.data.DataLoader
             What to train on.
         target_epsilon : float
-            What the accountant may say after all epochs, positive and finite. Steps that it was told of
+            What the accountant may say after all epochs, positive and finite. Steps that it has recorded
             before are part of it.
         target_delta : float
             In (0, 1).

@@ -6,11 +6,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hockeystick._accumulation import batches_of, in_equal_parts, whole_in_every_batch
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.history import Draw
-from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick._arguments import choice
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant, ShuffleAccountant
+from hockeystick.accountants.adaptors import (
+    Draw,
+    batches_of,
+    in_equal_parts,
+    record,
+    record_accumulated,
+    require_pair,
+    whole_in_every_batch,
+)
 from hockeystick.errors import UnsupportedError
 from hockeystick.opacus.loaders import (
     ON_MISMATCH,
@@ -20,7 +26,14 @@ from hockeystick.opacus.loaders import (
     complain,
     mismatch,
 )
-from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
+from hockeystick.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    WithoutReplacement,
+    check_sampling,
+)
 
 __all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]
 
@@ -62,22 +75,22 @@ def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, a
         if action != "ignore":
             complain(f"{stated!r} is accounted for, but {drawn}", "raise")
         return Charge(rate)
-    _require_covered(accountant, rate)
+    require_pair(accountant, rate)
     return Charge(rate)
 
 
 def charge_for(
-    accountant: Any, loader: Any, told: float, action: str, sampling: Sampling | None = None
+    accountant: Any, loader: Any, opacus_rate: float, action: str, sampling: Sampling | None = None
 ) -> Charge:
     """Return what an accountant charges a step that draws from `loader`.
 
     Parameters
     ----------
     accountant : Accountant or opacus.accountants.IAccountant
-        Who is told.
+        Whose steps are charged.
     loader : torch.utils.data.DataLoader
         What training draws from.
-    told : float
+    opacus_rate : float
         Sample rate that Opacus computed, one over the number of batches.
     action : {"raise", "warn", "ignore"}
         What to do about a loader without a guarantee.
@@ -96,26 +109,28 @@ def charge_for(
         wanted = accountant.sampling
         sizes = (scheme.batch_size, scheme.dataset_size)
         if scheme.name == "shuffle" and sizes == (wanted.batch_size, wanted.dataset_size):
-            return Charge(told)
+            return Charge(opacus_rate)
         problem = f"{wanted!r} is accounted for, but {scheme.description}"
-        return _without_account(told, problem, action, scheme)
+        return _without_account(opacus_rate, problem, action, scheme)
     if sampling is not None:
-        return _as_stated(accountant, scheme, told, action, sampling)
+        return _as_stated(accountant, scheme, opacus_rate, action, sampling)
     if scheme.is_poisson and scheme.sample_rate is not None:
-        _require_covered(accountant, scheme.sample_rate)
+        require_pair(accountant, scheme.sample_rate)
         return Charge(scheme.sample_rate)
     draw = _covered(accountant, scheme.sampling)
     if draw is not None:
         problem = f"{scheme.description}: the steps are charged as those of {scheme.sampling!r}"
         return Charge(draw, problem if action != "ignore" else None)
     problem = f"Poisson sampling is accounted for, but {scheme.description}"
-    return _without_account(told, problem, action, scheme)
+    return _without_account(opacus_rate, problem, action, scheme)
 
 
-def _as_stated(accountant: Any, scheme: LoaderScheme, told: float, action: str, sampling: Sampling) -> Charge:
+def _as_stated(
+    accountant: Any, scheme: LoaderScheme, opacus_rate: float, action: str, sampling: Sampling
+) -> Charge:
     problem = None if scheme.name == "unknown" else mismatch(scheme, sampling)
     if problem is not None:
-        return _without_account(told, problem, action, scheme)
+        return _without_account(opacus_rate, problem, action, scheme)
     draw = _covered(accountant, sampling)
     if draw is None:
         raise UnsupportedError(
@@ -136,23 +151,19 @@ def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | N
     if isinstance(draw, WithoutReplacement) and not isinstance(accountant, GroupAccountant):
         return None
     if draw is not None:
-        _require_covered(accountant, draw)
+        require_pair(accountant, draw)
     return draw
 
 
-def _require_covered(accountant: Any, draw: float | Sampling) -> None:
-    """Raise ``UnsupportedError`` before training if the accountant has no pair for its steps."""
-    if isinstance(accountant, GroupAccountant):
-        accountant._kind(1.0, draw)
-
-
-def _without_account(told: float, problem: str, action: str, scheme: LoaderScheme | None = None) -> Charge:
+def _without_account(
+    opacus_rate: float, problem: str, action: str, scheme: LoaderScheme | None = None
+) -> Charge:
     if action == "raise":
         complain(problem, "raise")
     once = scheme is not None and scheme.name in ONCE_AN_EPOCH
     if action == "ignore":
-        return Charge(told, None, once)
-    return Charge(UnaccountedSampling(told, problem), f"{problem}. {_GOES_ON}", once)
+        return Charge(opacus_rate, None, once)
+    return Charge(UnaccountedSampling(opacus_rate, problem), f"{problem}. {_GOES_ON}", once)
 
 
 def step_hook(accountant: Any, charge: Charge) -> Callable[[Any], None]:
@@ -174,7 +185,7 @@ def _charge(accountant: Any, noise: float, charge: Charge, batches: int) -> None
     draw = charge.draw
     if isinstance(draw, UnaccountedSampling):
         if isinstance(accountant, Accountant):
-            accountant._record(noise, draw)
+            record(accountant, noise, draw)
         else:  # Opacus's own accountants know rates only; the engine refuses in their place
             accountant.step(noise_multiplier=noise, sample_rate=draw.sample_rate)
     elif isinstance(draw, float):
@@ -194,12 +205,12 @@ def _charge_poisson(accountant: Any, noise: float, rate: float, batches: int) ->
     """Charge a step after Poisson batches, each drawn at `rate`.
 
     They are independent: a record may be in several of them, and a rate as many times as high would
-    understate. Accountants that know nothing of that are told of as many steps with a part of the noise each.
+    understate. Accountants that know nothing of that get as many steps with a part of the noise each.
     """
     if batches == 1:
         accountant.step(noise_multiplier=noise, sample_rate=rate)
     elif isinstance(accountant, Accountant) and _takes_schemes(accountant):
-        accountant._accumulated(noise, rate, batches)
+        record_accumulated(accountant, noise, rate, batches)
     else:
         for _ in range(batches):
             accountant.step(noise_multiplier=in_equal_parts(noise, batches), sample_rate=rate)
@@ -238,7 +249,7 @@ def attach(
     Parameters
     ----------
     accountant : Accountant
-        Who is told, as `from_opacus` returns it.
+        Accountant to record the steps, as `from_opacus` returns it.
     optimizer : opacus.optimizers.DPOptimizer
         What makes the steps; of any way of clipping. Its step hook is replaced.
     data_loader : torch.utils.data.DataLoader
@@ -268,10 +279,6 @@ def attach(
     >>> engine.accountant = hs.opacus.from_opacus(engine.accountant)  # doctest: +SKIP
     >>> hs.opacus.attach(engine.accountant, optimizer, loader)  # doctest: +SKIP
     """
-    from hockeystick._arguments import choice
-    from hockeystick.accountants.individual import IndividualAccountant
-    from hockeystick.sampling import check_sampling
-
     action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
     if not isinstance(accountant, Accountant) or isinstance(accountant, IndividualAccountant):
         raise TypeError(

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Counts, count_array, require
 from hockeystick._extras import needed
-from hockeystick._individual import NormAccountant
-from hockeystick.opacus.recognising import is_plain_optimizer
+from hockeystick.accountants.adaptors import NormAccountant
+from hockeystick.opacus.opacus_classes import is_plain_optimizer
 
 DPOptimizer: Any = needed("opacus.optimizers", "opacus").DPOptimizer
 
@@ -62,6 +62,12 @@ class IndividualClippingOptimizer(DPOptimizer):
     INDIVIDUAL, Appendix B.2. Before each ``step()``, and for each physical batch of a
     ``BatchMemoryManager``, say by `announce` which examples the gradients belong to;
     `IndexedDataset` hands out the indices. A step whose examples are unknown is refused.
+
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------
@@ -165,7 +171,7 @@ class IndividualClippingOptimizer(DPOptimizer):
             self.max_grad_norm = norm
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Do what comes before the inner optimizer's step, and tell whether the batch is complete."""
+        """Do what comes before the inner optimizer's step, and return whether the batch is complete."""
         complete = super().pre_step(closure)
         if complete:
             self._batch_has_begun = False

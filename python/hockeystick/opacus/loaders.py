@@ -42,7 +42,7 @@ class LoaderScheme:
         the scheme.
     sample_rate : float or None
         The largest probability, over the records, of being in a given batch of an epoch that starts
-        with fresh randomness; None where it cannot be told. It is an accountant's sample rate only
+        with fresh randomness; None where it is not known. It is an accountant's sample rate only
         if the name is "poisson".
     dataset_size : int or None
         Number of records that the loader draws from.
@@ -61,7 +61,7 @@ class LoaderScheme:
 
     @property
     def is_poisson(self) -> bool:
-        """Whether accountants that are told a sample rate may be used."""
+        """Whether accountants that take a sample rate may be used."""
         return self.name == "poisson"
 
 
@@ -76,7 +76,7 @@ def check_loader(
         The loader that training iterates over: after `make_private`, the one that Opacus returned.
     assumed : Poisson, WithoutReplacement or FullBatch, optional
         What the accountant assumes. By default Poisson sampling at whatever rate the loader has, as
-        Opacus and all accountants of this library that are told a sample rate.
+        Opacus and all accountants of this library that take a sample rate.
     on_mismatch : {"raise", "warn", "ignore"}, optional
         What to do if the loader does something else.
 

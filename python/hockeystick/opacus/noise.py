@@ -8,8 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from hockeystick._arguments import float_scalar, require
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants import Accountant, GroupAccountant
 from hockeystick.planning import get_noise_multiplier
 from hockeystick.sampling import Poisson, Sampling
 

@@ -11,7 +11,7 @@ import numpy as np
 from hockeystick._arguments import Floats, count_scalar, require
 from hockeystick._extras import needed
 from hockeystick._progress import Report, reporting
-from hockeystick.opacus.traces import without_a_trace
+from hockeystick.opacus.restoring import state_restored
 
 Loss: TypeAlias = Callable[[Any, Any], Any]
 """(outputs, targets) of a batch to its loss."""
@@ -52,7 +52,7 @@ def per_example_norms(
     chunk_size : int, optional
         Number of examples whose gradients are in memory at once, at least one.
     device : torch.device or str, optional
-        Where the model is, and where examples are moved; by default that of its first parameter.
+        Where the model is, and where examples are copied; by default that of its first parameter.
     progress : callable or bool, optional
         Function (done, total) of examples that is called after every chunk; or True for a bar, which
         needs tqdm.
@@ -82,6 +82,12 @@ def per_example_norms(
 
     Batches of another size may differ in the last bits of float32 from those of training.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -97,7 +103,7 @@ def per_example_norms(
     place = next(iter(model.parameters())).device if device is None else torch.device(device)
     _refuse_batch_statistics(torch, model)
     norms = np.empty(total)
-    with without_a_trace(model, place), torch.enable_grad(), reporting(progress, "norms") as report:
+    with state_restored(model, place), torch.enable_grad(), reporting(progress, "norms") as report:
         norms_of = _way(torch, model, loss_fn)
         done = 0
         for inputs, targets in _chunks(torch, dataset, total, size):
@@ -123,7 +129,7 @@ def check_dataset(dataset: object) -> int:
 
 def _way(torch: Any, model: Any, loss_fn: Loss) -> Callable[[Any, Any], Any]:
     """Return the function (inputs, targets) that computes the norms of a chunk."""
-    from hockeystick.opacus.recognising import is_grad_sample_module, is_hooked
+    from hockeystick.opacus.opacus_classes import is_grad_sample_module, is_hooked
 
     if is_grad_sample_module(model):
         if not model.training:
@@ -164,7 +170,7 @@ class _ByHooks:
         return _norms(self._torch, gradients)
 
     def _reduced(self, loss: Any, batch: int) -> Any:
-        """Loss of a batch as one number, the way Opacus was told."""
+        """Loss of a batch as one number, as ``loss_reduction`` of Opacus says."""
         if loss.numel() == 1:
             return loss.sum()
         if loss.shape != (batch,):

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 
 from hockeystick._arguments import choice, require, shown, text
 from hockeystick._extras import needed
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.interface import Accountant, Optimizer
+from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
+from hockeystick.accountants.adaptors import Optimizer, require_pair
 from hockeystick.groups import Group
 from hockeystick.opacus.hooks import charge_for, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain
@@ -61,7 +60,7 @@ def register(
         If the accountant has no proven pair for Poisson samples, which the engine makes.
     TypeError
         If an argument has the wrong type or excludes another one, or `accountant` is an
-        `IndividualAccountant`, which an engine does not tell the norms (`IndividualTracker` does).
+        `IndividualAccountant`, to which an engine does not pass the norms (`IndividualTracker` does).
     ImportError
         If Opacus is not installed, or older than 1.6.
 
@@ -99,8 +98,7 @@ def register(
         )
     require(bool(text(name, "name")), "name", repr(name), "a name")
     template = _template(group_size, adjacency, group, accountant)
-    if isinstance(template, GroupAccountant):
-        template._kind(1.0, 0.5)  # the engine makes Poisson samples
+    require_pair(template, 0.5)  # the engine draws Poisson samples
     made = registered_class(template, name, choice(on_mismatch, "on_mismatch", ON_MISMATCH))
     registry.register_accountant(name, made, force=force or _is_ours(registry, name))
 

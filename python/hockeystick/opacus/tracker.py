@@ -1,20 +1,19 @@
-"""Individual accounting beside an Opacus training loop."""
+"""Individual accounting in an Opacus training loop."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._accumulation import batches_of
 from hockeystick._arguments import require
-from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick.accountants.adaptors import NormAccountant, NormRefresher, batches_of
 from hockeystick.opacus.hooks import poisson_hook
+from hockeystick.opacus.opacus_classes import is_grad_sample_module, is_plain_optimizer
 from hockeystick.opacus.per_example import CHUNK_SIZE, Loss, check_dataset, per_example_norms
-from hockeystick.opacus.recognising import is_grad_sample_module, is_plain_optimizer
 from hockeystick.sampling import check_sample_rate
 
 _BY_HAND = (
     "other ways to clip, several processes and unwrapped models are not followed; copy the weights into a "
-    "bare module, and tell the accountant by update_norms(per_example_norms(module, dataset, loss_fn)) and "
+    "bare module, and inform the accountant by update_norms(per_example_norms(module, dataset, loss_fn)) and "
     "step()"
 )
 
@@ -54,11 +53,17 @@ class IndividualTracker:
     It follows one process that clips the gradient of every example as a whole to one norm, or, with
     `IndividualClippingOptimizer`, to norms of their own. It does not follow ghost clipping, clipping by
     layers, adaptive clipping, several processes, and ``make_private(wrap_model=False)``. There the accountant
-    can be told by hand: copy the weights into a module without Opacus, take `per_example_norms` of that, and
-    call ``update_norms`` and ``step``.
+    can get the norms by hand: copy the weights into a module without Opacus, take `per_example_norms` of
+    that, and call ``update_norms`` and ``step``.
 
     INDIVIDUAL, Algorithms 1 and 2. The training is not changed: weights are the same bit by bit, with
     and without the tracker. A refresh costs a forward and a backward pass over the whole data set.
+
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------

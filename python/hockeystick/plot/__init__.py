@@ -23,3 +23,7 @@ __all__ = [
     "schemes",
     "tradeoff_curve",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

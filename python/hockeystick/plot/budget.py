@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._subject import Subject, bounds_as_they_are, subject_of
+from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
 from hockeystick.errors import UnsupportedError
-from hockeystick.plot.axes import BLACK, GREY, ORANGE, POINT, Axes, canvas, epsilon_label, next_line
+from hockeystick.plot.style import BLACK, GREY, ORANGE, POINT, Axes, canvas, epsilon_label, next_line
 
 
 def budget(
@@ -35,7 +35,7 @@ def budget(
     points : int, optional
         Numbers of steps at which epsilon is computed, in [2, 10000]; those where the steps change are added.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -68,19 +68,19 @@ def budget(
     limit = None if target is None else float_scalar(target, "target")
     require(limit is None or 0.0 < limit < np.inf, "target", target, "in (0, inf)")
     number = count_scalar(points, "points", 2, 10_000)
-    subject = subject_of(curve_or_accountant, run)
-    made = subject.known_run("a budget over steps")
-    if not subject.in_order:
+    guarantee = guarantee_of(curve_or_accountant, run)
+    made = guarantee.known_run("a budget over steps")
+    if not guarantee.in_order:
         raise UnsupportedError(
             "a PrivacyCurve of several kinds of steps does not know their order: use an accountant"
         )
     require(made.steps >= 1, "steps", made.steps, "at least 1")
     changes = np.cumsum([count for _, _, count in made.segments])
     grid = np.unique(np.concatenate((np.round(np.linspace(0, made.steps, number)), [1], changes))).astype(int)
-    with bounds_as_they_are():
-        epsilons = np.array([0.0] + [subject.until(count).epsilon(level) for count in grid[1:].tolist()])
-        last = None if limit is None else last_within(subject, level, limit, made.steps)
-        spent = subject.until(last).epsilon(level) if last else 0.0
+    with warnings_left_out():
+        epsilons = np.array([0.0] + [guarantee.until(count).epsilon(level) for count in grid[1:].tolist()])
+        last = None if limit is None else last_within(guarantee, level, limit, made.steps)
+        spent = guarantee.until(last).epsilon(level) if last else 0.0
     require(bool(np.all(np.isfinite(epsilons))), "epsilon", "inf", "finite after every step")
     with canvas(ax) as axes:
         axes.plot(grid, epsilons, label=label or "upper bound", **next_line(axes))
@@ -98,14 +98,14 @@ def budget(
         return axes
 
 
-def last_within(subject: Subject, delta: float, target: float, steps: int) -> int:
+def last_within(guarantee: Guarantee, delta: float, target: float, steps: int) -> int:
     """Return the largest number of steps, up to `steps`, whose certified epsilon is at most `target`."""
-    if subject.until(steps).epsilon(delta) <= target:
+    if guarantee.until(steps).epsilon(delta) <= target:
         return steps
     within, beyond = 0, steps
     while beyond - within > 1:
         middle = (within + beyond) // 2
-        if subject.until(middle).epsilon(delta) <= target:
+        if guarantee.until(middle).epsilon(delta) <= target:
             within = middle
         else:
             beyond = middle

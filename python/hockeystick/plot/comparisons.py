@@ -16,13 +16,13 @@ from hockeystick._arguments import (
     float_scalar,
     require,
 )
-from hockeystick._comparison import RELATIONS, SHUFFLED, compared, shuffled
+from hockeystick._guarantees.comparison import RELATIONS, SHUFFLED, compared, shuffled
+from hockeystick._guarantees.guarantee import guarantee_of, warnings_left_out
+from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._rounding import rounded_up
-from hockeystick._run import Run
-from hockeystick._subject import bounds_as_they_are, subject_of
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
-from hockeystick.plot.axes import (
+from hockeystick.plot.style import (
     BLUE,
     GREY,
     LOWER_BOUND,
@@ -70,7 +70,7 @@ def epsilon_by_group_size(
         Whether to draw also what the curve of one record implies by GROUP, Theorem 4, as if nothing else
         were known of the run, which must be of equal steps. Takes seconds.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -92,6 +92,11 @@ def epsilon_by_group_size(
     ImportError
         If Matplotlib is not installed.
 
+    References
+    ----------
+    S. Mahloujifar, A. Sablayrolles, G. Cormode and S. Jha, "Optimal Group Privacy for DP-SGD" (GROUP),
+    Bulletin of the IEEE Computer Society Technical Committee on Data Engineering.
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -104,14 +109,14 @@ def epsilon_by_group_size(
     require(bool(np.all(np.diff(sizes) > 0)), "group_sizes", sizes.tolist(), "ascending")
     largest = int(sizes[-1])
     require(largest <= LARGEST_RENYI_GROUP, "group_sizes", largest, f"at most {LARGEST_RENYI_GROUP}")
-    subject = subject_of(curve_or_accountant, run)
-    with bounds_as_they_are():
-        ends = [subject.for_group(size).epsilons(np.array([level])) for size in sizes.tolist()]
+    guarantee = guarantee_of(curve_or_accountant, run)
+    with warnings_left_out():
+        ends = [guarantee.for_group(size).epsilons(np.array([level])) for size in sizes.tolist()]
         upper = np.array([end[0] for _, end in ends])
         lower = None if ends[0][0] is None else np.array([end[0] for end, _ in ends if end is not None])
         boxed = None
         if black_box:
-            boxed = _black_box(subject.known_run("the black box"), level, sizes)
+            boxed = _black_box(guarantee.known_run("the black box"), level, sizes)
     require(bool(np.all(np.isfinite(upper))), "epsilon", "inf", "finite for all group sizes")
     with canvas(ax) as axes:
         style = next_line(axes)
@@ -180,6 +185,11 @@ def schemes(
     Schemes without a proven bound for this run say so. Shuffled batches have one only against an adversary
     who knows every batch (SHUFFLE): theirs is another guarantee, and has a mark of its own.
 
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -188,9 +198,9 @@ def schemes(
     """
     level = _delta(delta)
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
-    steps = subject_of(curve_or_accountant, run).known_run("a comparison of schemes")
-    require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps tells nothing")
-    with bounds_as_they_are():
+    steps = guarantee_of(curve_or_accountant, run).known_run("a comparison of schemes")
+    require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps reveals nothing")
+    with warnings_left_out():
         entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
         other = shuffled(steps, level, records)
     if other is not None:
@@ -226,7 +236,7 @@ def schemes(
         return axes
 
 
-def _black_box(run: Run, delta: float, sizes: Counts) -> Floats:
+def _black_box(run: RecordedRun, delta: float, sizes: Counts) -> Floats:
     if len(run.segments) != 1:
         raise UnsupportedError("the black box is known for steps of one kind: leave out black_box")
     ((noise, draw, steps),) = run.segments

@@ -8,9 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require
+from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
 from hockeystick._rounding import percent_up, rounded_up
-from hockeystick._subject import Subject, bounds_as_they_are, subject_of
-from hockeystick.plot.axes import BLUE, GREY, LOWER_BOUND, ORANGE, POINT, SKY, Axes, canvas, next_line
+from hockeystick.plot.style import (
+    BLUE,
+    FALSE_POSITIVE_RATES,
+    GREY,
+    LOWER_BOUND,
+    ORANGE,
+    POINT,
+    SKY,
+    SQUARE,
+    Axes,
+    canvas,
+    next_line,
+)
 
 POINTS = 121
 """Points of a curve."""
@@ -18,13 +30,7 @@ POINTS = 121
 SMALLEST_DELTA = 1e-10
 """Where a privacy curve ends by default."""
 
-FALSE_ALARMS = (0.001, 0.01, 0.1)
-"""False positive rates at which attacks are usually reported."""
-
 MARKERS = "osD^vP"
-
-SQUARE = (3.3, 3.4)
-"""Width and height in inches of a picture of error rates, with room for its key."""
 
 
 def privacy_curve(
@@ -47,7 +53,7 @@ def privacy_curve(
     delta : float, optional
         In (0, 1). Marks the point of the curve that is quoted.
     label : str, optional
-        Name of the line, to tell several in one picture apart.
+        Name of the line, to distinguish several in one picture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -78,12 +84,12 @@ def privacy_curve(
     >>> axes = hs.plot.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)  # doctest: +SKIP
     >>> axes.figure.savefig("curve.pdf")  # doctest: +SKIP
     """
-    subject = subject_of(curve_or_accountant, run)
+    guarantee = guarantee_of(curve_or_accountant, run)
     level = None if delta is None else _share(delta, "delta")
-    with bounds_as_they_are():
-        grid = _grid(subject) if epsilons is None else _ascending(epsilons)
-        lower, upper = subject.deltas(grid)
-        quoted = None if level is None else subject.epsilon(level)
+    with warnings_left_out():
+        grid = _grid(guarantee) if epsilons is None else _ascending(epsilons)
+        lower, upper = guarantee.deltas(grid)
+        quoted = None if level is None else guarantee.epsilon(level)
     with canvas(ax) as axes:
         style = next_line(axes)
         axes.plot(grid, _visible(upper), label=label or "upper bound", **style)
@@ -104,7 +110,7 @@ def privacy_curve(
 def tradeoff_curve(
     curve_or_accountant: Any = None,
     *,
-    false_alarms: ArrayLike = FALSE_ALARMS,
+    false_alarms: ArrayLike = FALSE_POSITIVE_RATES,
     label: str | None = None,
     ax: Axes | None = None,
     **run: Any,
@@ -118,7 +124,7 @@ def tradeoff_curve(
     false_alarms : array_like, shape (n,), optional
         False positive rates in [0, 1] at which to mark how many members an attack finds at most; at most six.
     label : str, optional
-        Name of the line, to tell several in one picture apart; only the line is drawn then.
+        Name of the line, to distinguish several in one picture; only the line is drawn then.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -146,22 +152,26 @@ def tradeoff_curve(
     how often it misses the group; guessing has α + β = 1. The advantage is the largest 1 - α - β. The curve
     of a run is drawn by a hundred of its tangents: a lower bound, closer to it than the width of the line.
 
+    References
+    ----------
+    J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", Journal of the Royal Statistical Society B
+    84(1), 2022. doi:10.1111/rssb.12454
+
     Examples
     --------
     >>> import hockeystick as hs
     >>> axes = hs.plot.tradeoff_curve(hs.TradeoffCurve.gaussian(1.0))  # doctest: +SKIP
     """
     rates = float_vector(false_alarms, "false_alarms")
-    require(
-        rates.size <= len(MARKERS), "false_alarms", f"{rates.size} rates", f"at most {len(MARKERS)} rates"
-    )
+    allowed = f"at most {len(MARKERS)} rates"
+    require(rates.size <= len(MARKERS), "false_alarms", f"{rates.size} rates", allowed)
     for rate in rates.tolist():
         require(0.0 <= rate <= 1.0, "false_alarms", rate, "in [0, 1]")
-    subject = subject_of(curve_or_accountant, run)
+    guarantee = guarantee_of(curve_or_accountant, run)
     grid = _rates()
-    with bounds_as_they_are():
-        attacks = subject.attacks()
-        misses, marked = attacks.misses(grid), attacks.misses(rates)
+    with warnings_left_out():
+        attacks = guarantee.attacks()
+        misses, marked = attacks.false_negative_rates(grid), attacks.false_negative_rates(rates)
     with canvas(ax, SQUARE) as axes:
         style = next_line(axes)
         if not any(line.get_label() == "guessing" for line in axes.lines):
@@ -169,49 +179,63 @@ def tradeoff_curve(
         axes.plot(grid, misses, label=label or "best attack", **style)
         if label is None:
             axes.fill_between(grid, 0.0, misses, color=SKY, alpha=0.25, lw=0, label="out of reach")
-            best = int(np.argmax(1.0 - grid - misses))
-            axes.plot(
-                [grid[best]] * 2,
-                [misses[best], 1.0 - grid[best]],
-                label=f"advantage ≤ {percent_up(attacks.advantage)}",
-                color=ORANGE,
-                linewidth=1.2,
-                marker="_",
-                markersize=6,
-            )
-            for rate, miss, marker in zip(rates, marked, MARKERS, strict=False):
-                axes.plot(
-                    [rate],
-                    [miss],
-                    marker=marker,
-                    color=BLUE,
-                    markerfacecolor="white",
-                    clip_on=False,
-                    linestyle="none",
-                    label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
-                )
+            _mark_advantage(axes, grid, misses, attacks.advantage)
+            _mark_rates(axes, rates, marked)
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(0.0, 1.0)
         axes.set_xlabel("false positive rate α (probability)")
         axes.set_ylabel("false negative rate β (probability)")
         if label is None:
-            # The curve may be anywhere below the diagonal: above the axes nothing is covered.
-            axes.legend(
-                loc="lower center",
-                bbox_to_anchor=(0.42, 1.0),
-                borderaxespad=0.2,
-                ncols=2,
-                columnspacing=1.0,
-                handlelength=1.6,
-            )
+            _add_wide_legend(axes)
         else:
             axes.legend(loc="upper right")
         return axes
 
 
-def _grid(subject: Subject) -> Floats:
+def _mark_advantage(axes: Axes, grid: Floats, misses: Floats, advantage: float) -> None:
+    """Draw the largest distance between the curve and guessing."""
+    best = int(np.argmax(1.0 - grid - misses))
+    axes.plot(
+        [grid[best]] * 2,
+        [misses[best], 1.0 - grid[best]],
+        label=f"advantage ≤ {percent_up(advantage)}",
+        color=ORANGE,
+        linewidth=1.2,
+        marker="_",
+        markersize=6,
+    )
+
+
+def _mark_rates(axes: Axes, rates: Floats, misses: Floats) -> None:
+    """Mark the points of the curve at chosen false positive rates."""
+    for rate, miss, marker in zip(rates, misses, MARKERS, strict=False):
+        axes.plot(
+            [rate],
+            [miss],
+            marker=marker,
+            color=BLUE,
+            markerfacecolor="white",
+            clip_on=False,
+            linestyle="none",
+            label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
+        )
+
+
+def _add_wide_legend(axes: Axes) -> None:
+    """Place the legend above the axes: the curve may be anywhere below the diagonal."""
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.42, 1.0),
+        borderaxespad=0.2,
+        ncols=2,
+        columnspacing=1.0,
+        handlelength=1.6,
+    )
+
+
+def _grid(guarantee: Guarantee) -> Floats:
     """Epsilons from 0 to where delta is small."""
-    largest = subject.epsilon(SMALLEST_DELTA)
+    largest = guarantee.epsilon(SMALLEST_DELTA)
     require(
         np.isfinite(largest),
         "epsilons",

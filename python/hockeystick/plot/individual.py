@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar, float_scalar, float_vector, require
 from hockeystick._rounding import rounded_up
-from hockeystick.plot.axes import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
+from hockeystick.plot.style import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
 
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""
 
-MOST_BINS = 100_000
+MAX_BINS = 100_000
 
 
 def individual_histogram(
@@ -65,6 +65,12 @@ def individual_histogram(
     -----
     INDIVIDUAL, Figure 1.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import numpy as np
@@ -81,7 +87,7 @@ def individual_histogram(
     bad = shares[~((shares >= 0.0) & (shares <= 100.0))]
     if bad.size:
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
-    number = count_scalar(bins, "bins", 1, MOST_BINS)
+    number = count_scalar(bins, "bins", 1, MAX_BINS)
     with canvas(ax) as axes:
         axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
         for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):

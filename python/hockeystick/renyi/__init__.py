@@ -12,3 +12,7 @@ from hockeystick.renyi.divergence import group_rdp
 from hockeystick.renyi.statement import RenyiBound, RenyiBounds, Statement
 
 __all__ = ["RenyiBound", "RenyiBounds", "Statement", "calibrate", "calibrate_dp", "group_rdp"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -3,3 +3,7 @@
 from hockeystick.reporting.writing import report
 
 __all__ = ["report"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

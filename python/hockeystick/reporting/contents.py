@@ -9,15 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hockeystick import plot
-from hockeystick._comparison import BOUNDS, compared, shuffled, sources, status
 from hockeystick._core import __version__
+from hockeystick._guarantees.attacks import Attacks
+from hockeystick._guarantees.comparison import BOUNDS, compared, shuffled, sources, status
+from hockeystick._guarantees.guarantee import (
+    AccountantGuarantee,
+    ExactGuarantee,
+    Guarantee,
+    TradeoffGuarantee,
+    warnings_left_out,
+)
+from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
-from hockeystick._subject import Accounted, Attacks, Exact, Subject, Tradeoff, bounds_as_they_are
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.adjacency import ADVERSARY
-from hockeystick.explaining import CHANGED, RELATIONS, disclosure
 from hockeystick.mechanisms import Laplace, Skellam
-from hockeystick.plot.curves import FALSE_ALARMS, SQUARE
+from hockeystick.plot.style import FALSE_POSITIVE_RATES, SQUARE
 from hockeystick.reporting.document import (
     Block,
     Code,
@@ -32,7 +39,7 @@ from hockeystick.reporting.reproducing import code_for
 from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
 
-MOST_KINDS = 20
+MAX_KINDS = 20
 """Most kinds of steps in a table."""
 
 LARGE_EPSILON = 15.0
@@ -42,7 +49,7 @@ TITLE = "Privacy report"
 """Heading of a report that is given none."""
 
 DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-"""Deltas of the table of epsilons, beside the one of the guarantee."""
+"""Deltas of the table of epsilons, besides the one of the guarantee."""
 
 
 _NO_EPSILON = (
@@ -61,7 +68,7 @@ class Question(NamedTuple):
     """What a report is asked for, checked."""
 
     source: Any
-    subject: Subject
+    guarantee: Guarantee
     delta: float
     group_sizes: tuple[int, ...]
     dataset_size: int | None
@@ -85,7 +92,7 @@ class _Facts(NamedTuple):
 def document_of(question: Question) -> Document:
     """Return the report, with everything computed but the pictures."""
     facts = _facts(question)
-    with bounds_as_they_are():
+    with warnings_left_out():
         sections = [
             Section("The guarantee in plain words", _plain_words(question, facts)),
             Section("What it assumes", [_table(facts.assumptions), *_steps(question)]),
@@ -99,11 +106,11 @@ def document_of(question: Question) -> Document:
 
 
 def _facts(question: Question) -> _Facts:
-    subject, delta = question.subject, question.delta
-    lowers, uppers = subject.epsilons(np.array([delta]))
+    guarantee, delta = question.guarantee, question.delta
+    lowers, uppers = guarantee.epsilons(np.array([delta]))
     lower, upper = (None if lowers is None else float(lowers[0])), float(uppers[0])
-    size, run = subject.group_size, subject.run
-    if isinstance(subject, Tradeoff):
+    size, run = guarantee.group_size, guarantee.run
+    if isinstance(guarantee, TradeoffGuarantee):
         unit, change = "the record or group that the curve is about", ""
     else:
         one = "any one example" if isinstance(question.source, IndividualAccountant) else "one record"
@@ -117,7 +124,7 @@ def _facts(question: Question) -> _Facts:
 
 
 def _assumptions(question: Question, unit: str, lower: float | None, upper: float) -> dict[str, str]:
-    subject, run = question.subject, question.subject.run
+    guarantee, run = question.guarantee, question.guarantee.run
     if run is None:
         curve: TradeoffCurve = question.source
         return {"trade-off function": repr(curve)[1:-1], "adversary": curve.adversary}
@@ -136,11 +143,11 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         words["sampling"] = "each member at its own rate"
         if any(isinstance(draw, Poisson) for _, draw, _ in run.segments):
             words["sampling"] += ", in several batches under one noise"
-    if isinstance(subject, Accounted):
-        words.update({name: subject.described[name] for name in ("sampling", "adversary", "status")})
-    elif isinstance(subject, Exact):
-        words["status"], words["theorem"] = status(subject.curve), sources(subject.curve)
-        used = str(subject.curve.bound_used(delta=question.delta))
+    if isinstance(guarantee, AccountantGuarantee):
+        words.update({name: guarantee.description[name] for name in ("sampling", "adversary", "status")})
+    elif isinstance(guarantee, ExactGuarantee):
+        words["status"], words["theorem"] = status(guarantee.curve), sources(guarantee.curve)
+        used = str(guarantee.curve.bound_used(delta=question.delta))
         if used != "pair":
             words["bound"], what = BOUNDS[used], "this bound"
     if lower is not None:
@@ -154,13 +161,13 @@ def _plain_words(question: Question, facts: _Facts) -> list[Block]:
         return [Paragraph(_NO_EPSILON)]
     who = facts.unit
     items = [_likelihoods(question, facts)]
-    attacks = _attacks(question.subject)
+    attacks = _attacks(question.guarantee)
     if attacks is not None:
-        right = _right_at_even_odds(question.subject)
+        right = _right_at_even_odds(question.guarantee)
         found = _found(attacks, 0.01)
         items += [
-            f"Somebody who must tell whether {who}{_instead(question)} took part, with nothing else to go by "
-            f"than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
+            f"Somebody who must decide whether {who}{_instead(question)} took part, with nothing else to go "
+            f"by than even odds, is right in at most {right} of all cases. Guessing is right in 50 %.",
             "An attack that raises a false alarm in 1 % of the cases finds at most "
             f"{found} of those who took part.",
         ]
@@ -180,7 +187,7 @@ def _plain_words(question: Question, facts: _Facts) -> list[Block]:
 
 
 def _instead(question: Question) -> str:
-    run = question.subject.run
+    run = question.guarantee.run
     return " or others in their place" if run is not None and run.adjacency == "replace" else ""
 
 
@@ -191,7 +198,7 @@ def _likelihoods(question: Question, facts: _Facts) -> str:
         return f"Epsilon is {rounded_up(epsilon)}: too large to promise anything of use about {who}."
     factor = f"{rounded_up(float(np.exp(epsilon)), 3)} times as likely"
     apart = f"up to a probability of {question.delta:g}"
-    relation = "add_remove" if question.subject.run is None else question.subject.run.adjacency
+    relation = "add_remove" if question.guarantee.run is None else question.guarantee.run.adjacency
     if relation == "remove":
         return f"No outcome is more than {factor} with {who} in the data as without, {apart}."
     if relation == "add":
@@ -204,28 +211,28 @@ def _likelihoods(question: Question, facts: _Facts) -> str:
 
 
 def _steps(question: Question) -> list[Block]:
-    run = question.subject.run
+    run = question.guarantee.run
     if run is None or len(run.segments) < 2:
         return []
-    own = isinstance(question.subject, Accounted) or run.has_own_rates
+    own = isinstance(question.guarantee, AccountantGuarantee) or run.has_own_rates
     rows = tuple(
         (_noise(noise), "as above" if own else _draw(draw), str(count))
-        for noise, draw, count in run.segments[:MOST_KINDS]
+        for noise, draw, count in run.segments[:MAX_KINDS]
     )
     blocks: list[Block] = [Table(("noise", "sampling", "steps"), rows)]
-    if len(run.segments) > MOST_KINDS:
-        blocks.append(Paragraph(f"and {len(run.segments) - MOST_KINDS} further segments"))
+    if len(run.segments) > MAX_KINDS:
+        blocks.append(Paragraph(f"and {len(run.segments) - MAX_KINDS} further segments"))
     return blocks
 
 
 def _groups(question: Question) -> list[Block]:
-    subject, delta = question.subject, question.delta
-    if isinstance(subject, Tradeoff) and question.group_sizes == (1,):
+    guarantee, delta = question.guarantee, question.delta
+    if isinstance(guarantee, TradeoffGuarantee) and question.group_sizes == (1,):
         return []
     rows, drawn = [], []
     for size in question.group_sizes:
         try:
-            one = subject.for_group(size)
+            one = guarantee.for_group(size)
             epsilon = one.epsilon(delta)
         except ValueError as refusal:  # a size that the run or the accountant does not cover
             rows.append((str(size), "not covered", str(refusal).partition(":")[0]))
@@ -233,12 +240,12 @@ def _groups(question: Question) -> list[Block]:
         drawn.append((size, epsilon))
         rows.append((str(size), rounded_up(epsilon), _right_at_even_odds(one)))
     header = ("records", f"epsilon at delta = {delta:g}", "attack right at even odds, at most")
-    if isinstance(subject, Tradeoff):
+    if isinstance(guarantee, TradeoffGuarantee):
         header = ("times as many records", *header[1:])
     blocks: list[Block] = [Table(header, tuple(rows))]
-    if isinstance(subject, Tradeoff):
+    if isinstance(guarantee, TradeoffGuarantee):
         blocks.append(Paragraph("These follow from the curve alone; what is exact for the run is smaller."))
-    elif subject.run is not None and subject.run.group is not None:
+    elif guarantee.run is not None and guarantee.run.group is not None:
         blocks.append(
             Paragraph("The members of this group differ: of groups of other sizes nothing is known.")
         )
@@ -247,20 +254,21 @@ def _groups(question: Question) -> list[Block]:
         words = f"Epsilon at delta = {delta:g} against the number of records that change together"
         blocks.append(
             Picture(
-                lambda ax: plot.epsilon_by_group_size(subject.quick(), delta, group_sizes=sizes, ax=ax), words
+                lambda ax: plot.epsilon_by_group_size(guarantee.quick(), delta, group_sizes=sizes, ax=ax),
+                words,
             )
         )
     return blocks
 
 
 def _schemes(question: Question) -> list[Block]:
-    subject, delta, size = question.subject, question.delta, question.dataset_size
-    if subject.run is None or any(isinstance(noise, Skellam) for noise, _, _ in subject.run.segments):
+    guarantee, delta, size = question.guarantee, question.delta, question.dataset_size
+    if guarantee.run is None or any(isinstance(noise, Skellam) for noise, _, _ in guarantee.run.segments):
         return []
     if getattr(question.source, "clipping", "individual") != "individual":
         return []  # batches that are clipped as one move by less: other noise for the same epsilon
-    entries = compared(subject.run, delta, size)
-    other = shuffled(subject.run, delta, size)
+    entries = compared(guarantee.run, delta, size)
+    other = shuffled(guarantee.run, delta, size)
     rows = [
         (entry.scheme, "not covered" if entry.epsilon is None else rounded_up(entry.epsilon), entry.note)
         for entry in (*entries, *(() if other is None else (other,)))
@@ -269,37 +277,37 @@ def _schemes(question: Question) -> list[Block]:
     return [
         Paragraph(_OTHERS),
         Table(("scheme", "epsilon", "note"), tuple(rows)),
-        Picture(lambda ax: plot.schemes(subject, delta, dataset_size=size, ax=ax), words),
+        Picture(lambda ax: plot.schemes(guarantee, delta, dataset_size=size, ax=ax), words),
     ]
 
 
 def _curves(question: Question, facts: _Facts) -> list[Block]:
-    subject, delta = question.subject.quick(), question.delta
+    guarantee, delta = question.guarantee.quick(), question.delta
     deltas = np.unique([*DELTAS, delta])[::-1]
-    _, uppers = subject.epsilons(deltas)
+    _, uppers = guarantee.epsilons(deltas)
     both = zip(deltas.tolist(), uppers.tolist(), strict=True)
     rows = tuple((f"{level:g}", rounded_up(upper)) for level, upper in both)
     blocks: list[Block] = [Table(("delta", "epsilon"), rows)]
-    attacks = _attacks(question.subject)
+    attacks = _attacks(question.guarantee)
     if attacks is not None:
-        found = ((f"{100 * rate:g} %", _found(attacks, rate)) for rate in FALSE_ALARMS)
+        found = ((f"{100 * rate:g} %", _found(attacks, rate)) for rate in FALSE_POSITIVE_RATES)
         blocks.append(Table(("false alarms of an attack", "members that it finds, at most"), tuple(found)))
         most = percent_up(attacks.advantage)
         rates = f"Error rates of attacks: none is below the line, and no advantage is above {most}"
-        blocks.append(Picture(lambda ax: plot.tradeoff_curve(subject, ax=ax), rates, SQUARE))
+        blocks.append(Picture(lambda ax: plot.tradeoff_curve(guarantee, ax=ax), rates, SQUARE))
     if not np.all(np.isfinite(uppers)):
         return blocks
     words = f"Delta against epsilon; the mark is the guarantee at delta = {delta:g}"
-    blocks.append(Picture(lambda ax: plot.privacy_curve(subject, delta=delta, ax=ax), words))
-    if subject.run is not None and subject.in_order:
+    blocks.append(Picture(lambda ax: plot.privacy_curve(guarantee, delta=delta, ax=ax), words))
+    if guarantee.run is not None and guarantee.in_order:
         target = question.target
         spent = f"Epsilon at delta = {delta:g} as the steps went on"
-        blocks.append(Picture(lambda ax: plot.budget(subject, delta, target=target, ax=ax), spent))
+        blocks.append(Picture(lambda ax: plot.budget(guarantee, delta, target=target, ax=ax), spent))
     return blocks
 
 
 def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
-    run = question.subject.run
+    run = question.guarantee.run
     blocks: list[Block] = []
     settings = {"delta": f"{question.delta:g}"}
     if run is None:
@@ -318,7 +326,7 @@ def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
     blocks.append(_table(settings, ("hyper-parameter", "value")))
     if run is not None:
         words = {**facts.assumptions, "statement": facts.statement}
-        if isinstance(question.subject, Accounted):
+        if isinstance(question.guarantee, AccountantGuarantee):
             name = type(question.source).__name__
             words["theorem"] = f"accounted for by {name}"
             words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
@@ -364,25 +372,25 @@ def _options(question: Question) -> dict[str, object]:
     return options
 
 
-def _attacks(subject: Subject) -> Attacks | None:
+def _attacks(guarantee: Guarantee) -> Attacks | None:
     """Return what attacks can do, or None where no exact curve is known."""
     try:
-        return subject.attacks()
+        return guarantee.attacks()
     except ValueError:  # Rényi bounds for noise without an exact curve
         return None
 
 
-def _right_at_even_odds(subject: Subject) -> str:
+def _right_at_even_odds(guarantee: Guarantee) -> str:
     """Probability to be right about a fair coin, at most; in words where it is not known."""
     try:
-        return percent_up(0.5 + 0.5 * subject.advantage())
+        return percent_up(0.5 + 0.5 * guarantee.advantage())
     except ValueError:  # Rényi bounds for noise without an exact curve
         return "not covered"
 
 
 def _found(attacks: Attacks, rate: float) -> str:
     """Share of members that an attack with a false positive rate finds at most."""
-    return percent_up(1.0 - float(attacks.misses(np.array([rate]))[0]))
+    return percent_up(1.0 - float(attacks.false_negative_rates(np.array([rate]))[0]))
 
 
 def _table(words: Mapping[str, str], header: tuple[str, ...] = ()) -> Table:

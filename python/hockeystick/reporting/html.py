@@ -8,7 +8,7 @@ from html import escape
 
 from hockeystick import _html
 from hockeystick._extras import needed
-from hockeystick.plot.axes import ONE_COLUMN, one_column, styled
+from hockeystick.plot.style import ONE_COLUMN, one_column, styled
 from hockeystick.reporting.document import Block, Code, Document, Paragraph, Picture, Points, Section, Table
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

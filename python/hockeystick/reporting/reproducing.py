@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from hockeystick._expression import steps_of
-from hockeystick._run import Run
+from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
-from hockeystick.accountants.history import AnySegment
+from hockeystick.accountants.adaptors import AnySegment
 from hockeystick.curve import PrivacyCurve
 from hockeystick.intervals import DEFAULT_TOLERANCE
 from hockeystick.sampling import Poisson
@@ -44,7 +44,7 @@ def _individual(accountant: IndividualAccountant) -> str:
 
 
 def _accountant(accountant: Accountant) -> str:
-    settings = dict(accountant._settings())
+    settings = dict(accountant.state_dict()["settings"])
     if isinstance(accountant, GroupAccountant):
         settings["group"] = accountant.group
         if accountant.group is not None:
@@ -53,14 +53,14 @@ def _accountant(accountant: Accountant) -> str:
 
 
 def _privacy_curve(curve: PrivacyCurve) -> str:
-    run = Run.of_curve(curve)
+    run = RecordedRun.of_curve(curve)
     parts = [_one_kind(run, segment) for segment in run.segments]
     if len(parts) == 1:
         return parts[0]
     return "(\n    " + "\n    + ".join(parts) + "\n)"
 
 
-def _one_kind(run: Run, segment: AnySegment) -> str:
+def _one_kind(run: RecordedRun, segment: AnySegment) -> str:
     noise, draw, steps = segment
     settings: dict[str, Any] = {"noise_multiplier" if isinstance(noise, float) else "mechanism": noise}
     if not run.has_own_rates or isinstance(draw, Poisson):  # which says how many batches there are

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
-from hockeystick._subject import Subject, subject_of
+from hockeystick._guarantees.guarantee import Guarantee, guarantee_of
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.curve import PrivacyCurve
 from hockeystick.reporting.contents import TITLE, Question, document_of
@@ -91,6 +91,11 @@ def report(
     hockeystick, NumPy, Matplotlib and Python. What to disclose is from Ponomareva et al. 2023, "How to
     DP-fy ML", section 5.3.3.
 
+    References
+    ----------
+    N. Ponomareva et al., "How to DP-fy ML: A Practical Guide to Machine Learning with Differential Privacy",
+    Journal of Artificial Intelligence Research 77, 2023. arXiv:2303.00654
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -99,19 +104,19 @@ def report(
     'privacy.html'
     """
     file = _check_path(path)
-    subject = subject_of(curve_or_accountant)
+    guarantee = guarantee_of(curve_or_accountant)
     level = float_scalar(delta, "delta")
     require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
-    steps = subject.run.steps if subject.run is not None else 1
-    require(steps >= 1, "steps", steps, "at least 1: a run without steps tells nothing")
+    steps = guarantee.run.steps if guarantee.run is not None else 1
+    require(steps >= 1, "steps", steps, "at least 1: a run without steps reveals nothing")
     limit = None if target is None else float_scalar(target, "target")
     require(limit is None or 0.0 < limit < float("inf"), "target", target, "in (0, inf)")
     question = Question(
         curve_or_accountant,
-        subject,
+        guarantee,
         level,
-        _check_group_sizes(group_sizes, subject),
-        _check_dataset_size(dataset_size, curve_or_accountant, subject),
+        _check_group_sizes(group_sizes, guarantee),
+        _check_dataset_size(dataset_size, curve_or_accountant, guarantee),
         limit,
         text(title, "title"),
         _check_details(details),
@@ -135,25 +140,25 @@ def _check_path(path: object) -> Path:
     return file
 
 
-def _check_group_sizes(value: ArrayLike | None, subject: Subject) -> tuple[int, ...]:
+def _check_group_sizes(value: ArrayLike | None, guarantee: Guarantee) -> tuple[int, ...]:
     if value is None:
         # Trade-off functions of groups can take long, and nothing is known if members differ.
-        alone = subject.run is None or subject.run.group is not None
-        return tuple(sorted({*(() if alone else GROUP_SIZES), subject.group_size}))
+        alone = guarantee.run is None or guarantee.run.group is not None
+        return tuple(sorted({*(() if alone else GROUP_SIZES), guarantee.group_size}))
     sizes = count_array(value, "group_sizes", 1)
     require(sizes.ndim == 1 and sizes.size >= 1, "group_sizes", sizes.tolist(), "at least one size")
     require(bool(np.all(np.diff(sizes) > 0)), "group_sizes", sizes.tolist(), "ascending")
     return tuple(sizes.tolist())
 
 
-def _check_dataset_size(value: int | None, source: Any, subject: Subject) -> int | None:
+def _check_dataset_size(value: int | None, source: Any, guarantee: Guarantee) -> int | None:
     if value is not None:
         return count_scalar(value, "dataset_size", 1, LARGEST_DATASET)
     if isinstance(source, IndividualAccountant):
         return source.dataset_size
     if isinstance(source, ShuffleAccountant):
         return source.sampling.dataset_size
-    draws = () if subject.run is None else (draw for _, draw, _ in subject.run.segments)
+    draws = () if guarantee.run is None else (draw for _, draw, _ in guarantee.run.segments)
     sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement)}
     return sizes.pop() if len(sizes) == 1 else None
 

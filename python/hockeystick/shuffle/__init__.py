@@ -33,3 +33,7 @@ __all__ = [
     "tradeoff",
     "upper_bound",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -32,3 +32,7 @@ __all__ = [
     "subsampled_batches",
     "train",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

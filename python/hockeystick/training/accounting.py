@@ -1,4 +1,4 @@
-"""What a training loop tells an accountant about a step: the noise, and how the batch was really drawn."""
+"""What a training loop reports to an accountant about a step: the noise, and how the batch was drawn."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
-from hockeystick.accountants import ShuffleAccountant
-from hockeystick.accountants.monte_carlo import MonteCarloAccountant
-from hockeystick.accountants.renyi import RenyiGroupAccountant
+from hockeystick._gradients import check_callable
+from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.sampling import Shuffle, WithoutReplacement
-from hockeystick.training.norms import check_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +30,8 @@ def step_charger(
 ) -> Callable[[float], object]:
     """Return the function of the noise multiplier that records one step as its batch was drawn.
 
-    An accountant that is told a sample rate and nothing else takes it for that of Poisson sampling. Batches
-    of another kind therefore go to accountants that can be told about them, and are refused by the others.
+    An accountant that gets a sample rate and nothing else takes it for that of Poisson sampling. Batches of
+    another kind therefore go to accountants that know their sampling scheme, and are refused by the others.
 
     Parameters
     ----------
@@ -102,7 +100,7 @@ def _check_shuffle_accountant(
 def _check_other_accountant(
     accountant: StepAccountant, sampling: str, scheme: Shuffle, units: int | None
 ) -> None:
-    """Check that an accountant of independent batches can be told how these are drawn."""
+    """Check that an accountant of independent batches takes the scheme by which these are drawn."""
     name = type(accountant).__name__
     if sampling == "shuffle":
         raise SamplingMismatchError(
@@ -113,7 +111,7 @@ def _check_other_accountant(
     if sampling == "subsample" and not _takes_sampling(accountant):
         raise SamplingMismatchError(
             f"{name} accounts for Poisson sampling alone, but sampling='subsample' draws batches of a fixed "
-            "size; use GroupAccountant, which can be told, or sampling='poisson'"
+            "size; use GroupAccountant, which takes it, or sampling='poisson'"
         )
     require(
         units in (None, scheme.batch_size),

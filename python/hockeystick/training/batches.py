@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 
-from hockeystick._arguments import Counts, count_scalar, require
+from hockeystick._arguments import count_scalar, require
+from hockeystick._gradients import Indices
 from hockeystick.sampling import LARGEST_DATASET, check_sample_rate
-from hockeystick.training.randomness import Seed, generator_from
-
-Indices: TypeAlias = Counts
-"""Records of a batch, as indices in [0, dataset_size)."""
+from hockeystick.training.seeds import Seed, generator_from
 
 
 def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Iterator[Indices]:
@@ -44,6 +41,11 @@ def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Itera
     -----
     "Shuffling (SH)" of SHUFFLE, Section 3. Batches depend on each other, so that accounting for Poisson
     sampling or for fresh batches does not cover them.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------
@@ -92,6 +94,11 @@ def subsampled_batches(dataset_size: int, batch_size: int, rounds: int, *, seed:
     Notes
     -----
     "Subsampling (SS)" of SHUFFLE, Section 3: what `hockeystick.WithoutReplacement` stands for.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------

@@ -41,6 +41,11 @@ def clip(vectors: ArrayLike, max_norm: float) -> Floats:
     -----
     [x]_C = x / max(1, ||x|| / C), SHUFFLE, equation (1).
 
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
     Examples
     --------
     >>> from hockeystick import training
@@ -80,6 +85,15 @@ def individual_clipping(gradients: ArrayLike, max_grad_norm: float | ArrayLike) 
     -----
     U = sum_i [g_i]_C, SHUFFLE, equation (1). With norms of their own for the examples this is what
     INDIVIDUAL, Appendix B.2, calls individual clipping.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------
@@ -121,6 +135,11 @@ def batch_clipping(gradients: ArrayLike, max_grad_norm: float) -> Floats:
     -----
     U = [sum_i g_i / s]_C for a batch of s examples, SHUFFLE, equation (4).
 
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
     Examples
     --------
     >>> from hockeystick import training
@@ -161,6 +180,11 @@ def mixed_clipping(gradients: ArrayLike, max_grad_norm: float, units: int) -> Fl
     U = sum_h [sum_(i in S_h) g_i / s]_C for m parts S_h of s examples, SHUFFLE, equation (22), which is
     equation (5) for mini-batch SGD. As many units as examples are individual clipping, one unit is batch
     clipping.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
 
     Examples
     --------

@@ -16,7 +16,7 @@ from hockeystick._arguments import (
     float_vector,
     require,
 )
-from hockeystick.training.randomness import Seed, generator_from
+from hockeystick.training.seeds import Seed, generator_from
 
 
 class DenseNetwork:

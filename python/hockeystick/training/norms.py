@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, count_scalar, float_array, float_vector, require
+from hockeystick._arguments import Floats, count_scalar
+from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
 from hockeystick.sampling import LARGEST_DATASET
-from hockeystick.training.batches import Indices
 from hockeystick.training.clipping import row_norms
-
-Gradients: TypeAlias = Callable[[Floats, Indices], ArrayLike]
-"""(weights, indices) to the gradients of these examples, shape (batch, parameters)."""
-
 
 CHUNK_SIZE = 1024
 """Examples whose gradients are held at once by default."""
@@ -71,6 +64,12 @@ def gradient_norms(
     The Z^(i) of INDIVIDUAL, Algorithm 2, before the minimum with C, which
     `hockeystick.accountants.IndividualAccountant.update_norms` takes.
 
+    References
+    ----------
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
+
     Examples
     --------
     >>> import numpy as np
@@ -91,26 +90,3 @@ def gradient_norms(
             if report is not None:
                 report(int(indices[-1]) + 1, total)
     return norms
-
-
-def gradient_rows(gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
-    """Gradients of some examples, one a row."""
-    rows = float_array(gradients(weights, indices), "gradients")
-    shape = (len(indices), len(weights))
-    require(rows.shape == shape, "gradients", f"shape {rows.shape}", f"of shape {shape}")
-    return rows
-
-
-def check_weights(value: object) -> Floats:
-    """`value` as a vector of finite weights."""
-    weights = float_vector(value, "weights")
-    finite = np.isfinite(weights)
-    if not finite.all():
-        raise ValueError(f"weights must be finite, got {weights[~finite][0]}")
-    return weights
-
-
-def check_callable(value: object, name: str) -> None:
-    """Raise ``TypeError`` unless `value` can be called."""
-    if not callable(value):
-        raise TypeError(f"{name} must be a function, got {type(value).__name__}")

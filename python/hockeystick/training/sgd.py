@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, choice, count_scalar, float_scalar, require
-from hockeystick._individual import NormAccountant, NormRefresher
+from hockeystick._gradients import Gradients, Indices, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
+from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
 from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
 from hockeystick.training.batches import (
-    Indices,
     check_sizes,
     poisson_batches,
     shuffled_batches,
     subsampled_batches,
 )
 from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
-from hockeystick.training.norms import Gradients, check_callable, check_weights, gradient_norms, gradient_rows
-from hockeystick.training.randomness import Seed, generator_from
+from hockeystick.training.norms import gradient_norms
+from hockeystick.training.seeds import Seed, generator_from
 
 _Result = TypeVar("_Result")
 
@@ -80,7 +80,7 @@ def train(
         `shuffled_batches`, afresh for each epoch.
     accountant : optional
         Its ``step`` is called for every step with the noise multiplier and how the batch was drawn; see
-        the notes for which accountants fit which batches. An `IndividualAccountant` is also told the
+        the notes for which accountants fit which batches. An `IndividualAccountant` also gets the
         gradient norms of all examples; if it has ``individual_clipping=True``, every example is clipped
         to its norm in the accountant in place of C.
     refresh_every : int, optional
@@ -138,6 +138,15 @@ def train(
     that of its Appendix B.2; `gradients` must then give an example the same gradient in whatever company
     it is asked for. The accounting draws nothing from `seed`, and without individual clipping it changes
     no weight.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
+    D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin and H. Zhang, "Individual Privacy Accounting for
+    Differentially Private Stochastic Gradient Descent" (INDIVIDUAL), Transactions on Machine Learning
+    Research, 2023. arXiv:2206.02617
 
     Examples
     --------

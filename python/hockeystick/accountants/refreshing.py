@@ -1,4 +1,4 @@
-"""What training does for an accountant of individual examples, in NumPy and in torch alike."""
+"""Refreshing of gradient norms during training, for accountants of individual examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hockeystick._arguments import Floats, count_scalar, require
 
 @runtime_checkable
 class NormAccountant(Protocol):
-    """What training asks of an accountant of individual examples, beside ``step``."""
+    """What training asks of an accountant of individual examples, besides ``step``."""
 
     @property
     def dataset_size(self) -> int:

@@ -1,4 +1,4 @@
-"""Running a model without a trace: gradients, buffers and random states stay as they were."""
+"""Running a model with its state restored at the end: gradients, buffers and random states."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from hockeystick._extras import needed
 
 PARAMETER_STATE = {"grad_sample": None, "_forward_counter": 0}
-"""What Opacus keeps at a parameter, and what it is before a forward pass."""
+"""What Opacus stores at a parameter, and what it is before a forward pass."""
 
 PASSING_STATE = ("_current_grad_sample", "activations", "max_batch_len")
-"""What Opacus keeps at a parameter or a module only between a forward and its backward pass."""
+"""What Opacus stores at a parameter or a module only between a forward and its backward pass."""
 
 
 @contextmanager
-def without_a_trace(model: Any, device: Any) -> Iterator[None]:
-    """Leave a model and all random states as they are at the start, and refuse what draws at random.
+def state_restored(model: Any, device: Any) -> Iterator[None]:
+    """Restore a model and all random states at the end, and refuse what draws at random.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def without_a_trace(model: Any, device: Any) -> Iterator[None]:
     Raises
     ------
     ValueError
-        At the end, if the random state of torch, NumPy or Python has moved.
+        At the end, if the random state of torch, NumPy or Python has changed.
     """
     torch = needed("torch", "opacus")
     states = _random_states(torch, device)
@@ -42,11 +42,11 @@ def without_a_trace(model: Any, device: Any) -> Iterator[None]:
             yield
         finally:
             with torch.no_grad():
-                for buffer, kept in buffers:
-                    buffer.copy_(kept)
-            moved = not _same(torch, states, _random_states(torch, device))
+                for buffer, saved in buffers:
+                    buffer.copy_(saved)
+            changed = not _same(torch, states, _random_states(torch, device))
             _restore(torch, states, device)
-    if moved:
+    if changed:
         raise ValueError(
             "the norm of an example must depend on the weights and that example alone, but the model, the "
             "loss or the data set draws at random: turn dropout off (p=0, or eval() of those layers), and "
@@ -56,22 +56,22 @@ def without_a_trace(model: Any, device: Any) -> Iterator[None]:
 
 @contextmanager
 def _gradients_set_aside(parameters: list[Any]) -> Iterator[None]:
-    kept = [(each, each.grad, _state(each, PARAMETER_STATE)) for each in parameters]
-    for parameter, _, state in kept:
+    saved = [(each, each.grad, _state(each, PARAMETER_STATE)) for each in parameters]
+    for parameter, _, state in saved:
         parameter.grad = None
         vars(parameter).update({name: PARAMETER_STATE[name] for name in state})
     try:
         with _passes_set_aside(parameters):
             yield
     finally:
-        for parameter, gradient, state in kept:
+        for parameter, gradient, state in saved:
             parameter.grad = gradient
             vars(parameter).update(state)
 
 
 @contextmanager
 def _passes_set_aside(owners: list[Any]) -> Iterator[None]:
-    kept = [(owner, _state(owner, PASSING_STATE)) for owner in owners]
+    saved = [(owner, _state(owner, PASSING_STATE)) for owner in owners]
 
     def clear() -> None:
         for owner in owners:
@@ -83,7 +83,7 @@ def _passes_set_aside(owners: list[Any]) -> Iterator[None]:
         yield
     finally:
         clear()
-        for owner, state in kept:
+        for owner, state in saved:
             vars(owner).update(state)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hockeystick._arguments import Floats
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Bad norms that an error names."""
 
 
@@ -15,8 +15,8 @@ def check_norms(values: Floats) -> Floats:
     good = (values >= 0.0) & np.isfinite(values)
     if not np.all(good):
         bad = np.flatnonzero(~good)
-        named = ", ".join(f"{values[i]} at index {i}" for i in bad[:MOST_NAMED])
-        more = f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        named = ", ".join(f"{values[i]} at index {i}" for i in bad[:MAX_NAMED])
+        more = f" and {len(bad) - MAX_NAMED} more" if len(bad) > MAX_NAMED else ""
         raise ValueError(f"norms must be finite and at least 0, got {named}{more}")
     return values
 

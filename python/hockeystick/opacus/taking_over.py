@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.state import segments_from_json
+from hockeystick.accountants import GroupAccountant
+from hockeystick.accountants.adaptors import segments_from_json
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
 
@@ -19,7 +19,7 @@ def from_opacus(
     group: Group | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> GroupAccountant:
-    """Exact accountant with the steps that another accountant was told of.
+    """Exact accountant with the steps that another accountant has recorded.
 
     Parameters
     ----------

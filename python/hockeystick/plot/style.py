@@ -20,13 +20,13 @@ else:
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 BLACK, GREY = "#000000", "#595959"
-"""Colours that everyone can tell apart (Okabe and Ito); the grey has the contrast that small text needs."""
+"""Colours that everyone can distinguish (Okabe and Ito); the grey has the contrast that small text needs."""
 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
 """Colours of lines, in the order in which they are used."""
 
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
-"""Dashes of the same lines: told apart without any colour."""
+"""Dashes of the same lines, which differ without any colour."""
 
 LOWER_BOUND: dict[str, Any] = {"color": BLACK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 """Line of a lower bound, thin enough for the upper bound to be seen on both sides of it."""
@@ -36,6 +36,12 @@ POINT: dict[str, Any] = {"marker": "o", "linestyle": "none"}
 
 ONE_COLUMN = (3.3, 2.5)
 """Width and height in inches: one column of a paper with two."""
+
+SQUARE = (3.3, 3.4)
+"""Width and height in inches of a picture of error rates, with room for its key."""
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+"""False positive rates at which attacks are usually reported."""
 
 STYLE = {
     "font.family": ["DejaVu Sans"],  # comes with Matplotlib
@@ -93,7 +99,7 @@ def one_column() -> Iterator[None]:
 
 def styled(axes: Any) -> Any:
     """`axes` with a light grid and without a frame; to be called within `one_column`."""
-    # Ticks are made when they are drawn, with the sizes of that moment, unless told now.
+    # Ticks are made when they are drawn, with the sizes of that moment, unless they are set now.
     axes.tick_params(labelsize=STYLE["xtick.labelsize"], width=0.6, length=2.5)
     axes.tick_params(which="minor", width=0.4, length=1.5)
     axes.grid(color="0.9", linewidth=0.5)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hockeystick._arguments import count_scalar
-from hockeystick.accountants.history import AnySegment, merged
+from hockeystick.accountants.adaptors import AnySegment, merged
 from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.errors import UnsupportedError
 from hockeystick.groups import Group
@@ -16,7 +16,7 @@ from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacemen
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """Segments of equal steps in their order, and whose privacy it is.
 
     Segments are those of an accountant's history: (noise multiplier or mechanism, sample rate or scheme,
@@ -30,7 +30,7 @@ class Run:
     tolerance: float = DEFAULT_TOLERANCE
 
     @classmethod
-    def of_curve(cls, curve: PrivacyCurve) -> Run:
+    def of_curve(cls, curve: PrivacyCurve) -> RecordedRun:
         """Return the run of a curve; the order of its segments is not that of the run."""
         if any(kind.sampling == "mixture" for kind, _ in curve.segments):
             raise UnsupportedError(
@@ -76,7 +76,7 @@ class Run:
                 counts[kind] = counts.get(kind, 0) + count
         return PrivacyCurve(counts, self.adjacency, self.tolerance)
 
-    def for_group(self, size: int) -> Run:
+    def for_group(self, size: int) -> RecordedRun:
         """Return the same run for a group of `size` records."""
         if size == self.group_size:
             return self
@@ -86,7 +86,7 @@ class Run:
             )
         return replace(self, group_size=size)
 
-    def until(self, steps: int) -> Run:
+    def until(self, steps: int) -> RecordedRun:
         """Return the first `steps` steps."""
         count_scalar(steps, "steps", 0, self.steps)
         kept: list[AnySegment] = []
@@ -97,7 +97,7 @@ class Run:
             steps -= count
         return replace(self, segments=tuple(kept))
 
-    def drawn(self, scheme: Callable[[float | Sampling], float | Sampling], adjacency: str) -> Run:
+    def drawn(self, scheme: Callable[[float | Sampling], float | Sampling], adjacency: str) -> RecordedRun:
         """Return the run with other sampling, segment by segment, and another relation."""
         segments = tuple((noise, scheme(draw), count) for noise, draw, count in self.segments)
         return replace(self, segments=segments, adjacency=adjacency)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from hockeystick._run import Run
-from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick.accountants import ShuffleAccountant
 from hockeystick.curve import PrivacyCurve
 from hockeystick.errors import SamplingMismatchError, UnsupportedError, WideIntervalWarning
 from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
         return f"{self.name}, {RELATIONS[self.relation]}"
 
 
-def compared(run: Run, delta: float, dataset_size: int | None = None) -> list[Entry]:
+def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) -> list[Entry]:
     """Epsilon at `delta` under every scheme and relation, at the rates and with the noise of `run`.
 
     `dataset_size` is the number of records of which fixed batches are drawn, by default that of the run's
@@ -76,7 +76,7 @@ def compared(run: Run, delta: float, dataset_size: int | None = None) -> list[En
         (
             FIXED,
             fixed,
-            "batches of " + ", ".join(_size_words(batch) for batch in batches)
+            "batches of " + ", ".join(_batch_sizes(batch) for batch in batches)
             if sized
             else "a large data set",
         ),
@@ -89,7 +89,7 @@ def compared(run: Run, delta: float, dataset_size: int | None = None) -> list[En
     ]
 
 
-def shuffled(run: Run, delta: float, dataset_size: int | None = None) -> Entry | None:
+def shuffled(run: RecordedRun, delta: float, dataset_size: int | None = None) -> Entry | None:
     """Epsilon of shuffled batches, against an adversary who knows them all; None where it is not known."""
     draws = {draw for _, draw, _ in run.segments}
     if len(draws) != 1 or run.group is not None:
@@ -110,14 +110,15 @@ def shuffled(run: Run, delta: float, dataset_size: int | None = None) -> Entry |
         epsilon = accountant.get_epsilon(delta)
     except (TypeError, ValueError):  # other noise than Gaussian, or a law of too many terms
         return None
+    assumed = accountant.description
     return Entry(
         SHUFFLED,
         "replace",
         repr(accountant.sampling),
         epsilon,
-        accountant._status(),
+        assumed["status"],
         "SHUFFLE, Theorem 5.6",
-        f"against a {accountant._adversary()}",
+        f"against a {accountant.description['adversary']}",
     )
 
 
@@ -140,7 +141,7 @@ def sources(curve: PrivacyCurve) -> str:
     return "; ".join(dict.fromkeys(kind.pair.source for kind, _ in curve.segments))
 
 
-def _entry(name: str, run: Run, delta: float, note: str) -> Entry:
+def _entry(name: str, run: RecordedRun, delta: float, note: str) -> Entry:
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     words = None
     if len(draws) == 1 and not (name == POISSON and run.has_own_rates):
@@ -166,6 +167,6 @@ def _rate(draw: Draw) -> float:
     return draw.sample_rate if isinstance(draw, Poisson) else 1.0
 
 
-def _size_words(batch: Draw) -> str:
+def _batch_sizes(batch: Draw) -> str:
     assert isinstance(batch, WithoutReplacement)
     return f"{batch.batch_size} of {batch.dataset_size}"

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
 from hockeystick.accountants.history import check_gaussian_step
-from hockeystick.accountants.individual_accounts import shifts_of
-from hockeystick.accountants.norms import check_norms
+from hockeystick.accountants.individual.accounts import shifts_of
+from hockeystick.accountants.individual.norms import check_norms
+from hockeystick.accountants.individual.state import check_max_grad_norm
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys
 from hockeystick.accountants.state_limits import check_limits, refusals
@@ -55,17 +56,28 @@ class IndividualFilter:
     Before each step, examples whose Rényi divergences so far and those of this step add up to more than the
     budget are stopped for good; norms may depend on everything that was released. A run in which only the
     others take part, each with a gradient no longer than its norm here, is (epsilon, delta)-differentially
-    private for all examples (Feldman and Zrnic 2021, "Individual privacy accounting via a Rényi filter"). The
-    order is fixed for the whole run, as their theorem needs. If every example is in every batch, steps are
-    Gaussian, squared norms over squared noise add up and no Rényi bound is needed (Koskela, Tobaben and
-    Honkela 2022, "Individual privacy accounting with Gaussian differential privacy").
+    private for all examples (Feldman and Zrnic 2021). The order is fixed for the whole run, as their theorem
+    needs. If every example is in every batch, steps are Gaussian, squared norms over squared noise add up and
+    no Rényi bound is needed (Koskela, Tobaben and Honkela 2022).
 
     Batches of a fixed size are refused. An example that was stopped is still drawn into them, and takes the
-    place of another one whose gradient may have the full norm, so that every later step tells of it as much
-    as a step with shift 1: its cost never becomes zero, and no budget lasts. Ending the run where the first
-    budget is used up does not help, as the number of steps would then depend on single examples.
+    place of another one whose gradient may have the full norm, so that every later step reveals as much
+    about it as a step with shift 1: its cost never becomes zero, and every budget is used up. Ending the run
+    where the first budget is used up does not help, as the number of steps would then depend on single
+    examples.
 
     Who was stopped is private: it depends on the examples.
+
+    References
+    ----------
+    V. Feldman and T. Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021.
+    arXiv:2008.11193
+
+    A. Koskela, M. Tobaben and A. Honkela, "Individual Privacy Accounting with Gaussian Differential Privacy",
+    ICLR 2023. arXiv:2209.15596
+
+    C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
+    arXiv:2004.00010
 
     Examples
     --------
@@ -86,8 +98,7 @@ class IndividualFilter:
         require(0.0 < self._epsilon < np.inf, "epsilon", epsilon, "in (0, inf)")
         self._delta = float_scalar(delta, "delta")
         require(0.0 < self._delta < 1.0, "delta", delta, "in (0, 1)")
-        self._max_grad_norm = float_scalar(max_grad_norm, "max_grad_norm")
-        require(1e-150 <= self._max_grad_norm <= 1e150, "max_grad_norm", max_grad_norm, "in [1e-150, 1e150]")
+        self._max_grad_norm = check_max_grad_norm(max_grad_norm)
         self._order = None if order is None else float_scalar(order, "order")
         if self._order is not None:
             require(1.0 < self._order <= 1e4, "order", order, "in (1, 10000]")
@@ -173,6 +184,13 @@ class IndividualFilter:
             that is not Gaussian follows Gaussian ones; the filter stays as it was.
         TypeError
             If an argument has the wrong type; the filter stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> gate = IndividualFilter(epsilon=0.1, delta=1e-5)
+        >>> gate.step([0.0, 1.0], noise_multiplier=1.0, sample_rate=1.0).tolist()
+        [True, False]
         """
         noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
         if isinstance(draw, WithoutReplacement):
@@ -194,9 +212,9 @@ class IndividualFilter:
         cost = self._cost(shifts, noise, rate)
         after = self._spent + cost
         # 1e5 additions lose less than that.
-        self._active &= after <= self._limit * (1.0 - 1e-11)
-        self._spent = np.where(self._active, after, self._spent)
-        return self._active.copy()
+        active = self._active & (after <= self._limit * (1.0 - 1e-11))
+        self._spent, self._active = np.where(active, after, self._spent), active
+        return active.copy()
 
     def _start(self, count: int, noise: float, rate: float) -> None:
         """Fix what the budget is measured in, by what does not depend on the data."""
@@ -240,6 +258,13 @@ class IndividualFilter:
         -------
         dict
             With the keys "version", "mechanism", "settings" and "accounts".
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> state = IndividualFilter(epsilon=1.0, delta=1e-5).state_dict()
+        >>> state["mechanism"], state["accounts"]
+        ('individual_filter', None)
         """
         accounts = None
         if self._spent is not None and self._active is not None:
@@ -277,6 +302,15 @@ class IndividualFilter:
         ValueError
             If the state is damaged, of another budget or of a newer version, a part has the wrong type, or
             it is larger than a state can be; the filter stays as it was.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import IndividualFilter
+        >>> first, second = (IndividualFilter(epsilon=1.0, delta=1e-5) for _ in range(2))
+        >>> _ = first.step([0.5, 1.0], noise_multiplier=2.0, sample_rate=0.02)
+        >>> second.load_state_dict(first.state_dict())
+        >>> bool((second.used == first.used).all())
+        True
         """
         with refusals():
             check_limits(state_dict)

@@ -1,4 +1,4 @@
-"""Two ways of keeping the account of each example: Rényi divergences, or the whole privacy loss."""
+"""One account for each example: Rényi divergences, or moments from which the privacy loss follows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._accumulation import in_equal_parts
 from hockeystick._arguments import Counts, Floats, shown
 from hockeystick._executors import check_bounds
+from hockeystick.accountants.accumulation import in_equal_parts
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import rdp_to_epsilon
@@ -20,7 +20,7 @@ from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacemen
 
 
 def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, float]:
-    """How far examples move the mean of an output, at most how far, and how often they are in a batch.
+    """Shift of each example's dominating pair, the largest possible shift, and the sample rate.
 
     In a batch of a fixed size an example pushes another one out, whose gradient may have the full norm.
 
@@ -46,7 +46,7 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
 def of_single_batches(
     noise_multiplier: float, draw: float | Sampling, steps: int
 ) -> tuple[float, float | Sampling, int]:
-    """Noise, draw and number of steps with one batch each that tell no less than those with several."""
+    """Noise, draw and number of steps of one batch each that reveal at least as much as those of several."""
     if not isinstance(draw, Poisson):
         return noise_multiplier, draw, steps
     batches = draw.microbatches

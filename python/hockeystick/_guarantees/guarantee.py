@@ -1,19 +1,20 @@
-"""What a picture or a report is about: a curve or an accountant, and the questions that they are asked."""
+"""One interface to every kind of guarantee that pictures and reports are made of."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hockeystick._arguments import Floats
 from hockeystick._expression import answers_at_once
-from hockeystick._run import Run
+from hockeystick._guarantees.attacks import SMALL_DELTA, Attacks, error_rates
+from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick.accountants import (
     Accountant,
     GroupAccountant,
@@ -26,51 +27,16 @@ from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideInterv
 from hockeystick.tradeoff import TradeoffCurve
 
 Bounds = tuple[Floats | None, Floats]
-
+"""Lower bounds, None where only upper bounds are known, and upper bounds."""
 
 ATTACK_TOLERANCE = 1e-4
 """Relative width of the intervals behind error rates of attacks, which are shown in three digits."""
 
-SMALL_DELTA = 1e-9
-LARGEST_SLOPE = 12.0
-"""Slopes of exp(12) and more matter for false positive rates below 1e-5 alone."""
 
-TANGENTS = 100
-
-
-class Attacks(NamedTuple):
-    """Error rates that attacks can have."""
-
-    misses: Callable[[Floats], Floats]
-    """Lower bound on the false negative rate at false positive rates."""
-    advantage: float
-    """Upper bound on the largest difference of hit and false alarm rate."""
-
-
-def tangents(deltas: Callable[[Floats], Floats], largest: float) -> Attacks:
-    """Error rates from points of a privacy curve that holds in both directions.
-
-    Each (epsilon, delta) bounds the trade-off function by two lines (Wasserman and Zhou 2010), so that the
-    largest of them is a lower bound, whatever the points. Far faster than the function itself, and apart by
-    less than a line's width. `largest` is an epsilon with a small delta.
-    """
-    top = min(LARGEST_SLOPE, largest) if largest > 0.0 else 1.0
-    epsilons = top * np.linspace(0.0, 1.0, TANGENTS) ** 1.5
-    lost = deltas(epsilons)[:, np.newaxis]
-    slopes = np.exp(epsilons)[:, np.newaxis]
-
-    def misses(rates: Floats) -> Floats:
-        steep, flat = 1.0 - lost - slopes * rates, (1.0 - lost - rates) / slopes
-        found: Floats = np.maximum(steep, flat).max(axis=0)
-        return np.clip(found, 0.0, 1.0 - rates)
-
-    return Attacks(misses, float(lost[0, 0]))
-
-
-class Subject(ABC):
+class Guarantee(ABC):
     """A guarantee, however it is known. Lower ends are None where only a bound from above is known."""
 
-    run: Run | None = None
+    run: RecordedRun | None = None
     """The steps, where a history of them is known."""
     group_size: int = 1
     in_order: bool = True
@@ -89,15 +55,15 @@ class Subject(ABC):
         """Return what attacks can do."""
 
     @abstractmethod
-    def for_group(self, size: int) -> Subject:
+    def for_group(self, size: int) -> Guarantee:
         """Return the same run for a group of another size."""
 
     @abstractmethod
-    def until(self, steps: int) -> Subject:
+    def until(self, steps: int) -> Guarantee:
         """Return the first steps of the run."""
 
-    def quick(self) -> Subject:
-        """Return the subject that answers many questions: itself, unless that takes long."""
+    def quick(self) -> Guarantee:
+        """Return the guarantee that answers many questions: itself, unless that takes long."""
         return self
 
     def advantage(self) -> float:
@@ -108,20 +74,20 @@ class Subject(ABC):
         """Upper bound on epsilon."""
         return float(self.epsilons(np.array([delta]))[1][0])
 
-    def known_run(self, what: str) -> Run:
+    def known_run(self, what: str) -> RecordedRun:
         """Return the steps; `what` says in an error message what needs them."""
         if self.run is None:
             raise UnsupportedError(
-                f"{what} needs the steps of the run, which a {type(self).__name__} does not have: "
+                f"{what} needs the steps of the run, which a TradeoffCurve does not have: "
                 "use a PrivacyCurve or an accountant"
             )
         return self.run
 
 
-class Exact(Subject):
+class ExactGuarantee(Guarantee):
     """A run with its exact curve."""
 
-    def __init__(self, run: Run, curve: PrivacyCurve | None = None, *, in_order: bool = True) -> None:
+    def __init__(self, run: RecordedRun, curve: PrivacyCurve | None = None, *, in_order: bool = True) -> None:
         self.run, self.group_size, self.in_order = run, run.group_size, in_order
         self.curve = run.curve() if curve is None else curve
         self._attacks: Attacks | None = None
@@ -143,19 +109,19 @@ class Exact(Subject):
             both = "replace" if run.adjacency == "replace" else "add_remove"
             rough = replace(run, adjacency=both, tolerance=max(run.tolerance, ATTACK_TOLERANCE)).curve()
             largest = float(rough.epsilon(SMALL_DELTA))
-            self._attacks = tangents(lambda epsilons: np.asarray(rough.delta(epsilons)), largest)
+            self._attacks = error_rates(lambda epsilons: np.asarray(rough.delta(epsilons)), largest)
         return self._attacks
 
-    def for_group(self, size: int) -> Subject:
+    def for_group(self, size: int) -> Guarantee:
         """Return the same run for a group of another size."""
-        return Exact(self.known_run("this").for_group(size), in_order=self.in_order)
+        return ExactGuarantee(self.known_run("this").for_group(size), in_order=self.in_order)
 
-    def until(self, steps: int) -> Subject:
+    def until(self, steps: int) -> Guarantee:
         """Return the first steps of the run."""
-        return Exact(self.known_run("this").until(steps), in_order=self.in_order)
+        return ExactGuarantee(self.known_run("this").until(steps), in_order=self.in_order)
 
 
-class Tradeoff(Subject):
+class TradeoffGuarantee(Guarantee):
     """A trade-off function, of which the steps are not known."""
 
     def __init__(self, curve: TradeoffCurve) -> None:
@@ -176,25 +142,25 @@ class Tradeoff(Subject):
         if not self._curve.is_symmetric or not answers_at_once(self._curve._recipe):
             return Attacks(lambda rates: np.asarray(self._curve(rates)), self._curve.advantage())
         largest = float(self._curve.epsilon(SMALL_DELTA))
-        return tangents(lambda epsilons: np.asarray(self._curve.delta(epsilons)), largest)
+        return error_rates(lambda epsilons: np.asarray(self._curve.delta(epsilons)), largest)
 
-    def for_group(self, size: int) -> Subject:
+    def for_group(self, size: int) -> Guarantee:
         """Return what the curve implies for `size` times as many records."""
-        return self if size == 1 else Tradeoff(self._curve.group(size))
+        return self if size == 1 else TradeoffGuarantee(self._curve.group(size))
 
-    def until(self, steps: int) -> Subject:
+    def until(self, steps: int) -> Guarantee:
         """Refuse: steps are not known."""
         raise UnsupportedError("a TradeoffCurve does not know steps: use an accountant")
 
 
-class Accounted(Subject):
+class AccountantGuarantee(Guarantee):
     """An accountant with answers of its own, which are asked one by one."""
 
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
-        self.described = accountant._described()
+        self.description = accountant.description
         self.group_size = accountant.group_size
-        self.run = Run(tuple(accountant.history), accountant.group_size, None, accountant.adjacency)
+        self.run = RecordedRun(tuple(accountant.history), accountant.group_size, None, accountant.adjacency)
 
     def epsilons(self, deltas: Floats) -> Bounds:
         """Bounds on epsilon."""
@@ -204,25 +170,25 @@ class Accounted(Subject):
         """Bounds on delta."""
         return None, np.array([self._accountant.get_delta(epsilon) for epsilon in epsilons.tolist()])
 
-    def quick(self) -> Subject:
+    def quick(self) -> Guarantee:
         """Return the exact curve of the same steps in place of simulation."""
         if isinstance(self._accountant, MonteCarloAccountant):
-            return Exact(self.known_run("this"))
+            return ExactGuarantee(self.known_run("this"))
         return self
 
     def attacks(self) -> Attacks:
         """Return what attacks can do, by the exact curve of the steps or of shuffled batches."""
         if isinstance(self._accountant, ShuffleAccountant):
-            return Tradeoff(self._accountant.tradeoff_curve()).attacks()
-        return Exact(self.known_run("this")).attacks()
+            return TradeoffGuarantee(self._accountant.tradeoff_curve()).attacks()
+        return ExactGuarantee(self.known_run("this")).attacks()
 
     def advantage(self) -> float:
         """Upper bound on the advantage of attacks, by the same curve."""
         if isinstance(self._accountant, ShuffleAccountant):
             return super().advantage()
-        return Exact(self.known_run("this")).advantage()
+        return ExactGuarantee(self.known_run("this")).advantage()
 
-    def for_group(self, size: int) -> Subject:
+    def for_group(self, size: int) -> Guarantee:
         """Return the same run for a group of another size; by the exact curve in place of simulation."""
         if size == self.group_size:
             return self
@@ -230,19 +196,20 @@ class Accounted(Subject):
             return exact.for_group(size)
         return self._like(self._accountant.history, group_size=size)
 
-    def until(self, steps: int) -> Subject:
+    def until(self, steps: int) -> Guarantee:
         """Return the first steps of the run; by the exact curve in place of simulation."""
         if (exact := self.quick()) is not self:
             return exact.until(steps)
         return self._like(list(self.known_run("this").until(steps).segments))
 
-    def _like(self, history: list[Any], **settings: Any) -> Subject:
-        accountant = type(self._accountant)(**{**self._accountant._settings(), **settings})
+    def _like(self, history: list[Any], **settings: Any) -> Guarantee:
+        present = self._accountant.state_dict()["settings"]
+        accountant = type(self._accountant)(**{**present, **settings})
         accountant.history = history
-        return Accounted(accountant)
+        return AccountantGuarantee(accountant)
 
 
-def subject_of(curve_or_accountant: object, arguments: dict[str, Any] | None = None) -> Subject:
+def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None = None) -> Guarantee:
     """Return what a function was asked about: an object, or the arguments of `privacy_curve`.
 
     Raises
@@ -253,31 +220,31 @@ def subject_of(curve_or_accountant: object, arguments: dict[str, Any] | None = N
     if curve_or_accountant is None:
         if not arguments:
             raise TypeError("give a curve or an accountant, or the arguments of privacy_curve")
-        return Exact(Run.of_curve(curve := privacy_curve(**arguments)), curve)
+        return ExactGuarantee(RecordedRun.of_curve(curve := privacy_curve(**arguments)), curve)
     if arguments:
         raise TypeError(f"give either a curve or an accountant, or {', '.join(arguments)}")
-    if isinstance(curve_or_accountant, Subject):
+    if isinstance(curve_or_accountant, Guarantee):
         return curve_or_accountant
     if isinstance(curve_or_accountant, PrivacyCurve):
-        run = Run.of_curve(curve_or_accountant)
-        return Exact(run, curve_or_accountant, in_order=len(run.segments) <= 1)
+        run = RecordedRun.of_curve(curve_or_accountant)
+        return ExactGuarantee(run, curve_or_accountant, in_order=len(run.segments) <= 1)
     if isinstance(curve_or_accountant, TradeoffCurve):
-        return Tradeoff(curve_or_accountant)
+        return TradeoffGuarantee(curve_or_accountant)
     if isinstance(curve_or_accountant, IndividualAccountant):
         # What holds for every example whatever its norms: nothing of the examples' own epsilons.
-        return Exact(Run(tuple(curve_or_accountant.history)))
+        return ExactGuarantee(RecordedRun(tuple(curve_or_accountant.history)))
     if isinstance(curve_or_accountant, GroupAccountant):
         accountant = curve_or_accountant
-        run = Run(
+        run = RecordedRun(
             tuple(accountant.history),
             accountant.group_size,
             accountant.group,
             accountant.adjacency,
             accountant.tolerance,
         )
-        return Exact(run, accountant.privacy_curve())
+        return ExactGuarantee(run, accountant.privacy_curve())
     if isinstance(curve_or_accountant, Accountant):
-        return Accounted(curve_or_accountant)
+        return AccountantGuarantee(curve_or_accountant)
     kind = type(curve_or_accountant).__name__
     raise TypeError(
         f"curve_or_accountant must be a PrivacyCurve, a TradeoffCurve or an accountant, got {kind}"
@@ -285,7 +252,7 @@ def subject_of(curve_or_accountant: object, arguments: dict[str, Any] | None = N
 
 
 @contextmanager
-def bounds_as_they_are() -> Iterator[None]:
+def warnings_left_out() -> Iterator[None]:
     """Leave out the warnings that an interval is wide or a bound not the best: what is shown holds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WideIntervalWarning)

@@ -11,33 +11,33 @@ from hockeystick._arguments import Counts, Floats
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.sampling import Sampling
 
-Kind = tuple[float, float | Sampling]
+StepParameters = tuple[float, float | Sampling]
 """Noise multiplier and sampling of a step."""
 
 
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 """Memory for norms: 64 MB, say 140 refreshes of 60,000 examples."""
 
 
 class NormHistory:
     """Norms of all examples and the steps that were taken with them.
 
-    Once they take more than `MOST_BYTES`, the largest norm of each example is kept for every kind of step: a
+    Once they take more than `MAX_BYTES`, the largest norm of each example is kept for every kind of step: a
     group's epsilon from these is an upper bound that is no longer the least.
     """
 
     def __init__(self) -> None:
         self.is_whole = True
         """Whether nothing was replaced by largest norms."""
-        self._spans: list[tuple[Floats, dict[Kind, int]]] = []
+        self._spans: list[tuple[Floats, dict[StepParameters, int]]] = []
 
-    def __iter__(self) -> Iterator[tuple[Floats, dict[Kind, int]]]:
+    def __iter__(self) -> Iterator[tuple[Floats, dict[StepParameters, int]]]:
         return iter(self._spans)
 
     def __len__(self) -> int:
         return len(self._spans)
 
-    def add(self, norms: Floats, steps: Mapping[Kind, int], *, refreshed: bool) -> None:
+    def add(self, norms: Floats, steps: Mapping[StepParameters, int], *, refreshed: bool) -> None:
         """Add steps with these norms, which nobody changes any more and which are new if `refreshed`."""
         if not refreshed and self.is_whole and self._spans:
             known = self._spans[-1][1]
@@ -45,15 +45,15 @@ class NormHistory:
                 known[kind] = known.get(kind, 0) + count
             return
         self._spans.append((norms, dict(steps)))
-        if len(self._spans) * norms.nbytes > MOST_BYTES and len(self._spans) > len(self._kinds()):
+        if len(self._spans) * norms.nbytes > MAX_BYTES and len(self._spans) > len(self._kinds()):
             self._shorten()
 
-    def _kinds(self) -> set[Kind]:
+    def _kinds(self) -> set[StepParameters]:
         return {kind for _, steps in self._spans for kind in steps}
 
-    def counts(self) -> dict[Kind, int]:
+    def counts(self) -> dict[StepParameters, int]:
         """Return how many steps there are of each kind."""
-        total: dict[Kind, int] = {}
+        total: dict[StepParameters, int] = {}
         for _, steps in self._spans:
             for kind, count in steps.items():
                 total[kind] = total.get(kind, 0) + count
@@ -67,7 +67,7 @@ class NormHistory:
         return history
 
     def _shorten(self) -> None:
-        largest: dict[Kind, tuple[Floats, int]] = {}
+        largest: dict[StepParameters, tuple[Floats, int]] = {}
         for norms, steps in self._spans:
             for kind, count in steps.items():
                 before, total = largest.get(kind, (norms, 0))
@@ -103,7 +103,7 @@ class NormHistory:
         """Whether both have the same steps between the same refreshes."""
         return [steps for _, steps in self._spans] == [steps for _, steps in other._spans]
 
-    def state(self, to_json: Callable[[Kind], list[Any]]) -> dict[str, Any]:
+    def state(self, to_json: Callable[[StepParameters], list[Any]]) -> dict[str, Any]:
         """Return plain JSON types."""
         return {
             "is_whole": self.is_whole,
@@ -130,7 +130,7 @@ class NormHistory:
             norms = unpacked(span[0], f"norm_history[{i}]", "<f8", (examples,))
             if not np.all((norms >= 0.0) & (norms <= 1.0)):
                 raise ValueError(f"norm_history[{i}] is damaged: it has norms outside [0, 1]")
-            steps: dict[Kind, int] = {}
+            steps: dict[StepParameters, int] = {}
             for noise, draw, count in segments(span[1], f"norm_history[{i}]"):
                 steps[noise, draw] = steps.get((noise, draw), 0) + count
             history._spans.append((norms, steps))

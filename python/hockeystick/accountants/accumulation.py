@@ -36,7 +36,7 @@ def whole_in_every_batch(noise_multiplier: float, batches: int) -> float:
 
 
 def batches_of() -> Callable[[Any], int]:
-    """Return a function that tells of an optimizer, in its step hook, how many batches the noise is for.
+    """Return a function from an optimizer, in its step hook, to the number of batches that the noise is for.
 
     From now on the optimizers of Opacus keep count of the steps that are left out.
     """

@@ -1,0 +1,46 @@
+"""What neighbouring relations are called, and what is to be disclosed with a guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hockeystick._core import __version__
+
+RELATIONS = {
+    "add_remove": "the group's records are added or removed",
+    "add": "the group's records are added",
+    "remove": "the group's records are removed",
+    "replace": "the group's records are replaced by as many others",
+}
+"""What happens to the records of a group, by adjacency."""
+
+CHANGED = {
+    "add_remove": "added or removed",
+    "add": "added",
+    "remove": "removed",
+    "replace": "replaced",
+}
+"""Participle for each adjacency, as in "one record that is added or removed"."""
+
+EXACT_ACCOUNTING = (
+    f"exact privacy curve of the dominating pair, certified interval (hockeystick {__version__})"
+)
+
+
+def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
+    """Return the list of Ponomareva et al. 2023, section 5.3.3."""
+    return {
+        "setting": "central differential privacy: a trusted trainer adds the noise",
+        "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
+        "the data are not counted (please state them)",
+        "what is released": "anything computed from the noisy sums, all checkpoints included: "
+        f"{found['adversary']}",
+        "unit of privacy": unit,
+        "neighbouring relation": found["adjacency"],
+        "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
+        "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
+        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
+        "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
+        "verifiability": "the code and the arguments that give this number (please link them)",
+    }

@@ -1,0 +1,63 @@
+"""What ``dir`` shows of each public module: its documented names and nothing else."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import hockeystick as hs
+
+PAGES = Path(__file__).parents[1] / "docs" / "api"
+SUBMODULES = sorted(name for name in hs.__all__ if (PAGES / f"{name}.md").exists())
+OTHERS = ["hockeystick.errors", "hockeystick.tradeoff", "hockeystick.reporting", "hockeystick.cli"]
+MODULES = [*(f"hockeystick.{name}" for name in SUBMODULES), *OTHERS]
+OF_ANOTHER_LIBRARY = {
+    "hockeystick.opacus": {"PrivacyEngine", "IndividualClippingOptimizer"},
+    "hockeystick.dp_accounting": {"ExactAccountant"},
+}
+"""Subclasses of classes of Opacus and dp-accounting, which exist only where those are installed."""
+
+
+def test_the_package_shows_the_names_of_its_pages() -> None:
+    page = (PAGES / "functions.md").read_text("utf-8")
+    documented = re.findall(r"^::: hockeystick\.(\w+)$", page, re.MULTILINE)
+    assert len(documented) > 20
+    assert sorted(dir(hs)) == sorted([*documented, *SUBMODULES, "__version__"])
+
+
+def test_every_submodule_has_a_page() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")} - {"functions"}
+    assert pages == set(SUBMODULES)
+    assert len(pages) >= 13
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_shows_its_interface_and_nothing_else(name: str) -> None:
+    module = importlib.import_module(name)
+    shown = dir(module)
+    assert shown
+    assert sorted(shown) == sorted(module.__all__)
+    for attribute in set(shown) - OF_ANOTHER_LIBRARY.get(name, set()):
+        value = getattr(module, attribute)
+        assert not attribute.startswith("_")
+        assert not inspect.ismodule(value)
+        assert value.__module__.partition(".")[0] == "hockeystick"
+        assert inspect.getdoc(value), f"{name}.{attribute} has no docstring"
+
+
+@pytest.mark.parametrize("name", ["hockeystick", *MODULES])
+def test_what_is_shown_can_be_imported_by_a_star(name: str) -> None:
+    wanted = set(dir(importlib.import_module(name)))
+    if name in OF_ANOTHER_LIBRARY:
+        pytest.importorskip(name.partition(".")[2])
+    names: dict[str, object] = {}
+    exec(f"from {name} import *", names)
+    assert wanted <= set(names)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    for name in ("hockeystick", "hockeystick.opacus", "hockeystick.dp_accounting"):
+        with pytest.raises(AttributeError, match="nonsense"):
+            importlib.import_module(name).nonsense  # noqa: B018 -- the access is the test

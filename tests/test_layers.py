@@ -1,0 +1,196 @@
+"""Which parts of the package use which: arrows point one way, and packages at the edge use public names."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "python" / "hockeystick"
+
+LAYERS = (
+    {
+        # Checks of arguments, printing, files, workers: no mathematics, nothing of privacy.
+        "_arguments", "_atomic", "_core", "_distinct", "_executors", "_extras", "_gradients", "_html",
+        "_progress", "_readouts", "_rounding", "_simulation", "_strict_json", "errors",
+    },
+    # The vocabulary: what a step is, and which steps are supported.
+    {"adjacency", "configuration", "groups", "intervals", "mechanisms", "sampling", "support"},
+    {
+        # Curves, and functions that answer from one run.
+        "_coarsening", "_expression", "accounting", "black_box", "curve", "kernels", "planning", "renyi",
+        "shuffle", "solving", "tradeoff",
+    },
+    {"accountants"},
+    {"_guarantees"},
+    # Adaptors to other libraries, and what is built on the interface.
+    {
+        "auditing", "checkpoints", "distributed", "dp_accounting", "explaining", "opacus", "plot", "release",
+        "training",
+    },
+    {"reporting"},
+    {"hockeystick"},
+    {"cli"},
+    {"__main__"},
+)  # fmt: skip
+"""Rooms from the ground up: modules and packages below `hockeystick`, which is the name of the root here."""
+
+OUR_OBJECTS = (
+    "auditing", "checkpoints", "cli", "distributed", "explaining", "plot", "release", "reporting", "training",
+)  # fmt: skip
+AT_THE_EDGE = (*OUR_OBJECTS, "opacus")
+"""Rooms that use public names of the others and nothing else; one has to touch objects of Opacus."""
+
+SHARED = {
+    "_guarantees": "what explanations, pictures and reports ask about a guarantee",
+    "accountants.adaptors": "what adaptors ask of accountants, and users need not",
+    "plot.style": "colours and sizes of pictures",
+}
+"""Modules and packages besides the interface of a package that others may use."""
+
+CIRCLES = {frozenset({"_expression", "shuffle.guarantee", "tradeoff"})}
+"""Circles that are allowed: a printed trade-off function may have parts by shuffling."""
+
+PRIVATE = {("reporting.reproducing", "_recipe")}
+"""Private attributes of objects of other packages that are used at the edge."""
+
+
+class Use(NamedTuple):
+    """A name of another module that is imported."""
+
+    module: str
+    name: str | None
+    """None for the module itself."""
+
+
+def name_of(path: Path) -> str:
+    """Name of a module without that of the package; "hockeystick" for the root."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "hockeystick"
+
+
+TREES = {name_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for other in node.orelse:
+                yield other
+                yield from executed(other)
+        else:
+            yield node
+            yield from executed(node)
+
+
+def uses(module: str) -> set[Use]:
+    """Names of this package that a module imports, inside of functions too."""
+    found = set()
+    for node in executed(TREES[module]):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            pairs = [(node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            pairs = [(alias.name, "") for alias in node.names]
+        else:
+            continue
+        for whole, name in pairs:
+            top, _, source = whole.partition(".")
+            if top != "hockeystick":
+                continue
+            inner = f"{source}.{name}".strip(".")
+            is_module = inner in TREES or inner == "_core"
+            found.add(Use(inner, None) if is_module else Use(source or "hockeystick", name or None))
+    return found
+
+
+USES = {module: uses(module) for module in TREES}
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def test_every_room_has_a_place_in_the_table() -> None:
+    assert {room(module) for module in TREES} | {"_core"} == set(LEVEL)
+    assert sum(map(len, LAYERS)) == len(LEVEL)
+
+
+def test_the_imports_are_seen() -> None:
+    assert Use("curve", "PrivacyCurve") in USES["hockeystick"]
+    assert Use("_core", None) in USES["curve"]
+    assert Use("cli.commands", "hockeystick") in USES["cli"]  # inside a function
+    assert all(use.module != "opacus" for use in USES["hockeystick"])  # for type checkers alone
+    assert sum(map(len, USES.values())) > 500
+
+
+@pytest.mark.parametrize("module", sorted(TREES))
+def test_arrows_point_down(module: str) -> None:
+    own = LEVEL[room(module)]
+    up = [use for use in USES[module] if LEVEL[room(use.module)] > own]
+    assert not up, f"{module} uses what is built on it: {up}"
+
+
+@pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in AT_THE_EDGE))
+def test_packages_at_the_edge_use_public_names(module: str) -> None:
+    for use in USES[module]:
+        if room(use.module) == room(module) or use == Use("_core", "__version__"):
+            continue
+        assert use.module != "_core", f"{module} uses the compiled core"
+        assert use.name is None or not use.name.startswith("_"), f"{module} imports {use.name}"
+        if any(use.module == known or use.module.startswith(f"{known}.") for known in SHARED):
+            continue
+        is_package = f"{room(use.module)}.py" not in {path.name for path in ROOT.glob("*.py")}
+        if not is_package or use.module == "hockeystick":
+            continue
+        assert use.module == room(use.module), f"{module} uses {use.module}, which is private to its package"
+        assert use.name is None or use.name in public_names(use.module), f"{module} imports {use}"
+
+
+def public_names(package: str) -> set[str]:
+    """The names in ``__all__``, without an import of the package."""
+    for node in TREES[package].body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    raise AssertionError(f"{package} has no __all__")
+
+
+@pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in OUR_OBJECTS))
+def test_packages_at_the_edge_use_no_private_attributes(module: str) -> None:
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__"):
+            owner = ast.unparse(node.value)
+            assert owner in ("self", "cls") or (module, node.attr) in PRIVATE, f"{owner}.{node.attr}"
+
+
+def circles(arrows: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Sets of modules each of which uses all others, in one step or several."""
+    reached: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            following = arrows.get(waiting.pop(), set()) - seen
+            seen |= following
+            waiting.extend(following)
+        reached[start] = seen
+    return {
+        frozenset(other for other in reached[start] if start in reached.get(other, ()))
+        for start in arrows
+        if start in reached[start]
+    }
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == {frozenset("bc")}
+    assert circles({"a": {"b", "c"}, "b": {"c"}}) == set()
+
+
+def test_no_modules_use_each_other() -> None:
+    arrows = {module: {use.module for use in found} for module, found in USES.items()}
+    assert circles(arrows) <= CIRCLES
