@@ -128,7 +128,7 @@ def get_epsilon(
     >>> lower <= upper <= lower * (1 + 2e-6)
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -139,7 +139,7 @@ def get_epsilon(
     )
     return solve(
         "epsilon",
-        configuration,
+        step,
         steps=steps,
         delta=delta,
         bounds=bounds,
@@ -245,7 +245,7 @@ def get_delta(
     >>> f"{delta:.5e}"
     '2.37119e-09'
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -256,7 +256,7 @@ def get_delta(
     )
     return solve(
         "delta",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         bounds=bounds,

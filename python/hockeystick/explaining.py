@@ -15,7 +15,7 @@ from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import privacy_curve
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Mechanism
+from hockeystick.mechanisms import Mechanism, parameter_of
 from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
 
 RELATIONS = {
@@ -159,7 +159,7 @@ def explain(
     unit = "one record" if size == 1 else f"a group of {size} records"
     scheme = sampling if sampling is not None else (Poisson(1.0 if sample_rate is None else sample_rate))
     drawn = repr(scheme)
-    if kind.rates is not None:
+    if kind.has_own_rates:
         several = "" if kind.microbatches == 1 else f", in each of {kind.microbatches} accumulated batches"
         drawn = f"each member at its own rate{several}"
     found["statement"] = (
@@ -167,7 +167,9 @@ def explain(
         f"{'is' if size == 1 else 'are'} {CHANGED[adjacency]}"
     )
     found["epsilon"], found["lower"], found["delta"] = upper, lower, level
-    found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
+    found["mechanism"] = (
+        repr(mechanism) if mechanism is not None else f"Gaussian({parameter_of(kind.noise):g})"
+    )
     found["sampling"] = drawn
     found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
     found["group"] = unit if group is None else f"{unit}: {group!r}"

@@ -116,7 +116,7 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         sample_rate=sample_rate,
         sampling=sampling,
@@ -126,7 +126,7 @@ def get_noise_multiplier(
     )
     return solve(
         "noise_multiplier",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -220,7 +220,7 @@ def get_sample_rate(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, sample_rate=rate, **plan) <= 3.0
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -230,7 +230,7 @@ def get_sample_rate(
     )
     return solve(
         "sample_rate",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -328,7 +328,7 @@ def get_steps(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -339,7 +339,7 @@ def get_steps(
     )
     return solve(
         "steps",
-        configuration,
+        step,
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
@@ -434,7 +434,7 @@ def get_group_size(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -444,7 +444,7 @@ def get_group_size(
     )
     found = solve(
         "group_size",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -452,8 +452,7 @@ def get_group_size(
         tolerance=tolerance,
         executor=executor,
     )
-    microbatches = configuration.step.microbatches
-    return found if microbatches == 1 else _members(found, microbatches, bounds)
+    return found if step.microbatches == 1 else _members(found, step.microbatches, bounds)
 
 
 def _members(found: Any, microbatches: int, bounds: bool) -> Any:

@@ -6,10 +6,10 @@ use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayD
 use crate::python::convert::{count, entries, guarded, law, vector};
 use crate::python::monitor::{unless_cancelled, watched};
 use crate::renyi;
-use crate::renyi::Converted;
+use crate::renyi::{Conversion, Converted};
 use crate::simulation;
 use crate::simulation::{Segment, Settings};
-use crate::step::GroupLaw;
+use crate::step::{Direction, GroupLaw};
 use crate::threads::in_pool;
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
@@ -141,7 +141,7 @@ pub(crate) fn monte_carlo_delta<'py>(
     segments: Vec<SegmentArrays<'py>>,
     log_space: bool,
     samples: i64,
-    direction: &str,
+    direction: Direction,
     tilt: Option<f64>,
     seed: u64,
     confidence: f64,
@@ -149,7 +149,7 @@ pub(crate) fn monte_carlo_delta<'py>(
 ) -> PyResult<(f64, f64, f64)> {
     let settings = Settings {
         samples: count("samples", samples)?,
-        direction: crate::python::convert::direction(direction)?,
+        direction,
         tilt,
         seed,
         confidence,
@@ -174,14 +174,14 @@ impl Simulation {
         segments: Vec<SegmentArrays<'py>>,
         log_space: bool,
         samples: i64,
-        direction: &str,
+        direction: Direction,
         tilt: Option<f64>,
         seed: u64,
         confidence: f64,
     ) -> PyResult<Self> {
         let settings = Settings {
             samples: count("samples", samples)?,
-            direction: crate::python::convert::direction(direction)?,
+            direction,
             tilt,
             seed,
             confidence,
@@ -226,10 +226,9 @@ pub(crate) fn renyi_mixture<'py>(
     weights: PyReadonlyArray1<'py, f64>,
     shifts: PyReadonlyArray1<'py, f64>,
     noise_multiplier: f64,
-    direction: &str,
+    direction: Direction,
     log_space: bool,
 ) -> PyResult<Array<'py>> {
-    let direction = crate::python::convert::direction(direction)?;
     let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
     let divergences = watched(py, None, move |_| {
         let law = law(&weights, &shifts, log_space)?;
@@ -292,9 +291,8 @@ pub(crate) fn rdp_to_epsilon<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     delta: PyReadonlyArrayDyn<'py, f64>,
-    conversion: &str,
+    conversion: Conversion,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &delta, move |orders, rdp, delta| {
         renyi::rdp_to_epsilon(orders, rdp, delta, conversion)
     })
@@ -306,9 +304,8 @@ pub(crate) fn rdp_to_delta<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
-    conversion: &str,
+    conversion: Conversion,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = crate::python::convert::conversion(conversion)?;
     convert_rows(py, &orders, &rdp, &epsilon, move |orders, rdp, epsilon| {
         renyi::rdp_to_delta(orders, rdp, epsilon, conversion)
     })
