@@ -263,8 +263,8 @@ def test_the_black_box_covers_replaced_records():
 
 def converted(one, k, delta):
     """GROUP, Theorem 4, by bisection: k times the smallest epsilon of one record that gives delta for k."""
-    low, high = 0.0, 1e3
-    for _ in range(60):
+    low, high = 0.0, 20.0
+    for _ in range(25):
         middle = (low + high) / 2
         if one.delta(middle) * math.fsum(math.exp(j * middle) for j in range(k)) <= delta:
             high = middle
