@@ -118,6 +118,13 @@ def float_array(value: object, name: str) -> Floats:
     return np.require(array, dtype=np.float64, requirements=("C", "ALIGNED"))
 
 
+def float_view(value: object, name: str) -> Floats:
+    """`value` as a float64 array of any shape and strides: itself where it is one, however large."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    return float_array(value, name)
+
+
 def float_or_floats(value: object, name: str) -> FloatOrFloats:
     """`value` as one Python float, or as a float64 array of at least one dimension."""
     if type(value) is float:
