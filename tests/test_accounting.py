@@ -337,16 +337,28 @@ def test_what_counts_as_a_wide_interval(monkeypatch, function, lower, upper, ann
     assert len(caught) == announced
 
 
-def test_a_question_of_plain_numbers_takes_few_python_calls():
+PLAIN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (hs.get_epsilon, {"delta": 1e-5, **PLAIN}),
+        (hs.get_delta, {"epsilon": 1.0, **PLAIN}),
+        (hs.privacy_curve, PLAIN),
+        (hs.privacy_curve(**PLAIN).epsilon, {"delta": 1e-5}),
+    ],
+    ids=["get_epsilon", "get_delta", "privacy_curve", "PrivacyCurve.epsilon"],
+)
+def test_a_question_of_plain_numbers_takes_few_python_calls(function, arguments):
     """What a sweep pays for each question besides the core's work."""
-    run = {"delta": 1e-5, "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-    hs.get_epsilon(**run)
+    function(**arguments)
     calls = []
     sys.setprofile(
         lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None
     )
     try:
-        hs.get_epsilon(**run)
+        function(**arguments)
     finally:
         sys.setprofile(None)
     assert len(calls) <= 25

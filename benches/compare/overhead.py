@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from benches.compare.machine import describe_machine
 from hockeystick import _core
 
 ROUNDS, CALLS = 100, 20
-"""Calls are timed by twenties: the fastest of all rounds is what nothing else on the machine has disturbed."""
+"""Calls are timed by twenties: the fastest of all rounds is the one that nothing else has disturbed."""
 
 DELTA, EPSILON, TOLERANCE = 1e-5, 1.0, 1e-6
-RUN = {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1}
+RUN: dict[str, Any] = {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1}
 STEP = (1.0, 1.0, 1)
 POINTS = np.array([DELTA])
 

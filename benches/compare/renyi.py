@@ -20,12 +20,13 @@ from benches.compare.accounting import measure
 from benches.compare.machine import describe_machine
 from benches.compare.monte_carlo import Array
 from hockeystick import kernels
+from hockeystick.mechanisms import Mechanism
 
 SAMPLE_RATE, STEPS, DELTA = 0.03, 500, 1e-5
 ORDERS = np.arange(2.0, 101.0)
 SIZES = (16, 32, 64, 128, 256)
 TOLERANCE = 1e-9
-CLASSES = {
+CLASSES: dict[str, type[Mechanism]] = {
     "gaussian": hs.Gaussian,
     "laplace": hs.Laplace,
     "skellam": hs.Skellam,

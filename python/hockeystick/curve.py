@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from hockeystick._arguments import (
 )
 from hockeystick._coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
-from hockeystick.adjacency import ADVERSARY, check_adjacency
+from hockeystick.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick.configuration import Segment, configure, microbatches_of
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
@@ -86,6 +87,15 @@ class PrivacyCurve:
     of steps in ordinary runs, so that epsilon is known to a part in a thousand or so, and a
     `WideIntervalWarning` says how well.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -119,7 +129,8 @@ class PrivacyCurve:
             allowed = f"a whole number in [0, {LARGEST_COUNT}] of each kind"
             require(whole and 0 <= count <= LARGEST_COUNT, "steps", count, allowed)
         self._steps = dict(steps)
-        self._adjacency = check_adjacency(adjacency)
+        known = type(adjacency) is str and adjacency in ADJACENCIES
+        self._adjacency = adjacency if known else check_adjacency(adjacency)
         self._tolerance = check_tolerance(tolerance)
         self._composition: _core.Composition | None = None
         self._less: _core.Composition | None = None
@@ -475,26 +486,8 @@ def privacy_curve(
 
     Parameters
     ----------
-    noise_multiplier : float
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : float, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : int
-        Number of steps, at least zero.
-    group_size : int, optional
-        Number of records that change together, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    tolerance : float, optional
-        Relative width of the certified intervals to aim at, in [1e-9, 0.1].
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency, tolerance
+        As in `get_epsilon`, each a single value.
 
     Returns
     -------
@@ -510,6 +503,15 @@ def privacy_curve(
     UnsupportedError
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
 
     Examples
     --------
@@ -544,23 +546,27 @@ def step_kind(
 ) -> tuple[StepKind, str]:
     """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
     step = configure(
-        noise_multiplier=None if noise_multiplier is None else check_noise_multiplier(noise_multiplier),
-        sample_rate=None if sample_rate is None else check_sample_rate(sample_rate),
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
         sampling=sampling,
-        group_size=count_scalar(group_size, "group_size", 1, LARGEST_GROUP),
+        group_size=group_size,
         group=group,
         adjacency=adjacency,
         mechanism=mechanism,
     )
-    # All numbers were single ones.
-    noise: Any = step.noise
-    draw: Any = step.draw
-    members: Any = step.group
+    noise, draw, members = step.noise, step.draw, step.group
+    # Arrays and numbers out of range are refused here: the core is not asked before the first question.
+    if isinstance(noise, np.ndarray) or (isinstance(noise, float) and not 0.0 <= noise < math.inf):
+        noise = check_noise_multiplier(noise)
+    if isinstance(draw, np.ndarray) or (isinstance(draw, float) and not 0.0 <= draw <= 1.0):
+        draw = check_sample_rate(draw)
+    if isinstance(members, np.ndarray):
+        members = count_scalar(members, "group_size", 1, LARGEST_GROUP)
     if isinstance(members, Group):
         members = _normal(members)
         if members.rates is not None:
             # With rates of the members' own the sample rate means nothing.
-            draw = 1.0 if isinstance(draw, float) else replace(draw, sample_rate=1.0)
+            draw = replace(draw, sample_rate=1.0) if isinstance(draw, Poisson) else 1.0
     return StepKind(noise, draw, members, step.pair), step.adjacency
 
 
