@@ -37,23 +37,8 @@ def get_epsilon(
     ----------
     delta : array_like
         In (0, 1).
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    tolerance : float, optional
-        Relative accuracy to aim at, in [1e-9, 0.1].
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, adjacency, tolerance
+        As in `hockeystick.get_epsilon`.
 
     Returns
     -------
@@ -75,6 +60,11 @@ def get_epsilon(
     A run that is (epsilon, delta)-private for one record is private for k records with k epsilon and
     delta (e^(k epsilon) - 1) / (e^epsilon - 1) (GROUP, Theorem 4: "Optimal Group Privacy for
     DP-SGD"). The conversion is applied to the exact curve of one record at its best point.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
 
     Examples
     --------

@@ -78,6 +78,13 @@ def calibrate(
     TypeError
         If an argument has the wrong type.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     Figure 2 of RGP: group sizes for 500 steps at (alpha, tau) = (4, 1), by their bound and exactly.
@@ -156,6 +163,14 @@ def calibrate_dp(
         epsilon, with the nearest epsilon that is reached.
     TypeError
         If an argument has the wrong type.
+
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Canonne, Kamath and Steinke 2020, "The Discrete Gaussian for Differential Privacy", arXiv:2004.00010
+    - Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy: Lossless
+      Conversion and Applications", arXiv:2008.06529
 
     Examples
     --------

@@ -100,6 +100,13 @@ def group_rdp(
 
     Upper bounds are rounded up and the lower one down, by less than 1e-12 of their size in ordinary runs.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     Figure 2 of RGP at m = 16: 500 steps at a divergence of 1 take sigma = 26.55 by its bound, in truth
