@@ -205,6 +205,7 @@ BAD_VALUES = {
     "sensitivity": [0, -1, 1.5, NAN, INF, 2**21],
     "p": [0.5, 1.0, 0.2, 1.5, NAN, INF, -INF],
     "tau": [0.0, -1.0, NAN, INF, -INF],
+    "mechanism": [],  # a class: anything else has a wrong type
     "conversion": ["mironov", ""],
     "bound": ["tight", ""],
     "adjacency": ["swap", "replace", ""],
