@@ -3,12 +3,12 @@
 import hockeystick as hs
 
 MECHANISMS = {
-    "gaussian": ("Gaussian, noise multiplier", 500, 1.0),
-    "laplace": ("Laplace, scale", 500, 1.0),
-    "skellam": ("Skellam, Poisson rate (half the variance)", 500, 0.5),
-    "randomized_response": ("randomised response, p", 1, 1.0),
+    hs.Gaussian: ("Gaussian, noise multiplier", 500, 1.0),
+    hs.Laplace: ("Laplace, scale", 500, 1.0),
+    hs.Skellam: ("Skellam, Poisson rate (half the variance)", 500, 0.5),
+    hs.RandomizedResponse: ("randomised response, p", 1, 1.0),
 }
-"""Name, number of steps, and the factor from the library's parameter to the paper's."""
+"""Mechanism: name, number of steps, and the factor from the library's parameter to the paper's."""
 
 
 def main() -> None:
@@ -17,11 +17,11 @@ def main() -> None:
         "16 records, sample rate 0.03, 500 steps (randomised response: 1), Rényi divergence of order 4 <= 1\n"
     )
     print(f"{'':<42}{'black box':>11}{'RGP':>11}{'exact':>11}")
-    for family, (name, steps, factor) in MECHANISMS.items():
+    for mechanism, (name, steps, factor) in MECHANISMS.items():
         found = [
             factor
             * hs.renyi.calibrate(
-                family, order=4, tau=1, sample_rate=0.03, steps=steps, group_size=16, bound=bound
+                mechanism, order=4, tau=1, sample_rate=0.03, steps=steps, group_size=16, bound=bound
             )
             for bound in ("black_box", "jensen", "exact")
         ]

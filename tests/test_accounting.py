@@ -1,5 +1,6 @@
 """Epsilon and delta of a run: against exact curves, closed forms and the ends of the domain."""
 
+import math
 import sys
 import warnings
 
@@ -260,22 +261,32 @@ def test_the_black_box_covers_replaced_records():
         assert 3 * one < converted[1] < np.inf
 
 
-def test_the_black_box_asks_the_worst_link_of_a_chain_of_fixed_batches(monkeypatch):
-    seen = {}
+def converted(one, k, delta):
+    """GROUP, Theorem 4, by bisection: k times the smallest epsilon of one record that gives delta for k."""
+    low, high = 0.0, 20.0
+    for _ in range(25):
+        middle = (low + high) / 2
+        if one.delta(middle) * math.fsum(math.exp(j * middle) for j in range(k)) <= delta:
+            high = middle
+        else:
+            low = middle
+    return k * high
 
-    def record(*arguments):
-        seen["batch"], seen["data"], seen["group"] = arguments[5], arguments[6], arguments[8]
-        return np.zeros(arguments[2].shape)
 
-    monkeypatch.setattr(hs._core, "black_box_epsilon", record)
-    run = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": 5, "sampling": hs.WithoutReplacement(9, 10)}
-    hs.black_box.get_epsilon(group_size=[1, 2, 4], **run)
+@pytest.mark.parametrize(
+    ("adjacency", "links"),
     # Every removed record leaves a smaller data set, of which a batch is a larger part.
-    assert seen["data"].tolist() == [10, 9, 7]
-    assert seen["batch"].tolist() == [9, 9, 7]
-    assert seen["group"].tolist() == [1, 2, 4]
-    hs.black_box.get_epsilon(group_size=[1, 2, 4], adjacency="replace", **run)
-    assert seen["data"].tolist() == [10, 10, 10]
+    [("add_remove", [(9, 10), (9, 9), (7, 7)]), ("replace", [(9, 10), (9, 10), (9, 10)])],
+)
+def test_the_black_box_asks_the_worst_link_of_a_chain_of_fixed_batches(adjacency, links):
+    run = {"noise_multiplier": 30.0, "steps": 5, "adjacency": adjacency}
+    groups = [1, 2, 4]
+    found = hs.black_box.get_epsilon(
+        delta=1e-5, group_size=groups, sampling=hs.WithoutReplacement(9, 10), **run
+    )
+    for epsilon, k, link in zip(found, groups, links, strict=True):
+        one = hs.privacy_curve(sampling=hs.WithoutReplacement(*link), **run)
+        assert epsilon == pytest.approx(converted(one, k, 1e-5), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["Poisson", "FullBatch", "WithoutReplacement"])
@@ -288,9 +299,9 @@ def test_interval_ends_are_pairs_of_floats_with_the_safe_one_last(kind):
 
 
 def test_a_wide_interval_is_announced_once_at_the_line_of_the_call(monkeypatch):
-    def wide(unknown, *arguments):
-        noise = arguments[2]
-        return np.full(noise.shape, 1.0), np.full(noise.shape, 1.5), np.zeros(noise.shape, bool)
+    def wide(unknown, step, steps, adjacency, epsilon, delta, tolerance):
+        count = np.size(delta)
+        return np.full(count, 1.0), np.full(count, 1.5), np.zeros(count, bool)
 
     monkeypatch.setattr(hs._core, "solve", wide)
     with pytest.warns(hs.WideIntervalWarning, match=r"\[1, 1\.5\].*tolerance 1e-06.*2 further") as caught:
@@ -326,17 +337,29 @@ def test_what_counts_as_a_wide_interval(monkeypatch, function, lower, upper, ann
     assert len(caught) == announced
 
 
-def test_a_question_of_plain_numbers_takes_few_python_calls():
+PLAIN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (hs.get_epsilon, {"delta": 1e-5, **PLAIN}),
+        (hs.get_delta, {"epsilon": 1.0, **PLAIN}),
+        (hs.privacy_curve, PLAIN),
+        (hs.privacy_curve(**PLAIN).epsilon, {"delta": 1e-5}),
+    ],
+    ids=["get_epsilon", "get_delta", "privacy_curve", "PrivacyCurve.epsilon"],
+)
+def test_a_question_of_plain_numbers_takes_few_python_calls(function, arguments):
     """What a sweep pays for each question besides the core's work."""
-    run = {"delta": 1e-5, "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-    hs.get_epsilon(**run)
+    function(**arguments)
     calls = []
     sys.setprofile(
         lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None
     )
     try:
-        hs.get_epsilon(**run)
+        function(**arguments)
     finally:
         sys.setprofile(None)
-    assert len(calls) <= 40
-    assert len(set(calls)) <= 8
+    assert len(calls) <= 25
+    assert len(set(calls)) <= 5

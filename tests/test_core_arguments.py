@@ -12,6 +12,7 @@ import pytest
 
 import hockeystick as hs
 from hockeystick import _core
+from hockeystick.sampling import Mixture
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = [NAN, INF, -INF, -1.0, 0.0, 1.0, 0.3, 1e-320, 1.7e308, -1e308, 1e-17]
@@ -47,10 +48,8 @@ WORDS = {
     "adjacency": ["add_remove", "add", "remove", "replace"],
     "bound": ["exact", "jensen", "black_box", "lower"],
     "conversion": ["canonne", "optimal"],
-    "family": ["gaussian", "laplace", "skellam", "randomized_response"],
     "unknown": ["epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "group_size"],
-    "mechanism": ["gaussian", "laplace", "randomized_response"],
-    "sampling": ["poisson", "fixed_batch", "mixture", "shuffle", "without_replacement"],
+    "sampling": ["shuffle", "without_replacement"],
     "route": ["one_step", "inversion", "split_inversion", "grid", "renyi"],
 }
 ANYTHING = [None, "", "x" * 100_000, [], (), {}, 10**400, NAN, -1]
@@ -63,8 +62,7 @@ SECONDS = 1.0
 
 def objects():
     """Return some of each class of the core."""
-    gaussian = ("gaussian", 1.0, "poisson", 0.1, 0, 0, 1, None, None, False, 3)
-    laplace = ("laplace", 1.0, "poisson", 0.1, 0, 0, 2, None, None, False, 3)
+    gaussian, laplace = (1.0, 0.1, 1, 3), (hs.Laplace(1.0), 0.1, 2, 3)
     drawn = (np.array([0.5, 0.5]), np.array([0.0, 1.0]))
     accounts = _core.IndividualAccounts(2)
     accounts.add(np.array([0.5, 0.3]), 1.0, 1.0, 0.1, 5.0)
@@ -93,6 +91,14 @@ def objects():
 OBJECTS = objects()
 
 
+def unchecked(kind, **values):
+    """Return an object of the vocabulary with values that its constructor would refuse."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 class Hostile:
     """Arguments for parameters of the stubs: mostly of the right type, with values that are out of range."""
 
@@ -101,14 +107,38 @@ class Hostile:
         self.one = self.random.choice
 
     def mechanism(self):
-        return self.one(WORDS["family"]), self.one(FLOATS), self.one(COUNTS)
+        kind = self.one([hs.Gaussian, hs.Laplace, hs.Skellam, hs.RandomizedResponse])
+        numbers = {"noise_multiplier": FLOATS, "scale": FLOATS, "variance": FLOATS, "p": FLOATS}
+        return unchecked(
+            kind, **{name: self.one(of) for name, of in numbers.items()}, sensitivity=self.one(COUNTS)
+        )
+
+    def draw(self):
+        kind = self.one([hs.Poisson, hs.WithoutReplacement, hs.FullBatch, Mixture])
+        counts = {name: self.one(COUNTS) for name in ("batch_size", "dataset_size", "microbatches")}
+        laws = {name: tuple(self.one(VECTORS).tolist()) for name in ("weights", "shifts")}
+        return unchecked(kind, sample_rate=self.one(FLOATS), **counts, **laws)
+
+    def group(self):
+        members = [None, None, self.one(VECTORS).tolist()]
+        gradients = self.one(["aligned", "orthogonal", ""])
+        return unchecked(
+            hs.Group,
+            size=self.one(COUNTS),
+            rates=self.one(members),
+            norms=self.one(members),
+            gradients=gradients,
+        )
+
+    def step(self, *arrays):
+        """Return noise, draw and group: nouns, numbers and, where they may be, arrays."""
+        floats = [lambda: self.one(FLOATS), *(lambda kind=kind: self.one(kind) for kind in arrays)]
+        counts = [lambda: self.one(COUNTS), *([lambda: self.one(COUNT_VECTORS)] if arrays else [])]
+        nouns = ([*floats, self.mechanism], [*floats, self.draw], [*counts, self.group])
+        return tuple(self.one(makers)() for makers in nouns)
 
     def segment(self):
-        members = [None, None, self.one(VECTORS).tolist()]
-        noise = (self.one(WORDS["mechanism"]), self.one(FLOATS))
-        draw = (self.one(WORDS["sampling"][:3]), self.one(FLOATS), self.one(COUNTS), self.one(COUNTS))
-        group = (self.one(COUNTS), self.one(members), self.one(members), self.one([True, False]))
-        return (*noise, *draw, *group, self.one(COUNTS))
+        return (*self.step(), self.one(COUNTS))
 
     def several(self, make):
         return [make() for _ in range(self.one([0, 1, 2]))]
@@ -128,11 +158,14 @@ class Hostile:
             "NDArray[np.int64]": lambda: self.one([*COUNT_VECTORS, np.full((1, 4), self.one(COUNTS))]),
             "NDArray[np.bool_]": lambda: np.ones(self.one([0, 1, 2]), dtype=np.bool_),
             "list[float]": lambda: self.one(VECTORS).tolist(),
-            "_Mechanism": self.mechanism,
+            "Mechanism": self.mechanism,
+            "type[Mechanism]": lambda: self.one([hs.Gaussian, hs.Laplace, hs.Skellam, hs.RandomizedResponse]),
+            "_Steps": lambda: self.step(VECTORS),
+            "float | _Array": lambda: self.one([*FLOATS, *VECTORS]),
+            "int | _Counts": lambda: self.one([*COUNTS, *COUNT_VECTORS]),
             "_Runs": lambda: (self.one(VECTORS), self.one(COUNT_VECTORS), self.one(COUNT_VECTORS)),
-            "_Segments": lambda: self.several(lambda: (self.mechanism(), self.one(FLOATS), self.one(COUNTS))),
             "tuple[float, float]": lambda: (self.one(FLOATS), self.one(FLOATS)),
-            "list[tuple[Any, ...]]": lambda: self.several(self.segment),
+            "list[_Segment]": lambda: self.several(self.segment),
             "list[tuple[_Array, _Array, float, int]]": lambda: self.several(
                 lambda: (self.one(VECTORS), self.one(VECTORS), self.one(FLOATS), self.one(COUNTS))
             ),
@@ -235,8 +268,43 @@ def test_accounts_that_no_memory_holds_are_refused():
 def test_columns_of_different_lengths_are_refused():
     two, one, counts = np.array([2.0, 3.0]), np.array([0.1]), np.array([1, 1])
     with pytest.raises(ValueError, match="one length"):
-        _core.group_rdp(("gaussian", 1.0, 1), two, one, counts, "exact")
+        _core.group_rdp(hs.Gaussian(1.0), two, one, counts, "exact")
     with pytest.raises(ValueError, match="one length"):
-        _core.renyi_calibrate("gaussian", 1, two, one, (one, counts[:1], counts[:1]), "exact")
+        _core.renyi_calibrate(hs.Gaussian, 1, two, one, (one, counts[:1], counts[:1]), "exact")
     with pytest.raises(ValueError, match="one length"):
-        _core.renyi_calibrate_dp("gaussian", 1, one, one, None, (one, counts, counts[:1]), "exact", "canonne")
+        _core.renyi_calibrate_dp(
+            hs.Gaussian, 1, one, one, None, (one, counts, counts[:1]), "exact", "canonne"
+        )
+    with pytest.raises(ValueError, match="one length"):
+        _core.solve("epsilon", (two, 0.1, 1), 3, "add_remove", 0.0, np.array([0.1, 0.2, 0.3]), 1e-6)
+
+
+def test_a_segment_is_one_kind_of_step():
+    with pytest.raises(ValueError, match="a segment has one noise"):
+        _core.Composition([(np.array([1.0, 2.0]), 0.1, 1, 3)], "add_remove", 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "noun"),
+    [
+        (("gaussian", 0.1, 1), "mechanism"),
+        ((hs.Poisson(0.1), 0.1, 1), "mechanism"),
+        ((1.0, "poisson", 1), "sampling"),
+        ((1.0, hs.Shuffle(1, 2), 1), "sampling"),
+        ((1.0, 0.1, "one"), "group"),
+        ((1.0, 0.1, hs.Laplace(1.0)), "group"),
+    ],
+)
+def test_a_noun_of_another_kind_is_refused_by_name(step, noun):
+    with pytest.raises(TypeError, match=f"{noun} must be"):
+        _core.solve("epsilon", step, 3, "add_remove", 0.0, 1e-5, 1e-6)
+
+
+def test_a_number_and_the_noun_that_it_stands_for_have_one_answer():
+    found = {
+        _core.solve("epsilon", (noise, draw, group), 3, "add_remove", 0.0, 1e-5, 1e-6)[1].item()
+        for noise in (2.0, np.array([2.0]), hs.Gaussian(2.0))
+        for draw in (0.1, np.array([0.1]), hs.Poisson(0.1))
+        for group in (3, np.array([3]), hs.Group(3))
+    }
+    assert len(found) == 1

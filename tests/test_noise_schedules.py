@@ -117,6 +117,15 @@ def test_other_parameters_enclose_the_exact_run(low_limits, monkeypatch, of, end
     assert 0.0 < lower < exact[0] <= exact[1] < upper < 1.1 * lower
 
 
+def parameter(step, name):
+    """Return a number of a step, whether it stands for a noun or belongs to one."""
+    noun = step.noise if name == "noise" else step.draw
+    if isinstance(noun, float):
+        return noun
+    attributes = {hs.Laplace: "scale", hs.RandomizedResponse: "p"}
+    return getattr(noun, attributes.get(type(noun), name))
+
+
 @pytest.mark.parametrize(
     ("kind", "more_leaks"),
     [
@@ -141,8 +150,9 @@ def test_each_parameter_is_rounded_to_the_side_that_is_said(monkeypatch, kind, m
     ((more, count),), ((less, _),) = leaking.items(), sparing.items()
     assert count == 3
     for name, sign in more_leaks.items():
-        assert sign * getattr(less, name) < sign * getattr(plain, name) < sign * getattr(more, name)
-        assert abs(getattr(more, name) / getattr(plain, name) - 1.0) <= 1 / 16
+        fewer, given, most = (parameter(step, name) for step in (less, plain, more))
+        assert sign * fewer < sign * given < sign * most
+        assert abs(most / given - 1.0) <= 1 / 16
     epsilons = [hs.PrivacyCurve({step: 3}, "add_remove", 1e-6).epsilon(DELTA) for step in (less, plain, more)]
     assert epsilons == sorted(epsilons)
     assert epsilons[0] < epsilons[2]

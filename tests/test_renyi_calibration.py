@@ -32,7 +32,7 @@ def bound_of(row):
 def test_published_noise_is_the_root_up_to_the_bisection(row):
     family, published = row["mechanism"], float(row["value"])
     root = hs.renyi.calibrate(
-        family.replace(" ", "_"),
+        FAMILIES[family.replace(" ", "_")],
         order=float(row["order"]),
         tau=float(row["tau"]),
         sample_rate=float(row["sample_rate"]),
@@ -74,7 +74,7 @@ def test_the_exact_pair_closes_the_gap_of_the_paper():
         ("randomized_response", 1, 1.0, 0.7992, 0.8870, 1e-4),
     ]:
         found = [
-            scale * hs.renyi.calibrate(family, steps=steps, bound=bound, **run)
+            scale * hs.renyi.calibrate(FAMILIES[family], steps=steps, bound=bound, **run)
             for bound in ("jensen", "exact")
         ]
         assert found[0] == pytest.approx(published, abs=digits)
@@ -97,7 +97,7 @@ def test_the_noise_meets_its_target_and_less_does_not(family, bound):
     steps = 1 if family == "randomized_response" else 300
     run = {"sample_rate": 0.05, "group_size": 9, "bound": bound}
     for order, tau in [(2.0, 0.3), (8.0, 2.0)]:
-        found = hs.renyi.calibrate(family, order=order, tau=tau, steps=steps, **run)
+        found = hs.renyi.calibrate(FAMILIES[family], order=order, tau=tau, steps=steps, **run)
 
         def reached(parameter, order=order):
             return steps * hs.renyi.group_rdp(FAMILIES[family](parameter), order, **run)
@@ -109,15 +109,15 @@ def test_the_noise_meets_its_target_and_less_does_not(family, bound):
 def test_sensitivity_scales_the_variance_that_is_needed():
     # Large variance: noise of variance C^2 V hides C as V hides 1, but for the grid of whole numbers.
     run = {"order": 4, "tau": 1, "sample_rate": 0.03, "steps": 500, "group_size": 16}
-    one, five = (hs.renyi.calibrate("skellam", sensitivity=c, **run) for c in (1, 5))
+    one, five = (hs.renyi.calibrate(hs.Skellam, sensitivity=c, **run) for c in (1, 5))
     assert five == pytest.approx(25 * one, rel=5e-3)
 
 
 def test_calibration_broadcasts():
     run = {"order": 4.0, "sample_rate": 0.03, "steps": 500, "bound": "jensen"}
-    found = hs.renyi.calibrate("gaussian", tau=[0.5, 1.0], group_size=[[16], [32], [64]], **run)
+    found = hs.renyi.calibrate(hs.Gaussian, tau=[0.5, 1.0], group_size=[[16], [32], [64]], **run)
     assert found.shape == (3, 2)
-    assert found[1, 0] == hs.renyi.calibrate("gaussian", tau=0.5, group_size=32, **run)
+    assert found[1, 0] == hs.renyi.calibrate(hs.Gaussian, tau=0.5, group_size=32, **run)
     assert np.all(np.diff(found, axis=0) > 0)
     assert np.all(np.diff(found, axis=1) < 0)
 
@@ -134,10 +134,10 @@ def test_a_target_out_of_reach_says_so_with_the_nearest_one():
             rf"tau = 1e-30 is not reached .* by any {name} of the range; the nearest that is reached is \d"
         )
         with pytest.raises(ValueError, match=message):
-            hs.renyi.calibrate(family, tau=1e-30, bound="jensen", **run)
+            hs.renyi.calibrate(FAMILIES[family], tau=1e-30, bound="jensen", **run)
     with pytest.raises(ValueError, match=r"epsilon = 0.001 is not reached .* nearest that is reached is \d"):
         hs.renyi.calibrate_dp(
-            "gaussian",
+            hs.Gaussian,
             epsilon=1e-3,
             delta=1e-5,
             sample_rate=0.03,
@@ -149,10 +149,10 @@ def test_a_target_out_of_reach_says_so_with_the_nearest_one():
 
 def test_the_least_noise_of_the_range_is_the_answer_where_it_will_do():
     run = {"order": 2.0, "tau": 1e9, "sample_rate": 0.03, "steps": 1, "group_size": 2}
-    assert hs.renyi.calibrate("gaussian", **run) == pytest.approx(1e-3)
-    assert hs.renyi.calibrate("randomized_response", **run) == pytest.approx(1.0, abs=1e-12)
+    assert hs.renyi.calibrate(hs.Gaussian, **run) == pytest.approx(1e-3)
+    assert hs.renyi.calibrate(hs.RandomizedResponse, **run) == pytest.approx(1.0, abs=1e-12)
     nobody = {**run, "tau": 1e-3, "sample_rate": 0.0}
-    assert hs.renyi.calibrate("laplace", **nobody) == pytest.approx(1e-3)
+    assert hs.renyi.calibrate(hs.Laplace, **nobody) == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize("conversion", ["canonne", "optimal"])
@@ -161,7 +161,7 @@ def test_the_least_noise_of_the_range_is_the_answer_where_it_will_do():
 def test_the_noise_for_epsilon_meets_it_in_the_accountant(family, bound, conversion):
     steps = 3 if family == "randomized_response" else 200
     found = hs.renyi.calibrate_dp(
-        family,
+        FAMILIES[family],
         epsilon=4.0,
         delta=1e-5,
         sample_rate=0.02,
@@ -184,17 +184,17 @@ def test_the_noise_for_epsilon_meets_it_in_the_accountant(family, bound, convers
 def test_real_orders_need_no_more_noise_than_listed_ones():
     run = {"epsilon": 4.0, "delta": 1e-5, "sample_rate": 0.03, "steps": 500, "group_size": 32}
     for bound in ("exact", "jensen"):
-        real = hs.renyi.calibrate_dp("gaussian", bound=bound, **run)
-        listed = hs.renyi.calibrate_dp("gaussian", bound=bound, orders=np.arange(2.0, 101.0), **run)
+        real = hs.renyi.calibrate_dp(hs.Gaussian, bound=bound, **run)
+        listed = hs.renyi.calibrate_dp(hs.Gaussian, bound=bound, orders=np.arange(2.0, 101.0), **run)
         assert real <= listed * (1 + 1e-6)
         assert listed < 1.02 * real
     # The whole curve needs less than any of its divergences.
     curve = hs.get_noise_multiplier(epsilon=4.0, delta=1e-5, sample_rate=0.03, steps=500, group_size=32)
-    assert curve < hs.renyi.calibrate_dp("gaussian", conversion="optimal", **run)
+    assert curve < hs.renyi.calibrate_dp(hs.Gaussian, conversion="optimal", **run)
 
 
 def test_a_lower_bound_calibrates_no_guarantee():
     with pytest.raises(ValueError, match="bound must be an upper bound"):
         hs.renyi.calibrate_dp(
-            "gaussian", epsilon=1.0, delta=1e-5, sample_rate=0.1, steps=3, group_size=2, bound="lower"
+            hs.Gaussian, epsilon=1.0, delta=1e-5, sample_rate=0.1, steps=3, group_size=2, bound="lower"
         )

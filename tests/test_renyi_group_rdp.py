@@ -219,7 +219,7 @@ def test_real_orders_are_taken_but_where_a_formula_needs_whole_ones():
                 with pytest.raises(ValueError, match=r"orders must be whole numbers for Skellam .* got 2.5"):
                     hs.renyi.group_rdp(mechanism, [2.0, 2.5], bound=bound, **run)
                 with pytest.raises(ValueError, match="whole numbers"):
-                    hs.renyi.calibrate("skellam", order=2.5, tau=1.0, steps=3, bound=bound, **run)
+                    hs.renyi.calibrate(hs.Skellam, order=2.5, tau=1.0, steps=3, bound=bound, **run)
             else:
                 low, middle, high = hs.renyi.group_rdp(mechanism, [2.0, 2.5, 3.0], bound=bound, **run)
                 assert low <= middle <= high

@@ -20,11 +20,19 @@ from benches.compare.accounting import measure
 from benches.compare.machine import describe_machine
 from benches.compare.monte_carlo import Array
 from hockeystick import kernels
+from hockeystick.mechanisms import Mechanism
 
 SAMPLE_RATE, STEPS, DELTA = 0.03, 500, 1e-5
 ORDERS = np.arange(2.0, 101.0)
 SIZES = (16, 32, 64, 128, 256)
 TOLERANCE = 1e-9
+CLASSES: dict[str, type[Mechanism]] = {
+    "gaussian": hs.Gaussian,
+    "laplace": hs.Laplace,
+    "skellam": hs.Skellam,
+    "randomized_response": hs.RandomizedResponse,
+}
+
 FAMILIES = {"gaussian": 500, "laplace": 500, "skellam": 500, "randomized_response": 1}
 """Steps of a panel of RGP's Figure 2."""
 
@@ -76,7 +84,7 @@ def numpy_epsilon() -> float:
 def our_noise(family: str, bound: str) -> Array:
     """Noise for (m, 4, 1)-RGP at every size."""
     found = hs.renyi.calibrate(
-        family,
+        CLASSES[family],
         order=4,
         tau=1,
         sample_rate=SAMPLE_RATE,

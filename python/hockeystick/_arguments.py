@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
@@ -118,6 +118,21 @@ def float_array(value: object, name: str) -> Floats:
     return np.require(array, dtype=np.float64, requirements=("C", "ALIGNED"))
 
 
+def float_view(value: object, name: str) -> Floats:
+    """`value` as a float64 array of any shape and strides: itself where it is one, however large."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    return float_array(value, name)
+
+
+def float_or_floats(value: object, name: str) -> FloatOrFloats:
+    """`value` as one Python float, or as a float64 array of at least one dimension."""
+    if type(value) is float:
+        return value
+    array = float_array(value, name)
+    return array if array.ndim else array.item()
+
+
 def float_vector(value: object, name: str) -> Floats:
     """`value` as a contiguous one-dimensional float64 array."""
     array = float_array(value, name)
@@ -149,6 +164,14 @@ def count_array(value: object, name: str, minimum: int) -> Counts:
     if np.any(too_large):
         raise ValueError(f"{name} must be {allowed} and < 2**63, got {array[too_large].flat[0]}")
     return np.require(array, dtype=np.int64, requirements=("C", "ALIGNED"))
+
+
+def count_or_counts(value: object, name: str, minimum: int) -> CountOrCounts:
+    """`value` as one Python integer, or as an int64 array of at least one dimension."""
+    if type(value) is int and minimum <= value <= LARGEST_COUNT:
+        return value
+    array = count_array(value, name, minimum)
+    return array if array.ndim else array.item()
 
 
 def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_COUNT) -> int:
@@ -196,12 +219,13 @@ def in_shape(values: Floats, shape: tuple[int, ...]) -> FloatOrFloats:
     return float(values[0]) if shape == () else values.reshape(shape)
 
 
-def broadcast(**arguments: NDArray[Any]) -> tuple[int, ...]:
+def broadcast(**arguments: ArrayLike) -> tuple[int, ...]:
     """Shape to which all arguments broadcast; a ``ValueError`` that names them where there is none."""
     try:
         return np.broadcast(*arguments.values()).shape
     except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arguments.items() if array.ndim)
+        arrays = {name: np.asarray(value) for name, value in arguments.items()}
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.ndim)
         raise ValueError(f"shapes do not broadcast together: {shapes}") from None
 
 

@@ -11,9 +11,13 @@ the run, nor on the order of its steps.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from hockeystick.mechanisms import RandomizedResponse, parameter_of
+from hockeystick.sampling import Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -35,9 +39,6 @@ FEWEST_BITS = 4
 _MANTISSA_BITS = 52
 """Bits behind the leading one of a float64."""
 
-_COLUMNS = ("noise", "sample_rate", "batch_size", "dataset_size")
-"""Parameters of a step that may be rounded; the rest of its kind stays as it is."""
-
 Noise = TypeVar("Noise", bound="float | Mechanism")
 Draw = TypeVar("Draw", bound="float | Sampling")
 
@@ -50,15 +51,14 @@ def coarsened(steps: dict[StepKind, int]) -> tuple[dict[StepKind, int], dict[Ste
     if len(steps) <= MOST_EXACT:
         return None
     kinds = list(steps)
-    noise, rate, batch, dataset = (np.array([getattr(kind, name) for kind in kinds]) for name in _COLUMNS)
+    noise, rate, batch, dataset = (np.array(column) for column in zip(*map(_numbers, kinds), strict=True))
     # A coin is fair at p = 1/2: what counts is how often it lies.
-    coins = np.array([kind.mechanism == "randomized_response" for kind in kinds])
+    coins = np.array([isinstance(kind.noise, RandomizedResponse) for kind in kinds])
     noise = np.where(coins, 1.0 - noise, noise)
-    fixed = np.array([kind.sampling == "fixed_batch" for kind in kinds])
     # Where the batch is the data set, as for full batches, there is nothing to round.
-    fixed &= batch < dataset
-    smallest = np.maximum(batch, np.array([kind.group_size for kind in kinds]))
-    others = _codes(kind._replace(noise=0.0, sample_rate=0.0, batch_size=0, dataset_size=0) for kind in kinds)
+    fixed = batch < dataset
+    smallest = np.maximum(batch, np.array([kind.records for kind in kinds]))
+    others = _codes(_with_numbers(kind, None, None, None, None) for kind in kinds)
 
     def rounded(bits: int, leaking: bool) -> tuple[Floats, Floats, Counts, Counts]:
         up, down = _up, _down
@@ -81,15 +81,35 @@ def coarsened(steps: dict[StepKind, int]) -> tuple[dict[StepKind, int], dict[Ste
         run: dict[StepKind, int] = {}
         noises, rates, batches, datasets = (column.tolist() for column in rounded(bits, leaking))
         for i, (kind, count) in enumerate(steps.items()):
-            value = 1.0 - noises[i] if kind.mechanism == "randomized_response" else noises[i]
-            if kind.mechanism == "randomized_response" and value <= 0.5:
+            value = 1.0 - noises[i] if coins[i] else noises[i]
+            if coins[i] and value <= 0.5:
                 continue  # a fair coin says nothing
-            new = kind._replace(
-                noise=value, sample_rate=rates[i], batch_size=batches[i], dataset_size=datasets[i]
-            )
+            new = _with_numbers(kind, value, rates[i], batches[i], datasets[i])
             run[new] = run.get(new, 0) + count
         found.append(run)
     return found[0], found[1]
+
+
+def _numbers(kind: StepKind) -> tuple[float, float, int, int]:
+    """Parameters of a step that may be rounded: noise, sample rate, batch size, data set size."""
+    draw = kind.draw
+    if isinstance(draw, WithoutReplacement):
+        return parameter_of(kind.noise), 1.0, draw.batch_size, draw.dataset_size
+    rate = draw if isinstance(draw, float) else draw.sample_rate if isinstance(draw, Poisson) else 1.0
+    return parameter_of(kind.noise), rate, 1, 1
+
+
+def _with_numbers(kind: StepKind, noise: Any, rate: Any, batch_size: Any, dataset_size: Any) -> Any:
+    """Return the step with other such numbers; where they are None, what the rest of the step is."""
+    draw: Any = kind.draw
+    if isinstance(draw, float):
+        draw = rate
+    elif isinstance(draw, Poisson):
+        draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
+    elif isinstance(draw, WithoutReplacement):
+        draw = type(draw) if batch_size is None else type(draw)(batch_size, dataset_size)
+    mechanism: Any = float if isinstance(kind.noise, float) else type(kind.noise)
+    return kind._replace(noise=mechanism if noise is None else mechanism(noise), draw=draw)
 
 
 def rounded_segments(

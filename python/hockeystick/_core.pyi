@@ -1,13 +1,22 @@
 """Types of the compiled extension (checked against the binary by stubtest)."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hockeystick.groups import Group
+from hockeystick.mechanisms import Mechanism
+from hockeystick.sampling import Mixture, Sampling
+
 _Array = NDArray[np.float64]
 _Counts = NDArray[np.int64]
+
+# A step: noise, draw, group, each a noun or its main number; arrays of numbers ask many questions at once.
+_Steps = tuple[float | _Array | Mechanism, float | _Array | Sampling | Mixture, int | _Counts | Group]
+# Equal steps of a run: noise, draw, group, number of steps.
+_Segment = tuple[float | Mechanism, float | Sampling | Mixture, int | Group, int]
 
 __all__ = [
     "Composition",
@@ -89,20 +98,19 @@ def renyi_group_bound(orders: _Array, component_rdp: _Array, sample_rate: float)
 def rdp_to_epsilon(orders: _Array, rdp: _Array, delta: _Array, conversion: str) -> tuple[_Array, _Array]: ...
 def rdp_to_delta(orders: _Array, rdp: _Array, epsilon: _Array, conversion: str) -> tuple[_Array, _Array]: ...
 
-# Rényi group privacy. A mechanism is (family, parameter, sensitivity); `bound` is "exact", "jensen",
-# "black_box" or "lower"; `conversion` is "canonne" or "optimal"; runs are (sample rates, steps, group
-# sizes). All arrays are one-dimensional, of one length, but for `orders` of renyi_calibrate_dp.
-_Mechanism = tuple[str, float, int]
+# Rényi group privacy. `bound` is "exact", "jensen", "black_box" or "lower"; `conversion` is "canonne" or
+# "optimal"; runs are (sample rates, steps, group sizes). All arrays are one-dimensional, of one length, but
+# for `orders` of renyi_calibrate_dp.
 _Runs = tuple[_Array, _Counts, _Counts]
 
 def group_rdp(
-    mechanism: _Mechanism, orders: _Array, sample_rates: _Array, group_sizes: _Counts, bound: str
+    mechanism: Mechanism, orders: _Array, sample_rates: _Array, group_sizes: _Counts, bound: str
 ) -> _Array: ...
 def renyi_calibrate(
-    family: str, sensitivity: int, order: _Array, tau: _Array, runs: _Runs, bound: str
+    mechanism: type[Mechanism], sensitivity: int, order: _Array, tau: _Array, runs: _Runs, bound: str
 ) -> _Array: ...
 def renyi_calibrate_dp(
-    family: str,
+    mechanism: type[Mechanism],
     sensitivity: int,
     epsilon: _Array,
     delta: _Array,
@@ -112,58 +120,35 @@ def renyi_calibrate_dp(
     conversion: str,
 ) -> _Array: ...
 
-# Accounts of a whole history: (mechanism, sample rate, steps) of every segment, Poisson sampling.
-# Every number is an upper bound, so `bound` is not "lower"; `adjacency` is "add_remove", "add" or "remove".
-_Segments = list[tuple[_Mechanism, float, int]]
-
-def history_renyi(
-    orders: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str
-) -> _Array: ...
+# Rényi bounds of a run of Poisson samples, for a group of one size. Every number is an upper bound, so that
+# `bound` is not "lower"; `adjacency` is "add_remove", "add" or "remove".
+def history_renyi(orders: _Array, segments: list[_Segment], adjacency: str, bound: str) -> _Array: ...
 def history_epsilon(
-    delta: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str, conversion: str
+    delta: _Array, segments: list[_Segment], adjacency: str, bound: str, conversion: str
 ) -> tuple[_Array, _Array]: ...
 def history_delta(
-    epsilon: _Array, segments: _Segments, group_size: int, adjacency: str, bound: str, conversion: str
+    epsilon: _Array, segments: list[_Segment], adjacency: str, bound: str, conversion: str
 ) -> tuple[_Array, _Array]: ...
 
-# The exact engine. All arrays are one-dimensional, of one length (`rates` and `norms`: one entry a
-# member of the group); every pair is a certified interval (lower, upper).
+# The exact engine. Arrays are one-dimensional and of one length, one number for each question; every pair is
+# a certified interval (lower, upper).
 def meet_bounds(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]: ...
 def solve(
     unknown: str,
+    step: _Steps,
+    steps: int | _Counts,
     adjacency: str,
-    mechanism: str,
-    noise: _Array,
-    sampling: str,
-    sample_rate: _Array,
-    batch_size: _Counts,
-    dataset_size: _Counts,
-    steps: _Counts,
-    group_size: _Counts,
-    rates: _Array | None,
-    norms: _Array | None,
-    orthogonal: bool,
-    epsilon: _Array,
-    delta: _Array,
+    epsilon: float | _Array,
+    delta: float | _Array,
     tolerance: float,
 ) -> tuple[_Array, _Array, NDArray[np.bool_]]: ...
 def black_box_epsilon(
-    adjacency: str,
-    mechanism: str,
-    noise: _Array,
-    sampling: str,
-    sample_rate: _Array,
-    batch_size: _Counts,
-    dataset_size: _Counts,
-    steps: _Counts,
-    group_size: _Counts,
-    delta: _Array,
-    tolerance: float,
+    step: _Steps, steps: int | _Counts, adjacency: str, delta: float | _Array, tolerance: float
 ) -> _Array: ...
 
 @final
 class Composition:
-    def __new__(cls, segments: list[tuple[Any, ...]], adjacency: str, tolerance: float) -> Composition: ...
+    def __new__(cls, segments: list[_Segment], adjacency: str, tolerance: float) -> Composition: ...
     def delta(self, epsilon: _Array) -> tuple[_Array, _Array]: ...
     def epsilon(self, delta: _Array) -> tuple[_Array, _Array]: ...
     def bound_used(self, unknown: str, at: _Array) -> list[str]: ...
@@ -221,7 +206,7 @@ class TradeoffCurve:
     @staticmethod
     def points(alpha: _Array, beta: _Array) -> TradeoffCurve: ...
     @staticmethod
-    def of_steps(segments: list[tuple[Any, ...]], adjacency: str) -> TradeoffCurve: ...
+    def of_steps(segments: list[_Segment], adjacency: str) -> TradeoffCurve: ...
     @staticmethod
     def mixture(
         distances: _Array, probabilities: _Array, left_out: float, rounding: float, widest: float

@@ -116,6 +116,15 @@ def get_epsilon(
     ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and Theorem 14
     ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms").
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -128,7 +137,7 @@ def get_epsilon(
     >>> lower <= upper <= lower * (1 + 2e-6)
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -139,7 +148,7 @@ def get_epsilon(
     )
     return solve(
         "epsilon",
-        configuration,
+        step,
         steps=steps,
         delta=delta,
         bounds=bounds,
@@ -182,31 +191,10 @@ def get_delta(
     ----------
     epsilon : array_like
         Finite and at least zero.
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    bounds : bool, optional
-        Whether to return both ends of the certified interval.
-    tolerance : float, optional
-        Relative width of the certified interval to aim at, in [1e-9, 0.1].
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
-        another. Answers are the same to the last bit.
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
 
     Returns
     -------
@@ -234,6 +222,15 @@ def get_delta(
     The same privacy curve as in `get_epsilon`, read in the other direction; the same remark on fixed
     batches applies to lower.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -245,7 +242,7 @@ def get_delta(
     >>> f"{delta:.5e}"
     '2.37119e-09'
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -256,7 +253,7 @@ def get_delta(
     )
     return solve(
         "delta",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         bounds=bounds,

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, Floats, count_array, float_array, in_shape
-from hockeystick._distinct import answered_once
+from hockeystick._arguments import FloatOrFloats, Floats, count_or_counts, float_or_floats, in_shape
 from hockeystick.configuration import check_group_sizes, configure, require_within
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Sampling, WithoutReplacement
+from hockeystick.sampling import Sampling
+from hockeystick.solving import answered
 
 __all__ = ["get_epsilon"]
 
@@ -43,23 +43,8 @@ def get_epsilon(
     ----------
     delta : array_like
         In (0, 1).
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    tolerance : float, optional
-        Relative accuracy to aim at, in [1e-9, 0.1].
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, adjacency, tolerance
+        As in `hockeystick.get_epsilon`.
 
     Returns
     -------
@@ -82,6 +67,11 @@ def get_epsilon(
     delta (e^(k epsilon) - 1) / (e^epsilon - 1) (GROUP, Theorem 4: "Optimal Group Privacy for
     DP-SGD"). The conversion is applied to the exact curve of one record at its best point.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -97,37 +87,23 @@ def get_epsilon(
         sample_rate=sample_rate,
         sampling=sampling,
     )
+    sizes = check_group_sizes(group_size)
     # A record in several accumulated batches is as many records in one.
-    sizes = check_group_sizes(check_group_sizes(group_size) * one_record.step.microbatches)
+    check_group_sizes(sizes * one_record.microbatches)
     require_within(sizes, sampling)
-    shape, step, (deltas, counts, group_sizes) = one_record.columns(
-        delta=float_array(delta, "delta"),
-        steps=count_array(steps, "steps", 0),
-        group_size=sizes,
-    )
-    if isinstance(sampling, WithoutReplacement) and adjacency != "replace":
-        # The chain from one data set to the other ends at a smaller data set, of which a batch is a
-        # larger part: that is the worst link.
-        dataset_size = step.dataset_size - group_sizes + 1
-        step = step._replace(dataset_size=dataset_size, batch_size=np.minimum(step.batch_size, dataset_size))
+    questions = {
+        "delta": float_or_floats(delta, "delta"),
+        "steps": count_or_counts(steps, "steps", 0),
+        "group_size": sizes,
+        "noise_multiplier": one_record.noise,
+        "sample_rate": one_record.draw,
+    }
 
-    def answer(*columns: Any) -> tuple[Floats]:
-        noise, rates, batches, datasets, number, size, target = columns
-        found = _core.black_box_epsilon(
-            one_record.adjacency,
-            step.mechanism,
-            noise,
-            step.sampling,
-            rates,
-            batches,
-            datasets,
-            number,
-            size,
-            target,
-            width,
-        )
-        return (found,)
+    def answer(delta: Any, steps: Any, group: Any, noise: Any, draw: Any) -> tuple[Floats]:
+        step = (noise, draw, group)
+        return (_core.black_box_epsilon(step, steps, one_record.adjacency, delta, width),)
 
-    drawing = (step.sample_rate, step.batch_size, step.dataset_size)
-    (epsilon,) = answered_once((step.noise, *drawing, counts, group_sizes, deltas), answer)
+    if np.ndarray not in map(type, questions.values()):
+        return answer(*questions.values())[0].item()
+    shape, (epsilon,) = answered(answer, questions)
     return in_shape(epsilon, shape)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +24,19 @@ from hockeystick._arguments import (
 )
 from hockeystick._coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
-from hockeystick.adjacency import ADVERSARY, check_adjacency
-from hockeystick.configuration import configure
+from hockeystick.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
+from hockeystick.configuration import Segment, configure, microbatches_of
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick.mechanisms import FAMILIES, Mechanism, check_noise_multiplier
-from hockeystick.sampling import Sampling, check_sample_rate
+from hockeystick.mechanisms import FAMILIES, Mechanism, check_noise_multiplier, family_of, parameter_of
+from hockeystick.sampling import (
+    FullBatch,
+    Mixture,
+    Poisson,
+    Sampling,
+    WithoutReplacement,
+    check_sample_rate,
+)
 from hockeystick.support import Pair
 
 PRINTED_SEGMENTS = 8
@@ -37,29 +46,32 @@ _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
 class StepKind(NamedTuple):
-    """What happens in one step, as the core takes it; fields as in `configuration.Step`.
+    """What happens in one step, and what is known of its dominating pair; equal steps are equal.
 
-    With the sampling "mixture" the pair itself is given: the sum moves by one of `norms`, drawn with
-    the probabilities `rates`.
+    A noun stands as its main number where that says everything: Gaussian noise as its multiplier, Poisson
+    sampling as its rate (1 for full batches, unless records are replaced), records that are alike as their
+    number.
     """
 
-    mechanism: str
-    noise: float
-    sampling: str
-    sample_rate: float
-    batch_size: int
-    dataset_size: int
-    group_size: int
-    rates: tuple[float, ...] | None
-    norms: tuple[float, ...] | None
-    orthogonal: bool
+    noise: float | Mechanism
+    draw: float | Sampling | Mixture
+    group: int | Group
     pair: Pair
-    microbatches: int = 1
 
     @property
     def records(self) -> int:
-        """Number of records that change together, each of which is in any of the accumulated batches."""
-        return self.group_size // self.microbatches
+        """Number of records that change together."""
+        return self.group if isinstance(self.group, int) else self.group.size
+
+    @property
+    def microbatches(self) -> int:
+        """Number of batches that are added up before noise."""
+        return microbatches_of(self.draw)
+
+    @property
+    def has_own_rates(self) -> bool:
+        """Whether members' rates take the place of the sample rate."""
+        return isinstance(self.group, Group) and self.group.rates is not None
 
 
 class PrivacyCurve:
@@ -74,6 +86,15 @@ class PrivacyCurve:
     and one with parameters rounded to leak less, which gives the lower ends. Both have at most 5,000 kinds
     of steps in ordinary runs, so that epsilon is known to a part in a thousand or so, and a
     `WideIntervalWarning` says how well.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
 
     Examples
     --------
@@ -108,7 +129,8 @@ class PrivacyCurve:
             allowed = f"a whole number in [0, {LARGEST_COUNT}] of each kind"
             require(whole and 0 <= count <= LARGEST_COUNT, "steps", count, allowed)
         self._steps = dict(steps)
-        self._adjacency = check_adjacency(adjacency)
+        known = type(adjacency) is str and adjacency in ADJACENCIES
+        self._adjacency = adjacency if known else check_adjacency(adjacency)
         self._tolerance = check_tolerance(tolerance)
         self._composition: _core.Composition | None = None
         self._less: _core.Composition | None = None
@@ -442,7 +464,7 @@ class PrivacyCurve:
     def _in_core(self, steps: dict[StepKind, int]) -> _core.Composition:
         return _core.Composition(_for_core(steps), self._adjacency, self._tolerance)
 
-    def core_segments(self) -> list[tuple[Any, ...]]:
+    def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""
         rounded = coarsened(self._steps)
         return _for_core(self._steps if rounded is None else rounded[0])
@@ -464,26 +486,8 @@ def privacy_curve(
 
     Parameters
     ----------
-    noise_multiplier : float
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : float, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : int
-        Number of steps, at least zero.
-    group_size : int, optional
-        Number of records that change together, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    tolerance : float, optional
-        Relative width of the certified intervals to aim at, in [1e-9, 0.1].
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency, tolerance
+        As in `get_epsilon`, each a single value.
 
     Returns
     -------
@@ -499,6 +503,15 @@ def privacy_curve(
     UnsupportedError
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
 
     Examples
     --------
@@ -518,7 +531,7 @@ def privacy_curve(
         mechanism=mechanism,
     )
     counts = {kind: count} if count else {}
-    return PrivacyCurve(counts, checked_adjacency, check_tolerance(tolerance))
+    return PrivacyCurve(counts, checked_adjacency, tolerance)
 
 
 def step_kind(
@@ -532,36 +545,64 @@ def step_kind(
     mechanism: Mechanism | None = None,
 ) -> tuple[StepKind, str]:
     """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
-    step, checked_adjacency, pair = configure(
-        noise_multiplier=None if noise_multiplier is None else check_noise_multiplier(noise_multiplier),
-        sample_rate=None if sample_rate is None else check_sample_rate(sample_rate),
+    step = configure(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
         sampling=sampling,
-        group_size=count_scalar(group_size, "group_size", 1, LARGEST_GROUP),
+        group_size=group_size,
         group=group,
         adjacency=adjacency,
         mechanism=mechanism,
     )
-    kind = StepKind(
-        step.mechanism,
-        float(step.noise),
-        step.sampling,
-        float(step.sample_rate),
-        int(step.batch_size),
-        int(step.dataset_size),
-        int(step.group_size),
-        step.rates,
-        step.norms,
-        step.orthogonal,
-        pair,
-        step.microbatches,
-    )
-    # With rates of the members' own the sample rate means nothing: equal steps must be equal.
-    return (kind if kind.rates is None else kind._replace(sample_rate=1.0)), checked_adjacency
+    noise, draw, members = step.noise, step.draw, step.group
+    # Arrays and numbers out of range are refused here: the core is not asked before the first question.
+    if isinstance(noise, np.ndarray) or (isinstance(noise, float) and not 0.0 <= noise < math.inf):
+        noise = check_noise_multiplier(noise)
+    if isinstance(draw, np.ndarray) or (isinstance(draw, float) and not 0.0 <= draw <= 1.0):
+        draw = check_sample_rate(draw)
+    if isinstance(members, np.ndarray):
+        members = count_scalar(members, "group_size", 1, LARGEST_GROUP)
+    if isinstance(members, Group):
+        members = _normal(members)
+        if members.rates is not None:
+            # With rates of the members' own the sample rate means nothing.
+            draw = replace(draw, sample_rate=1.0) if isinstance(draw, Poisson) else 1.0
+    return StepKind(noise, draw, members, step.pair), step.adjacency
+
+
+def _normal(group: Group) -> Group:
+    """Return the one of all equivalent groups that stands for them."""
+    norms, gradients = group.norms, group.gradients
+    if gradients == "orthogonal" and group.size == 1:
+        gradients = "aligned"
+    if gradients == "orthogonal" and norms is None:
+        norms = (1.0,) * group.size
+    if (norms, gradients) == (group.norms, group.gradients):
+        return group
+    return Group(group.size, group.rates, norms, gradients)
 
 
 def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
+    """Place of a segment among others: by what it is in the core's terms, as a step of one batch."""
     kind, _ = segment
-    return (*kind[:7], kind.rates or (), kind.norms or (), kind.orthogonal, kind.microbatches)
+    draw, batches = kind.draw, kind.microbatches
+    rates: tuple[float, ...] = ()
+    norms: tuple[float, ...] = ()
+    orthogonal = False
+    if isinstance(kind.group, Group):
+        rates, norms = (kind.group.rates or ()) * batches, (kind.group.norms or ()) * batches
+        orthogonal = kind.group.gradients == "orthogonal"
+    drawing: tuple[Any, ...]
+    if isinstance(draw, WithoutReplacement):
+        drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
+    elif isinstance(draw, FullBatch):
+        drawing = ("fixed_batch", 1.0, kind.records, kind.records)
+    elif isinstance(draw, Mixture):
+        drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
+    else:
+        drawing = ("poisson", draw if isinstance(draw, float) else draw.sample_rate, 1, 1)
+    noise = (family_of(kind.noise), parameter_of(kind.noise))
+    return (*noise, *drawing, kind.records * batches, rates, norms, orthogonal, batches)
 
 
 def _in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
@@ -569,42 +610,35 @@ def _in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
     return tuple(sorted(steps.items(), key=_order))
 
 
-def _for_core(steps: dict[StepKind, int]) -> list[tuple[Any, ...]]:
+def _for_core(steps: dict[StepKind, int]) -> list[Segment]:
     """Segments as the compiled core takes them."""
-    return [
-        (
-            *kind[:7],
-            None if kind.rates is None else list(kind.rates),
-            None if kind.norms is None else list(kind.norms),
-            kind.orthogonal,
-            count,
-        )
-        for kind, count in _in_order(steps)
-    ]
+    return [(kind.noise, kind.draw, kind.group, count) for kind, count in _in_order(steps)]
 
 
 def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
     """One line of the printed table."""
-    is_mixture = kind.sampling == "mixture"  # the law of the shifts itself
-    if kind.rates is not None:
-        sampling = f"mixture of {len(kind.rates)}" if is_mixture else "Poisson, own rates"
-    elif kind.sampling == "poisson" and kind.sample_rate < 1.0:
-        sampling = f"Poisson({kind.sample_rate:g})"
-    elif kind.sampling == "poisson" and kind.microbatches > 1:
-        sampling = "Poisson(1)"
-    elif kind.sampling == "poisson" or (adjacency == "replace" and kind.batch_size == kind.dataset_size):
-        sampling = "FullBatch()"  # the same pairs
+    draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
+    if isinstance(draw, Mixture):
+        sampling = f"mixture of {len(draw.weights)}"
+    elif kind.has_own_rates:
+        sampling = "Poisson, own rates"
+    elif isinstance(draw, Poisson) or (isinstance(draw, float) and draw < 1.0):
+        sampling = f"Poisson({draw if isinstance(draw, float) else draw.sample_rate:g})"
+    elif isinstance(draw, WithoutReplacement) and (
+        adjacency != "replace" or draw.batch_size < draw.dataset_size
+    ):
+        sampling = f"WithoutReplacement({draw.batch_size}, {draw.dataset_size})"
     else:
-        sampling = f"WithoutReplacement({kind.batch_size}, {kind.dataset_size})"
+        sampling = "FullBatch()"  # the same pairs
     if kind.microbatches > 1:
         sampling += f" of {kind.microbatches} batches"
     group = f"{kind.records} record" + ("s" if kind.records > 1 else "")
     qualities = [
         word
         for word, present in (
-            ("rates", kind.rates is not None and not is_mixture),
-            ("norms", kind.norms is not None and set(kind.norms) != {1.0} and not is_mixture),
-            ("orthogonal", kind.orthogonal),
+            ("rates", members is not None and members.rates is not None),
+            ("norms", members is not None and members.norms is not None and set(members.norms) != {1.0}),
+            ("orthogonal", members is not None and members.gradients == "orthogonal"),
         )
         if present
     ]
@@ -612,7 +646,7 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
         group += f" ({', '.join(qualities)})"
     return (
         str(count),
-        f"{FAMILIES[kind.mechanism].__name__}({kind.noise:g})",
+        f"{FAMILIES[family_of(kind.noise)].__name__}({parameter_of(kind.noise):g})",
         sampling,
         group,
         f"{'tight' if kind.pair.tight else 'upper bound'} ({kind.pair.source})",

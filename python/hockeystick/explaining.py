@@ -14,7 +14,7 @@ from hockeystick.adjacency import ADVERSARY
 from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Mechanism
+from hockeystick.mechanisms import Mechanism, parameter_of
 from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
 
 
@@ -154,7 +154,9 @@ def explain(
     unit = "one record" if kind.records == 1 else f"a group of {kind.records} records"
     found = Explanation()
     found.update(_interval(curve, level, unit))
-    found["mechanism"] = repr(mechanism) if mechanism is not None else f"Gaussian({kind.noise:g})"
+    found["mechanism"] = (
+        repr(mechanism) if mechanism is not None else f"Gaussian({parameter_of(kind.noise):g})"
+    )
     found["sampling"] = _sampling(kind, scheme)
     found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
     found["group"] = unit if group is None else f"{unit}: {group!r}"
@@ -182,7 +184,7 @@ def _interval(curve: PrivacyCurve, delta: float, unit: str) -> dict[str, Any]:
 
 def _sampling(kind: StepKind, scheme: Sampling) -> str:
     """Return how batches are drawn, for members with rates of their own too."""
-    if kind.rates is None:
+    if not kind.has_own_rates:
         return repr(scheme)
     several = "" if kind.microbatches == 1 else f", in each of {kind.microbatches} accumulated batches"
     return f"each member at its own rate{several}"

@@ -33,7 +33,8 @@ def check_tolerance(value: object) -> float:
 
 def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> None:
     """Warn once, at the user's line, if an interval for epsilon or delta is too wide."""
-    if (lower >= upper * (1.0 - 0.999 * tolerance)).all():
+    # The reduction itself, as `all` passes through Python code.
+    if np.logical_and.reduce(lower >= upper * (1.0 - 0.999 * tolerance)):
         return
     wanted = np.full(upper.shape, tolerance)
     if name == "delta":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
 
@@ -144,13 +144,15 @@ class RandomizedResponse:
 
 Mechanism: TypeAlias = Gaussian | Laplace | Skellam | RandomizedResponse
 
-FAMILIES: dict[str, type[Any]] = {
+FAMILIES: dict[str, type[Mechanism]] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
     "skellam": Skellam,
     "randomized_response": RandomizedResponse,
 }
-"""Mechanisms by the words of the core."""
+"""Mechanisms by the names of their families."""
+
+_NAMES = {mechanism: name for name, mechanism in FAMILIES.items()}
 
 _MECHANISMS = "Gaussian(noise_multiplier), Laplace(scale), Skellam(variance) or RandomizedResponse(p)"
 
@@ -162,15 +164,30 @@ def check_mechanism(value: object) -> Mechanism:
     return value
 
 
-def as_core(mechanism: Mechanism) -> tuple[str, float, int]:
-    """`mechanism` as the core takes it: family, parameter, sensitivity."""
-    if isinstance(mechanism, Gaussian):
-        return "gaussian", mechanism.noise_multiplier, 1
-    if isinstance(mechanism, Laplace):
-        return "laplace", mechanism.scale, 1
-    if isinstance(mechanism, Skellam):
-        return "skellam", mechanism.variance, mechanism.sensitivity
-    return "randomized_response", mechanism.p, 1
+def check_mechanism_class(value: object) -> type[Mechanism]:
+    """Return `value`, which must be the class of a mechanism."""
+    for mechanism in FAMILIES.values():
+        if value is mechanism:
+            return mechanism
+    raise TypeError(
+        f"mechanism must be the class Gaussian, Laplace, Skellam or RandomizedResponse, got {shown(value)}"
+    )
+
+
+def family_of(noise: float | Mechanism) -> str:
+    """Name of the family of `noise`, a mechanism or the noise multiplier of Gaussian noise."""
+    return "gaussian" if isinstance(noise, float) else _NAMES[type(noise)]
+
+
+def parameter_of(noise: float | Mechanism) -> float:
+    """How much noise: the multiplier, the scale, the variance or the probability of the true answer."""
+    if isinstance(noise, float):
+        return noise
+    if isinstance(noise, Gaussian):
+        return noise.noise_multiplier
+    if isinstance(noise, Laplace):
+        return noise.scale
+    return noise.variance if isinstance(noise, Skellam) else noise.p
 
 
 def check_noise_multiplier(value: object, name: str = "noise_multiplier") -> float:

@@ -70,26 +70,10 @@ def get_noise_multiplier(
         Target epsilon, finite and at least zero.
     delta : array_like
         Target delta, in (0, 1).
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    bounds : bool, optional
-        Whether to return both ends of the certified interval.
-    tolerance : float, optional
-        Relative width of the certified interval to aim at, in [1e-9, 0.1].
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
-        another. Answers are the same to the last bit.
+    sample_rate, sampling, steps, group_size, group, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
 
     Returns
     -------
@@ -108,6 +92,15 @@ def get_noise_multiplier(
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -116,7 +109,7 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         sample_rate=sample_rate,
         sampling=sampling,
@@ -126,7 +119,7 @@ def get_noise_multiplier(
     )
     return solve(
         "noise_multiplier",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -173,27 +166,10 @@ def get_sample_rate(
         Target epsilon, finite and at least zero.
     delta : array_like
         Target delta, in (0, 1).
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    bounds : bool, optional
-        Whether to return both ends of the certified interval.
-    tolerance : float, optional
-        Relative width of the certified interval to aim at, in [1e-9, 0.1].
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
-        another. Answers are the same to the last bit.
+    noise_multiplier, mechanism, steps, group_size, group, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
 
     Returns
     -------
@@ -212,6 +188,15 @@ def get_sample_rate(
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -220,7 +205,7 @@ def get_sample_rate(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, sample_rate=rate, **plan) <= 3.0
     True
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -230,7 +215,7 @@ def get_sample_rate(
     )
     return solve(
         "sample_rate",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -276,29 +261,10 @@ def get_steps(
         Target epsilon, finite and at least zero.
     delta : array_like
         Target delta, in (0, 1).
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    group_size : array_like, optional
-        Number of records that change together, whole, in [1, 10000].
-    group : Group, optional
-        A group whose members differ, in place of `group_size`. Members' rates take the place of the
-        sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    bounds : bool, optional
-        Whether to return both ends of the certified interval.
-    tolerance : float, optional
-        Relative width of the certified interval to aim at, in [1e-9, 0.1].
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
-        another. Answers are the same to the last bit.
+    noise_multiplier, mechanism, sample_rate, sampling, group_size, group, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
 
     Returns
     -------
@@ -319,6 +285,15 @@ def get_steps(
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -328,7 +303,7 @@ def get_steps(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -339,7 +314,7 @@ def get_steps(
     )
     return solve(
         "steps",
-        configuration,
+        step,
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
@@ -385,26 +360,10 @@ def get_group_size(
         Target epsilon, finite and at least zero.
     delta : array_like
         Target delta, in (0, 1).
-    noise_multiplier : array_like
-        Standard deviation of Gaussian noise in units of the clipping norm, at least zero. Left out
-        with `mechanism`.
-    sample_rate : array_like, optional
-        Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
-        How batches are drawn. Give either this or `sample_rate`.
-    steps : array_like
-        Number of steps, whole and at least zero.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
-        The noise, in place of `noise_multiplier`.
-    bounds : bool, optional
-        Whether to return both ends of the certified interval.
-    tolerance : float, optional
-        Relative width of the certified interval to aim at, in [1e-9, 0.1].
-    executor : concurrent.futures.Executor, optional
-        Computes parts of the broadcast elements: a process pool, Dask's ``client.get_executor()`` or
-        another. Answers are the same to the last bit.
+    noise_multiplier, mechanism, sample_rate, sampling, steps, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
 
     Returns
     -------
@@ -425,6 +384,15 @@ def get_group_size(
         If the combination of mechanism, sampling, adjacency and group has no proven dominating
         pair; the message says what to use instead.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
     Examples
     --------
     >>> import hockeystick as hs
@@ -434,7 +402,7 @@ def get_group_size(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
-    configuration = configure(
+    step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
@@ -444,7 +412,7 @@ def get_group_size(
     )
     found = solve(
         "group_size",
-        configuration,
+        step,
         steps=steps,
         epsilon=epsilon,
         delta=delta,
@@ -452,8 +420,7 @@ def get_group_size(
         tolerance=tolerance,
         executor=executor,
     )
-    microbatches = configuration.step.microbatches
-    return found if microbatches == 1 else _members(found, microbatches, bounds)
+    return found if step.microbatches == 1 else _members(found, step.microbatches, bounds)
 
 
 def _members(found: Any, microbatches: int, bounds: bool) -> Any:

@@ -178,6 +178,22 @@ class UnaccountedSampling:
         raise SamplingMismatchError(self.description)
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """The dominating pair itself, in place of a sampling scheme: a step whose law is given.
+
+    Parameters
+    ----------
+    weights : tuple of float
+        Probability of each shift; their sum is 1.
+    shifts : tuple of float
+        How far the sum of the batch moves, in units of the clipping norm; of any size.
+    """
+
+    weights: tuple[float, ...]
+    shifts: tuple[float, ...]
+
+
 def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
     dataset_size = count_scalar(scheme.dataset_size, "dataset_size", 1, LARGEST_DATASET)
     batch_size = count_scalar(scheme.batch_size, "batch_size", 1, LARGEST_DATASET)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
-from hockeystick._arguments import CountOrCounts, Counts, Floats, count_array, float_array, in_shape, shown
+from hockeystick._arguments import (
+    CountOrCounts,
+    Counts,
+    Floats,
+    broadcast,
+    count_or_counts,
+    flat,
+    float_or_floats,
+    in_shape,
+    shown,
+)
 from hockeystick._distinct import answered_once
 from hockeystick._executors import check_bounds, check_executor, ordered_map, slices
-from hockeystick.configuration import Configuration
+from hockeystick.configuration import Step
 from hockeystick.intervals import check_tolerance, warn_if_loose, warn_if_wide
 
-Solved = tuple[Floats, Floats, NDArray[np.bool_]]
+Solved: TypeAlias = tuple[Floats, Floats, NDArray[np.bool_]]
+"""Lower ends, upper ends, and whether a search ended with the two further apart than was asked for."""
 
 SAFE_SIDE = {
     "epsilon": "upper",
@@ -39,7 +51,7 @@ LARGEST_EXACT = float(2**53)
 
 def solve(
     unknown: str,
-    configuration: Configuration,
+    step: Step,
     *,
     steps: ArrayLike = 1,
     epsilon: ArrayLike = 0.0,
@@ -59,61 +71,82 @@ def solve(
     if not isinstance(bounds, bool | np.bool_):
         raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
     width = check_tolerance(tolerance)
-    shape, step, others = configuration.columns(
-        epsilon=float_array(epsilon, "epsilon"),
-        delta=float_array(delta, "delta"),
-        steps=count_array(steps, "steps", 0),
-    )
-    epsilons, deltas, counts = others
-    columns = (
+    numbers = (
+        float_or_floats(epsilon, "epsilon"),
+        float_or_floats(delta, "delta"),
+        count_or_counts(steps, "steps", 0),
         step.noise,
-        step.sample_rate,
-        step.batch_size,
-        step.dataset_size,
-        counts,
-        step.group_size,
-        epsilons,
-        deltas,
+        step.draw,
+        step.group,
     )
-    fixed = (
-        unknown,
-        configuration.adjacency,
-        step.mechanism,
-        step.sampling,
-        None if step.rates is None else np.array(step.rates),
-        None if step.norms is None else np.array(step.norms),
-        step.orthogonal,
-        width,
-    )
-    if shape == ():
-        lower, upper, loose = _shared_out(fixed, columns, executor)
+    about = (unknown, step.adjacency, width)
+    if np.ndarray in map(type, numbers):
+        names = ("epsilon", "delta", "steps", "noise_multiplier", "sample_rate", "group_size")
+        shape, (lower, upper, loose) = answered(
+            lambda *rows: _shared_out(about, rows, executor), dict(zip(names, numbers, strict=True))
+        )
+    elif executor is None:
+        shape, (lower, upper, loose) = (), _solved(about, numbers)
     else:
-        lower, upper, loose = answered_once(columns, lambda *rows: _shared_out(fixed, rows, executor))
+        shape, (lower, upper, loose) = (), _shared_out(about, numbers, executor)
     if unknown in ("epsilon", "delta"):
         warn_if_wide(unknown, lower, upper, width)
     elif loose.any():
         warn_if_loose(unknown, lower, upper, loose, width)
+    if not bounds:
+        safe = upper if SAFE_SIDE[unknown] == "upper" else lower
+        return _counts_in_shape(safe, shape) if unknown in WHOLE else in_shape(safe, shape)
     # The upper end of whole numbers stays a float: it may be infinite.
     low = _counts_in_shape(lower, shape) if unknown in WHOLE else in_shape(lower, shape)
-    ends = (low, in_shape(upper, shape))
-    return ends if bounds else ends[("lower", "upper").index(SAFE_SIDE[unknown])]
+    return low, in_shape(upper, shape)
 
 
-def _shared_out(fixed: tuple[Any, ...], columns: tuple[Any, ...], executor: Executor | None) -> Solved:
+def answered(
+    answer: Callable[..., tuple[NDArray[Any], ...]], arguments: dict[str, Any]
+) -> tuple[tuple[int, ...], tuple[NDArray[Any], ...]]:
+    """Answers to questions whose numbers are arrays that broadcast: their shape, and the answers flat.
+
+    Parameters
+    ----------
+    answer : callable
+        Called once with all `arguments`, in which arrays are replaced by vectors of one length, one
+        entry for each different question.
+    arguments : dict
+        Numbers, arrays of numbers, and objects that are the same for all questions, by their names.
+    """
+    arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    shape = broadcast(**arrays)
+
+    def asked(*columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        vectors = dict(zip(arrays, columns, strict=True))
+        return answer(*(vectors.get(name, value) for name, value in arguments.items()))
+
+    return shape, answered_once(flat(arrays.values(), shape), asked)
+
+
+def _length(numbers: tuple[Any, ...]) -> int:
+    """How many questions there are."""
+    return next((len(column) for column in numbers if isinstance(column, np.ndarray)), 1)
+
+
+def _shared_out(about: tuple[Any, ...], numbers: tuple[Any, ...], executor: Executor | None) -> Solved:
     """Solve for all elements, parts of which the executor computes."""
     if executor is None:
-        return _solved(fixed, columns)
-    jobs = [(fixed, tuple(column[part] for column in columns)) for part in slices(len(columns[0]))]
+        return _solved(about, numbers)
+    jobs = [
+        (about, tuple(column[part] if isinstance(column, np.ndarray) else column for column in numbers))
+        for part in slices(_length(numbers))
+    ]
     # An empty array has no parts, and the core knows what is wrong with the other arguments.
-    found = list(ordered_map(executor, _solved, jobs, _check_solved)) or [_solved(fixed, columns)]
+    found = list(ordered_map(executor, _solved, jobs, _check_solved)) or [_solved(about, numbers)]
     lower, upper, loose = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return lower, upper, loose
 
 
 def _check_solved(answer: object, job: tuple[Any, ...]) -> None:
     """Raise ``RuntimeError`` unless a worker's answer can be one."""
-    (unknown, *_), columns = job
-    length = len(columns[0])
+    (unknown, *_), numbers = job
+    length = _length(numbers)
     if not isinstance(answer, tuple) or len(answer) != 3:
         raise RuntimeError(
             f"a worker of the executor answered with {shown(answer)} for {unknown}, "
@@ -128,28 +161,11 @@ def _check_solved(answer: object, job: tuple[Any, ...]) -> None:
         )
 
 
-def _solved(fixed: tuple[Any, ...], columns: tuple[Any, ...]) -> Solved:
+def _solved(about: tuple[Any, ...], numbers: tuple[Any, ...]) -> Solved:
     """Both ends of the interval of each element, and whether a search ended with the two too far apart."""
-    unknown, adjacency, mechanism, sampling, rates, norms, orthogonal, width = fixed
-    noise, sample_rate, batch_size, dataset_size, steps, group_size, epsilon, delta = columns
-    return _core.solve(
-        unknown,
-        adjacency,
-        mechanism,
-        noise,
-        sampling,
-        sample_rate,
-        batch_size,
-        dataset_size,
-        steps,
-        group_size,
-        rates,
-        norms,
-        orthogonal,
-        epsilon,
-        delta,
-        width,
-    )
+    unknown, adjacency, width = about
+    epsilon, delta, steps, noise, draw, group = numbers
+    return _core.solve(unknown, (noise, draw, group), steps, adjacency, epsilon, delta, width)
 
 
 def _counts_in_shape(values: Floats, shape: tuple[int, ...]) -> CountOrCounts:

@@ -41,6 +41,13 @@ class TradeoffCurve(ReadOuts):
     with bounds on both sides (Dong, Roth and Su 2022, "Gaussian differential privacy", Proposition 6). The
     error of f is below 1e-9 where the privacy curves behind it can be computed as closely; `bounds` tells.
 
+    References
+    ----------
+    - Dong, Roth and Su 2022, "Gaussian Differential Privacy", Journal of the Royal Statistical Society B
+      84(1), doi:10.1111/rssb.12454
+    - van Dijk, Nguyen, Nguyen and Nguyen 2022, "Generalizing DP-SGD with Shuffling and Batch Clipping",
+      arXiv:2212.05796 (SHUFFLE)
+
     Examples
     --------
     >>> import hockeystick as hs

@@ -5,13 +5,14 @@ use crate::curve::composition::Composition as Curve;
 use crate::curve::planning::{Bracket, Target};
 use crate::curve::routes::Route;
 use crate::curve::{black_box, planning};
-use crate::error::{Error, Result, require_epsilon};
+use crate::error::{Result, require_epsilon};
 use crate::interval::Enclosure;
 use crate::locks::Renewable;
-use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{self, count, entries, guarded, vector};
+use crate::python::arrays::PyReadonlyArrayDyn;
+use crate::python::convert::{count, entries, guarded};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
+use crate::python::vocabulary::{Numbers, Segment, Steps, Unknown, questions, run_of};
+use crate::step::{Adjacency, Sampling, Step};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -23,84 +24,6 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 type Pair<'py> = (Vector<'py>, Vector<'py>);
 /// Lower ends, upper ends, and whether a search ended with the two too far apart.
 type Solved<'py> = (Vector<'py>, Vector<'py>, Bound<'py, PyArray1<bool>>);
-
-fn mechanism(word: &str, noise: f64) -> Result<Mechanism> {
-    match word {
-        "gaussian" => Ok(Mechanism::Gaussian {
-            noise_multiplier: noise,
-        }),
-        "laplace" => Ok(Mechanism::Laplace { scale: noise }),
-        "randomized_response" => Ok(Mechanism::RandomizedResponse { keep: noise }),
-        _ => Err(Error::out_of_range(
-            "mechanism",
-            word,
-            "\"gaussian\", \"laplace\" or \"randomized_response\"",
-        )),
-    }
-}
-
-fn sampling(word: &str, sample_rate: f64, batch_size: i64, dataset_size: i64) -> Result<Sampling> {
-    match word {
-        "poisson" => Ok(Sampling::Poisson { sample_rate }),
-        "fixed_batch" => Ok(Sampling::FixedBatch {
-            batch_size: count("batch_size", batch_size)?,
-            dataset_size: count("dataset_size", dataset_size)?,
-        }),
-        "mixture" => Ok(Sampling::Mixture),
-        _ => Err(Error::out_of_range(
-            "sampling",
-            word,
-            "\"poisson\", \"fixed_batch\" or \"mixture\"",
-        )),
-    }
-}
-
-/// The columns of a broadcast call.
-struct Table {
-    mechanism: String,
-    noise: Vec<f64>,
-    sampling: String,
-    sample_rate: Vec<f64>,
-    batch_size: Vec<i64>,
-    dataset_size: Vec<i64>,
-    steps: Vec<i64>,
-    group_size: Vec<i64>,
-    group: Group,
-}
-
-impl Table {
-    fn check(&self, others: &[usize]) -> Result<usize> {
-        let length = self.noise.len();
-        let own = [
-            self.sample_rate.len(),
-            self.batch_size.len(),
-            self.dataset_size.len(),
-            self.steps.len(),
-            self.group_size.len(),
-        ];
-        if own.iter().chain(others).all(|&other| other == length) {
-            Ok(length)
-        } else {
-            Err(Error::Mismatch("all arguments must have one length".into()))
-        }
-    }
-
-    fn scheme(&self, i: usize) -> Result<Step> {
-        Ok(Step {
-            mechanism: mechanism(&self.mechanism, self.noise[i])?,
-            sampling: sampling(
-                &self.sampling,
-                self.sample_rate[i],
-                self.batch_size[i],
-                self.dataset_size[i],
-            )?,
-            group: Group {
-                size: count("group_size", self.group_size[i])?,
-                ..self.group.clone()
-            },
-        })
-    }
-}
 
 /// Answers question number 0..length, in parallel; the answers do not depend on their neighbours.
 fn answer_all<T: Send + 'static>(
@@ -119,80 +42,51 @@ fn columns(py: Python<'_>, pairs: Vec<(f64, f64)>) -> Pair<'_> {
     (lower.to_pyarray(py), upper.to_pyarray(py))
 }
 
+/// Bounds on the unknown of every question, and whether a search ended with the two further apart than was asked for.
 #[pyfunction]
 pub(crate) fn solve<'py>(
     py: Python<'py>,
-    unknown: &str,
-    adjacency: &str,
-    mechanism: &str,
-    noise: PyReadonlyArray1<'py, f64>,
-    sampling: &str,
-    sample_rate: PyReadonlyArray1<'py, f64>,
-    batch_size: PyReadonlyArray1<'py, i64>,
-    dataset_size: PyReadonlyArray1<'py, i64>,
-    steps: PyReadonlyArray1<'py, i64>,
-    group_size: PyReadonlyArray1<'py, i64>,
-    rates: Option<PyReadonlyArray1<'py, f64>>,
-    norms: Option<PyReadonlyArray1<'py, f64>>,
-    orthogonal: bool,
-    epsilon: PyReadonlyArray1<'py, f64>,
-    delta: PyReadonlyArray1<'py, f64>,
+    unknown: Unknown,
+    step: Steps,
+    steps: Numbers<i64>,
+    adjacency: Adjacency,
+    epsilon: Numbers<f64>,
+    delta: Numbers<f64>,
     tolerance: f64,
 ) -> PyResult<Solved<'py>> {
-    let table = Table {
-        mechanism: mechanism.into(),
-        noise: vector(&noise),
-        sampling: sampling.into(),
-        sample_rate: vector(&sample_rate),
-        batch_size: vector(&batch_size),
-        dataset_size: vector(&dataset_size),
-        steps: vector(&steps),
-        group_size: vector(&group_size),
-        group: Group {
-            size: 1,
-            rates: rates.map(|rates| vector(&rates)),
-            norms: norms.map(|norms| vector(&norms)),
-            orthogonal,
-        },
-    };
-    let adjacency = convert::adjacency(adjacency)?;
-    let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
-    let length = table.check(&[epsilons.len(), deltas.len()])?;
-    let unknown = unknown.to_owned();
+    let [noise, draw, group] = step.lengths();
+    let length = questions([noise, draw, group, steps.length(), epsilon.length(), delta.length()])?;
     let above = |bracket: Bracket| (bracket.unsafe_side, bracket.safe, bracket.wide);
     let below = |bracket: Bracket| (bracket.safe, bracket.unsafe_side, bracket.wide);
     let answer = move |i: usize| -> Result<(f64, f64, bool)> {
-        let target = |i: usize| Target {
-            epsilon: epsilons[i],
-            delta: deltas[i],
+        let target = || Target {
+            epsilon: epsilon.at(i),
+            delta: delta.at(i),
             tolerance,
         };
-        let run = |i: usize| Curve::new(&[(table.scheme(i)?, count("steps", table.steps[i])?)], adjacency);
-        let steps_of = |i: usize| count("steps", table.steps[i]);
-        match unknown.as_str() {
-            "epsilon" => {
-                let found = run(i)?.epsilon(deltas[i], tolerance)?;
+        let count = || count("steps", steps.at(i));
+        let run = || Curve::new(&[(step.step(i, adjacency)?, count()?)], adjacency);
+        match unknown {
+            Unknown::Epsilon => {
+                let found = run()?.epsilon(delta.at(i), tolerance)?;
                 Ok((found.lower, found.upper, false))
             }
-            "delta" => {
-                let epsilon = epsilons[i];
+            Unknown::Delta => {
+                let epsilon = epsilon.at(i);
                 require_epsilon(epsilon)?;
-                let found = run(i)?.delta(epsilon, tolerance)?;
+                let found = run()?.delta(epsilon, tolerance)?;
                 Ok((found.lower(), found.upper(), false))
             }
-            "noise_multiplier" => {
-                let scheme = Step {
-                    mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
-                    ..table.scheme(i)?
-                };
-                planning::noise_multiplier(&scheme, steps_of(i)?, adjacency, target(i)).map(above)
+            Unknown::NoiseMultiplier => {
+                planning::noise_multiplier(&step.step(i, adjacency)?, count()?, adjacency, target()).map(above)
             }
-            "sample_rate" => {
-                planning::sample_rate(&table.scheme(i)?, steps_of(i)?, adjacency, target(i)).map(below)
+            Unknown::SampleRate => {
+                planning::sample_rate(&step.step(i, adjacency)?, count()?, adjacency, target()).map(below)
             }
-            "steps" => planning::steps(&table.scheme(i)?, adjacency, target(i)).map(below),
-            "group_size" => planning::group_size(&table.scheme(i)?, steps_of(i)?, adjacency, target(i)).map(below),
-            _ => Err(Error::out_of_range("unknown", &unknown, "the name of an argument")),
+            Unknown::Steps => planning::steps(&step.step(i, adjacency)?, adjacency, target()).map(below),
+            Unknown::GroupSize => {
+                planning::group_size(&step.step(i, adjacency)?, count()?, adjacency, target()).map(below)
+            }
         }
     };
     let mut ends = Vec::with_capacity(length);
@@ -205,82 +99,40 @@ pub(crate) fn solve<'py>(
     Ok((lower, upper, wide.to_pyarray(py)))
 }
 
+/// The step of one record at the end of a chain of data sets, each with one of `records` less, where batches have a fixed size: it
+/// is drawn from the smallest data set, of which a batch is the largest part.
+fn worst_link(step: &mut Step, records: u64) {
+    if let Sampling::FixedBatch {
+        batch_size,
+        dataset_size,
+    } = &mut step.sampling
+    {
+        *dataset_size = dataset_size.saturating_sub(records.saturating_sub(1));
+        *batch_size = (*batch_size).min(*dataset_size);
+    }
+}
+
+/// Upper bounds on ε of groups from the curve of one record alone.
 #[pyfunction]
 pub(crate) fn black_box_epsilon<'py>(
     py: Python<'py>,
-    adjacency: &str,
-    mechanism: &str,
-    noise: PyReadonlyArray1<'py, f64>,
-    sampling: &str,
-    sample_rate: PyReadonlyArray1<'py, f64>,
-    batch_size: PyReadonlyArray1<'py, i64>,
-    dataset_size: PyReadonlyArray1<'py, i64>,
-    steps: PyReadonlyArray1<'py, i64>,
-    group_size: PyReadonlyArray1<'py, i64>,
-    delta: PyReadonlyArray1<'py, f64>,
+    step: Steps,
+    steps: Numbers<i64>,
+    adjacency: Adjacency,
+    delta: Numbers<f64>,
     tolerance: f64,
 ) -> PyResult<Vector<'py>> {
-    let table = Table {
-        mechanism: mechanism.into(),
-        noise: vector(&noise),
-        sampling: sampling.into(),
-        sample_rate: vector(&sample_rate),
-        batch_size: vector(&batch_size),
-        dataset_size: vector(&dataset_size),
-        steps: vector(&steps),
-        group_size: vector(&group_size),
-        group: Group::of(1),
-    };
-    let adjacency = convert::adjacency(adjacency)?;
-    let deltas = vector(&delta);
-    let length = table.check(&[deltas.len()])?;
+    let [noise, draw, group] = step.lengths();
+    let length = questions([noise, draw, group, steps.length(), delta.length()])?;
     let answer = move |i: usize| -> Result<f64> {
-        let scheme = Step {
-            group: Group::of(1),
-            ..table.scheme(i)?
-        };
-        let mut one = Curve::new(&[(scheme, count("steps", table.steps[i])?)], adjacency)?;
-        black_box::epsilon(
-            &mut one,
-            count("group_size", table.group_size[i])?,
-            deltas[i],
-            tolerance,
-        )
+        let (mut one, records) = step.step_of_one_record(i, adjacency)?;
+        if adjacency != Adjacency::Replace {
+            worst_link(&mut one, records);
+        }
+        let mut curve = Curve::new(&[(one, count("steps", steps.at(i))?)], adjacency)?;
+        black_box::epsilon(&mut curve, records, delta.at(i), tolerance)
     };
     Ok(answer_all(py, length, answer)?.to_pyarray(py))
-}
-
-pub(crate) type SegmentTuple = (
-    String,
-    f64,
-    String,
-    f64,
-    i64,
-    i64,
-    i64,
-    Option<Vec<f64>>,
-    Option<Vec<f64>>,
-    bool,
-    i64,
-);
-
-/// The steps that segments stand for.
-pub(crate) fn steps_of(segments: Vec<SegmentTuple>) -> Result<Vec<(Step, u64)>> {
-    let of = |segment: SegmentTuple| -> Result<(Step, u64)> {
-        let (word, noise, drawn, rate, batch, dataset, size, rates, norms, orthogonal, steps) = segment;
-        let scheme = Step {
-            mechanism: mechanism(&word, noise)?,
-            sampling: sampling(&drawn, rate, batch, dataset)?,
-            group: Group {
-                size: count("group_size", size)?,
-                rates,
-                norms,
-                orthogonal,
-            },
-        };
-        Ok((scheme, count("steps", steps)?))
-    };
-    segments.into_iter().map(of).collect()
 }
 
 /// A composition of steps; what is computed for one question serves the next.
@@ -323,10 +175,9 @@ impl Composition {
 #[pymethods]
 impl Composition {
     #[new]
-    fn new(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str, tolerance: f64) -> PyResult<Self> {
-        let adjacency = convert::adjacency(adjacency)?;
+    fn new(py: Python<'_>, segments: Vec<Segment>, adjacency: Adjacency, tolerance: f64) -> PyResult<Self> {
         let engine = watched(py, None, move |_| {
-            let steps = steps_of(segments)?;
+            let steps = run_of(&segments, adjacency)?;
             let curve = Renewable::holding(Curve::new(&steps, adjacency)?);
             Ok(Engine {
                 steps,
@@ -359,13 +210,12 @@ impl Composition {
     fn bound_used(
         &self,
         py: Python<'_>,
-        unknown: &str,
+        unknown: Unknown,
         at: PyReadonlyArrayDyn<'_, f64>,
     ) -> PyResult<Vec<&'static str>> {
         let tolerance = self.tolerance;
-        let of_epsilon = unknown == "epsilon";
         let found = self.ask(py, entries(&at), move |curve, at| {
-            if of_epsilon {
+            if matches!(unknown, Unknown::Epsilon) {
                 return curve.bound_of_epsilon(at, tolerance);
             }
             require_epsilon(at)?;
@@ -397,20 +247,9 @@ impl Composition {
     fn delta_by<'py>(
         &self,
         py: Python<'py>,
-        route: &str,
+        route: Route,
         epsilon: PyReadonlyArrayDyn<'py, f64>,
     ) -> PyResult<Pair<'py>> {
-        let route = match route {
-            "one_step" => Route::OneStep,
-            "inversion" => Route::Inversion,
-            "split_inversion" => Route::SplitInversion,
-            "grid" => Route::Grid,
-            "renyi" => Route::Renyi,
-            _ => {
-                let allowed = "\"one_step\", \"inversion\", \"split_inversion\", \"grid\" or \"renyi\"";
-                return Err(Error::out_of_range("route", route, allowed).into());
-            }
-        };
         let tolerance = self.tolerance;
         let found = self.ask(py, entries(&epsilon), move |curve, epsilon| {
             curve.delta_by(route, epsilon, tolerance)

@@ -2,15 +2,17 @@
 
 use crate::error::Error;
 use crate::loss::MixturePair;
+use crate::monitor::Monitor;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, guarded, law, vector};
-use crate::python::monitor::{unless_cancelled, watched};
+use crate::python::monitor::{unless_cancelled, watched, watched_views};
 use crate::renyi;
-use crate::renyi::Guarantee;
+use crate::renyi::{Conversion, Guarantee};
 use crate::simulation;
 use crate::simulation::{Segment, Settings};
-use crate::step::GroupLaw;
+use crate::step::{Direction, GroupLaw};
 use crate::threads::in_pool;
+use numpy::ndarray::{ArrayView1, ArrayViewD};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -71,6 +73,25 @@ pub(crate) fn hypergeometric_law(
     Ok(law_arrays(py, &law))
 }
 
+/// Entries of an array below which it is copied, which takes less than to start a thread that borrows it (about 30 µs): 128 KiB.
+const FEW_ENTRIES: usize = 1 << 14;
+
+/// What `compute` makes of the entries of an array in logical order, which are copied only where they are few or do not lie so.
+fn of_entries<T: Send + 'static>(
+    py: Python<'_>,
+    array: &PyReadonlyArrayDyn<'_, f64>,
+    compute: impl FnOnce(&[f64], &dyn Monitor) -> Result<T, Error> + Send + 'static,
+) -> PyResult<T> {
+    let view = array.as_array();
+    match view.as_slice() {
+        Some(values) if values.len() > FEW_ENTRIES => watched_views(py, |monitor| compute(values, monitor)),
+        _ => {
+            let values = entries(array);
+            watched(py, None, move |monitor| compute(&values, monitor))
+        }
+    }
+}
+
 #[pyfunction]
 pub(crate) fn log_likelihood_ratio<'py>(
     py: Python<'py>,
@@ -80,8 +101,8 @@ pub(crate) fn log_likelihood_ratio<'py>(
     noise_multiplier: f64,
     log_space: bool,
 ) -> PyResult<Array<'py>> {
-    let (points, weights, shifts) = (entries(&x), vector(&weights), vector(&shifts));
-    let values = watched(py, None, move |monitor| {
+    let (weights, shifts) = (vector(&weights), vector(&shifts));
+    let values = of_entries(py, &x, move |points, monitor| {
         let pair = MixturePair::new(&law(&weights, &shifts, log_space)?, noise_multiplier)?;
         if let Some(bad) = points.iter().find(|point| !(*point / noise_multiplier).is_finite()) {
             return Err(Error::out_of_range(
@@ -113,8 +134,10 @@ pub(crate) fn hockey_stick<'py>(
     log_ratio: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
 ) -> PyResult<Array<'py>> {
-    let (losses, epsilons) = (entries(&log_ratio), entries(&epsilon));
-    let values = watched(py, None, move |_| simulation::hockey_stick(&losses, &epsilons))?;
+    let epsilons = entries(&epsilon);
+    let values = of_entries(py, &log_ratio, move |losses, _| {
+        simulation::hockey_stick(losses, &epsilons)
+    })?;
     shaped(py, &values, epsilon.as_array().shape())
 }
 
@@ -141,7 +164,7 @@ pub(crate) fn monte_carlo_delta<'py>(
     segments: Vec<SegmentArrays<'py>>,
     log_space: bool,
     samples: i64,
-    direction: &str,
+    direction: Direction,
     tilt: Option<f64>,
     seed: u64,
     confidence: f64,
@@ -149,7 +172,7 @@ pub(crate) fn monte_carlo_delta<'py>(
 ) -> PyResult<(f64, f64, f64)> {
     let settings = Settings {
         samples: count("samples", samples)?,
-        direction: crate::python::convert::direction(direction)?,
+        direction,
         tilt,
         seed,
         confidence,
@@ -174,14 +197,14 @@ impl Simulation {
         segments: Vec<SegmentArrays<'py>>,
         log_space: bool,
         samples: i64,
-        direction: &str,
+        direction: Direction,
         tilt: Option<f64>,
         seed: u64,
         confidence: f64,
     ) -> PyResult<Self> {
         let settings = Settings {
             samples: count("samples", samples)?,
-            direction: crate::python::convert::direction(direction)?,
+            direction,
             tilt,
             seed,
             confidence,
@@ -226,10 +249,9 @@ pub(crate) fn renyi_mixture<'py>(
     weights: PyReadonlyArray1<'py, f64>,
     shifts: PyReadonlyArray1<'py, f64>,
     noise_multiplier: f64,
-    direction: &str,
+    direction: Direction,
     log_space: bool,
 ) -> PyResult<Array<'py>> {
-    let direction = crate::python::convert::direction(direction)?;
     let (values, weights, shifts) = (entries(&orders), vector(&weights), vector(&shifts));
     let divergences = watched(py, None, move |_| {
         let law = law(&weights, &shifts, log_space)?;
@@ -246,44 +268,67 @@ pub(crate) fn renyi_group_bound<'py>(
     sample_rate: f64,
 ) -> PyResult<Vector<'py>> {
     let orders = vector(&orders);
+    // Rows are read as they lie, where they lie at all.
     let table = component_rdp.as_array();
-    let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
-    let bound = watched(py, None, move |_| {
-        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        renyi::renyi_group_bound(&orders, &rows, sample_rate)
-    })?;
+    let table = table.as_standard_layout();
+    let rows: Vec<&[f64]> = table.rows().into_iter().filter_map(|row| row.to_slice()).collect();
+    let bound = watched_views(py, |_| renyi::renyi_group_bound(&orders, &rows, sample_rate))?;
     Ok(bound.to_pyarray(py))
 }
 
-/// Applies a conversion to the last axis of `rdp`, one `target` (δ or ε) a row.
+/// A conversion of Rényi bounds at some orders, to ε at δ or to δ at ε.
+type Convert = fn(&[f64], &[f64], f64, Conversion) -> Result<Guarantee, Error>;
+
+/// Converts each row of `rdp`, its last axis, by one of `targets`: the values and the orders that give them.
+fn converted(
+    orders: &[f64],
+    rdp: &ArrayViewD<'_, f64>,
+    targets: &ArrayViewD<'_, f64>,
+    convert: impl Fn(&[f64], &[f64], f64) -> Result<Guarantee, Error> + Sync,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    let rows: Vec<ArrayView1<'_, f64>> = rdp.rows().into_iter().collect();
+    let targets: Vec<f64> = targets.iter().copied().collect();
+    let answer = |(row, &target): (&ArrayView1<'_, f64>, &f64)| {
+        unless_cancelled(monitor)?;
+        let found = match row.as_slice() {
+            Some(row) => convert(orders, row, target)?,
+            None => convert(orders, &row.to_vec(), target)?,
+        };
+        Ok((found.value, found.order))
+    };
+    let found: Result<Vec<(f64, f64)>, Error> = in_pool(|| rows.par_iter().zip(&targets).map(answer).collect());
+    Ok(found?.into_iter().unzip())
+}
+
+/// Applies a conversion to the last axis of `rdp`, one `target` (δ or ε) a row; only a small table is copied.
 fn convert_rows<'py>(
     py: Python<'py>,
     orders: &PyReadonlyArray1<'py, f64>,
     rdp: &PyReadonlyArrayDyn<'py, f64>,
     targets: &PyReadonlyArrayDyn<'py, f64>,
-    convert: impl Fn(&[f64], &[f64], f64) -> Result<Guarantee, Error> + Send + Sync + 'static,
+    conversion: Conversion,
+    convert: Convert,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let (orders, targets_shape) = (vector(orders), targets.as_array().shape().to_vec());
-    let (rdp_values, target_values) = (entries(rdp), entries(targets));
-    let shape = rdp.as_array().shape().to_vec();
-    if shape.last() != Some(&orders.len()) || shape[..shape.len() - 1] != targets_shape[..] {
+    let (orders, table, targets) = (vector(orders), rdp.as_array(), targets.as_array());
+    let (shape, leading) = (table.shape().to_vec(), targets.shape().to_vec());
+    if shape.last() != Some(&orders.len()) || shape[..shape.len() - 1] != leading[..] {
         return Err(Error::Mismatch(format!(
             "the last axis of rdp must have one entry an order ({}), got shape {shape:?}",
             orders.len()
         ))
         .into());
     }
-    let (values, best): (Vec<f64>, Vec<f64>) = watched(py, None, move |monitor| {
-        let answer = |(row, &target): (&[f64], &f64)| {
-            unless_cancelled(monitor)?;
-            let found = convert(&orders, row, target)?;
-            Ok((found.value, found.order))
-        };
-        let rows = || rdp_values.par_chunks(orders.len().max(1)).zip(&target_values);
-        let found: Result<Vec<(f64, f64)>, Error> = in_pool(|| rows().map(answer).collect());
-        Ok(found?.into_iter().unzip())
-    })?;
-    Ok((shaped(py, &values, &targets_shape)?, shaped(py, &best, &targets_shape)?))
+    let convert = move |orders: &[f64], row: &[f64], target| convert(orders, row, target, conversion);
+    let (values, best) = if table.len() > FEW_ENTRIES {
+        watched_views(py, |monitor| converted(&orders, &table, &targets, convert, monitor))?
+    } else {
+        let (table, targets) = (table.to_owned(), targets.to_owned());
+        watched(py, None, move |monitor| {
+            converted(&orders, &table.view(), &targets.view(), convert, monitor)
+        })?
+    };
+    Ok((shaped(py, &values, &leading)?, shaped(py, &best, &leading)?))
 }
 
 #[pyfunction]
@@ -292,12 +337,9 @@ pub(crate) fn rdp_to_epsilon<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     delta: PyReadonlyArrayDyn<'py, f64>,
-    conversion: &str,
+    conversion: Conversion,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = crate::python::convert::conversion(conversion)?;
-    convert_rows(py, &orders, &rdp, &delta, move |orders, rdp, delta| {
-        renyi::rdp_to_epsilon(orders, rdp, delta, conversion)
-    })
+    convert_rows(py, &orders, &rdp, &delta, conversion, renyi::rdp_to_epsilon)
 }
 
 #[pyfunction]
@@ -306,10 +348,7 @@ pub(crate) fn rdp_to_delta<'py>(
     orders: PyReadonlyArray1<'py, f64>,
     rdp: PyReadonlyArrayDyn<'py, f64>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
-    conversion: &str,
+    conversion: Conversion,
 ) -> PyResult<(Array<'py>, Array<'py>)> {
-    let conversion = crate::python::convert::conversion(conversion)?;
-    convert_rows(py, &orders, &rdp, &epsilon, move |orders, rdp, epsilon| {
-        renyi::rdp_to_delta(orders, rdp, epsilon, conversion)
-    })
+    convert_rows(py, &orders, &rdp, &epsilon, conversion, renyi::rdp_to_delta)
 }

@@ -15,6 +15,7 @@ mod renyi;
 mod runner;
 mod runs;
 mod tradeoff;
+mod vocabulary;
 
 use pyo3::prelude::*;
 

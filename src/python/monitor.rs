@@ -75,20 +75,50 @@ pub(crate) fn watched<T: Send + 'static>(
         *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         drop(finish);
     }))?;
+    attend(py, progress, &shared)?;
+    runner.keep();
+    let found = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(found.unwrap_or(Err(Error::Internal))?)
+}
+
+/// Runs `compute` as [`watched`] does, where it borrows arrays of Python's: tables too large to be copied.
+///
+/// After an exception it waits for `compute` to reach its next checkpoint, as nothing else keeps the arrays; and it starts a thread,
+/// which takes longer than many an answer about a small array.
+///
+/// # Errors
+/// What `compute` returns; or the exception of a signal handler.
+pub(crate) fn watched_views<T: Send>(
+    py: Python<'_>,
+    compute: impl FnOnce(&dyn Monitor) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let shared = Arc::new(Shared::default());
+    let finish = Finish(Arc::clone(&shared));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("hockeystick".into())
+            .spawn_scoped(scope, move || guarded(|| finish.0.stop.watch(|| compute(&*finish.0))))
+            .map_err(|_| Error::Internal)?;
+        let attended = attend(py, None, &shared);
+        let found = py.detach(|| thread.join());
+        attended?;
+        Ok(found.unwrap_or(Err(Error::Internal))?)
+    })
+}
+
+/// Answers signals and reports progress until the computation has ended; an exception asks it to stop.
+fn attend(py: Python<'_>, progress: Option<&Bound<'_, PyAny>>, shared: &Shared) -> PyResult<()> {
     let mut reported = u64::MAX;
     loop {
         let finished = py.detach(|| shared.wait());
-        if let Err(exception) = report(py, progress, &shared, &mut reported) {
+        if let Err(exception) = report(py, progress, shared, &mut reported) {
             shared.stop.ask();
             return Err(exception);
         }
         if finished {
-            break;
+            return Ok(());
         }
     }
-    runner.keep();
-    let found = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Ok(found.unwrap_or(Err(Error::Internal))?)
 }
 
 /// Stops a computation whose caller no longer waits for it.

@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{MechanismTuple, bound, conversion, count, entries, mechanism, noise, vector};
+use crate::python::convert::{count, entries, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::renyi::StepBound;
-use crate::renyi::require_orders;
-use crate::renyi::{DpTarget, NoiseSearch, calibrate, calibrate_dp};
+use crate::python::vocabulary::{MechanismClass, questions};
+use crate::renyi::{
+    Conversion, DpTarget, GroupBound, NoiseSearch, StepBound, calibrate, calibrate_dp, require_orders,
+};
 use crate::step::{Mechanism, Step};
 use crate::stopping::carried;
 use crate::threads::in_pool;
@@ -17,28 +18,18 @@ use rustc_hash::FxHashMap;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
-/// Checks that all columns of a call have `length` elements.
-fn same_length(length: usize, others: &[usize]) -> Result<(), Error> {
-    if others.iter().all(|&other| other == length) {
-        Ok(())
-    } else {
-        Err(Error::Mismatch("all arguments must have one length".into()))
-    }
-}
-
 /// One bound an element: flat arrays of orders, sample rates and group sizes.
 #[pyfunction]
 pub(crate) fn group_rdp<'py>(
     py: Python<'py>,
-    mechanism: MechanismTuple,
+    mechanism: Mechanism,
     orders: PyReadonlyArray1<'py, f64>,
     sample_rates: PyReadonlyArray1<'py, f64>,
     group_sizes: PyReadonlyArray1<'py, i64>,
-    bound: &str,
+    bound: GroupBound,
 ) -> PyResult<Vector<'py>> {
-    let (mechanism, bound) = (noise(&mechanism)?, self::bound(bound)?);
     let (orders, rates, sizes) = (vector(&orders), vector(&sample_rates), vector(&group_sizes));
-    same_length(orders.len(), &[rates.len(), sizes.len()])?;
+    questions([orders.len(), rates.len(), sizes.len()].map(Some))?;
     let found = watched(py, None, move |monitor| {
         mechanism.check()?;
         require_orders(&orders)?;
@@ -83,12 +74,11 @@ fn calibrated<'py>(
     (rates, steps, sizes): &RunArrays<'py>,
     targets: [usize; 2],
     mechanism: Mechanism,
-    bound: &str,
+    bound: GroupBound,
     solve: impl Fn(usize, &NoiseSearch) -> Result<f64, Error> + Sync + Send + 'static,
 ) -> PyResult<Vector<'py>> {
-    let bound = self::bound(bound)?;
     let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
-    same_length(rates.len(), &[steps.len(), sizes.len(), targets[0], targets[1]])?;
+    questions([rates.len(), steps.len(), sizes.len(), targets[0], targets[1]].map(Some))?;
     let found = watched(py, None, move |monitor| {
         let answer = |i: usize| {
             unless_cancelled(monitor)?;
@@ -113,14 +103,14 @@ fn calibrated<'py>(
 #[pyfunction]
 pub(crate) fn renyi_calibrate<'py>(
     py: Python<'py>,
-    family: &str,
+    mechanism: MechanismClass,
     sensitivity: i64,
     order: PyReadonlyArray1<'py, f64>,
     tau: PyReadonlyArray1<'py, f64>,
     runs: RunArrays<'py>,
-    bound: &str,
+    bound: GroupBound,
 ) -> PyResult<Vector<'py>> {
-    let mechanism = mechanism(family, f64::NAN, sensitivity)?;
+    let mechanism = mechanism.with_unknown_parameter(sensitivity)?;
     let (orders, taus) = (vector(&order), vector(&tau));
     calibrated(
         py,
@@ -135,17 +125,16 @@ pub(crate) fn renyi_calibrate<'py>(
 #[pyfunction]
 pub(crate) fn renyi_calibrate_dp<'py>(
     py: Python<'py>,
-    family: &str,
+    mechanism: MechanismClass,
     sensitivity: i64,
     epsilon: PyReadonlyArray1<'py, f64>,
     delta: PyReadonlyArray1<'py, f64>,
     orders: Option<PyReadonlyArrayDyn<'py, f64>>,
     runs: RunArrays<'py>,
-    bound: &str,
-    conversion: &str,
+    bound: GroupBound,
+    conversion: Conversion,
 ) -> PyResult<Vector<'py>> {
-    let mechanism = mechanism(family, f64::NAN, sensitivity)?;
-    let conversion = self::conversion(conversion)?;
+    let mechanism = mechanism.with_unknown_parameter(sensitivity)?;
     let (epsilons, deltas) = (vector(&epsilon), vector(&delta));
     let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
     calibrated(

@@ -3,29 +3,24 @@
 use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert::{MechanismTuple, adjacency, bound, conversion, count, entries, history, vector};
+use crate::python::convert::{entries, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::renyi::Guarantee;
-use crate::renyi::Run;
+use crate::python::vocabulary::{self, Segment};
+use crate::renyi::{self, Conversion, GroupBound, Guarantee, Run};
+use crate::step::Adjacency;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
-/// MechanismTuple, sample rate and steps of every segment.
-type Segments = Vec<(MechanismTuple, f64, i64)>;
-
-/// How to make the run of a history, which takes a while.
+/// How to make the run of some steps, all of Poisson samples and for groups of one size, which takes a while.
 fn run_of(
-    segments: &Segments,
-    group_size: i64,
-    adjacency_word: &str,
-    bound_word: &str,
-    conversion_word: &str,
+    segments: &[Segment],
+    adjacency: Adjacency,
+    bound: GroupBound,
+    conversion: Conversion,
 ) -> Result<impl FnOnce() -> Result<Run, Error> + Send + use<>, Error> {
-    let steps = history(segments, count("group_size", group_size)?)?;
-    let (adjacency, bound) = (adjacency(adjacency_word)?, bound(bound_word)?);
-    let conversion = conversion(conversion_word)?;
+    let steps = vocabulary::run_of(segments, adjacency)?;
     Ok(move || Ok(Run::new(&steps, adjacency, bound)?.with_conversion(conversion)))
 }
 
@@ -49,16 +44,15 @@ fn answers<T>(
 pub(crate) fn history_renyi<'py>(
     py: Python<'py>,
     orders: PyReadonlyArray1<'py, f64>,
-    segments: Segments,
-    group_size: i64,
-    adjacency: &str,
-    bound: &str,
+    segments: Vec<Segment>,
+    adjacency: Adjacency,
+    bound: GroupBound,
 ) -> PyResult<Vector<'py>> {
     let orders = vector(&orders);
-    let run = run_of(&segments, group_size, adjacency, bound, "canonne")?;
+    let run = run_of(&segments, adjacency, bound, Conversion::Canonne)?;
     let rdp = watched(py, None, move |monitor| {
         let mut run = run()?;
-        crate::renyi::require_orders(&orders)?;
+        renyi::require_orders(&orders)?;
         answers(&mut run, &orders, |run, order| Ok(run.renyi(&[order])?[0]), monitor)
     })?;
     Ok(rdp.to_pyarray(py))
@@ -85,13 +79,12 @@ fn ask<'py>(
 pub(crate) fn history_epsilon<'py>(
     py: Python<'py>,
     delta: PyReadonlyArrayDyn<'py, f64>,
-    segments: Segments,
-    group_size: i64,
-    adjacency: &str,
-    bound: &str,
-    conversion: &str,
+    segments: Vec<Segment>,
+    adjacency: Adjacency,
+    bound: GroupBound,
+    conversion: Conversion,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = run_of(&segments, group_size, adjacency, bound, conversion)?;
+    let run = run_of(&segments, adjacency, bound, conversion)?;
     ask(py, &delta, run, Run::epsilon)
 }
 
@@ -99,12 +92,11 @@ pub(crate) fn history_epsilon<'py>(
 pub(crate) fn history_delta<'py>(
     py: Python<'py>,
     epsilon: PyReadonlyArrayDyn<'py, f64>,
-    segments: Segments,
-    group_size: i64,
-    adjacency: &str,
-    bound: &str,
-    conversion: &str,
+    segments: Vec<Segment>,
+    adjacency: Adjacency,
+    bound: GroupBound,
+    conversion: Conversion,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let run = run_of(&segments, group_size, adjacency, bound, conversion)?;
+    let run = run_of(&segments, adjacency, bound, conversion)?;
     ask(py, &epsilon, run, Run::delta)
 }

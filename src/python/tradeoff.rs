@@ -1,13 +1,13 @@
 //! Trade-off functions.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interval::Interval;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
-use crate::python::convert;
 use crate::python::convert::{count, entries, guarded, vector};
-use crate::python::exact::{SegmentTuple, steps_of};
 use crate::python::monitor::{unless_cancelled, watched};
+use crate::python::vocabulary::{Segment, run_of};
 use crate::shuffle::{EpochRun, EpochSampling, MembershipLaw};
+use crate::step::Adjacency;
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use crate::tradeoff::PublicMixture;
@@ -84,9 +84,8 @@ impl TradeoffCurve {
     }
 
     #[staticmethod]
-    fn of_steps(py: Python<'_>, segments: Vec<SegmentTuple>, adjacency: &str) -> PyResult<Self> {
-        let adjacency = convert::adjacency(adjacency)?;
-        Self::made(py, move || Curve::of_steps(&steps_of(segments)?, adjacency))
+    fn of_steps(py: Python<'_>, segments: Vec<Segment>, adjacency: Adjacency) -> PyResult<Self> {
+        Self::made(py, move || Curve::of_steps(&run_of(&segments, adjacency)?, adjacency))
     }
 
     #[staticmethod]
@@ -197,7 +196,7 @@ type Law<'py> = (Bound<'py, PyArray1<i64>>, Vector<'py>, f64, f64);
 #[pyfunction]
 pub(crate) fn membership_law<'py>(
     py: Python<'py>,
-    sampling: &str,
+    sampling: EpochSampling,
     dataset_size: i64,
     batch_size: i64,
     units_per_batch: i64,
@@ -205,14 +204,6 @@ pub(crate) fn membership_law<'py>(
     epochs: i64,
     rounds: i64,
 ) -> PyResult<Law<'py>> {
-    let sampling = match sampling {
-        "shuffle" => EpochSampling::Shuffling,
-        "without_replacement" => EpochSampling::Subsampling,
-        _ => {
-            let allowed = "\"shuffle\" or \"without_replacement\"";
-            return Err(Error::out_of_range("sampling", sampling, allowed).into());
-        }
-    };
     let law = watched(py, None, move |_| {
         let rounds = u64::try_from(rounds).unwrap_or(0);
         let run = EpochRun {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hockeystick._arguments import count_scalar
 from hockeystick.accountants.adaptors import AnySegment, merged
@@ -11,8 +12,7 @@ from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.errors import UnsupportedError
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import FAMILIES, Mechanism
-from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement
+from hockeystick.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RecordedRun:
     @classmethod
     def of_curve(cls, curve: PrivacyCurve) -> RecordedRun:
         """Return the run of a curve; the order of its segments is not that of the run."""
-        if any(kind.sampling == "mixture" for kind, _ in curve.segments):
+        if any(isinstance(kind.draw, Mixture) for kind, _ in curve.segments):
             raise UnsupportedError(
                 "this curve has steps that are given by their mixture of shifts, of which nothing is known "
                 "for other groups and schemes: ask the curve itself"
@@ -104,29 +104,21 @@ class RecordedRun:
 
 
 def _segment(kind: StepKind, count: int, adjacency: str) -> AnySegment:
-    noise: float | Mechanism = kind.noise
-    if kind.mechanism != "gaussian":
-        noise = FAMILIES[kind.mechanism](kind.noise)
-    draw: float | Sampling = kind.sample_rate
-    if kind.microbatches > 1:
-        draw = Poisson(kind.sample_rate, microbatches=kind.microbatches)
-    if kind.sampling != "poisson":
-        draw = WithoutReplacement(kind.batch_size, kind.dataset_size)
-        if adjacency == "replace" and kind.batch_size == kind.dataset_size:
-            draw = FullBatch()  # the same pairs
-    return noise, draw, count
+    draw: Any = kind.draw
+    if (
+        isinstance(draw, WithoutReplacement)
+        and adjacency == "replace"
+        and draw.batch_size == draw.dataset_size
+    ):
+        draw = FullBatch()  # the same pairs
+    return kind.noise, draw, count
 
 
 def _group(kind: StepKind) -> Group | None:
     """Return the group of a step, None if its members are alike."""
-    plain_norms = kind.norms is None or (set(kind.norms) == {1.0} and not kind.orthogonal)
-    if kind.rates is None and plain_norms:
+    group = kind.group
+    if isinstance(group, int):
         return None
-    # Those of all batches are the members', over and over.
-    size = kind.records
-    return Group(
-        size,
-        rates=None if kind.rates is None else kind.rates[:size],
-        norms=None if plain_norms or kind.norms is None else kind.norms[:size],
-        gradients="orthogonal" if kind.orthogonal else "aligned",
-    )
+    if group.norms is None or set(group.norms) != {1.0} or group.gradients == "orthogonal":
+        return group
+    return None if group.rates is None else Group(rates=group.rates)

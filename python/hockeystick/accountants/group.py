@@ -20,7 +20,7 @@ from hockeystick.accountants.interface import Accountant
 from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.groups import Group, check_group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import Mechanism, as_core
+from hockeystick.mechanisms import Mechanism
 from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling
 
 
@@ -203,11 +203,10 @@ class GroupAccountant(Accountant):
                 adjacency=self.adjacency,
             )
             self._kinds[question] = known
-        known = known._replace(noise=noise if isinstance(noise, float) else float(as_core(noise)[1]))
         # Members' own rates take the place of the sample rate.
-        if known.rates is None and isinstance(draw, float):
-            known = known._replace(sample_rate=draw)
-        return known
+        if isinstance(draw, float) and not known.has_own_rates:
+            return known._replace(noise=noise, draw=draw)
+        return known._replace(noise=noise)
 
     def _epsilon(self, delta: float) -> float:
         return float(self.privacy_curve().epsilon(delta))

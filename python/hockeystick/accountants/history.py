@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar, overload
 
 from hockeystick._arguments import count_scalar, shown
+from hockeystick.configuration import Segment as CoreSegment
 from hockeystick.errors import UnsupportedError
 from hockeystick.mechanisms import (
     FAMILIES,
     Gaussian,
     Mechanism,
-    as_core,
     check_mechanism,
     check_noise_multiplier,
 )
@@ -189,13 +189,9 @@ def by_microbatches(segments: Iterable[tuple[Any, Any, int]]) -> dict[int, list[
     return found
 
 
-def as_core_segments(segments: Iterable[RateSegment]) -> list[tuple[tuple[str, float, int], float, int]]:
-    """`segments` as the core takes them: mechanism, sample rate, steps."""
-
-    def core(noise: float | Mechanism) -> tuple[str, float, int]:
-        return ("gaussian", noise, 1) if isinstance(noise, float) else as_core(noise)
-
-    return [(core(noise), sample_rate, steps) for noise, sample_rate, steps in segments]
+def as_core_segments(segments: Iterable[RateSegment], group_size: int) -> list[CoreSegment]:
+    """`segments` as the core takes them, for a group of this size."""
+    return [(noise, sample_rate, group_size, steps) for noise, sample_rate, steps in segments]
 
 
 def _check_segment(

@@ -281,10 +281,8 @@ class MonteCarloAccountant(Accountant):
         # A larger group loses more: the most batches of any step stand for those of all.
         members = self.group_size * max(parts, default=1)
         together = merged(segment for part in parts.values() for segment in part)
-        segments = as_core_segments(rounded_segments(together))
-        epsilon, _ = _core.history_epsilon(
-            np.array([delta]), segments, members, self.adjacency, "exact", "canonne"
-        )
+        segments = as_core_segments(rounded_segments(together), members)
+        epsilon, _ = _core.history_epsilon(np.array([delta]), segments, self.adjacency, "exact", "canonne")
         return float(epsilon[0])
 
     def _seed_for(self, *purpose: int) -> int:

@@ -36,6 +36,7 @@ from hockeystick.accountants.history import (
 )
 from hockeystick.accountants.interface import Accountant
 from hockeystick.adjacency import check_add_remove
+from hockeystick.configuration import Segment as CoreSegment
 from hockeystick.errors import OptimalOrderWarning
 from hockeystick.mechanisms import Mechanism
 from hockeystick.renyi.calibration import CONVERSIONS
@@ -237,8 +238,7 @@ class RenyiGroupAccountant(Accountant):
 
         def answer(entries: Floats) -> Floats:
             found = sum(
-                _core.history_renyi(entries, segments, members, self.adjacency, self.bound)
-                for members, segments in parts
+                _core.history_renyi(entries, segments, self.adjacency, self.bound) for segments in parts
             )
             return np.asarray(found)
 
@@ -248,14 +248,14 @@ class RenyiGroupAccountant(Accountant):
         )
         return in_shape(np.asarray(values), points.shape)
 
-    def _parts(self) -> list[tuple[int, list[tuple[tuple[str, float, int], float, int]]]]:
-        """Members of the group in all batches of a step together, and the steps with so many."""
+    def _parts(self) -> list[list[CoreSegment]]:
+        """Return the steps as the core takes them, by how many batches they have."""
         # The list is the user's to change, so it is checked again.
         history = check_history(self.history, noise=self._check_noise, draw=check_poisson_draw)
         check_answerable(history)
         parts = by_microbatches(history) or {1: []}
         return [
-            (self.group_size * batches, as_core_segments(rounded_segments(merged(part))))
+            as_core_segments(rounded_segments(merged(part)), self.group_size * batches)
             for batches, part in parts.items()
         ]
 
@@ -284,10 +284,7 @@ class RenyiGroupAccountant(Accountant):
         rdp = None if listed is None else np.atleast_1d(self.get_renyi(listed))
         # A divergence of zero at any order means equal laws, which the conversion of a list cannot see.
         if rdp is None or not rdp.any():
-            members, segments = parts[0]
-            values, orders = over_real_orders(
-                levels, segments, members, self.adjacency, self.bound, self._conversion
-            )
+            values, orders = over_real_orders(levels, parts[0], self.adjacency, self.bound, self._conversion)
         else:
             values, orders = over_listed_orders(listed, rdp[np.newaxis], levels, self._conversion)
         return float(values[0]), float(orders[0])

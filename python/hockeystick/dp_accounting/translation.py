@@ -25,7 +25,14 @@ from hockeystick._extras import needed
 from hockeystick.curve import StepKind, step_kind
 from hockeystick.errors import UnsupportedError
 from hockeystick.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
-from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sample_rate
+from hockeystick.sampling import (
+    FullBatch,
+    Mixture,
+    Poisson,
+    Sampling,
+    WithoutReplacement,
+    check_sample_rate,
+)
 from hockeystick.support import Pair
 
 SUM_TOLERANCE = 1e-9
@@ -238,16 +245,12 @@ def _mixture(event: Any, setting: Setting) -> Translation:
     # In units of the largest shift; a shift that was rounded up and noise that was rounded down leak no less.
     scaled = [shift if shift in (0.0, widest) else shift / _ROUNDING for shift, _ in atoms]
     kind = StepKind(
-        mechanism="gaussian",
         noise=noise if widest == 1.0 else min(noise / widest * _ROUNDING, MAX_NOISE),
-        sampling="mixture",
-        sample_rate=1.0,
-        batch_size=1,
-        dataset_size=1,
-        group_size=1,
-        rates=tuple(weight for _, weight in atoms),
-        norms=tuple(min(shift / widest, 1.0) for shift in scaled),
-        orthogonal=False,
+        draw=Mixture(
+            weights=tuple(weight for _, weight in atoms),
+            shifts=tuple(min(shift / widest, 1.0) for shift in scaled),
+        ),
+        group=1,
         pair=Pair(True, "mixture of Gaussians, as given"),
     )
     return _one(kind)

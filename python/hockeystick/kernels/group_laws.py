@@ -48,6 +48,11 @@ def binomial_law(group_size: int, sample_rate: float, *, log: bool = False) -> t
     w_j = C(k, j) q^j (1 - q)^(k - j), s_j = j. Each member moves the sum by at most one clipping
     norm (GROUP, Theorem 18: "Optimal Group Privacy for DP-SGD").
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     >>> from hockeystick import kernels
@@ -94,6 +99,11 @@ def poisson_binomial_law(rates: ArrayLike, *, log: bool = False) -> tuple[Floats
     Notes
     -----
     The law of a sum of independent Bernoulli(q_i) (GROUP, Lemma 14).
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
 
     Examples
     --------
@@ -145,6 +155,11 @@ def hypergeometric_law(
     w_j = C(k, j) C(n - k, b - j) / C(n, b), s_j = 2 j (PITFALLS, Proposition 9: "Avoiding Pitfalls
     for Privacy Accounting of Subsampled Mechanisms under Composition"). Tight where the
     smaller data set still fills a batch, k + b <= n; an upper bound elsewhere.
+
+    References
+    ----------
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
 
     Examples
     --------

@@ -52,6 +52,13 @@ def accumulate_rdp(
     norm without rounding. What is added is never below the truth and at most 1 + 1e-10 times it (or 1e-296).
     Rows depend on their own norms alone, so that neither their order nor the number of threads changes a bit.
 
+    References
+    ----------
+    - Yu, Kamath, Kulkarni, Liu, Yin and Zhang 2023, "Individual Privacy Accounting for Differentially Private
+      Stochastic Gradient Descent", TMLR, arXiv:2206.02617 (INDIVIDUAL)
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     >>> import numpy as np

@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import (
     FloatOrFloats,
     Floats,
+    broadcast,
+    count_array,
     count_scalar,
+    flat,
     float_array,
     float_scalar,
     float_vector,
@@ -35,8 +38,8 @@ def monte_carlo_delta(
     epsilon: ArrayLike,
     weights: ArrayLike,
     shifts: ArrayLike,
-    noise_multiplier: float,
-    steps: int,
+    noise_multiplier: ArrayLike,
+    steps: ArrayLike,
     *,
     samples: int,
     direction: str,
@@ -52,15 +55,15 @@ def monte_carlo_delta(
     Parameters
     ----------
     epsilon : array_like, any shape
-        Where to estimate delta. For an array, every entry is a run of its own with the same seed,
-        and the interval of each holds with the given confidence on its own.
+        Where to estimate delta. It broadcasts with `noise_multiplier` and `steps`: every element is a run
+        of its own with the same seed, and the interval of each holds with the given confidence on its own.
     weights : array_like, shape (n,)
         Mixture weights of one step: at least zero and of sum one.
     shifts : array_like, shape (n,)
         Means of the mixture's components, in units of the clipping norm.
-    noise_multiplier : float
+    noise_multiplier : array_like
         Standard deviation sigma of every component.
-    steps : int
+    steps : array_like of int
         Number T >= 0 of composed steps.
     samples : int
         Number >= 1 of samples; each draws all steps. Memory does not depend on it.
@@ -85,7 +88,7 @@ def monte_carlo_delta(
     Returns
     -------
     MonteCarloEstimate
-        ``(estimate, lower, upper)``: floats, or arrays of the shape of `epsilon`.
+        ``(estimate, lower, upper)``: floats, or arrays of the broadcast shape.
 
     Raises
     ------
@@ -110,6 +113,11 @@ def monte_carlo_delta(
     (GROUP, Algorithm 2; its line 21 prints the ratio upside down.) The interval is valid at every
     sample size because the estimated variable is bounded; it is not a normal approximation.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     >>> from hockeystick import kernels
@@ -122,12 +130,14 @@ def monte_carlo_delta(
     """
     levels = float_array(epsilon, "epsilon")
     total_samples = count_scalar(samples, "samples", 1)
-    step = (
-        float_vector(weights, "weights"),
-        float_vector(shifts, "shifts"),
-        float_scalar(noise_multiplier, "noise_multiplier"),
-        count_scalar(steps, "steps", 0),
-    )
+    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
+    numbers = {
+        "epsilon": levels,
+        "noise_multiplier": float_array(noise_multiplier, "noise_multiplier"),
+        "steps": count_array(steps, "steps", 0),
+    }
+    shape = broadcast(**numbers)
+    runs = list(zip(*(column.tolist() for column in flat(numbers.values(), shape)), strict=True))
     chosen_tilt = None if tilt is None else float_scalar(tilt, "tilt")
     chosen_seed = count_scalar(seed, "seed", 0, 2**64 - 1)
     chosen_confidence = float_scalar(confidence, "confidence")
@@ -135,13 +145,13 @@ def monte_carlo_delta(
 
     check_executor(executor)
 
-    results = np.empty((3, levels.size))
+    results = np.empty((3, len(runs)))
     with reporting(progress, "Monte Carlo") as report:
-        for run, level in enumerate(levels.ravel().tolist()):
+        for run, (level, noise, count) in enumerate(runs):
             results[:, run] = simulated(
                 (
                     level,
-                    [step],
+                    [(*law, noise, count)],
                     bool(log_weights),
                     total_samples,
                     chosen_direction,
@@ -150,9 +160,9 @@ def monte_carlo_delta(
                     chosen_confidence,
                 ),
                 executor,
-                _one_of_several(report, run, levels.size),
+                _one_of_several(report, run, len(runs)),
             )
-    return _as_estimate(results, levels.shape)
+    return _as_estimate(results, shape)
 
 
 def _as_estimate(results: Floats, shape: tuple[int, ...]) -> MonteCarloEstimate:

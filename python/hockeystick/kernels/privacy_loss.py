@@ -5,14 +5,15 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, float_array, float_scalar, float_vector, in_shape
+from hockeystick._arguments import FloatOrFloats, float_array, float_or_floats, float_vector, in_shape
+from hockeystick.kernels._broadcasting import for_each_number
 
 
 def log_likelihood_ratio(
     x: ArrayLike,
     weights: ArrayLike,
     shifts: ArrayLike,
-    noise_multiplier: float,
+    noise_multiplier: ArrayLike,
     *,
     log_weights: bool = False,
 ) -> FloatOrFloats:
@@ -26,14 +27,14 @@ def log_likelihood_ratio(
         Mixture weights: at least zero and of sum one.
     shifts : array_like, shape (n,)
         Means of the mixture's components.
-    noise_multiplier : float
+    noise_multiplier : array_like, broadcast against `x`
         Standard deviation sigma of every component, positive.
     log_weights : bool, optional
         `weights` holds logarithms.
 
     Returns
     -------
-    float or ndarray, shape of `x`
+    float or ndarray, shape to which `x` and `noise_multiplier` broadcast
         log(MoG(x) / N(0, sigma^2)(x)), in nats.
 
     Raises
@@ -49,6 +50,11 @@ def log_likelihood_ratio(
     pair of GROUP, Theorem 18 ("Optimal Group Privacy for DP-SGD"); the loss of the direction "add"
     is -L.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     >>> from hockeystick import kernels
@@ -56,14 +62,14 @@ def log_likelihood_ratio(
     0.0
     """
     points = float_array(x, "x")
-    values = _core.log_likelihood_ratio(
-        points.ravel(),
-        float_vector(weights, "weights"),
-        float_vector(shifts, "shifts"),
-        float_scalar(noise_multiplier, "noise_multiplier"),
-        bool(log_weights),
+    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
+    return for_each_number(
+        lambda points, noise: _core.log_likelihood_ratio(points, *law, noise, bool(log_weights)),
+        points,
+        "x",
+        float_or_floats(noise_multiplier, "noise_multiplier"),
+        "noise_multiplier",
     )
-    return in_shape(values, points.shape)
 
 
 def hockey_stick(log_ratio: ArrayLike, epsilon: ArrayLike) -> FloatOrFloats:

@@ -13,20 +13,25 @@ from hockeystick._arguments import (
     FloatOrFloats,
     Floats,
     float_array,
-    float_scalar,
+    float_or_floats,
     float_vector,
+    float_view,
     in_shape,
     require,
     text,
 )
 from hockeystick._distinct import entries_answered_once
+from hockeystick.kernels._broadcasting import for_each_number
+
+MOST_DIMENSIONS = 32
+"""Dimensions of an array that the core reads as it is; NumPy has 64."""
 
 
 def renyi_mixture(
     orders: ArrayLike,
     weights: ArrayLike,
     shifts: ArrayLike,
-    noise_multiplier: float,
+    noise_multiplier: ArrayLike,
     direction: str,
     *,
     log_weights: bool = False,
@@ -41,7 +46,7 @@ def renyi_mixture(
         Mixture weights: at least zero and of sum one.
     shifts : array_like, shape (n,)
         Means of the mixture's components, in units of the clipping norm.
-    noise_multiplier : float
+    noise_multiplier : array_like, broadcast against `orders`
         Standard deviation sigma of every component.
     direction : {"remove", "add"}
         "remove" is D(MoG || N(0)), "add" is D(N(0) || MoG).
@@ -50,7 +55,7 @@ def renyi_mixture(
 
     Returns
     -------
-    float or ndarray, shape of `orders`
+    float or ndarray, shape to which `orders` and `noise_multiplier` broadcast
         D_alpha in nats, to a relative error of 1e-10.
 
     Raises
@@ -67,6 +72,11 @@ def renyi_mixture(
     hockey-stick divergences, so the divergence of the pair is a valid Rényi bound and the smallest
     that holds for all data sets.
 
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     The Gaussian mechanism without sampling has D_alpha = alpha / (2 sigma^2):
@@ -76,18 +86,21 @@ def renyi_mixture(
     [1.0, 4.0]
     """
     points = float_array(orders, "orders")
-    pair = (
-        float_vector(weights, "weights"),
-        float_vector(shifts, "shifts"),
-        float_scalar(noise_multiplier, "noise_multiplier"),
-        text(direction, "direction"),
-        bool(log_weights),
+    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
+    noise = float_or_floats(noise_multiplier, "noise_multiplier")
+    way = text(direction, "direction"), bool(log_weights)
+    return for_each_number(
+        lambda points, noise: entries_answered_once(
+            points, lambda entries: _core.renyi_mixture(entries, *law, noise, *way)
+        ),
+        points,
+        "orders",
+        noise,
+        "noise_multiplier",
     )
-    values = entries_answered_once(points.ravel(), lambda entries: _core.renyi_mixture(entries, *pair))
-    return in_shape(values, points.shape)
 
 
-def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: float) -> FloatOrFloats:
+def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: ArrayLike) -> FloatOrFloats:
     """Rényi bound of a Poisson-sampled mechanism for a group, from bounds without sampling.
 
     Parameters
@@ -97,12 +110,12 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
     component_rdp : array_like, shape (group_size + 1, n_orders) or (group_size + 1,)
         Row k bounds the Rényi divergence of the mechanism without sampling when k records
         change, in nats. Row 0 is zero. The one-dimensional form goes with a scalar order.
-    sample_rate : float
+    sample_rate : array_like, broadcast against `orders`
         Probability q in [0, 1] that a record is in the batch.
 
     Returns
     -------
-    float or ndarray, shape of `orders`
+    float or ndarray, shape to which `orders` and `sample_rate` broadcast
         The bound tau in nats, one step.
 
     Raises
@@ -118,6 +131,11 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
     with t_k in row k (RGP, Theorem 3.1: "Calibrating Noise for Group Privacy in Subsampled
     Mechanisms"). For the Gaussian mechanism t_k = alpha k^2 / (2 sigma^2); `renyi_mixture` is tighter there.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+
     Examples
     --------
     Sixteen records at the noise that the paper reports for 500 steps and a divergence of 1:
@@ -130,7 +148,7 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
     1.0
     """
     points = float_array(orders, "orders")
-    components = float_array(component_rdp, "component_rdp")
+    components = float_view(component_rdp, "component_rdp")
     if points.ndim == 0 and components.ndim == 1:
         components = components.reshape(-1, 1)
     if points.ndim > 1 or components.ndim != 2 or components.shape[1] != points.size:
@@ -138,8 +156,19 @@ def renyi_group_bound(orders: ArrayLike, component_rdp: ArrayLike, sample_rate: 
             f"component_rdp must have shape (group_size + 1, n_orders) with the n_orders of orders, "
             f"got component_rdp {components.shape} and orders {points.shape}"
         )
-    values = _core.renyi_group_bound(points.reshape(-1), components, float_scalar(sample_rate, "sample_rate"))
-    return in_shape(values, points.shape)
+    rates = float_or_floats(sample_rate, "sample_rate")
+    if isinstance(rates, float):
+        values = _core.renyi_group_bound(points.reshape(-1), components, rates)
+        return in_shape(values, points.shape)
+    # An order is a column of the table.
+    columns = np.arange(float(points.size)).reshape(points.shape)
+
+    def answer(columns: Floats, rate: float) -> Floats:
+        wanted, places = np.unique(columns.astype(np.int64), return_inverse=True)
+        found = _core.renyi_group_bound(points.reshape(-1)[wanted], components[:, wanted], rate)
+        return found[places]
+
+    return for_each_number(answer, columns, "orders", rates, "sample_rate")
 
 
 @overload
@@ -207,6 +236,14 @@ def rdp_to_epsilon(
     optimal: for each alpha the smallest epsilon that follows from tau(alpha) alone (Asoodeh, Liao,
     Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy", Theorem 3): never
     larger. No conversion from finitely many orders is tight.
+
+    References
+    ----------
+    - Canonne, Kamath and Steinke 2020, "The Discrete Gaussian for Differential Privacy", arXiv:2004.00010
+    - Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy: Lossless
+      Conversion and Applications", arXiv:2008.06529
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
 
     Examples
     --------
@@ -285,6 +322,14 @@ def rdp_to_delta(
     optimal: for each alpha the smallest delta that follows from tau(alpha) alone (Asoodeh et al.
     2021, Theorem 3): never larger.
 
+    References
+    ----------
+    - Canonne, Kamath and Steinke 2020, "The Discrete Gaussian for Differential Privacy", arXiv:2004.00010
+    - Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy: Lossless
+      Conversion and Applications", arXiv:2008.06529
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+
     Examples
     --------
     >>> from hockeystick import kernels
@@ -305,7 +350,7 @@ def _convert(
 ) -> tuple[FloatOrFloats, FloatOrFloats]:
     """Call `kernel` on rows of bounds, one for each element of the broadcast leading shape."""
     points = float_array(orders, "orders")
-    bounds = float_array(rdp, "rdp")
+    bounds = float_view(rdp, "rdp")
     levels = float_array(level, level_name)
     if points.ndim == 0:
         points, bounds = points.reshape(1), bounds[..., np.newaxis]
@@ -322,9 +367,9 @@ def _convert(
             f"{level_name} must broadcast against the leading axes of rdp, "
             f"got {level_name} {levels.shape} and rdp {bounds.shape}"
         ) from None
-    flat_levels = np.broadcast_to(levels, shape).flatten()
-    rows = np.broadcast_to(bounds, (*shape, points.size)).reshape(flat_levels.size, points.size)
-    values, best_orders = kernel(
-        points, np.ascontiguousarray(rows), flat_levels, text(conversion, "conversion")
-    )
-    return in_shape(values, shape), in_shape(best_orders, shape)
+    rows = np.broadcast_to(bounds, (*shape, points.size))
+    all_levels = np.broadcast_to(levels, shape)
+    if rows.ndim > MOST_DIMENSIONS:
+        rows, all_levels = rows.reshape(-1, points.size), all_levels.reshape(-1)
+    values, best_orders = kernel(points, rows, all_levels, text(conversion, "conversion"))
+    return in_shape(values.reshape(-1), shape), in_shape(best_orders.reshape(-1), shape)

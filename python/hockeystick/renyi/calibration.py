@@ -21,7 +21,7 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._distinct import answered_once
-from hockeystick.mechanisms import FAMILIES, check_sensitivity
+from hockeystick.mechanisms import Mechanism, check_mechanism_class, check_sensitivity
 from hockeystick.renyi.divergence import check_renyi_group_sizes
 from hockeystick.renyi.statement import BOUNDS
 
@@ -30,7 +30,7 @@ CONVERSIONS = ("canonne", "optimal")
 
 
 def calibrate(
-    family: str,
+    mechanism: type[Mechanism],
     *,
     order: ArrayLike,
     tau: ArrayLike,
@@ -44,8 +44,8 @@ def calibrate(
 
     Parameters
     ----------
-    family : {"gaussian", "laplace", "skellam", "randomized_response"}
-        Mechanism of the steps.
+    mechanism : type
+        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`.
     order : array_like
         Rényi order alpha in (1, 10000].
     tau : array_like
@@ -60,7 +60,7 @@ def calibrate(
         Bound on the divergence of a step, as in `group_rdp`. With "lower" the answer is no guarantee,
         but noise below which there is none.
     sensitivity : int, optional
-        l1 sensitivity of one record, for "skellam".
+        l1 sensitivity of one record, for `Skellam`.
 
     Returns
     -------
@@ -78,18 +78,25 @@ def calibrate(
     TypeError
         If an argument has the wrong type.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     Figure 2 of RGP: group sizes for 500 steps at (alpha, tau) = (4, 1), by their bound and exactly.
 
     >>> import hockeystick as hs
     >>> run = dict(order=4, tau=1, sample_rate=0.03, steps=500, group_size=[16, 64])
-    >>> hs.renyi.calibrate("gaussian", bound="jensen", **run).round(2)
+    >>> hs.renyi.calibrate(hs.Gaussian, bound="jensen", **run).round(2)
     array([26.55, 74.67])
-    >>> hs.renyi.calibrate("gaussian", **run).round(2)
+    >>> hs.renyi.calibrate(hs.Gaussian, **run).round(2)
     array([15.24, 60.77])
     """
-    word = choice(family, "family", tuple(FAMILIES))
+    kind = check_mechanism_class(mechanism)
     chosen = choice(bound, "bound", BOUNDS)
     runs = _runs(sample_rate, steps, group_size)
     targets = {"order": float_array(order, "order"), "tau": float_array(tau, "tau")}
@@ -97,13 +104,13 @@ def calibrate(
     size = check_sensitivity(sensitivity)
     (found,) = answered_once(
         [orders, taus, *flat_runs],
-        lambda order, tau, *runs: (_core.renyi_calibrate(word, size, order, tau, runs, chosen),),
+        lambda order, tau, *runs: (_core.renyi_calibrate(kind, size, order, tau, runs, chosen),),
     )
     return in_shape(found, shape)
 
 
 def calibrate_dp(
-    family: str,
+    mechanism: type[Mechanism],
     *,
     epsilon: ArrayLike,
     delta: ArrayLike,
@@ -121,8 +128,8 @@ def calibrate_dp(
 
     Parameters
     ----------
-    family : {"gaussian", "laplace", "skellam", "randomized_response"}
-        Mechanism of the steps.
+    mechanism : type
+        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`.
     epsilon : array_like
         Finite and at least zero.
     delta : array_like
@@ -141,7 +148,7 @@ def calibrate_dp(
     conversion : {"canonne", "optimal"}, optional
         From divergences to epsilon, as in `kernels.rdp_to_epsilon`.
     sensitivity : int, optional
-        l1 sensitivity of one record, for "skellam".
+        l1 sensitivity of one record, for `Skellam`.
 
     Returns
     -------
@@ -157,6 +164,14 @@ def calibrate_dp(
     TypeError
         If an argument has the wrong type.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Canonne, Kamath and Steinke 2020, "The Discrete Gaussian for Differential Privacy", arXiv:2004.00010
+    - Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three Variants of Differential Privacy: Lossless
+      Conversion and Applications", arXiv:2008.06529
+
     Examples
     --------
     The noise of RGP's section 5.2 at (4, 1e-5) and a group of 32:
@@ -164,12 +179,12 @@ def calibrate_dp(
     >>> import hockeystick as hs
     >>> run = dict(epsilon=4, delta=1e-5, sample_rate=0.03, steps=500, group_size=32)
     >>> for bound in ("black_box", "jensen", "exact"):
-    ...     print(f"{hs.renyi.calibrate_dp('gaussian', bound=bound, **run):.2f}")
+    ...     print(f"{hs.renyi.calibrate_dp(hs.Gaussian, bound=bound, **run):.2f}")
     68.52
     35.77
     24.95
     """
-    word = choice(family, "family", tuple(FAMILIES))
+    kind = check_mechanism_class(mechanism)
     chosen = choice(bound, "bound", BOUNDS)
     require(chosen != "lower", "bound", repr(chosen), "an upper bound, as a lower one guarantees nothing")
     way = choice(conversion, "conversion", CONVERSIONS)
@@ -184,7 +199,7 @@ def calibrate_dp(
     (found,) = answered_once(
         [epsilons, deltas, *flat_runs],
         lambda epsilon, delta, *runs: (
-            _core.renyi_calibrate_dp(word, size, epsilon, delta, listed, runs, chosen, way),
+            _core.renyi_calibrate_dp(kind, size, epsilon, delta, listed, runs, chosen, way),
         ),
     )
     return in_shape(found, shape)

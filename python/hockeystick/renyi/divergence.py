@@ -25,7 +25,7 @@ from hockeystick._arguments import (
 )
 from hockeystick._distinct import answered_once
 from hockeystick.kernels.renyi import renyi_group_bound
-from hockeystick.mechanisms import Mechanism, as_core, check_mechanism
+from hockeystick.mechanisms import Mechanism, check_mechanism, family_of
 from hockeystick.renyi.statement import (
     BOUNDS,
     COMPONENT_STATEMENT,
@@ -100,6 +100,13 @@ def group_rdp(
 
     Upper bounds are rounded up and the lower one down, by less than 1e-12 of their size in ordinary runs.
 
+    References
+    ----------
+    - Jiang, Luo, Yang and Xiao 2024, "Calibrating Noise for Group Privacy in Subsampled Mechanisms", PVLDB
+      18(2), doi:10.14778/3705829.3705848 (RGP)
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
     Examples
     --------
     Figure 2 of RGP at m = 16: 500 steps at a divergence of 1 take sigma = 26.55 by its bound, in truth
@@ -129,15 +136,15 @@ def group_rdp(
         raise TypeError("give exactly one of mechanism and component")
     if group_size is None:
         raise TypeError("group_size is missing")
-    core = as_core(check_mechanism(mechanism))
+    noise = check_mechanism(mechanism)
     chosen = "exact" if bound is None else choice(bound, "bound", BOUNDS)
     points, rates, sizes = _numbers(orders, sample_rate, group_size)
     shape = broadcast(orders=points, sample_rate=rates, group_size=sizes)
     (values,) = answered_once(
         flat((points, rates, sizes), shape),
-        lambda points, rates, sizes: (_core.group_rdp(core, points, rates, sizes, chosen),),
+        lambda points, rates, sizes: (_core.group_rdp(noise, points, rates, sizes, chosen),),
     )
-    return _stated(values, shape, statement_of(core[0], chosen, sizes))
+    return _stated(values, shape, statement_of(family_of(noise), chosen, sizes))
 
 
 def check_renyi_group_sizes(value: ArrayLike) -> Counts:
