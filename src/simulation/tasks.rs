@@ -1,4 +1,4 @@
-//! A run of the Monte Carlo of [`crate::simulation::monte_carlo`], in tasks that any thread or machine may draw.
+//! A run of [`monte_carlo_delta`](crate::simulation::monte_carlo_delta) in tasks that any thread or machine may draw.
 
 use crate::error::{Error, Result, require};
 use crate::loss::MixturePair;
@@ -20,7 +20,7 @@ const MAX_TASKS: u64 = 1 << 20;
 /// A run ready to be drawn, in tasks that do not depend on each other: any machine may draw any of them.
 ///
 /// Task number i uses the stream i jumps (of 2^128 words) from the seed. The sums of the tasks, added in their
-/// order from zero, give the bits of [`monte_carlo_delta`](crate::simulation::monte_carlo::monte_carlo_delta), whoever drew them.
+/// order from zero, give the bits of [`monte_carlo_delta`](crate::simulation::monte_carlo_delta), whoever drew them.
 ///
 /// # Example
 /// ```
@@ -63,7 +63,7 @@ impl Simulation {
     /// Builds the tables of the run.
     ///
     /// # Errors
-    /// Those of [`monte_carlo_delta`](crate::simulation::monte_carlo::monte_carlo_delta).
+    /// Those of [`monte_carlo_delta`](crate::simulation::monte_carlo_delta).
     pub fn new(epsilon: f64, segments: &[Segment], settings: &Settings, monitor: &dyn Monitor) -> Result<Self> {
         settings.check(epsilon)?;
         let mut epsilon = epsilon;
