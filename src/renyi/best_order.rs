@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_minimum_over_real_orders_is_found() {
-        // αρ + c/(α − 1) is least at α = 1 + √(c/ρ).
+        // αρ + c/(α − 1) is smallest at α = 1 + √(c/ρ).
         let found =
             minimise_over_orders(false, |order| Ok(0.2 * order), |order, rdp| rdp + 12.0 / (order - 1.0)).unwrap();
         assert!((found.order - (1.0 + 60f64.sqrt())).abs() < 0.05, "{found:?}");
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn orders_that_are_refused_are_passed_over() {
-        let refuse = |most: f64| {
+        let refuse = |largest: f64| {
             move |order: f64| {
-                if order > most {
+                if order > largest {
                     Err(Error::Mismatch("too expensive".to_owned()))
                 } else {
                     Ok(0.2 * order)

@@ -173,4 +173,46 @@ mod tests {
             assert!(error.to_string().contains(name));
         }
     }
+
+    /// `mpmath.mp.dps = 40`: τ + log((α−1)/α) − (log δ + log α)/(α − 1) and e^{(α−1)(τ−ε) + (α−1)·log(1−1/α) − log α}.
+    #[test]
+    fn values_are_those_at_high_precision_rounded_up() {
+        for (order, rdp, delta, exact) in [
+            (2.0, 0.5, 0.001_953_125, 5.352_030_263_919_617),
+            (32.0, 3.0, 1e-12, 3.747_776_631_141_188),
+            (1.5, 0.0625, 0.125, 2.311_840_578_475_233_6),
+        ] {
+            let found = epsilon_of_order(order, rdp, delta);
+            assert!(found >= exact && found <= exact * (1.0 + 1e-13), "{found} {exact}");
+        }
+        for (order, rdp, epsilon, exact) in [
+            (2.0, 0.5, 4.0, 0.007_549_345_855_579_625),
+            (32.0, 3.0, 5.0, 1.384_061_297_444_295_2e-29),
+            (64.0, 1.0, 2.0, 2.525_712_541_241_277_6e-30),
+        ] {
+            let found = delta_of_order(order, rdp, epsilon);
+            assert!(found >= exact && found <= exact * (1.0 + 1e-12), "{found} {exact}");
+        }
+    }
+
+    /// Two coins whose divergence is τ reach more than half of the δ that the conversion allows: half of it would be wrong.
+    #[test]
+    fn coins_stay_below_the_conversion_and_come_close() {
+        let (order, epsilon) = (3.0, 8.0f64);
+        let mut closest = 0.0f64;
+        for i in 1..4000 {
+            let p = 10f64.powf(-6.0 * f64::from(i) / 4000.0);
+            for j in 1..60 {
+                let q = p * (-epsilon - 0.05 * f64::from(j)).exp();
+                let moment =
+                    p.powf(order) * q.powf(1.0 - order) + (1.0 - p).powf(order) * (1.0 - q).powf(1.0 - order);
+                let rdp = moment.ln() / (order - 1.0);
+                let reached = (p - epsilon.exp() * q).max(0.0);
+                let allowed = delta_of_order(order, rdp, epsilon);
+                assert!(reached <= allowed, "{p} {q} {reached} {allowed}");
+                closest = closest.max(reached / allowed);
+            }
+        }
+        assert!(closest > 0.55, "{closest}");
+    }
 }

@@ -94,3 +94,76 @@ fn lower(order: f64, component_rdp: impl Fn(usize) -> f64, law: &GroupLaw) -> f6
         0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::renyi::pairs::exact_pair;
+
+    /// `mpmath.mp.dps = 40`, log(Σ_k (C(m, k) q^k (1−q)^{m−k})^α e^{(α−1)αk²/2σ²})/(α − 1) for (m, q, α, σ).
+    #[test]
+    fn the_bound_is_just_below_equation_12() {
+        for (size, rate, order, noise_multiplier, exact) in [
+            (16, 0.03125, 4.0, 2.0, 54.064_300_740_401_36),
+            (3, 0.5, 32.0, 0.5, 573.853_479_698_911_1),
+        ] {
+            let law = GroupLaw::binomial(size, rate).unwrap();
+            let found = lower_bound(Mechanism::Gaussian { noise_multiplier }, order, &law);
+            assert!(found <= exact && found >= exact * (1.0 - 1e-13), "{found} {exact}");
+        }
+        // Negative, −0.2246 for (2, 0.125, 2.5, 1): a divergence is at least 0.
+        let law = GroupLaw::binomial(2, 0.125).unwrap();
+        assert_eq!(
+            lower_bound(Mechanism::Gaussian { noise_multiplier: 1.0 }, 2.5, &law),
+            0.0
+        );
+    }
+
+    /// As the one term of a group that is always sampled, the bound is the divergence: twice or half of it would not be.
+    #[test]
+    fn the_bound_is_attained_where_the_group_is_always_in_the_batch() {
+        let law = GroupLaw::binomial(3, 1.0).unwrap();
+        for mechanism in [
+            Mechanism::Gaussian { noise_multiplier: 2.0 },
+            Mechanism::Laplace { scale: 1.7 },
+            Mechanism::Skellam {
+                variance: 30.0,
+                sensitivity: 2,
+            },
+        ] {
+            let exact = exact_pair(mechanism, &law)
+                .unwrap()
+                .of_order(5.0, Direction::Remove)
+                .unwrap();
+            let found = lower_bound(mechanism, 5.0, &law);
+            assert!(
+                found <= exact.upper && found >= exact.value * (1.0 - 1e-10),
+                "{mechanism:?} {found} {exact:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn counts_that_are_left_out_do_not_matter() {
+        // All masses of all counts, one by one, against those within the margin of the largest term.
+        let (variance, order) = (40.0, 3.0);
+        let law = GroupLaw::binomial(60, 0.01).unwrap();
+        let all = |count: usize| {
+            let mut pair = SkellamPair::of_count(count, variance, 1);
+            pair.of_order(order, Direction::Remove).unwrap().lower()
+        };
+        let exact = lower(order, all, &law);
+        let found = lower_bound(
+            Mechanism::Skellam {
+                variance,
+                sensitivity: 1,
+            },
+            order,
+            &law,
+        );
+        assert!(
+            found <= exact * (1.0 + 1e-13) && found >= exact * (1.0 - 1e-11),
+            "{found} {exact}"
+        );
+    }
+}

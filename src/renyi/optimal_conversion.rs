@@ -2,7 +2,7 @@
 //!
 //! Asoodeh, Liao, Calmon, Kosut and Sankar 2021, "Three variants of differential privacy: lossless conversion and
 //! applications", Theorem 3. Merging the outputs of a pair into {dP > e^ε dQ} and the rest keeps the hockey-stick divergence of ε
-//! and does not raise D_α, so that the least D_α at a given δ is that of two coins P = (p, 1 − p) and Q = (q, 1 − q) with
+//! and does not raise D_α, so that the smallest D_α at a given δ is that of two coins P = (p, 1 − p) and Q = (q, 1 − q) with
 //! p − e^ε q = δ.
 
 use crate::special::root::solve_decreasing;
@@ -22,7 +22,7 @@ const ROUNDING: f64 = 8.0 * f64::EPSILON;
 /// second term falls, the first falls up to s = (α−1)δ, so the minimum lies beyond that. By convexity M is no smaller than
 /// its tangent at a point where it rises, followed down to where it falls. Divergences grow with the order: those of the largest
 /// are bounded by that of a smaller one, as α and α − 1 are one number then.
-fn least_divergence(order: f64, epsilon: f64, delta: f64) -> f64 {
+fn smallest_divergence(order: f64, epsilon: f64, delta: f64) -> f64 {
     let order = order.min(LARGEST_ORDER);
     let rest = 1.0 - delta;
     let excess = order - 1.0;
@@ -69,7 +69,7 @@ fn root(low: f64, high: f64, width: f64, value: impl Fn(f64) -> f64) -> f64 {
 
 /// ε at δ of a divergence `rdp` at order α, rounded up and no larger than `above`, an ε that holds.
 pub(crate) fn epsilon_of_order(order: f64, rdp: f64, delta: f64, above: f64) -> f64 {
-    let short = |epsilon: f64| rdp - least_divergence(order, epsilon, delta);
+    let short = |epsilon: f64| rdp - smallest_divergence(order, epsilon, delta);
     if above == 0.0 || !above.is_finite() || short(0.0) <= 0.0 {
         return if above.is_finite() { 0.0 } else { above };
     }
@@ -81,7 +81,7 @@ pub(crate) fn epsilon_of_order(order: f64, rdp: f64, delta: f64, above: f64) -> 
 
 /// δ at ε of a divergence `rdp` at order α, rounded up and no larger than `above`, a δ that holds.
 pub(crate) fn delta_of_order(order: f64, rdp: f64, epsilon: f64, above: f64) -> f64 {
-    let short = |log_delta: f64| rdp - least_divergence(order, epsilon, log_delta.exp());
+    let short = |log_delta: f64| rdp - smallest_divergence(order, epsilon, log_delta.exp());
     let (low, high) = (f64::MIN_POSITIVE.ln(), above.min(1.0 - 1e-12).ln());
     if high <= low || short(high) > 0.0 {
         return above;
@@ -109,16 +109,16 @@ mod tests {
         for order in [1.1f64, 2.0, 4.0, 30.0] {
             for epsilon in [0.0f64, 0.5, 3.0] {
                 for delta in [1e-9f64, 1e-5, 0.02, 0.4] {
-                    let least = least_divergence(order, epsilon, delta);
+                    let smallest = smallest_divergence(order, epsilon, delta);
                     let seen = (1..100_000)
                         .map(|i| delta + (1.0 - delta) * (-18.0 * f64::from(i) / 1e5).exp())
                         .map(|p| coins(order, p, (p - delta) * (-epsilon).exp()))
                         .filter(|d| d.is_finite())
                         .fold(f64::INFINITY, f64::min);
-                    let named = format!("{order} {epsilon} {delta}: {least} {seen}");
-                    assert!(least <= seen + 1e-12, "{named}");
+                    let named = format!("{order} {epsilon} {delta}: {smallest} {seen}");
+                    assert!(smallest <= seen + 1e-12, "{named}");
                     if order * delta < 0.9 && delta > 1e-6 {
-                        assert!(seen - least < 1e-4 * least + 1e-9, "{named}");
+                        assert!(seen - smallest < 1e-4 * smallest + 1e-9, "{named}");
                     }
                 }
             }
@@ -127,15 +127,15 @@ mod tests {
 
     #[test]
     fn huge_orders_have_the_limit_of_large_ones() {
-        // D_∞ ≥ ε − log(1 − δ) at least.
+        // D_∞ ≥ ε − log(1 − δ) at smallest.
         for order in [1e10, 1e15, 1e16, 1e50, 1e120, f64::MAX] {
             for delta in [1e-300, 1e-17, 1e-13, 1e-5] {
                 for epsilon in [0.0, 0.3, 800.0] {
-                    let least = least_divergence(order, epsilon, delta);
+                    let smallest = smallest_divergence(order, epsilon, delta);
                     let limit = epsilon - f64::ln_1p(-delta);
                     assert!(
-                        least <= limit && limit - least < 1e-7,
-                        "{order} {epsilon} {delta}: {least}"
+                        smallest <= limit && limit - smallest < 1e-7,
+                        "{order} {epsilon} {delta}: {smallest}"
                     );
                 }
             }

@@ -115,11 +115,11 @@ impl SkellamPair {
             }
             (Side::Below, Direction::Add) => {
                 let by_ratio = log_mass + (1.0 - order) * log_ratio + after(steep(distance));
-                let least = match self.law.first() {
+                let smallest_weight = match self.law.first() {
                     Some(&(log_weight, 0)) => log_weight,
                     _ => f64::NEG_INFINITY,
                 };
-                by_ratio.min(log_mass + (1.0 - order) * least + after(fall(distance)))
+                by_ratio.min(log_mass + (1.0 - order) * smallest_weight + after(fall(distance)))
             }
         }
     }
@@ -160,8 +160,8 @@ impl SkellamPair {
     /// Computes all masses up to n, and half as many more, by R_n = I_{n+1}/I_n, which backwards is stable: R_{n−1} = 1/(2n/V + R_n).
     fn extend(&mut self, n: usize) {
         let v = self.variance;
-        let least = 12.0 * v.sqrt() + 60.0;
-        let wanted = (1.5 * n as f64).max(least).max(1.5 * self.log_masses.len() as f64);
+        let minimum = 12.0 * v.sqrt() + 60.0;
+        let wanted = (1.5 * n as f64).max(minimum).max(1.5 * self.log_masses.len() as f64);
         // An error in the first ratio shrinks by Π R² on the way.
         let start = ((wanted * wanted + 60.0 * v).sqrt() + 60.0) as usize;
         let wanted = wanted as usize;

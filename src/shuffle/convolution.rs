@@ -338,4 +338,117 @@ mod tests {
         assert!(power(&law(&masses), 2).is_none());
         assert!(power(&law(&[0.5, 0.5]), 1 << 50).is_none());
     }
+
+    /// Σ |a − b| over all whole numbers.
+    fn distance(a: &IntegerLaw<Extended>, b: &IntegerLaw<Extended>) -> f64 {
+        (a.first.min(b.first)..=a.last().max(b.last()))
+            .map(|value| {
+                let at = |law: &IntegerLaw<Extended>| {
+                    let index = value.checked_sub(law.first);
+                    index
+                        .and_then(|i| law.masses.get(i as usize))
+                        .map_or(0.0, |mass| mass.to_f64())
+                };
+                (at(a) - at(b)).abs()
+            })
+            .sum()
+    }
+
+    #[test]
+    fn mass_that_a_factor_left_out_is_left_out_of_its_powers() {
+        for masses in [
+            &[0.75, 0.125, 0.124][..],
+            &[0.5, 0.0, 0.25, 0.125, 0.124],
+            &[0.875, 0.124],
+        ] {
+            let listed = IntegerLaw {
+                left_out: 0.001,
+                ..law(masses)
+            };
+            // The missing mass on the last value: all of it moves.
+            let mut complete = masses.to_vec();
+            complete.resize(masses.len() + 3, 0.0);
+            complete[masses.len() + 2] = 0.001;
+            for times in [1, 2, 7, 20] {
+                let (found, exact) = (power(&listed, times).unwrap(), power(&law(&complete), times).unwrap());
+                let apart_by = distance(&found, &exact);
+                assert!(
+                    apart_by <= found.left_out,
+                    "{masses:?} {times} {apart_by} {}",
+                    found.left_out
+                );
+                // Half of the bound would not hold.
+                assert!(
+                    apart_by > 0.55 * found.left_out,
+                    "{masses:?} {times} {apart_by} {}",
+                    found.left_out
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_of_a_factor_is_amplified_in_its_powers() {
+        const ERROR: f64 = 1e-4;
+        for masses in [
+            &[0.75, 0.125, 0.125][..],
+            &[0.5, 0.0, 0.25, 0.125, 0.125],
+            &[0.875, 0.125],
+        ] {
+            // All masses too large, or (for two values, whose power is normalised) one too large and one too small.
+            let errors = |i: usize| {
+                if masses.len() == 2 && i == 0 {
+                    1.0 - ERROR
+                } else {
+                    1.0 + ERROR
+                }
+            };
+            let rounded: Vec<f64> = masses.iter().enumerate().map(|(i, mass)| mass * errors(i)).collect();
+            let rounded = IntegerLaw {
+                rounding: ERROR,
+                ..law(&rounded)
+            };
+            for times in [2, 7, 40] {
+                let (found, exact) = (power(&rounded, times).unwrap(), power(&law(masses), times).unwrap());
+                let mut largest = 0.0f64;
+                for (a, b) in found
+                    .masses
+                    .iter()
+                    .zip(&exact.masses)
+                    .filter(|(_, b)| b.to_f64() > 1e-30)
+                {
+                    largest = largest.max((a.to_f64() / b.to_f64() - 1.0).abs());
+                }
+                assert!(
+                    largest <= found.rounding * (1.0 + 1e-9),
+                    "{masses:?} {times} {largest} {}",
+                    found.rounding
+                );
+                assert!(
+                    largest > 0.55 * found.rounding,
+                    "{masses:?} {times} {largest} {}",
+                    found.rounding
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_recurrence_ends_where_a_negligible_tail_is_left() {
+        // 10⁶ copies of a law with the mass 10⁻⁶ off 0: the offset is N + 2M with N, M Poisson variables of mean 1/2, nearly.
+        let (times, rate) = (1_000_000u64, 1e-6);
+        let one = law(&[1.0 - rate, 0.5 * rate, 0.5 * rate]);
+        let values: Vec<_> = one.positive().collect();
+        let end = recurrence_end(&one, &values, times).unwrap() as usize;
+        let mut masses = vec![(-1f64).exp(), 0.5 * (-1f64).exp()];
+        for n in 2..2 * end {
+            masses.push((0.5 * masses[n - 1] + masses[n - 2]) / n as f64);
+        }
+        let beyond = |n: usize| masses[n + 1..].iter().sum::<f64>();
+        assert!(
+            beyond(end) < NEGLIGIBLE_TAIL && beyond(end / 2) > NEGLIGIBLE_TAIL,
+            "{end} {}",
+            beyond(end)
+        );
+    }
 }

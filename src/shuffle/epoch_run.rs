@@ -157,3 +157,82 @@ fn squared<T: Real>(law: &IntegerLaw<T>) -> Option<IntegerLaw<T>> {
         rounding: law.rounding,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: EpochRun = EpochRun {
+        sampling: EpochSampling::Shuffling,
+        dataset_size: 23,
+        batch_size: 6,
+        units_per_batch: 3,
+        group_size: 2,
+        epochs: 2,
+    };
+
+    #[test]
+    fn rounds_are_whole_batches() {
+        assert_eq!(RUN.rounds(), 3);
+        assert_eq!(EpochRun { batch_size: 0, ..RUN }.rounds(), 0);
+        assert!(RUN.check().is_ok());
+        let largest = EpochRun {
+            epochs: u64::MAX,
+            ..RUN
+        };
+        assert!(largest.check().unwrap_err().to_string().contains("2^62"));
+    }
+
+    #[test]
+    fn squares_have_the_masses_of_their_roots() {
+        let law = IntegerLaw {
+            first: 1,
+            masses: vec![0.5, 0.25, 0.125],
+            left_out: 0.125,
+            rounding: 1e-3,
+        };
+        let found = squared(&law).unwrap();
+        assert_eq!((found.first, found.last()), (1, 9));
+        let positive: Vec<(usize, f64)> = found.positive().collect();
+        assert_eq!(positive, [(0, 0.5), (3, 0.25), (8, 0.125)]);
+        assert_eq!((found.left_out, found.rounding), (0.125, 1e-3));
+        let far = IntegerLaw {
+            first: MAX_VALUES,
+            ..law
+        };
+        assert!(squared(&far).is_none());
+    }
+
+    #[test]
+    fn one_record_takes_part_in_an_epoch_as_often_as_there_are_slots() {
+        // Shuffling: 18 of 23 positions belong to a round. Subsampling: 6 of 23 in each of the three rounds.
+        let one = EpochRun {
+            group_size: 1,
+            epochs: 1,
+            ..RUN
+        };
+        let mass = |run: &EpochRun, square: usize| run.law(3, 1).unwrap().masses[square].to_f64();
+        assert!((mass(&one, 1) - 18.0 / 23.0).abs() < 1e-15);
+        let subsampled = EpochRun {
+            sampling: EpochSampling::Subsampling,
+            ..one
+        };
+        let (hit, miss) = (6.0f64 / 23.0, 17.0f64 / 23.0);
+        assert!((mass(&subsampled, 0) - miss.powi(3)).abs() < 1e-15);
+        assert!((mass(&subsampled, 2) - 3.0 * hit * hit * miss).abs() < 1e-15);
+    }
+
+    #[test]
+    fn laws_that_take_too_much_work_are_refused() {
+        let huge = EpochRun {
+            sampling: EpochSampling::Shuffling,
+            dataset_size: 1 << 30,
+            batch_size: 1 << 29,
+            units_per_batch: 1 << 29,
+            group_size: 1 << 17,
+            epochs: 1,
+        };
+        assert!(huge.part::<f64>(2, 1000).is_none());
+        assert!(huge.too_much().to_string().contains("131072"));
+    }
+}

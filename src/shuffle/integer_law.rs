@@ -246,4 +246,29 @@ mod tests {
             }
         }
     }
+
+    /// The geometric law with ratio r: beyond n it has the probability r^{n+1}. The start has weight 1, and nearly all of the mass.
+    #[test]
+    fn what_is_left_out_of_a_law_from_ratios_is_counted_twice() {
+        for ratio in [1.0 / 64.0, 1.0 / 1024.0] {
+            let law = log_concave(0, 1_000_000, 0, |_| Extended::from(ratio));
+            let outside = f64::powi(ratio, law.last() as i32 + 1);
+            // Outside as such, and inside, where all masses are too large by as much in total. Half of the bound would not do.
+            assert!(
+                law.left_out >= 2.0 * outside * (1.0 - 1e-12),
+                "{} {outside}",
+                law.left_out
+            );
+            assert!(law.left_out <= 2.05 * outside && outside < NEGLIGIBLE_TAIL);
+        }
+    }
+
+    #[test]
+    fn work_ends_when_it_is_spent() {
+        let mut work = Work(5);
+        assert_eq!(
+            (work.spend(3), work.spend(2), work.spend(1)),
+            (Some(()), Some(()), None)
+        );
+    }
 }

@@ -111,7 +111,7 @@ impl MembershipLaw {
     ///
     /// # Errors
     /// A law without values, lists of unequal lengths, values that do not ascend, or more than 2^23 values between
-    /// the least and the largest sum.
+    /// the smallest and the largest sum.
     ///
     /// # Example
     /// ```
@@ -307,8 +307,8 @@ mod tests {
         let certain = MembershipLaw::of(&run(Shuffling, [5000, 100, 10, 1, 100])).unwrap();
         assert_eq!((certain.squares, certain.probabilities), (vec![100], vec![1.0]));
         // With 4 of 5004 records left over in every epoch, the member takes part in Binomial(100, 5000/5004).
-        let most = MembershipLaw::of(&run(Shuffling, [5004, 100, 10, 1, 100])).unwrap();
-        let all = most.probabilities[most.squares.len() - 1];
+        let law = MembershipLaw::of(&run(Shuffling, [5004, 100, 10, 1, 100])).unwrap();
+        let all = law.probabilities[law.squares.len() - 1];
         assert!((all / (5000f64 / 5004.0).powi(100) - 1.0).abs() < 1e-13);
     }
 

@@ -47,13 +47,13 @@ fn few_units<T: Real>(
     units: &IntegerLaw<T>,
     work: &mut Work,
 ) -> Option<IntegerLaw<T>> {
-    let most = units.last();
-    let depth = recurrence_weights(rounds, per_round, most).0.len() as u64;
+    let largest = units.last();
+    let depth = recurrence_weights(rounds, per_round, largest).0.len() as u64;
     // laws[n]: of D given n; empty once no later law needs it.
     let mut laws = vec![IntegerLaw::<T>::point(0)];
     let mut total: Vec<T> = Vec::new();
     let (mut left_out, mut rounding) = (units.left_out, 0.0f64);
-    for n in 0..=most {
+    for n in 0..=largest {
         if n > 0 {
             let law = recurrence_step(rounds, per_round, n, &laws, work)?;
             laws.push(law);
@@ -206,7 +206,7 @@ fn one_round<T: Real>(
 ) -> Option<(Vec<Row<T>>, f64)> {
     let mut splits: Vec<Option<IntegerLaw<Extended>>> = Vec::with_capacity(rows.len());
     // Smallest and largest number of units that any row places, and the range of rows in use.
-    let (mut least, mut most) = (u64::MAX, 0);
+    let (mut min_placed, mut max_placed) = (u64::MAX, 0);
     let (mut lowest, mut highest) = (usize::MAX, 0);
     for (u, row) in rows.iter().enumerate() {
         checkpoint();
@@ -218,18 +218,18 @@ fn one_round<T: Real>(
         work.spend(8 * split.masses.len() as u64)?;
         let mass: f64 = row.masses.iter().map(|mass| mass.to_f64()).sum();
         *left_out += 1.001 * (row.left_out + mass * split.left_out);
-        (least, most) = (least.min(split.first), most.max(split.last()));
+        (min_placed, max_placed) = (min_placed.min(split.first), max_placed.max(split.last()));
         (lowest, highest) = (lowest.min(u), highest.max(u));
         splits.push(Some(split));
     }
     if highest < lowest {
         return Some((Vec::new(), 0.0));
     }
-    let (least, most) = (least as usize, most as usize);
+    let (min_placed, max_placed) = (min_placed as usize, max_placed as usize);
     // Rows of the next round, from that of no units on.
-    let mut next: Vec<Row<T>> = vec![None; lowest.saturating_sub(most)];
-    for target in next.len()..=highest.saturating_sub(least) {
-        let sources = lowest.max(target + least)..=highest.min(target + most);
+    let mut next: Vec<Row<T>> = vec![None; lowest.saturating_sub(max_placed)];
+    for target in next.len()..=highest.saturating_sub(min_placed) {
+        let sources = lowest.max(target + min_placed)..=highest.min(target + max_placed);
         work.spend(sources.clone().count() as u64)?;
         let parts: Vec<Part<'_, T>> = sources
             .filter_map(|source| {
@@ -250,7 +250,7 @@ fn one_round<T: Real>(
             !row.masses.is_empty()
         }));
     }
-    let terms = (most - least + 1) as f64;
+    let terms = (max_placed - min_placed + 1) as f64;
     Some((next, (terms + 2.0) * T::UNIT + 16.0 * terms * Extended::UNIT))
 }
 

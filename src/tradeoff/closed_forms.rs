@@ -77,3 +77,88 @@ pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
     let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
     2.0 * (error - corner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `mpmath.mp.dps = 40; q = lambda p: -mpmath.sqrt(2)*mpmath.erfinv(1 - 2*p); mpmath.ncdf(q(p) + mu)`, and with both signs changed
+    /// for the complement.
+    #[test]
+    fn gaussian_tails_are_within_their_relative_error() {
+        for (alpha, distance, below, above) in [
+            (0.125, 1.0, 0.440_244_487_906_995_9, 0.559_755_512_093_004_1),
+            (
+                f64::powi(2.0, -40),
+                3.0,
+                2.586_166_213_315_685_2e-5,
+                0.999_974_138_337_866_9,
+            ),
+        ] {
+            for (is_below, exact) in [(true, below), (false, above)] {
+                let (value, error) = gaussian_tail(distance, alpha, is_below);
+                assert!(
+                    (value / exact - 1.0).abs() <= error && error < 1e-11,
+                    "{value} {exact} {error}"
+                );
+            }
+        }
+        assert_eq!(gaussian_tail(1.0, 0.0, true), (0.0, 0.0));
+        assert_eq!(gaussian_tail(1.0, 1.0, false), (0.0, 0.0));
+    }
+
+    #[test]
+    fn laplace_power_and_delta_are_conjugates() {
+        for distance in [0.1, 1.0, 4.0] {
+            for epsilon in [-1.5 * distance, -0.4 * distance, 0.0, 0.7 * distance, 1.2 * distance] {
+                let supremum = (0..=200_000)
+                    .map(|i| f64::from(i) / 200_000.0)
+                    .map(|alpha| laplace_power(distance, alpha) - epsilon.exp() * alpha)
+                    .fold(0.0, f64::max);
+                let found = laplace_delta(distance, epsilon);
+                assert!(
+                    found >= supremum - 1e-15 && found - supremum < 1e-5,
+                    "{distance} {epsilon} {found} {supremum}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn delta_of_an_epsilon_delta_curve_is_that_of_its_four_outcomes() {
+        // With probability δ the hypothesis is revealed, otherwise one of two answers has the odds e^ε.
+        let (bound, delta) = (0.8f64, 0.03);
+        let likely = 1.0 / (1.0 + (-bound).exp());
+        for epsilon in [-2.0, -0.5, 0.0, 0.3, 0.79, 0.8, 3.0] {
+            let t = f64::exp(epsilon);
+            let exact = delta
+                + (1.0 - delta) * ((likely - t * (1.0 - likely)).max(0.0) + (1.0 - likely - t * likely).max(0.0));
+            let found = delta_of_pair(bound, delta, epsilon);
+            assert!(found.lower <= exact + 4e-16 && exact <= found.upper + 4e-16 && found.width() < 2e-14);
+        }
+    }
+
+    #[test]
+    fn mirrored_delta_is_that_of_a_symmetric_curve_below_zero() {
+        for epsilon in [-0.3, -2.0, -40.0] {
+            let exact = -f64::exp_m1(epsilon) + f64::exp(epsilon) * laplace_delta(1.3, -epsilon);
+            assert!((laplace_delta(1.3, epsilon) - exact).abs() < 1e-15);
+            let found = mirrored(epsilon, Interval::exact(laplace_delta(1.3, -epsilon)));
+            assert!(found.lower <= exact && exact <= found.upper && found.width() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn the_gaussian_below_a_pure_curve_meets_its_corner() {
+        for epsilon in [1e-6, 0.3, 2.0, 20.0] {
+            let distance = distance_of_pure(epsilon);
+            // Φ(−μ/2) is at most the corner, and hardly less.
+            let corner = (-log1p_exp(epsilon)).exp();
+            let reached = log_upper_tail(0.5 * distance).exp();
+            assert!(
+                reached <= corner * (1.0 + 1e-15) && reached >= corner * (1.0 - 1e-11),
+                "{epsilon}"
+            );
+        }
+    }
+}

@@ -100,3 +100,74 @@ pub(super) fn delta_by_power(epsilon: f64, power: impl Fn(f64) -> Result<Interva
         upper: (-found.lower).max(at_smallest.upper),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::tradeoff::closed_forms::{gaussian_tail, laplace_delta, laplace_power};
+
+    fn assert_holds(found: Interval, exact: f64, width: f64) {
+        let rounding = 4e-15 * exact.abs();
+        assert!(
+            found.lower <= exact + rounding && exact <= found.upper + rounding,
+            "{found:?} {exact}"
+        );
+        assert!(found.width() <= width, "{found:?} {exact}");
+    }
+
+    #[test]
+    fn either_side_of_laplace_noise_follows_from_the_other() {
+        let mu = 1.3;
+        for alpha in [1e-280, 1e-12, 0.01, 0.136, 0.3, 0.5, 0.7, 0.999] {
+            let found = power_by_delta(alpha, |epsilon| Ok(Interval::around(laplace_delta(mu, epsilon), 1e-15)));
+            assert_holds(found.unwrap(), laplace_power(mu, alpha), 1e-9);
+        }
+        for epsilon in [-1.0, 0.0, 0.4, 1.29, 1.31, 50.0] {
+            let found = delta_by_power(epsilon, |alpha| Ok(Interval::around(laplace_power(mu, alpha), 1e-15)));
+            assert_holds(found.unwrap(), laplace_delta(mu, epsilon), 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_power_of_gaussian_noise_follows_from_delta() {
+        use crate::curve::one_step;
+        use crate::loss::StepLoss;
+        use crate::tradeoff::closed_forms::mirrored;
+        let delta = |epsilon: f64| {
+            Ok(mirrored(
+                epsilon,
+                one_step::delta(&StepLoss::shift(0.8), epsilon.abs()).into(),
+            ))
+        };
+        for alpha in [1e-9, 1e-3, 0.2, 0.6, 0.99] {
+            assert_holds(
+                power_by_delta(alpha, delta).unwrap(),
+                gaussian_tail(0.8, alpha, true).0,
+                1e-9,
+            );
+        }
+    }
+
+    #[test]
+    fn epsilon_of_laplace_noise_follows_from_its_power() {
+        // δ = 1 − e^{(ε − μ)/2}
+        let mu = 2.0;
+        for delta in [1e-9, 1e-4, 0.1, 0.5] {
+            let found = epsilon_by_power(delta, |alpha| Ok(Interval::around(laplace_power(mu, alpha), 1e-15)));
+            assert_holds(found.unwrap(), mu + 2.0 * f64::ln_1p(-delta), 1e-8);
+        }
+        // With the singular mass 0.1 there is no ε for a smaller δ.
+        let power = |alpha: f64| Ok(Interval::exact(0.1 + 0.9 * alpha));
+        assert_eq!(epsilon_by_power(0.05, power).unwrap().upper, f64::INFINITY);
+        assert_eq!(epsilon_by_power(0.2, power).unwrap().upper, 0.0);
+    }
+
+    #[test]
+    fn errors_are_passed_on() {
+        let refuse = |_: f64| Err(Error::Internal);
+        assert_eq!(power_by_delta(0.5, refuse), Err(Error::Internal));
+        assert_eq!(delta_by_power(0.5, refuse), Err(Error::Internal));
+        assert_eq!(epsilon_by_power(0.5, refuse), Err(Error::Internal));
+    }
+}

@@ -298,8 +298,8 @@ mod tests {
             "{noisy:?}"
         );
         let end = minimum((-2.0, 1.0), (0.0, 0.25), None, Interval::exact);
-        let least = (-2f64).exp();
-        assert!((end.upper - least).abs() < 1e-9 && end.upper >= least, "{end:?}");
-        assert!(end.lower <= least && end.lower > least - 1e-4, "{end:?}");
+        let smallest = (-2f64).exp();
+        assert!((end.upper - smallest).abs() < 1e-9 && end.upper >= smallest, "{end:?}");
+        assert!(end.lower <= smallest && end.lower > smallest - 1e-4, "{end:?}");
     }
 }

@@ -375,3 +375,63 @@ impl TradeoffCurve {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_expressions_are_dropped_without_recursion() {
+        let corners = TradeoffCurve::points(&[0.0, 0.1, 1.0], &[0.9, 0.5, 0.0]).unwrap();
+        let mut curve = corners.clone();
+        for _ in 0..200_000 {
+            curve = curve.minimum(&corners);
+        }
+        drop(curve);
+    }
+
+    #[test]
+    fn symmetry_is_seen_through_operations() {
+        let corners = TradeoffCurve::points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap();
+        assert!(!corners.is_symmetric() && !corners.group(2).unwrap().is_symmetric());
+        let both = corners.symmetrize().unwrap();
+        assert!(both.is_symmetric() && both.group(2).unwrap().is_symmetric());
+        assert!(corners.maximum(&corners.inverse().unwrap()).is_symmetric());
+        assert!(corners.subsample(0.1).unwrap().is_symmetric());
+    }
+
+    #[test]
+    fn closed_forms_of_operations_are_used() {
+        let gaussian = TradeoffCurve::gaussian(0.5).unwrap();
+        let is_gaussian = |curve: &TradeoffCurve, mu: f64| matches!(&*curve.0, Node::Gaussian { distance } if (distance - mu).abs() < 1e-15);
+        assert!(is_gaussian(&gaussian.group(4).unwrap(), 2.0));
+        assert!(is_gaussian(&gaussian.repeat(4).unwrap(), 1.0));
+        assert!(is_gaussian(
+            &gaussian.minimum(&TradeoffCurve::gaussian(0.7).unwrap()),
+            0.7
+        ));
+        assert!(is_gaussian(
+            &gaussian.maximum(&TradeoffCurve::gaussian(0.7).unwrap()),
+            0.5
+        ));
+        assert!(is_gaussian(&gaussian.subsample(0.0).unwrap(), 0.0));
+        assert!(is_gaussian(&gaussian.subsample(1.0).unwrap(), 0.5));
+    }
+
+    #[test]
+    fn arguments_out_of_range_are_refused_by_name() {
+        let response = TradeoffCurve::epsilon_delta(1.0, 0.1).unwrap();
+        for (found, name) in [
+            (TradeoffCurve::gaussian(-1.0), "mu"),
+            (TradeoffCurve::gaussian(2.0 * MAX_DISTANCE), "mu"),
+            (TradeoffCurve::laplace(2.0 * MAX_LOSS), "mu"),
+            (TradeoffCurve::epsilon_delta(-1.0, 0.1), "epsilon"),
+            (TradeoffCurve::epsilon_delta(1.0, 1.1), "delta"),
+            (response.subsample(1.5), "p"),
+            (response.group(0), "k"),
+            (response.group(MAX_GROUP + 1), "k"),
+        ] {
+            assert!(found.unwrap_err().to_string().starts_with(name));
+        }
+    }
+}

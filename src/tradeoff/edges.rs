@@ -60,6 +60,34 @@ pub(super) fn search_rounding(edges: &[Edge]) -> f64 {
     f64::EPSILON * (8.0 + edges.len() as f64)
 }
 
+/// The edges of the lower convex hull of points (α, f(α)) that ascend in α, the flattest first.
+pub(super) fn edges_of_points(points: &[(f64, f64)]) -> Vec<Edge> {
+    let mut hull: Vec<(f64, f64)> = Vec::new();
+    for &point in points {
+        while let [.., (a0, b0), (a1, b1)] = hull[..] {
+            if (b1 - b0) * (point.0 - a0) < (point.1 - b0) * (a1 - a0) {
+                break;
+            }
+            hull.pop();
+        }
+        if hull.last().is_some_and(|last| last.0 == point.0) {
+            hull.pop(); // A jump: the lower point counts.
+        }
+        hull.push(point);
+    }
+    let mut edges = Vec::new();
+    for pair in hull.windows(2) {
+        let slope = (pair[0].1 - pair[1].1) / (pair[1].0 - pair[0].0);
+        // Where the distance in α is too small for a finite slope, the curve jumps.
+        if slope > 0.0 && slope.is_finite() {
+            let delta = (1.0 - pair[0].1 - slope * pair[0].0).clamp(0.0, 1.0);
+            edges.push(Edge { slope, delta });
+        }
+    }
+    edges.reverse();
+    edges
+}
+
 /// sup_α F(α) − tα for t ≥ 1, F being the concave hull of `points`, which ascend in α from 0: linear between the slopes of F.
 ///
 /// Slopes above `max_slope` are left out: an upper bound stays constant from there on, a lower bound continues at `at_infinity`.

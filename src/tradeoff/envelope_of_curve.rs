@@ -1,8 +1,9 @@
 //! Piecewise linear bounds on any curve, by which a curve without a pair of laws becomes a factor of a tensor product.
 
 use crate::error::Result;
+use crate::tradeoff::branch::Branch;
 use crate::tradeoff::curve::{Node, TradeoffCurve};
-use crate::tradeoff::envelope::{Branch, Envelope};
+use crate::tradeoff::envelope::Envelope;
 use crate::tradeoff::limits::Limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -134,5 +135,56 @@ impl TradeoffCurve {
             return Ok(Self::new(Node::Envelope(Arc::new(self.envelope()?))));
         }
         self.prepared()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Interval;
+
+    fn assert_compatible(found: Interval, exact: Interval, named: &str) {
+        assert!(
+            found.lower <= exact.upper && exact.lower <= found.upper,
+            "{named} {found:?} {exact:?}"
+        );
+    }
+
+    /// Bounds on curves that are known by one side, against values of that side and searches for the other.
+    #[test]
+    fn bounds_on_expressions_hold_their_values() {
+        let laplace = TradeoffCurve::laplace(1.2).unwrap();
+        let corners = TradeoffCurve::points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap();
+        let gaussian = TradeoffCurve::gaussian(1.0).unwrap();
+        for curve in [
+            corners.group(3).unwrap(),
+            laplace.maximum(&gaussian),
+            corners.minimum(&laplace),
+            gaussian.subsample(0.2).unwrap().group(4).unwrap(),
+        ] {
+            let envelope = curve.envelope().unwrap();
+            for i in 0..40 {
+                let epsilon = f64::from(i - 10) * 0.1;
+                assert_compatible(envelope.delta(epsilon), curve.delta(epsilon).unwrap(), "delta");
+                let alpha = f64::from(i) / 39.0;
+                assert_compatible(envelope.power(alpha), curve.power(alpha).unwrap(), "power");
+                let inverse = envelope.inverted().power(alpha);
+                assert_compatible(inverse, curve.inverse().unwrap().power(alpha).unwrap(), "inverse");
+            }
+            assert!(envelope.limits().singular >= curve.delta_at_infinity().unwrap().lower);
+        }
+    }
+
+    #[test]
+    fn the_first_searches_of_a_group_use_the_curve_itself() {
+        let composed = TradeoffCurve::laplace(0.4)
+            .unwrap()
+            .compose(&TradeoffCurve::gaussian(0.5).unwrap())
+            .unwrap();
+        let group = composed.group(2).unwrap();
+        for _ in 0..DIRECT_SEARCHES {
+            assert!(group.enveloped_group().unwrap().is_none());
+        }
+        assert!(composed.enveloped_group().unwrap().is_none());
     }
 }

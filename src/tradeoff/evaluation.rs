@@ -249,3 +249,108 @@ impl TradeoffCurve {
         conjugate::delta_by_power(epsilon, |alpha| self.power(alpha))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curves() -> Vec<TradeoffCurve> {
+        let corners = TradeoffCurve::points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap();
+        let (gaussian, laplace) = (
+            TradeoffCurve::gaussian(1.0).unwrap(),
+            TradeoffCurve::laplace(1.2).unwrap(),
+        );
+        let response = TradeoffCurve::epsilon_delta(0.8, 0.02).unwrap();
+        vec![
+            gaussian.subsample(0.3).unwrap(),
+            corners.subsample(0.3).unwrap(),
+            response.subsample(0.4).unwrap(),
+            response.group(3).unwrap(),
+            corners.group(2).unwrap(),
+            corners.minimum(&laplace),
+            corners.maximum(&laplace),
+            corners,
+            gaussian,
+            laplace,
+            response,
+        ]
+    }
+
+    /// Young's inequality F(α) ≤ δ(ε) + e^ε α, with equality for the best α: the sides are computed by different routes.
+    #[test]
+    fn power_and_delta_of_every_expression_are_conjugates() {
+        let alphas: Vec<f64> = (0..=2000).map(|i| (f64::from(i) / 2000.0).powi(2)).collect();
+        for curve in curves() {
+            let powers: Vec<Interval> = alphas.iter().map(|&alpha| curve.power(alpha).unwrap()).collect();
+            for epsilon in [-1.0f64, -0.2, 0.0, 0.3, 0.79, 1.1, 2.5] {
+                let delta = curve.delta(epsilon).unwrap();
+                let values = alphas
+                    .iter()
+                    .zip(&powers)
+                    .map(|(alpha, power)| power.middle() - epsilon.exp() * alpha);
+                let supremum = values.fold(0.0, f64::max);
+                assert!(
+                    supremum <= delta.upper + 1e-9,
+                    "{curve:?} {epsilon} {supremum} {delta:?}"
+                );
+                assert!(
+                    delta.lower <= supremum + 2e-3,
+                    "{curve:?} {epsilon} {supremum} {delta:?}"
+                );
+                assert!(delta.width() < 1e-8, "{curve:?} {delta:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn inverses_undo_the_curve() {
+        for curve in curves() {
+            let inverse = curve.inverse().unwrap();
+            for alpha in [0.02, 0.2, 0.5] {
+                let beta = curve.beta(alpha).unwrap();
+                if beta.lower > 0.01 {
+                    let back = inverse.beta(beta.lower).unwrap();
+                    assert!(
+                        back.lower <= alpha + 1e-7 && back.upper >= alpha - 1e-7,
+                        "{curve:?} {alpha} {back:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_iterates_of_the_power() {
+        let curve = TradeoffCurve::epsilon_delta(0.8, 0.02).unwrap();
+        let group = curve.group(3).unwrap();
+        for alpha in [0.0, 0.01, 0.1, 0.4] {
+            let once = |alpha: f64| curve.power(alpha).unwrap().middle();
+            let found = group.power(alpha).unwrap();
+            assert!(
+                (found.middle() - once(once(once(alpha)))).abs() < 1e-14,
+                "{alpha} {found:?}"
+            );
+        }
+        assert!((group.delta_at_infinity().unwrap().middle() - group.power(0.0).unwrap().middle()).abs() < 1e-15);
+        assert_eq!(group.max_loss(), f64::INFINITY);
+    }
+
+    #[test]
+    fn limits_of_expressions_are_below_the_curve() {
+        for curve in curves() {
+            let (loss, distance) = (curve.max_loss(), curve.widest_distance());
+            if loss.is_finite() {
+                assert!(curve.delta(loss + 1e-9).unwrap().upper < 1e-8, "{curve:?} {loss}");
+            }
+            if distance.is_finite() {
+                let gaussian = TradeoffCurve::gaussian(distance).unwrap();
+                for alpha in [1e-6, 0.01, 0.3, 0.7] {
+                    assert!(
+                        gaussian.beta(alpha).unwrap().lower <= curve.beta(alpha).unwrap().upper,
+                        "{curve:?}"
+                    );
+                }
+            }
+        }
+    }
+}

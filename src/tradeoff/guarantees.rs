@@ -98,3 +98,46 @@ impl TradeoffCurve {
         self.symmetrize()?.power(probability)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epsilon_is_the_inverse_of_delta() {
+        for curve in [
+            TradeoffCurve::laplace(1.5).unwrap(),
+            TradeoffCurve::gaussian(1.0).unwrap().subsample(0.2).unwrap(),
+            TradeoffCurve::points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap(),
+        ] {
+            for delta in [0.11, 0.2, 0.3] {
+                let epsilon = curve.epsilon_of_delta(delta).unwrap();
+                assert!(epsilon.lower <= epsilon.upper && epsilon.width() < 1e-11, "{epsilon:?}");
+                if epsilon.lower > 0.0 {
+                    // The upper bound is private enough, the lower one not certainly.
+                    assert!(curve.delta_of_epsilon(epsilon.upper).unwrap().lower <= delta);
+                    assert!(curve.delta_of_epsilon(epsilon.lower).unwrap().upper >= delta);
+                }
+            }
+        }
+        let corners = TradeoffCurve::points(&[0.0, 0.1, 0.4, 1.0], &[0.9, 0.5, 0.1, 0.0]).unwrap();
+        assert_eq!(corners.epsilon_of_delta(0.05).unwrap().upper, f64::INFINITY);
+    }
+
+    #[test]
+    fn attacks_on_randomised_response_succeed_as_often_as_its_answers_are_right() {
+        let curve = TradeoffCurve::epsilon_delta(1.0, 0.0).unwrap();
+        let likely = 1.0 / (1.0 + (-1f64).exp());
+        let found = curve.attack_success(0.5).unwrap();
+        assert!(
+            found.lower <= likely && likely <= found.upper && found.width() < 1e-13,
+            "{found:?}"
+        );
+        // Above odds of e the prior alone decides.
+        assert!((curve.attack_success(0.8).unwrap().middle() - 0.8).abs() < 1e-14);
+        let advantage = curve.advantage().unwrap();
+        assert!((advantage.middle() - (2.0 * likely - 1.0)).abs() < 1e-14);
+        let worst = curve.worst_case_probability(0.1).unwrap();
+        assert!((worst.middle() - 0.1 * 1f64.exp()).abs() < 1e-14);
+    }
+}

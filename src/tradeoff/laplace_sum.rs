@@ -19,11 +19,12 @@ use crate::interval::Interval;
 use crate::loss::pairs::StepOutcome;
 use crate::stopping::checkpoint;
 
-/// Steps of Laplace noise at most.
+/// Largest number of steps of Laplace noise: at 24, cancellation takes up to seven of the sixteen digits, and with each more another
+/// 0.3 digits.
 const MAX_STEPS: u64 = 24;
-/// Places of the composed law at most.
+/// Largest number of places of the composed law: one δ takes 50 µs with that many, where the exact engine takes milliseconds.
 const MAX_PLACES: usize = 512;
-/// Largest sum of losses: its exponential is far from overflow.
+/// Largest sum of losses: its exponential is far from overflow, at 709.
 const MAX_LOSS: f64 = 600.0;
 
 /// The composed law.
@@ -33,12 +34,12 @@ pub(crate) struct LaplaceSum {
     /// −Σ μ/2 of the steps of Laplace noise.
     log_scale: f64,
     /// Largest loss.
-    most: f64,
+    max_loss: f64,
     /// Bound on the sum of all |ℓ|, which rounding errors of places are relative to.
     size: f64,
-    /// log of the probability of outcomes that do not tell all, and by how much their losses are moved.
-    log_kept: f64,
-    moved: f64,
+    /// log of the probability of outcomes that both hypotheses have, and the offset of their losses.
+    log_common: f64,
+    offset: f64,
     /// Bound on the relative rounding error of weights.
     rounding: f64,
     /// Largest k.
@@ -56,18 +57,18 @@ struct Place {
     weights: Vec<(f64, f64)>,
 }
 
-/// One factor of a product, and how often it occurs.
+/// One term of a sum of losses.
 pub(crate) enum Summand {
     /// μ.
     Laplace(f64),
     /// μ.
     Gaussian(f64),
-    /// Outcomes that are bounded.
+    /// A loss with finitely many values.
     Outcome(StepOutcome),
 }
 
 impl LaplaceSum {
-    /// The composition of `factors`; `None` if there is another loss among them, or too many.
+    /// The sum of the losses of `factors`; `None` if one of another kind is among them, or too many.
     pub(crate) fn new(factors: &[(Summand, u64)]) -> Option<Self> {
         let mut sum = Self {
             places: vec![Place {
@@ -75,10 +76,10 @@ impl LaplaceSum {
                 weights: vec![(1.0, 1.0)],
             }],
             log_scale: 0.0,
-            most: 0.0,
+            max_loss: 0.0,
             size: 0.0,
-            log_kept: 0.0,
-            moved: 0.0,
+            log_common: 0.0,
+            offset: 0.0,
             rounding: 0.0,
             degree: 0,
             square: 0.0,
@@ -92,8 +93,8 @@ impl LaplaceSum {
             }
         }
         let within = (sum.degree > 0) != (sum.square > 0.0)
-            && sum.size + sum.moved.abs() <= MAX_LOSS
-            && sum.log_kept.is_finite();
+            && sum.size + sum.offset.abs() <= MAX_LOSS
+            && sum.log_common.is_finite();
         within.then_some(sum)
     }
 
@@ -123,7 +124,7 @@ impl LaplaceSum {
         self.multiply(&factor)?;
         let all = count as f64 * distance;
         self.log_scale -= 0.5 * all;
-        self.most += all;
+        self.max_loss += all;
         self.size += all;
         self.degree += n;
         Some(())
@@ -135,8 +136,8 @@ impl LaplaceSum {
             StepOutcome::Nothing => return Some(()),
             StepOutcome::Loss(loss) => Some(loss),
             StepOutcome::Partly { log_kept, moved, loss } => {
-                self.log_kept += steps * log_kept;
-                self.moved += steps * moved;
+                self.log_common += steps * log_kept;
+                self.offset += steps * moved;
                 loss.as_ref()
             }
             StepOutcome::Telling { .. } => return None,
@@ -146,11 +147,11 @@ impl LaplaceSum {
         if count > MAX_STEPS || atoms.len() < 2 {
             return None;
         }
-        let (mut most, mut farthest, mut rounding) = (f64::NEG_INFINITY, 0.0f64, 0.0f64);
+        let (mut largest, mut farthest, mut rounding) = (f64::NEG_INFINITY, 0.0f64, 0.0f64);
         let factor: Vec<Place> = atoms
             .iter()
             .map(|&(b, log_mass)| {
-                most = most.max(b);
+                largest = largest.max(b);
                 farthest = farthest.max(b.abs());
                 let exponent = log_mass - 0.5 * b;
                 // Of the sum and the exponential, and as much again for the logarithm as it is given.
@@ -168,7 +169,7 @@ impl LaplaceSum {
         for _ in 0..count {
             self.multiply(&factor)?;
         }
-        self.most += steps * most;
+        self.max_loss += steps * largest;
         self.size += steps * farthest;
         self.rounding += steps * rounding;
         Some(())
@@ -204,26 +205,26 @@ impl LaplaceSum {
 
     /// δ at any real ε.
     pub(crate) fn delta(&self, epsilon: f64) -> Interval {
-        let rest = self.smooth_delta(epsilon - self.moved, epsilon.abs());
-        if self.log_kept == 0.0 {
+        let rest = self.smooth_delta(epsilon - self.offset, epsilon.abs());
+        if self.log_common == 0.0 {
             return rest;
         }
-        let (lost, kept) = (-self.log_kept.exp_m1(), self.log_kept.exp());
-        let slack = 8.0 * f64::EPSILON * (2.0 + self.log_kept.abs());
+        let (singular, common) = (-self.log_common.exp_m1(), self.log_common.exp());
+        let slack = 8.0 * f64::EPSILON * (2.0 + self.log_common.abs());
         Interval {
-            lower: (lost + kept * rest.lower) * (1.0 - slack),
-            upper: ((lost + kept * rest.upper) * (1.0 + slack)).min(1.0),
+            lower: (singular + common * rest.lower) * (1.0 - slack),
+            upper: ((singular + common * rest.upper) * (1.0 + slack)).min(1.0),
         }
     }
 
-    /// That of outcomes that do not tell all; `asked` is the |ε| that was asked for.
+    /// δ given an outcome that both hypotheses have; `asked` is the |ε| of the question, before the offset is subtracted.
     fn smooth_delta(&self, epsilon: f64, asked: f64) -> Interval {
         // Of b − ε: each product at least doubles the places, so that b is the sum of no more than log₂ MAX_PLACES + 1 products.
-        let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.moved.abs() + asked.min(2.0 * MAX_LOSS)));
+        let apart = f64::EPSILON * (16.0 * self.size + 2.0 * (self.offset.abs() + asked.min(2.0 * MAX_LOSS)));
         if self.square > 0.0 {
             return self.gaussian_delta(epsilon, apart);
         }
-        if epsilon >= self.most + 2.0 * apart {
+        if epsilon >= self.max_loss + 2.0 * apart {
             return Interval::exact(0.0);
         }
         if epsilon < -MAX_LOSS {
@@ -233,13 +234,13 @@ impl LaplaceSum {
             };
         }
         let mut values = vec![0.0; self.degree + 2];
-        // What is found, the same of |w|, and what a change of b − ε by 1 would do.
+        // Σ w·H, Σ |w|·H, and the derivative of the latter with respect to b − ε.
         let (mut total, mut size, mut change) = (0.0f64, 0.0f64, 0.0f64);
         let mut underflow = 0.0;
         let mut relative = self.rounding;
         for place in &self.places {
             checkpoint();
-            // Not below the true one, and not above it by more than `apart`, as that is half of b − ε.
+            // At least the true v, and at most `apart` above it: v is half of b − ε.
             let v = 0.5 * (place.b - epsilon + apart);
             if v <= 0.0 {
                 break;
@@ -288,7 +289,7 @@ impl LaplaceSum {
     }
 }
 
-/// H_k(v) for −1 ≤ k < `count` to `values[k + 1]`, H_{−1} being 2 cosh v; gives a bound on their relative error.
+/// Writes H_k(v) for −1 ≤ k < `count` to `values[k + 1]`, H_{−1} being 2 cosh v; returns a bound on their relative error.
 fn kernels(v: f64, count: usize, values: &mut [f64]) -> f64 {
     // v^i/i! for i < count
     let mut power = 1.0;
@@ -348,8 +349,8 @@ mod tests {
     fn one_step_is_the_closed_form() {
         for distance in [1e-6, 0.3, 2.0, 100.0] {
             let sum = LaplaceSum::new(&[(Summand::Laplace(distance), 1)]).unwrap();
-            for share in [-1.5, -0.3, 0.0, 0.2, 0.9, 0.999_999, 1.0, 2.0] {
-                let (epsilon, found) = (share * distance, sum.delta(share * distance));
+            for fraction in [-1.5, -0.3, 0.0, 0.2, 0.9, 0.999_999, 1.0, 2.0] {
+                let (epsilon, found) = (fraction * distance, sum.delta(fraction * distance));
                 let exact = laplace_delta(distance, epsilon);
                 assert!(
                     found.lower <= exact * (1.0 + 1e-15) && found.upper >= exact * (1.0 - 1e-15),
@@ -437,5 +438,28 @@ mod tests {
             "{found:?}"
         );
         assert!(LaplaceSum::new(&[(Summand::Laplace(0.01), 25)]).is_none());
+    }
+
+    /// Values of the density of a sum of uniform variables (Irwin and Hall), integrated by `mpmath.quad` at 60 digits: with a steps at
+    /// μ, b at −μ and c = n − a − b in between, δ = e^{−nμ/2} Σ n!/(a! b! c!) 2^{−a−b} (μ/2)^c E (e^{ℓ/2} − e^{ε − ℓ/2})_+ over
+    /// ℓ = (a − b + U_1 + … + U_c)μ, U_i uniform on [−1, 1].
+    #[test]
+    fn sums_hold_their_values_at_high_precision() {
+        for (steps, distance, epsilon, exact) in [
+            (3, 0.5, 0.25, 0.241_016_021_279_713_06),
+            (3, 0.5, 1.375, 0.016_093_252_082_565_644),
+            (5, 1.0, 2.0, 0.313_903_810_949_847_6),
+            (8, 0.25, 0.5, 0.110_431_691_968_490_47),
+            (12, 0.0625, 0.125, 0.038_282_856_916_045_31),
+        ] {
+            let found = LaplaceSum::new(&[(Summand::Laplace(distance), steps)])
+                .unwrap()
+                .delta(epsilon);
+            assert!(
+                found.lower <= exact && exact <= found.upper,
+                "{steps} {found:?} {exact}"
+            );
+            assert!(found.width() < 1e-11, "{steps} {found:?}");
+        }
     }
 }

@@ -12,8 +12,9 @@ use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
 use crate::loss::pairs::StepOutcome;
 use crate::special::compensated_sum::CompensatedSum;
+use crate::tradeoff::branch::Branch;
 use crate::tradeoff::edges::{Edge, interpolated, lower_hull};
-use crate::tradeoff::envelope::{Branch, Envelope};
+use crate::tradeoff::envelope::Envelope;
 
 /// Advantage from which on a pair is taken to reveal the hypothesis: 1 less the advantage, which the repair is divided by, has seven
 /// digits here.
@@ -208,4 +209,69 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let mut total = CompensatedSum::default();
     terms.for_each(|term| total.add(term));
     total.value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tradeoff::TradeoffCurve;
+
+    impl LatticeLaw {
+        /// δ of the pair, from its atoms.
+        fn delta(&self, epsilon: f64) -> f64 {
+            let common: f64 = self.atoms.iter().map(|atom| atom.1.exp()).sum();
+            let excesses = self.atoms.iter().filter(|atom| atom.0 > epsilon);
+            let part: f64 = excesses.map(|atom| atom.1.exp() * -(epsilon - atom.0).exp_m1()).sum();
+            (1.0 - common).max(0.0) + self.repair + (1.0 - self.repair) * part
+        }
+    }
+
+    #[test]
+    fn the_excess_bounds_the_distance_from_the_curve_and_is_attained() {
+        for curve in [
+            TradeoffCurve::gaussian(1.0).unwrap(),
+            TradeoffCurve::laplace(0.9).unwrap(),
+            TradeoffCurve::gaussian(1.0).unwrap().subsample(0.3).unwrap(),
+        ] {
+            let envelope = curve.envelope().unwrap();
+            for gap in [0.5, 0.125, 1.0 / 64.0] {
+                let law = LatticeLaw::new(&envelope, gap);
+                let mut largest = 0.0f64;
+                for i in -4000..=4000 {
+                    let epsilon = f64::from(i) * 1e-3;
+                    let (found, exact) = (law.delta(epsilon), curve.delta(epsilon).unwrap());
+                    assert!(found >= exact.lower - 1e-15, "{gap} {epsilon} {found} {exact:?}");
+                    let above = found - exact.upper;
+                    assert!(
+                        above <= law.excess() + 1e-15,
+                        "{gap} {epsilon} {above} {}",
+                        law.excess()
+                    );
+                    largest = largest.max(above);
+                }
+                // A bound half as large would not hold.
+                assert!(largest > 0.6 * law.excess(), "{gap} {largest} {}", law.excess());
+            }
+        }
+    }
+
+    #[test]
+    fn masses_sum_to_one_and_losses_are_on_the_lattice() {
+        let envelope = TradeoffCurve::gaussian(1.0).unwrap().envelope().unwrap();
+        let law = LatticeLaw::new(&envelope, 0.25);
+        let q: f64 = law.atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+        assert!((q - law.common.1).abs() < 1e-14 && law.common.0 <= 1.0 + 1e-14);
+        assert!(law.atoms.iter().all(|atom| (atom.0 / 0.25).fract() == 0.0));
+        assert!(law.atoms.is_sorted_by(|a, b| a.0 > b.0));
+    }
+
+    #[test]
+    fn a_curve_that_reveals_the_hypothesis_stays_one() {
+        let envelope = TradeoffCurve::points(&[0.0, 0.0, 1.0], &[1.0, 0.0, 0.0])
+            .unwrap()
+            .envelope()
+            .unwrap();
+        let law = LatticeLaw::new(&envelope, 0.25);
+        assert_eq!((law.excess(), law.repair), (1.0, 1.0));
+    }
 }

@@ -7,9 +7,10 @@
 //! | [`conjugate`], [`convex`] | f from δ and δ from f: certified minima of convex functions |
 //! | [`tensor`], [`composed`], [`factor`], [`laplace_sum`] | tensor products, from the privacy losses of their factors |
 //! | [`polygon`], [`edges`] | curves with finitely many edges |
-//! | [`envelope`], [`envelope_of_curve`], [`lattice`], [`limits`] | bounds on curves without a pair of laws, and factors from them |
+//! | [`envelope`], [`branch`], [`envelope_of_curve`], [`lattice`], [`limits`] | bounds on curves without a pair of laws, and factors from them |
 //! | [`guarantees`], [`gaussian_fit`] | (ε, δ), advantage, attack success and μ of a curve |
 
+mod branch;
 mod closed_forms;
 mod composed;
 mod conjugate;

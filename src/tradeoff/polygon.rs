@@ -1,7 +1,7 @@
 //! Trade-off functions with finitely many straight edges, and hockey-stick curves with as many knots.
 //!
-//! f(α) = max(0, max_j 1 − δ_j − t_j α) is what (log t_j, δ_j)-DP for all j says. Its hockey-stick curve δ(t) = sup_α 1 − f(α) −
-//! tα goes in straight lines from (0, 1) through the (t_j, δ_j) and stays at the last δ_j (Dong, Roth and Su 2022,
+//! f(α) = max(0, max_j 1 − δ_j − t_j α) is equivalent to (log t_j, δ_j)-DP for all j. Its hockey-stick curve δ(t) = sup_α 1 − f(α) −
+//! tα is linear from (0, 1) through the (t_j, δ_j) and constant from the last one on (Dong, Roth and Su 2022,
 //! Proposition 6). All of its values are sums of positive terms.
 
 use crate::error::{Error, Result, require};
@@ -11,18 +11,18 @@ use crate::loss::atoms::AtomLoss;
 use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::stopping::checkpoint;
-use crate::tradeoff::edges::{Edge, minimum_over};
+use crate::tradeoff::edges::{Edge, edges_of_points, minimum_over};
 use crate::tradeoff::limits::Limits;
 
-/// Rounding of a value, in terms of what is added up.
+/// Relative rounding error of a value, a sum of two products of positive terms with fractions.
 const ROUNDINGS: f64 = 16.0 * f64::EPSILON;
 
-/// A trade-off function with straight edges, and its inverse.
+/// A trade-off function with finitely many edges, and its inverse.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Polygon {
     /// Ascending in t; δ falls and is convex in t.
     edges: Vec<Edge>,
-    /// Those of the inverse.
+    /// The edges of the inverse.
     inverse: Vec<Edge>,
     /// (loss, Q's mass) of the pair, ascending in the loss, and of the inverse.
     atoms: Vec<(f64, f64)>,
@@ -32,13 +32,13 @@ pub(crate) struct Polygon {
     slack: f64,
 }
 
-/// Corners of a product at most.
+/// Largest number of corners of a product, which takes 10 ms; beyond, the exact engine is as fast.
 const MAX_CORNERS: usize = 1 << 18;
-/// Factors of a power at most: beyond, rounding grows and the exact engine is as fast.
+/// Largest number of factors of a power: beyond, the bound on rounding exceeds 1e-9 and the exact engine is as fast.
 const MAX_FACTORS: u64 = 1000;
-/// Largest loss of a product.
+/// Largest loss of a product: its exponential is far from overflow, at 709.
 const MAX_LOSS: f64 = 600.0;
-/// Losses closer than this, relatively, are one that was rounded.
+/// Relative distance below which two sums of losses are taken to differ by rounding only.
 const SAME_LOSS: f64 = 1e-13;
 
 impl Polygon {
@@ -70,7 +70,7 @@ impl Polygon {
         }
         let points: Vec<(f64, f64)> = alpha.iter().copied().zip(beta.iter().copied()).collect();
         let swapped: Vec<(f64, f64)> = points.iter().rev().map(|&(a, b)| (b, a)).collect();
-        Ok(Self::of_both(hull_edges(&points), hull_edges(&swapped)))
+        Ok(Self::of_both(edges_of_points(&points), edges_of_points(&swapped)))
     }
 
     /// From the edges of f and of its inverse. Masses are differences of slopes, which are off by a rounding of δ over the
@@ -96,12 +96,12 @@ impl Polygon {
 
     /// f_{ε,δ}.
     pub(crate) fn of_epsilon_delta(epsilon: f64, delta: f64) -> Self {
-        let kept = 1.0 - delta;
+        let common = 1.0 - delta;
         let atoms = if epsilon > 0.0 {
-            let mass = |loss: f64| kept * (-log1p_exp(loss)).exp();
+            let mass = |loss: f64| common * (-log1p_exp(loss)).exp();
             vec![(-epsilon, mass(-epsilon)), (epsilon, mass(epsilon))]
         } else {
-            vec![(0.0, kept)]
+            vec![(0.0, common)]
         };
         let edges = edges_of(atoms.clone(), delta);
         Self {
@@ -128,7 +128,7 @@ impl Polygon {
             return None;
         }
         let last = |edges: &[Edge]| edges.last().map_or(1.0, |edge| edge.delta);
-        let lost = |first: &[Edge], second: &[Edge]| last(first) + last(second) * (1.0 - last(first));
+        let singular = |first: &[Edge], second: &[Edge]| last(first) + last(second) * (1.0 - last(first));
         let both = |first: &[(f64, f64)], second: &[(f64, f64)]| {
             let mut sums: Vec<(f64, f64)> = Vec::with_capacity(first.len() * second.len());
             for &(loss, mass) in first {
@@ -138,12 +138,12 @@ impl Polygon {
             merged(sums)
         };
         let atoms = both(&self.atoms, &other.atoms);
-        let edges = edges_of(atoms.clone(), lost(&self.edges, &other.edges));
+        let edges = edges_of(atoms.clone(), singular(&self.edges, &other.edges));
         let (inverse, inverse_atoms) = if self.is_symmetric() && other.is_symmetric() {
             (edges.clone(), atoms.clone())
         } else {
             let atoms = both(&self.inverse_atoms, &other.inverse_atoms);
-            (edges_of(atoms.clone(), lost(&self.inverse, &other.inverse)), atoms)
+            (edges_of(atoms.clone(), singular(&self.inverse, &other.inverse)), atoms)
         };
         Some(Self {
             edges,
@@ -256,9 +256,9 @@ impl Polygon {
     /// The privacy loss of a pair with this curve: an atom at each log t_j, of Q's mass as the slope of δ changes there.
     pub(crate) fn outcome(&self) -> StepOutcome {
         let atoms = &self.atoms;
-        let kept_by_q: f64 = atoms.iter().map(|atom| atom.1).sum();
-        let kept: f64 = atoms.iter().map(|atom| atom.1 * atom.0.exp()).sum();
-        if atoms.is_empty() || kept <= 0.0 {
+        let common_of_q: f64 = atoms.iter().map(|atom| atom.1).sum();
+        let common: f64 = atoms.iter().map(|atom| atom.1 * atom.0.exp()).sum();
+        if atoms.is_empty() || common <= 0.0 {
             return StepOutcome::Partly {
                 log_kept: f64::NEG_INFINITY,
                 moved: 0.0,
@@ -267,11 +267,11 @@ impl Polygon {
         }
         // 1 − δ of the last edge, which keeps the digits where δ is small.
         let log_kept = (-self.delta_at_infinity()).ln_1p();
-        let moved = kept.ln() - kept_by_q.ln();
+        let moved = common.ln() - common_of_q.ln();
         let mut law: Vec<(f64, f64)> = atoms
             .iter()
             .rev()
-            .map(|&(loss, mass)| (loss - moved, loss + mass.ln() - kept.ln()))
+            .map(|&(loss, mass)| (loss - moved, loss + mass.ln() - common.ln()))
             .collect();
         // The largest loss that is 0 after the shift would be −0.
         law.retain(|atom| atom.1 > f64::NEG_INFINITY);
@@ -292,34 +292,6 @@ fn mirrored(edge: &Edge) -> Edge {
     }
 }
 
-/// The edges of the lower convex hull of points, ascending in α, from the flattest on.
-fn hull_edges(points: &[(f64, f64)]) -> Vec<Edge> {
-    let mut hull: Vec<(f64, f64)> = Vec::new();
-    for &point in points {
-        while let [.., (a0, b0), (a1, b1)] = hull[..] {
-            if (b1 - b0) * (point.0 - a0) < (point.1 - b0) * (a1 - a0) {
-                break;
-            }
-            hull.pop();
-        }
-        if hull.last().is_some_and(|last| last.0 == point.0) {
-            hull.pop(); // A jump: the lower point counts.
-        }
-        hull.push(point);
-    }
-    let mut edges = Vec::new();
-    for pair in hull.windows(2) {
-        let slope = (pair[0].1 - pair[1].1) / (pair[1].0 - pair[0].0);
-        // A gap in α too small for a slope is a jump.
-        if slope > 0.0 && slope.is_finite() {
-            let delta = (1.0 - pair[0].1 - slope * pair[0].0).clamp(0.0, 1.0);
-            edges.push(Edge { slope, delta });
-        }
-    }
-    edges.reverse();
-    edges
-}
-
 /// (loss, Q's mass) of the pair with these edges, ascending in the loss.
 fn atoms(edges: &[Edge]) -> Vec<(f64, f64)> {
     let mut found = Vec::with_capacity(edges.len());
@@ -336,7 +308,7 @@ fn atoms(edges: &[Edge]) -> Vec<(f64, f64)> {
     found
 }
 
-/// Sums of losses, ascending; those that only rounding tells apart are one, at the larger loss, which is safe.
+/// Sums of losses, ascending; those that differ by rounding only are merged at the larger loss, which is the safe side.
 fn merged(mut sums: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     sums.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut merged: Vec<(f64, f64)> = Vec::with_capacity(sums.len());
@@ -350,16 +322,16 @@ fn merged(mut sums: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     merged
 }
 
-/// The edges of a pair with these (loss, Q's mass), ascending in the loss, that loses `lost` of P: δ falls by Q(ℓ > log t) times
-/// the step in t.
-fn edges_of(atoms: Vec<(f64, f64)>, lost: f64) -> Vec<Edge> {
+/// The edges of a pair with these (loss, Q's mass), ascending in the loss, of which P has the singular mass `singular`: δ falls by
+/// Q(ℓ > log t) per unit of t.
+fn edges_of(atoms: Vec<(f64, f64)>, singular: f64) -> Vec<Edge> {
     let mut edges: Vec<Edge> = Vec::with_capacity(atoms.len());
     let mut above = 0.0;
     for (loss, mass) in atoms.into_iter().rev() {
         let slope = loss.exp();
         let delta = edges
             .last()
-            .map_or(lost, |right| right.delta + (right.slope - slope) * above);
+            .map_or(singular, |right| right.delta + (right.slope - slope) * above);
         edges.push(Edge {
             slope,
             delta: delta.min(1.0),
@@ -458,5 +430,57 @@ mod tests {
         assert!(atoms.is_sorted_by(|a, b| a.0 > b.0));
         // P's mass on what Q has too is 0.9; Q's on what P has too is 1.
         assert!((moved - 0.9f64.ln()).abs() < 1e-13, "{moved}");
+    }
+
+    /// Rounding of products is bounded in relation to sums of positive terms: against exact sums for dyadic masses.
+    #[test]
+    fn products_hold_their_value_in_extended_precision() {
+        use crate::special::extended::Extended;
+        let whole = |count: u64| Extended::from(count as f64);
+        // P = (3/4, 1/4), Q = (1/4, 3/4): the losses are ±log 3, and t = 3^k is at the corners of every product.
+        let pair = Polygon::of_points(&[0.0, 0.25, 1.0], &[1.0, 0.25, 0.0]).unwrap();
+        for times in [2u64, 7, 30, 200] {
+            let product = pair.power_of(times).unwrap();
+            // Atoms with j answers against Q, (3^j, C(n, j) 3^{n−j}/4^n under Q).
+            let mut weight = (0..times).fold(Extended::ONE, |w, _| w * Extended::from(0.75));
+            let mut atoms = Vec::new();
+            for j in 0..=times {
+                atoms.push((j, weight));
+                weight = weight * whole(times - j) / whole(j + 1) / whole(3);
+            }
+            for t in [0.3f64, 1.0, 2.9, 81.0] {
+                let mut exact = Extended::ZERO;
+                for &(j, mass) in &atoms {
+                    // r = 3^{2j − n}
+                    let exponent = 2 * j as i64 - times as i64;
+                    let three = whole(3);
+                    let power = crate::step::group_law::power(three, exponent.unsigned_abs());
+                    let ratio = if exponent < 0 { Extended::ONE / power } else { power };
+                    if ratio.to_f64() > t {
+                        exact = exact + mass * (ratio + Extended::from(-t));
+                    }
+                }
+                let (found, exact) = (product.delta(t), exact.to_f64());
+                assert!(
+                    found.lower <= exact && exact <= found.upper,
+                    "{times} {t} {found:?} {exact}"
+                );
+                assert!(found.width() < 1e-9, "{times} {t} {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn losses_that_rounding_separates_are_merged_to_the_larger() {
+        let found = merged(vec![(1.0, 0.25), (1.0 + 5e-14, 0.25), (1.0 + 3e-13, 0.5)]);
+        assert_eq!(found, [(1.0 + 5e-14, 0.5), (1.0 + 3e-13, 0.5)]);
+    }
+
+    #[test]
+    fn limits_are_those_of_the_steepest_and_the_flattest_edge() {
+        let symmetric = Polygon::of_epsilon_delta(0.7, 0.0).limits();
+        assert!((symmetric.epsilon - 0.7).abs() < 1e-14 && symmetric.singular == 0.0);
+        assert_eq!(example().limits().epsilon, f64::INFINITY);
+        assert!((example().limits().singular - 0.1).abs() < 1e-15);
     }
 }

@@ -34,7 +34,10 @@ pub(super) fn subsampled_power(
         lower: at_x.lower + (alpha - x) * (1.0 - 2.0 * f64::EPSILON) - f64::EPSILON,
         upper: at_x.upper + (alpha - x) * (1.0 + 2.0 * f64::EPSILON) + f64::EPSILON,
     };
-    if alpha <= 1.0 - at_x.upper || alpha == 1.0 {
+    if alpha == 1.0 {
+        return Ok(Interval::exact(1.0));
+    }
+    if alpha <= 1.0 - at_x.upper {
         return Ok(line);
     }
     // t with f_p(t) = α; f_p falls faster than t grows, so that an error of f_p is at most one of t.
@@ -97,4 +100,99 @@ pub(super) fn subsampled_delta(
         upper: found.upper * (1.0 + rounding),
     };
     Ok(mirrored(epsilon, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tradeoff::closed_forms::{laplace_delta, laplace_power};
+
+    /// sup_α F(α) − tα on a fine grid, for the concave hull of the smaller of f_p's and its inverse's F.
+    fn brute_delta(rate: f64, mu: f64, epsilon: f64) -> f64 {
+        let mixed = |alpha: f64| rate * laplace_power(mu, alpha) + (1.0 - rate) * alpha;
+        let t = epsilon.exp();
+        // The conjugate of the larger F is the larger conjugate; that of the inverse has the points (1 − F, 1 − α).
+        (0..=100_000)
+            .map(|i| f64::from(i) / 100_000.0)
+            .map(|alpha| {
+                let power = mixed(alpha);
+                (power - t * alpha).max((1.0 - alpha) - t * (1.0 - power))
+            })
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn delta_is_the_conjugate_of_the_larger_power() {
+        let mu = 1.5;
+        for rate in [0.01, 0.3, 0.9] {
+            for epsilon in [-0.5, 0.0, 0.2, 0.8, 1.4] {
+                let larger = |epsilon: f64| Ok(Interval::exact(laplace_delta(mu, epsilon)));
+                for is_symmetric in [true, false] {
+                    let found = subsampled_delta(larger, is_symmetric, rate, epsilon).unwrap();
+                    let brute = brute_delta(rate, mu, epsilon);
+                    assert!(
+                        found.upper >= brute && found.lower <= brute + 2e-5,
+                        "{rate} {epsilon} {found:?} {brute}"
+                    );
+                    assert!(found.width() < 1e-13);
+                }
+            }
+        }
+    }
+
+    /// `mpmath.mp.dps = 40; dg = lambda m, e: mpmath.ncdf(m/2 - e/m) - mpmath.exp(e)*mpmath.ncdf(-m/2 - e/m)`, then
+    /// `dg(mpmath.mpf(1), mpmath.log(1 + (mpmath.exp(mpmath.mpf('0.5')) - 1)*4))/4`
+    #[test]
+    fn delta_of_a_subsampled_gaussian_holds_its_value_at_high_precision() {
+        let gaussian = crate::tradeoff::TradeoffCurve::gaussian(1.0).unwrap();
+        let found = subsampled_delta(|epsilon| gaussian.delta(epsilon), true, 0.25, 0.5).unwrap();
+        let exact = 0.020_687_686_757_765_28;
+        assert!(
+            found.lower <= exact && exact <= found.upper && found.width() < 1e-14,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn the_power_is_the_conjugate_of_delta() {
+        let mu = 1.5;
+        let x = 0.5 * f64::exp(-0.5 * mu);
+        let power = |alpha: f64| Ok(Interval::around(laplace_power(mu, alpha), 1e-15));
+        for rate in [0.01, 0.3, 0.9] {
+            for alpha in [0.0, 0.01, 0.2, x, 0.3, 0.5, 0.8, 0.99, 1.0] {
+                let found = subsampled_power(power, x, rate, alpha).unwrap();
+                // inf over ε on a fine grid, from above.
+                let delta = |epsilon: f64| {
+                    let larger = |epsilon: f64| Ok(Interval::exact(laplace_delta(mu, epsilon)));
+                    subsampled_delta(larger, true, rate, epsilon).unwrap().middle()
+                };
+                let brute = (-3000..=3000)
+                    .map(|i| f64::from(i) * 5e-4)
+                    .map(|epsilon| delta(epsilon) + epsilon.exp() * alpha)
+                    .fold(1.0, f64::min);
+                assert!(
+                    found.lower <= brute + 1e-13 && brute - found.upper < 5e-5,
+                    "{rate} {alpha} {found:?} {brute}"
+                );
+                assert!(found.width() < 1e-12, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_subsampled_polygon_has_the_subsampled_corners() {
+        let whole = Polygon::of_epsilon_delta(1.0, 0.1);
+        let rate = 0.2;
+        let advantage = whole.delta(1.0).middle();
+        let found = subsampled_polygon(&[(0.0, advantage), (1.0, 0.1)], rate);
+        for epsilon in [-0.2, 0.0, 0.1, 0.25, 1.0] {
+            let larger = |epsilon: f64| Ok(whole.delta(f64::exp(epsilon)));
+            let exact = subsampled_delta(larger, true, rate, epsilon).unwrap();
+            let delta = found.delta(f64::exp(epsilon));
+            assert!(
+                delta.lower <= exact.upper && exact.lower <= delta.upper,
+                "{epsilon} {delta:?} {exact:?}"
+            );
+        }
+    }
 }

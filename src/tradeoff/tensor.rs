@@ -116,3 +116,102 @@ fn merged(first: &[(Factor, u64)], second: &[(Factor, u64)]) -> Product {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Interval;
+    use crate::tradeoff::closed_forms::laplace_delta;
+
+    /// E δ(ε − ℓ) over the loss ℓ of Laplace noise: atoms at ±μ, and the density e^{(ℓ − μ)/2}/4 between.
+    fn with_laplace(mu: f64, epsilon: f64, delta: impl Fn(f64) -> f64) -> f64 {
+        const PARTS: i32 = 40_000;
+        let width = 2.0 * mu / f64::from(PARTS);
+        let middle: f64 = (0..PARTS)
+            .map(|i| -mu + (f64::from(i) + 0.5) * width)
+            .map(|loss| 0.25 * (0.5 * (loss - mu)).exp() * delta(epsilon - loss))
+            .sum();
+        0.5 * delta(epsilon - mu) + 0.5 * (-mu).exp() * delta(epsilon + mu) + width * middle
+    }
+
+    fn assert_holds(found: Interval, exact: f64, error: f64, width: f64) {
+        assert!(
+            found.lower <= exact + error && exact <= found.upper + error,
+            "{found:?} {exact}"
+        );
+        assert!(found.width() <= width, "{found:?}");
+    }
+
+    #[test]
+    fn products_are_the_expectation_over_one_factor() {
+        let (laplace, gaussian) = (
+            TradeoffCurve::laplace(0.7).unwrap(),
+            TradeoffCurve::gaussian(0.9).unwrap(),
+        );
+        let product = laplace.compose(&gaussian).unwrap();
+        let response = TradeoffCurve::epsilon_delta(0.5, 0.01).unwrap();
+        let with_response = laplace.compose(&response).unwrap();
+        for epsilon in [0.0, 0.3, 1.0, 2.0] {
+            let exact = with_laplace(0.7, epsilon, |epsilon| gaussian.delta(epsilon).unwrap().middle());
+            assert_holds(product.delta(epsilon).unwrap(), exact, 1e-8, 1e-7);
+            // The two answers have losses ±0.5.
+            let likely = 0.99 / (1.0 + (-0.5f64).exp());
+            let exact = 0.01
+                + likely * laplace_delta(0.7, epsilon - 0.5)
+                + (0.99 - likely) * laplace_delta(0.7, epsilon + 0.5);
+            assert_holds(with_response.delta(epsilon).unwrap(), exact, 1e-14, 1e-11);
+        }
+    }
+
+    #[test]
+    fn repetition_is_composition_with_itself() {
+        let curve = TradeoffCurve::laplace(0.7).unwrap();
+        let (twice, both) = (curve.repeat(2).unwrap(), curve.compose(&curve).unwrap());
+        let one = curve.repeat(1).unwrap().compose(&curve.repeat(0).unwrap()).unwrap();
+        for epsilon in [0.0, 0.4, 1.3] {
+            let exact = with_laplace(0.7, epsilon, |epsilon| laplace_delta(0.7, epsilon));
+            assert_holds(twice.delta(epsilon).unwrap(), exact, 1e-8, 1e-10);
+            assert_eq!(both.delta(epsilon).unwrap(), twice.delta(epsilon).unwrap());
+            assert_eq!(one.delta(epsilon).unwrap(), curve.delta(epsilon).unwrap());
+        }
+    }
+
+    #[test]
+    fn factors_of_curves_without_a_pair_of_laws_are_bounds() {
+        // f ⊗ g of the minimum of two polygons, whose hull is a polygon, too.
+        let alpha = [0.0, 0.1, 0.4, 1.0];
+        let (a, b) = (
+            TradeoffCurve::points(&alpha, &[0.9, 0.5, 0.1, 0.0]).unwrap(),
+            TradeoffCurve::points(&alpha, &[1.0, 0.6, 0.05, 0.0]).unwrap(),
+        );
+        let hull = TradeoffCurve::points(&alpha, &[0.9, 0.5, 0.05, 0.0]).unwrap();
+        let (found, exact) = (a.minimum(&b).repeat(2).unwrap(), hull.repeat(2).unwrap());
+        for epsilon in [-0.7, 0.0, 0.5, 1.5] {
+            let (found, exact) = (found.delta(epsilon).unwrap(), exact.delta(epsilon).unwrap());
+            assert!(
+                found.lower <= exact.upper && exact.lower <= found.upper,
+                "{epsilon} {found:?} {exact:?}"
+            );
+            assert!(found.width() < 2e-5, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn equal_factors_are_counted_once() {
+        let (laplace, gaussian) = (
+            TradeoffCurve::laplace(0.7).unwrap(),
+            TradeoffCurve::gaussian(0.9).unwrap(),
+        );
+        let factors = laplace.compose(&gaussian).unwrap().factors().unwrap().remove(0);
+        let all = merged(&factors, &laplace.factors().unwrap()[0]);
+        assert_eq!(
+            all,
+            [
+                (Factor::Laplace { distance: 0.7 }, 2),
+                (Factor::Gaussian { distance: 0.9 }, 1)
+            ]
+        );
+        let many = merged(&[(Factor::Gaussian { distance: 0.9 }, MAX_COUNT)], &factors);
+        assert_eq!(many[0].1, MAX_COUNT);
+    }
+}
