@@ -25,9 +25,9 @@ pub(crate) const GOOD: f64 = 1e-10;
 /// The integral is worth its cost where the difference of tails is at most this part of P's tail: above, it would be no
 /// more accurate.
 const CANCELLED: f64 = 0.25;
-/// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
+/// Maximum number of terms of densities that one integral evaluates where nothing else limits it: a few tenths of a second.
 const MOST_WORK: u64 = 120_000_000;
-/// What an evaluation takes besides the terms of the densities, in terms.
+/// Cost of an evaluation apart from the terms of the densities, in terms.
 const EVALUATION: u64 = 16;
 /// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
 /// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
@@ -121,10 +121,10 @@ fn difference(p: Tail, q: Tail, epsilon: f64) -> (Enclosure, f64) {
 ///
 /// > δ = e^a·(e^{±d} − e^{b−a}e^{±d'}) is within e^a·(e^{d+d'} − 1) of e^a·(1 − e^{b−a}).
 ///
-/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last exponential
-/// and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log m)'(t + μ)|, m
-/// being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0, where μ ≤ |t|; both
-/// are below 2 + |t|.
+/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last
+/// exponential and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log
+/// m)'(t + μ)|, m being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0,
+/// where μ ≤ |t|; both are below 2 + |t|.
 fn of_gaussian(distance: f64, epsilon: f64) -> Enclosure {
     let threshold = epsilon / distance - 0.5 * distance;
     let log_p = log_upper_tail(threshold);
