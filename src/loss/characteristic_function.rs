@@ -1,4 +1,4 @@
-//! A characteristic function at evenly spaced heights: each node's e^{iyℓ} is turned from one height to the next.
+//! A characteristic function at evenly spaced frequencies: each node's e^{iyℓ} is turned from one frequency to the next.
 
 use crate::loss::nodes::Nodes;
 

@@ -1,7 +1,7 @@
-//! A smooth switch on the outputs, which splits a loss into a near and a far part without an edge.
+//! A smooth switch on the outputs, which splits the law of a loss into a near and a far part without an edge.
 //!
-//! Whoever sees an output x may toss a coin that is "open" with probability Φ((x − centre)/width). The coin does not
-//! depend on the data, so that the privacy loss stays what it was, and both halves of the law are analytic in x.
+//! Let everyone who sees an output x also see a coin that shows "open" with probability Φ((x − centre)/width). The coin does not
+//! depend on the data, so that the privacy loss is unchanged, and both parts of the law are analytic in x.
 
 use crate::special::normal::log_upper_tail;
 
@@ -14,7 +14,7 @@ pub enum Separation {
     Gate(Gate),
 }
 
-/// The coin of one piece, and which side of it a part of the law is.
+/// The switch of one piece, and the side of it to which a part of the law belongs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gate {
     /// Output at which both sides are equally likely.
@@ -26,14 +26,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Its distance from x in units of the width, such that the probability of this side falls with it.
+    /// Signed distance from x to the side, in units of the width: the probability of the side falls with it.
     fn distance(&self, x: f64) -> f64 {
         let distance = (self.centre - x) / self.width;
         if self.open { distance } else { -distance }
     }
 
     /// log of the probability of this side at x.
-    pub fn log_share(&self, x: f64) -> f64 {
+    pub fn log_probability(&self, x: f64) -> f64 {
         log_upper_tail(self.distance(x))
     }
 
@@ -41,7 +41,7 @@ impl Gate {
     /// an imaginary part of at most `height`: |Φ(t + iτ)| ≤ ∫_{−∞}^t |φ(s + iτ)| ds = e^{τ²/2}Φ(t).
     pub fn log_bound(&self, left: f64, right: f64, height: f64) -> f64 {
         let best = if self.open { right } else { left };
-        self.log_share(best) + 0.5 * (height / self.width).powi(2)
+        self.log_probability(best) + 0.5 * (height / self.width).powi(2)
     }
 }
 
@@ -58,10 +58,10 @@ mod tests {
         };
         let shut = Gate { open: false, ..open };
         for x in [-1.0, 0.5, 0.7, 1.2, 3.0] {
-            let sum = open.log_share(x).exp() + shut.log_share(x).exp();
+            let sum = open.log_probability(x).exp() + shut.log_probability(x).exp();
             assert!((sum - 1.0).abs() < 1e-14);
             for gate in [open, shut] {
-                assert!(gate.log_bound(x - 0.1, x + 0.1, 0.0) >= gate.log_share(x));
+                assert!(gate.log_bound(x - 0.1, x + 0.1, 0.0) >= gate.log_probability(x));
             }
         }
     }

@@ -96,6 +96,11 @@ impl GaussianLoss {
         TiltedGaussians {
             c,
             weights: logs.iter().map(|l| (l - total).exp()).collect(),
+            weight_rounding: if logs.len() > 1 {
+                f64::EPSILON * (4.0 + 2.0 * size)
+            } else {
+                0.0 // e^0
+            },
             halves,
             log_moment,
             log_moment_error: error + f64::EPSILON * log_moment.abs(),
@@ -114,8 +119,8 @@ impl StepLoss {
         Self::new(GaussianLoss::new(log_weights, distances))
     }
 
-    /// k records replaced in a fixed batch: an upper bound, as the divergence of Σ h_j P_j against Σ h_j Q_j is at
-    /// most Σ h_j times that of P_j against Q_j (joint convexity; `docs/theory/dominating-pairs.md`). The shifts of `law` are distances.
+    /// k records replaced in a fixed batch: an upper bound, as the divergence of Σ h_j P_j against Σ h_j Q_j is at most Σ h_j
+    /// times that of P_j against Q_j (joint convexity; `docs/theory/dominating-pairs.md`). The shifts of `law` are distances.
     pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Option<Self> {
         let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
         let moves = distances.iter().any(|&m| m != 0.0);
@@ -200,6 +205,8 @@ impl PrivacyLoss for GaussianLoss {
 pub(crate) struct TiltedGaussians {
     c: f64,
     weights: Vec<f64>,
+    /// Bound on the relative rounding error of a weight.
+    weight_rounding: f64,
     /// μ²/2.
     halves: Vec<f64>,
     /// K(c).
@@ -228,7 +235,7 @@ impl TiltedGaussians {
             real += weight * (fall.exp_m1() * cosine - versine);
             imaginary += weight * fall.exp() * sine;
             let size = (fall.abs() + phase.abs()).min(2.0) + fall.exp() * phase.abs();
-            rounding += weight * 8.0 * f64::EPSILON * size;
+            rounding += weight * (8.0 * f64::EPSILON + self.weight_rounding) * size;
         }
         (real, imaginary, rounding)
     }
@@ -251,14 +258,18 @@ impl TiltedLoss for TiltedGaussians {
 
     /// As Re z(z + 1) = c(c + 1) − y², component j contributes its weight times e^{−y²μ²/2}.
     fn log_decay(&mut self, y: f64) -> f64 {
-        let change: f64 = self
-            .weights
-            .iter()
-            .zip(&self.halves)
-            .map(|(w, h)| w * (-y * y * h).exp_m1())
-            .sum();
-        // Rounding can make a vanishing bound negative.
-        change.max(-1.0 + 1e-15).ln_1p()
+        /// Smallest modulus that is claimed.
+        const LEAST: f64 = 1e-15;
+        let parts = || self.weights.iter().zip(&self.halves);
+        let change: f64 = parts().map(|(w, h)| w * (-y * y * h).exp_m1()).sum();
+        // All terms have one sign, so that the change has the relative error of a weight.
+        if change > -0.5 {
+            return change.ln_1p() * (1.0 - self.weight_rounding - 8.0 * f64::EPSILON);
+        }
+        // 1 + change would have lost its digits.
+        let modulus: f64 = parts().map(|(w, h)| w * (-y * y * h).exp()).sum();
+        // An exponent rounds with a few units in its last place, and is at most that of LEAST where it counts.
+        modulus.max(LEAST).ln() + self.weight_rounding + 128.0 * f64::EPSILON
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
@@ -291,5 +302,125 @@ impl LossCurve for GaussianCurve {
     }
     fn scale(&self) -> f64 {
         1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::one_step::Effort;
+
+    /// Weights 0.2, 0.5, 0.3 of the distances 0, 0.7, 2.5.
+    fn mixture() -> GaussianLoss {
+        let logs = [0.2f64, 0.5, 0.3].map(f64::ln);
+        GaussianLoss::new(logs.to_vec(), vec![0.0, 0.7, 2.5])
+    }
+
+    /// mpmath, 34 digits, with e = [w*exp(c*(c+1)*d*d/2) for w, d in zip(W, D)] and z = sum(e):
+    /// log(z), m = sum(a*(2*c+1)*d*d/2 for a, d in zip(e, D))/z, sum(a*(d*d + ((2*c+1)*d*d/2 - m)**2) for a, d in zip(e, D))/z.
+    #[test]
+    fn moments_have_their_closed_form() {
+        for (c, log_moment, mean, variance) in [
+            (-0.5, -0.213_633_861_819_217_55, 0.0, 1.348_219_728_778_022_3),
+            (
+                1e-9,
+                1.060_000_001_978_05e-9,
+                1.060_000_003_956_1,
+                3.956_100_013_149_412_4,
+            ),
+            (
+                0.3,
+                0.568_161_361_803_052_8,
+                2.997_184_051_078_465,
+                9.186_278_178_434_554,
+            ),
+            (7.0, 173.796_027_195_674_06, 46.875, 6.25),
+        ] {
+            let found = mixture().moments(c, 0.0);
+            let error = found.log_moment_error;
+            assert!((found.log_moment - log_moment).abs() <= error, "{c}: {found:?}");
+            assert!(error <= 1e-14 * log_moment.abs().max(1.0), "{c}: {error}");
+            // A probability is right to a unit in its last place, and a moment next to 1 keeps its digits.
+            assert!(error <= 2e-14 * log_moment.abs() || c == -0.5, "{c}: {error}");
+            assert!((found.mean - mean).abs() <= 1e-14 * (1.0 + mean), "{c}: {found:?}");
+            assert!((found.variance / variance - 1.0).abs() <= 1e-12, "{c}: {found:?}");
+        }
+    }
+
+    /// mpmath, as above: sum(w*exp(z*(z+1)*d*d/2) for w, d in zip(W, D))/sum(e) - 1 at z = 0.3 + iy.
+    #[test]
+    fn the_characteristic_function_has_its_closed_form() {
+        let law = mixture().tilted_by(0.3);
+        for (y, real, imaginary) in [
+            (1e-3, -9.084_654_949_249_702e-6, 0.002_997_163_054_517_302_4),
+            (0.8, -0.684_094_332_119_266_2, 0.023_303_915_706_321_864),
+            (5.0, -0.886_945_475_890_896_9, 0.000_630_819_090_835_075_8),
+        ] {
+            let found = law.change(y);
+            let error = (found.0 - real).hypot(found.1 - imaginary);
+            assert!(error <= found.2, "{y}: {found:?}");
+            assert!(found.2 <= 1e-14 * real.hypot(imaginary), "{y}: {found:?}");
+        }
+    }
+
+    /// The modulus of one component is e^{−y²μ²/2}: the bound is that number, and half of it would be wrong.
+    #[test]
+    fn the_decay_of_one_component_is_exact_and_bounds_that_of_several() {
+        let mut one = GaussianLoss::new(vec![0.0], vec![1.7]).tilted_by(0.4);
+        let mut several = mixture().tilted_by(0.4);
+        for y in [1e-4f64, 0.1, 1.0, 3.0] {
+            let exact = -0.5 * (1.7 * y).powi(2);
+            let found = one.log_decay(y);
+            let room = 1e-13 * exact.abs().clamp(1e-2, 1.0);
+            assert!(found >= exact && found - exact <= room, "{y}: {found} {exact}");
+            let modulus = |y: f64| {
+                let (real, imaginary, _) = several.change(y);
+                (1.0 + real).hypot(imaginary).ln()
+            };
+            let largest = [1.0, 1.1, 1.7, 4.0].map(|factor| modulus(factor * y));
+            let largest = largest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+            assert!(several.log_decay(y) >= largest - 1e-15, "{y}: {largest}");
+        }
+    }
+
+    #[test]
+    fn the_parts_with_and_without_a_loss_make_up_the_whole() {
+        let whole = mixture();
+        assert_eq!(whole.separation(1.0, 0.1), Some(Separation::Atom));
+        let mut near = whole.near_part(Separation::Atom).unwrap();
+        let mut far = whole.far_part(Separation::Atom).unwrap();
+        for c in [-0.5, 0.3, 2.0] {
+            let [near, far, both] = [near.moments(c, 0.0), far.moments(c, 0.0), mixture().moments(c, 0.0)];
+            assert!((near.log_moment - 0.2f64.ln()).abs() <= near.log_moment_error && near.mean == 0.0);
+            let sum = (near.log_moment.exp() + far.log_moment.exp()).ln();
+            assert!((sum - both.log_moment).abs() <= 1e-14 * (1.0 + sum.abs()), "{c}");
+        }
+        // Steeper than any tilt in use: the atom stays what it is.
+        assert!((near.moments(1e150, 0.0).log_moment_upper() - 0.2f64.ln()).abs() < 1e-14);
+        let single = GaussianLoss::new(vec![0.0], vec![1.7]);
+        assert_eq!((single.single_gaussian(), single.usual_loss()), (Some(1.7), None));
+    }
+
+    /// P(|N(0, 1)| > 9.6) = 8e-22, so that what lies beyond both ends of a sweep is at most that.
+    #[test]
+    fn sweeps_leave_out_no_more_than_they_say() {
+        let outside = 2.0 * crate::special::normal::log_upper_tail(SWEEP_REACH).exp();
+        assert!(outside <= OUTSIDE_SWEEP && outside > 0.25 * OUTSIDE_SWEEP, "{outside}");
+    }
+
+    /// δ of a mixture in which everyone sees which component it is: the mean of theirs.
+    #[test]
+    fn one_step_of_a_mixture_is_the_mean_of_its_components() {
+        for epsilon in [-0.5, 0.0, 0.8, 3.0] {
+            let found = mixture().one_step(epsilon, 1e-10, &mut Effort::default());
+            let part = |distance: f64| one_step::gaussian_delta(distance, epsilon);
+            let still = 0.2 * (-epsilon.exp_m1()).max(0.0);
+            let (lower, upper) = (
+                still + 0.5 * part(0.7).lower() + 0.3 * part(2.5).lower(),
+                still + 0.5 * part(0.7).upper() + 0.3 * part(2.5).upper(),
+            );
+            assert!(found.lower() <= upper * (1.0 + 1e-14) && found.upper() >= lower * (1.0 - 1e-14));
+            assert!(found.width() < 1e-11, "{epsilon}: {found:?}");
+        }
     }
 }

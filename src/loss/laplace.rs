@@ -7,7 +7,7 @@
 
 use crate::interval::Enclosure;
 use crate::loss::laplace_curve::LaplaceCurve;
-use crate::loss::laplace_moments::TiltedLaplace;
+use crate::loss::laplace_decay::TiltedLaplace;
 use crate::loss::laplace_sums::{Knot, Rounded, knots};
 use crate::loss::loss_curve::{LossCurve, Support, Sweep};
 use crate::loss::one_step::Effort;
@@ -293,4 +293,78 @@ fn quotient_above(a: f64, b: f64) -> (f64, f64) {
     }
     let low = (-high).mul_add(b, a) / b;
     (high, low + 4.0 * f64::EPSILON * low.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::special::extended::{two_product, two_sum};
+
+    fn removed(records: u64, rate: f64, scale: f64) -> LaplaceLoss {
+        LaplaceLoss::new(&GroupLaw::binomial(records, rate).unwrap(), scale, Direction::Remove)
+    }
+
+    /// a − b·high is a number, so that the correction can be compared with what is missing exactly.
+    #[test]
+    fn quotients_are_rounded_up_at_twice_the_precision() {
+        for a in [1.0, 2.0, 7.0, 1000.0] {
+            for b in [0.7, 3.0, 1.0 / 3.0, 0.1, 17.3, 0.25] {
+                let (high, low) = quotient_above(a, b);
+                let (product, beyond) = two_product(high, b);
+                let (missing, rest) = two_sum(a - product, -beyond);
+                assert_eq!(rest, 0.0);
+                assert!(low * b >= missing, "{a} {b}");
+                assert!(low * b - missing <= 8.0 * f64::EPSILON * missing.abs(), "{a} {b}");
+            }
+        }
+        assert_eq!(quotient_above(3.0, 0.25), (12.0, 0.0));
+        assert_eq!(quotient_above(3.0, 1e-320).0, f64::INFINITY);
+    }
+
+    /// Without sampling the largest loss is k/b; with it, log r(k) or −log r(0) (mpmath:
+    /// log(sum(binomial(3,j)*q**j*(1-q)**(3-j)*exp((3-abs(3-j))/b) for j in range(4))) and its like at 0, q = mpf(0.1), b =
+    /// mpf(0.7)).
+    #[test]
+    fn the_largest_loss_is_bounded_closely_and_no_lower() {
+        let whole = removed(3, 1.0, 0.25);
+        assert_eq!((whole.most_loss(), whole.most_loss_slack()), ((12.0, 0.0), 0.0));
+        let law = GroupLaw::binomial(3, 0.1).unwrap();
+        for (direction, exact) in [
+            (Direction::Remove, 0.826_691_956_183_630_7),
+            (Direction::Add, 0.237_242_924_017_455_12),
+        ] {
+            let loss = LaplaceLoss::new(&law, 0.7, direction);
+            let (most, slack) = (loss.most_loss().0, loss.most_loss_slack());
+            assert!(most >= exact && most - slack <= exact, "{direction:?} {most} {slack}");
+            assert!(slack <= 2e-14, "{slack}");
+            // P has that loss beyond the outermost knot.
+            let log_mass = match direction {
+                Direction::Remove => 0.5f64.ln() - 3.0 / 0.7 + exact,
+                Direction::Add => 0.5f64.ln(),
+            };
+            let found = loss.log_mass_of_most_loss();
+            assert!(found <= log_mass && log_mass - found <= 1e-14, "{direction:?} {found}");
+        }
+    }
+
+    /// One record of which both halves of the batch's law are used: the atoms and both branches have mass 1 under P and under Q.
+    #[test]
+    fn a_replaced_record_leaves_no_mass_out() {
+        let mut loss = LaplaceLoss::replaced(0.3, 0.9);
+        let at = |loss: &mut LaplaceLoss, c: f64| {
+            let nodes = loss.nodes(c, 0.0);
+            (
+                nodes.log_moment,
+                nodes.log_moment_error,
+                nodes.weights.iter().sum::<f64>(),
+            )
+        };
+        let (log_mass, error, weights) = at(&mut loss, 0.0);
+        assert!(log_mass.abs() <= error && error < 1e-13 && (weights - 1.0).abs() < 1e-13);
+        // E_P[e^{−ℓ}] is Q's mass; tilts end above −1.
+        let (log_mass, error, _) = at(&mut loss, -1.0 + 1e-12);
+        assert!(log_mass.abs() <= error + 1e-12, "{log_mass} {error}");
+        assert!(loss.atoms().is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(loss.atoms()[1].0, 0.0);
+    }
 }

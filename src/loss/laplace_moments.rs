@@ -3,95 +3,33 @@
 //! The loss has atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
 //! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
-use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::laplace::{Branch, LaplaceLoss};
 use crate::loss::nodes::Nodes;
 use crate::loss::power_excess::log_power_excess;
-use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 use crate::step::Direction;
 
-/// Panels of one moment at most.
+/// Maximum number of panels for one moment; beyond, nothing is certified.
 const MOST_PANELS: usize = 20_000;
-/// A panel counts if the integrand may come within e^-60 of the largest atom there.
+/// A panel is integrated if the tilted density may exceed e^-60 times the heaviest atom's tilted mass on it. All others together
+/// add 2k·e^-60 of the moment; half of this number would leave out more than rounding does.
 const NEGLIGIBLE: f64 = 60.0;
-/// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel: the error of the rule is
-/// then below e^-40 of it.
+/// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel. The rule's error factor is
+/// e^-52, so that its error is below e^-40 of the integrand; twice the value would leave e^-28.
 const MOST_GROWTH: f64 = 12.0;
-/// Stretches of one piece at most.
+/// Maximum number of stretches into which one piece is cut.
 const MOST_STRETCHES: f64 = 32.0;
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
-/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
-/// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
-#[derive(Debug, Clone)]
-pub(crate) struct LaplaceDecay {
-    atoms: f64,
-    /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
-    stretches: Vec<(f64, f64)>,
-}
-
-impl LaplaceDecay {
-    /// log of the bound at y.
-    pub(crate) fn log_at(&self, y: f64) -> f64 {
-        let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
-        let smooth: f64 = self.stretches.iter().map(of).sum();
-        ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
-    }
-}
-
-/// A Laplace loss tilted by e^{cℓ}.
-#[derive(Debug)]
-pub(crate) struct TiltedLaplace<'a> {
-    loss: &'a mut LaplaceLoss,
-    nodes: Nodes,
-    decay: LaplaceDecay,
-}
-
-impl<'a> TiltedLaplace<'a> {
-    /// The loss tilted by e^{cℓ}.
-    pub(crate) fn new(loss: &'a mut LaplaceLoss, c: f64) -> Self {
-        let nodes = loss.nodes(c, 0.0);
-        let decay = loss.decay(&nodes);
-        Self { loss, nodes, decay }
-    }
-}
-
-impl TiltedLoss for TiltedLaplace<'_> {
-    fn moments(&self) -> TiltedMoments {
-        self.nodes.moments()
-    }
-
-    fn size(&self) -> usize {
-        self.nodes.losses.len()
-    }
-
-    fn certify(&mut self, reach: f64) {
-        self.nodes = self.loss.nodes(self.nodes.c, reach);
-    }
-
-    fn quadrature_error(&self) -> f64 {
-        self.nodes.error
-    }
-
-    fn log_decay(&mut self, y: f64) -> f64 {
-        self.decay.log_at(y)
-    }
-
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-        smooth_changes(&self.nodes, spacing, last)
-    }
-}
-
 impl LaplaceLoss {
     /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is infinite where that would take too many panels.
     ///
-    /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h
-    /// from the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest share of Be^{2x/b} in r there.
-    /// log r changes by at most 2ds/b beyond the panel; |r| is at least cos(θ/2) of r at the real part;
-    /// arg r ≤ θs/cos θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows by at most
+    /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h from
+    /// the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest fraction that Be^{2x/b} makes up of r
+    /// there. log r changes by at most 2ds/b beyond the panel; |r| is at least cos(θ/2) of r at the real part; arg r ≤ θs/cos
+    /// θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows by at most
     ///
     /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
     ///
@@ -99,108 +37,32 @@ impl LaplaceLoss {
     /// atom's part of the moment are left out: all of them together, k in each branch, are 2k·e^-60 of it.
     ///
     /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
-    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may well
-    /// be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
+    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may
+    /// well be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
     pub(crate) fn nodes(&mut self, c: f64, y: f64) -> Nodes {
-        let rule = GaussLegendre::get();
+        let mut search = Search::new(self, c, y);
         let stretches = self.stretches();
-        let atoms = self.atoms();
-        let largest = atoms.iter().map(|(value, weight)| weight + c * value);
-        let largest = largest.fold(f64::NEG_INFINITY, f64::max);
-        let mut error = LogSum::default();
-        error.add(largest - NEGLIGIBLE + (2.0 * self.pieces() as f64).ln());
-        let mut parts: Vec<Part> = Vec::new();
-        for &(loss, log_mass) in atoms {
-            parts.push(Part {
-                loss,
-                log_mass,
-                error: self.atom_error(),
-                output: (0, 0.0),
-            });
-        }
-        let (mut panels, mut complete) = (0, true);
-        let mut left_out = LeftOut::default();
-        let mut untilted = LogSum::default();
         for (index, branch, piece) in self.all_pieces() {
-            let direction = branch.direction;
             let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
             let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
             while let Some((start, end)) = open.pop() {
-                let most = self.most_tilted(direction, (piece, start, end), c);
-                if most < largest - NEGLIGIBLE {
-                    let of = |direction| self.mass_between(direction, piece, (start, end));
-                    let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
-                    match direction {
-                        Direction::Add => left_out.add(c, plain, mixed),
-                        Direction::Remove => left_out.add(c, mixed, plain),
-                    }
-                    continue;
-                }
-                let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-                let growth = self.growth(direction, (piece, end, half), (c, y));
-                if growth > MOST_GROWTH && panels < MOST_PANELS {
+                let panel = Panel {
+                    index,
+                    direction: branch.direction,
+                    piece,
+                    start,
+                    end,
+                };
+                if search.is_negligible(self, &panel) {
+                    search.leave_out(self, &panel);
+                } else if !search.integrate(self, &panel) {
+                    let middle = 0.5 * (start + end);
                     open.extend([(start, middle), (middle, end)]);
-                    continue;
-                }
-                complete &= growth <= MOST_GROWTH;
-                panels += 1;
-                let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
-                error.add(most + of_rule);
-                untilted.add(self.most_untilted(piece, start, end) + (1.0 + 2.0 * c.abs()).ln() + of_rule);
-                for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-                    let x = middle + half * node;
-                    let (log_ratio, _) = self.log_ratio(piece, x);
-                    let log_mass = self.log_density(direction, x, log_ratio) + (half * weight).ln();
-                    parts.push(Part {
-                        loss: direction.sign() * log_ratio,
-                        log_mass,
-                        error: self.log_ratio_error(piece, x, log_ratio),
-                        output: (index, x),
-                    });
                 }
             }
         }
-        self.add_work(panels * NODES);
-        left_out.rounding += untilted.ln().exp();
-        let mut nodes = law_of(&parts, &left_out, c, error.ln());
-        if !complete {
-            nodes.error = f64::INFINITY;
-            nodes.log_moment_error = f64::INFINITY;
-        }
-        nodes
-    }
-
-    /// See [`LaplaceDecay`]; `nodes` are those at Re z = c.
-    ///
-    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = (2 + c) log r − 3x/b + const. for "remove"
-    /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
-    /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
-    /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
-    pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
-        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
-        let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
-        let each = self.stretches();
-        let whole = self.pieces() * each;
-        let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];
-        // The first nodes are the atoms; no panel belongs to two stretches.
-        let smooth = nodes.weights.iter().zip(&nodes.outputs).skip(self.atoms().len());
-        for (weight, &(index, x)) in smooth {
-            if let Some(found) = stretches.get_mut(index * whole + (x * each as f64) as usize) {
-                found.0 += weight;
-            }
-        }
-        for (index, branch, piece) in self.all_pieces() {
-            let (direction, sign) = (branch.direction, branch.direction.sign());
-            for i in piece * each..(piece + 1) * each {
-                for end in [i, i + 1] {
-                    let x = end as f64 / each as f64;
-                    let (log_ratio, slope) = self.log_ratio(piece, x);
-                    let log_mass = self.log_density(direction, x, log_ratio);
-                    stretches[index * whole + i].1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
-                }
-            }
-        }
-        LaplaceDecay { atoms, stretches }
+        self.add_work(search.panels * NODES);
+        search.law()
     }
 
     /// Every smooth piece of every branch, with the branch's place.
@@ -215,7 +77,7 @@ impl LaplaceLoss {
 
     /// Stretches of one piece, a power of two: where next to nobody takes part the loss hardly changes, which must not count
     /// against the rest of the piece.
-    fn stretches(&self) -> usize {
+    pub(crate) fn stretches(&self) -> usize {
         (2.0 / self.scale())
             .log2()
             .ceil()
@@ -269,6 +131,122 @@ impl LaplaceLoss {
         let power = power(direction, c);
         let (log_ratio, _) = self.log_ratio(piece, if power > 0.0 { end } else { start });
         power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale()
+    }
+}
+
+/// Outputs [start, end] of a piece of a branch.
+struct Panel {
+    /// Place of the branch.
+    index: usize,
+    direction: Direction,
+    piece: usize,
+    start: f64,
+    end: f64,
+}
+
+/// The nodes found so far, for Re z = c and |Im z| ≤ y.
+struct Search {
+    c: f64,
+    y: f64,
+    parts: Vec<Part>,
+    left_out: LeftOut,
+    /// log of the tilted mass of the heaviest atom.
+    log_heaviest: f64,
+    /// What quadrature may be off by, of E[e^{cℓ}], and of the parts of E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)] that are not tilted.
+    error: LogSum,
+    untilted_error: LogSum,
+    /// Panels integrated so far.
+    panels: usize,
+    /// False if some panel was integrated that should have been halved.
+    complete: bool,
+}
+
+impl Search {
+    /// The atoms, and the error of all panels that will be left out.
+    fn new(loss: &LaplaceLoss, c: f64, y: f64) -> Self {
+        let atoms = loss.atoms();
+        let tilted = atoms.iter().map(|(value, weight)| weight + c * value);
+        let log_heaviest = tilted.fold(f64::NEG_INFINITY, f64::max);
+        let mut error = LogSum::default();
+        error.add(log_heaviest - NEGLIGIBLE + (2.0 * loss.pieces() as f64).ln());
+        let part = |&(value, log_mass): &(f64, f64)| Part {
+            loss: value,
+            log_mass,
+            error: loss.atom_error(),
+            output: (0, 0.0),
+        };
+        Self {
+            c,
+            y,
+            parts: atoms.iter().map(part).collect(),
+            left_out: LeftOut::default(),
+            log_heaviest,
+            error,
+            untilted_error: LogSum::default(),
+            panels: 0,
+            complete: true,
+        }
+    }
+
+    fn is_negligible(&self, loss: &LaplaceLoss, panel: &Panel) -> bool {
+        loss.most_tilted(panel.direction, (panel.piece, panel.start, panel.end), self.c)
+            < self.log_heaviest - NEGLIGIBLE
+    }
+
+    /// Counts the part of E[e^{cℓ} − 1] on a panel where e^{cℓ} is next to nothing.
+    fn leave_out(&mut self, loss: &LaplaceLoss, panel: &Panel) {
+        let of = |direction| loss.mass_between(direction, panel.piece, (panel.start, panel.end));
+        let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
+        match panel.direction {
+            Direction::Add => self.left_out.add(self.c, plain, mixed),
+            Direction::Remove => self.left_out.add(self.c, mixed, plain),
+        }
+    }
+
+    /// Adds the nodes of a panel; false if it has to be halved first.
+    fn integrate(&mut self, loss: &LaplaceLoss, panel: &Panel) -> bool {
+        let &Panel {
+            index,
+            direction,
+            piece,
+            start,
+            end,
+        } = panel;
+        let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
+        let growth = loss.growth(direction, (piece, end, half), (self.c, self.y));
+        if growth > MOST_GROWTH && self.panels < MOST_PANELS {
+            return false;
+        }
+        self.complete &= growth <= MOST_GROWTH;
+        self.panels += 1;
+        let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
+        self.error
+            .add(loss.most_tilted(direction, (piece, start, end), self.c) + of_rule);
+        self.untilted_error
+            .add(loss.most_untilted(piece, start, end) + (1.0 + 2.0 * self.c.abs()).ln() + of_rule);
+        let rule = GaussLegendre::get();
+        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
+            let x = middle + half * node;
+            let (log_ratio, _) = loss.log_ratio(piece, x);
+            let log_mass = loss.log_density(direction, x, log_ratio) + (half * weight).ln();
+            self.parts.push(Part {
+                loss: direction.sign() * log_ratio,
+                log_mass,
+                error: loss.log_ratio_error(piece, x, log_ratio),
+                output: (index, x),
+            });
+        }
+        true
+    }
+
+    fn law(mut self) -> Nodes {
+        self.left_out.rounding += self.untilted_error.ln().exp();
+        let mut nodes = law_of(&self.parts, &self.left_out, self.c, self.error.ln());
+        if !self.complete {
+            nodes.error = f64::INFINITY;
+            nodes.log_moment_error = f64::INFINITY;
+        }
+        nodes
     }
 }
 
@@ -401,7 +379,7 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::privacy_loss::PrivacyLoss;
+    use crate::loss::privacy_loss::{PrivacyLoss, TiltedMoments};
     use crate::step::GroupLaw;
 
     fn log_moment(loss: &mut LaplaceLoss, c: f64) -> (f64, f64) {

@@ -1,20 +1,20 @@
 //! E[r^p] − 1 of the ratio of a Laplace mixture under Lap(0, b), for real p outside [0, 1]: what Rényi divergences are made of.
 //!
-//! As E\[r\] = 1 it is E\[F\] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs below 0 and
-//! above k in closed form, the others by Gauss–Legendre quadrature on panels with a certified error.
+//! As E\[r\] = 1 it is E\[F\] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs
+//! below 0 and above k in closed form, the others by Gauss–Legendre quadrature on panels with a certified error.
 
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::power_excess::log_power_excess;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 
-/// Panels of one order at most; then nothing is certified.
+/// Maximum number of panels for one order; beyond, nothing is certified.
 const MOST_PANELS: usize = 40_000;
-/// log of the error of one panel over what was found so far, or over its own integral.
+/// log of the certified error that one panel may have, relative to the integral so far or to its own part of it: e^-34 = 2e-15.
 const PANEL_TOLERANCE: f64 = -34.0;
-/// log of the part of what was found so far below which a panel is not worth its nodes; what it may have counts as error.
+/// A panel whose integral is at most e^this of the integral so far is skipped, and its bound counts as error: e^-46 = 1e-20.
 const NEGLIGIBLE: f64 = -46.0;
-/// Units in the last place by which each part may be wrong, beside those of its exponents.
+/// Units in the last place by which each part may be wrong, in addition to those of its exponents.
 const UNITS: f64 = 24.0;
 
 /// A sum of positive parts, and of bounds on their errors.
@@ -94,8 +94,9 @@ impl LaplaceLoss {
 
     /// log of a bound on |F| times the density on the ellipse of a panel; infinite on wide panels.
     ///
-    /// With w = r − 1, F = p(p − 1)w²∫(1 − t)(1 + tw)^{p − 2} dt over t in [0, 1], and on the ellipse the angle of e^{2z/b} is at most
-    /// θ < 1. So |r| ≤ r(Re z), Re r ≥ cos θ·r(Re z) and |r − r(Re z)| ≤ θ·r(Re z). Where that is too much, |F| ≤ |r^p| + 1 + |p||w|.
+    /// With w = r − 1, F = p(p − 1)w²∫(1 − t)(1 + tw)^{p − 2} dt over t in [0, 1], and on the ellipse the angle of e^{2z/b} is
+    /// at most θ < 1. So |r| ≤ r(Re z), Re r ≥ cos θ·r(Re z) and |r − r(Re z)| ≤ θ·r(Re z). Where that is too much, |F| ≤ |r^p|
+    /// + 1 + |p||w|.
     fn log_bound(&self, p: f64, piece: usize, middle: f64, half: f64) -> f64 {
         let b = self.scale;
         let angle = 2.0 * IMAGINARY_AXIS * half / b;
@@ -130,10 +131,89 @@ impl Total {
             self.error.add(log_mass + log_excess + (f64::EPSILON * units).ln());
         }
         if error > 0.0 {
-            // F is convex: beside u its slope is larger by its curvature, about |p(p − 1)| near r = 1.
+            // F is convex: next to u its slope is larger by its curvature, about |p(p − 1)| near r = 1.
             self.error.add(log_mass + log_slope + error.ln() + 0.1);
             let bend = (p * (p - 1.0)).abs().ln() + (p * log_ratio).max(log_ratio).max(0.0);
             self.error.add(log_mass + bend + 2.0 * error.ln() + 0.1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Direction, GroupLaw};
+    use realfft::num_complex::Complex64;
+    use std::f64::consts::PI;
+
+    fn of(records: u64, rate: f64, scale: f64) -> LaplaceLoss {
+        LaplaceLoss::new(&GroupLaw::binomial(records, rate).unwrap(), scale, Direction::Remove)
+    }
+
+    /// mpmath, 34 digits, with r(x) = sum(w[j]*exp((x-abs(x-j))/b)) and F = r**p - 1 - p*(r-1):
+    /// log(F(0)/2 + exp(-k/b)/2*F(k) + quad(F(x)*exp(-x/b)/(2*b), tenths of [0, k])).
+    #[test]
+    fn excesses_are_those_of_the_integral() {
+        for (k, q, b, p, exact) in [
+            (3, 0.1, 0.7, 2.0, -1.872_360_838_288_210_4),
+            (3, 0.1, 0.7, 7.5, 3.138_630_681_859_338),
+            (3, 0.1, 0.7, -1.5, -1.709_476_126_721_202),
+            (3, 0.1, 0.7, 1.0625, -5.447_887_675_615_071),
+            (2, 1e-6, 3.0, 2.0, -28.531_957_285_957_1),
+            (2, 1e-6, 3.0, 7.5, -25.338_398_866_459_995),
+            (2, 1e-6, 3.0, -1.5, -27.903_348_882_741_923),
+            (2, 1e-6, 3.0, 1.0625, -31.937_068_635_567_41),
+            (1, 0.3, 0.1, 2.0, 7.186_521_181_026_463),
+            (1, 0.3, 0.1, 7.5, 55.346_852_943_180_13),
+            (1, 0.3, 0.1, -1.5, -0.356_763_865_720_470_85),
+            (1, 0.3, 0.1, 1.0625, -1.736_445_750_855_573_7),
+        ] {
+            let (value, error) = of(k, q, b).log_power_excess(p);
+            assert!((value - exact).abs() <= error, "{k} {p}: {value} {error}");
+            assert!(error <= 1e-11, "{k} {p}: {error}");
+        }
+    }
+
+    /// The bound holds around the ellipse; where F = (r − 1)² and the panel is short, half of it would not.
+    #[test]
+    fn the_bound_on_an_ellipse_holds_and_is_close_for_short_panels() {
+        let loss = of(3, 0.1, 0.7);
+        let mut closest = f64::INFINITY;
+        for (piece, middle) in [(0, 0.5), (1, 1.4), (2, 2.5)] {
+            for half in [0.5, 0.1, 0.01, 0.001] {
+                for p in [2.0, 7.5, -1.5, 1.0625] {
+                    let bound = loss.log_bound(p, piece, middle, half);
+                    let (constant, rising, _) = loss.coefficients(piece);
+                    let size = |i: i32| {
+                        let angle = 2.0 * PI * f64::from(i) / 256.0;
+                        let z =
+                            middle + half * Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
+                        let r = constant.exp() + rising.exp() * (2.0 * z / 0.7).exp();
+                        let excess = r.powf(p) - 1.0 - p * (r - 1.0);
+                        (excess * (-z / 0.7).exp() / 1.4).norm().ln()
+                    };
+                    let largest = (0..256).map(size).fold(f64::NEG_INFINITY, f64::max);
+                    assert!(largest <= bound + 1e-9, "{piece} {half} {p}: {largest} {bound}");
+                    closest = closest.min(bound - largest);
+                }
+            }
+        }
+        assert!(closest < std::f64::consts::LN_2, "{closest}");
+    }
+
+    /// F is convex in r, so that it is largest at an end.
+    #[test]
+    fn the_bound_on_an_interval_holds() {
+        let loss = of(2, 0.3, 0.4);
+        for p in [2.0, -1.5] {
+            for (piece, start, end) in [(0, 0.0, 1.0), (0, 0.4, 0.5), (1, 1.0, 2.0)] {
+                let bound = loss.most_excess(p, piece, start, end);
+                for i in 0..=50 {
+                    let x = start + (end - start) * f64::from(i) / 50.0;
+                    let (log_excess, _) = log_power_excess(loss.log_ratio(piece, x).0, p);
+                    assert!(log_excess + loss.log_noise(x) <= bound, "{p} {x}");
+                }
+            }
         }
     }
 }

@@ -7,16 +7,16 @@
 //! >
 //! > "add": e^ε·Σ_i w_i e^{a_i}(1 − e^{−min(t, i)/b}) + (1 − e^ε r(t))·P(X < t).
 //!
-//! The sums have positive terms only. What the second summands add is bounded: δ is the largest such integral, at t = x*, where they
-//! vanish, and r is monotone, so a threshold that is a little off changes δ by no more than what r(t) is off times the mass next to it.
-//! r(t) is compared with e^ε by its distance from 1, Σ w_i (e^{a_i} − 1), wherever both are next to 1.
+//! The sums have positive terms only. What the second summands add is bounded: δ is the largest such integral, at t = x*, where
+//! they vanish, and r is monotone, so a threshold that is a little off changes δ by no more than what r(t) is off times the
+//! mass next to it. r(t) is compared with e^ε by its distance from 1, Σ w_i (e^{a_i} − 1), wherever both are next to 1.
 
 use crate::loss::laplace::LaplaceLoss;
 use crate::step::Direction;
 
 /// Levels of log r below this, in absolute value, are compared by r − 1.
 const NEAR_ONE: f64 = 0.5;
-/// Weights are kept over no less than e^this, so that ratios next to 1 do not overflow in their units.
+/// Weights are divided by at least e^this, so that distances of the ratio from 1 do not overflow in that unit.
 const LEAST_SCALE: f64 = -600.0;
 /// Attempts at a threshold on the safe side of the crossing.
 const ATTEMPTS: i32 = 6;
@@ -316,4 +316,67 @@ fn all_outputs(epsilon: f64) -> (f64, f64) {
     }
     let rounding = f64::EPSILON * (4.0 + log.abs());
     (log - rounding, log + rounding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::GroupLaw;
+
+    /// mpmath, 34 digits: x where log r(x) = ±e by bisection; P and Q the masses beyond it from the tails of Lap(0, b);
+    /// log(P - exp(e)*Q) and log(P).
+    #[test]
+    fn delta_and_tails_are_enclosed_closely() {
+        use Direction::{Add, Remove};
+        #[rustfmt::skip]
+        let cases = [
+            (3, 0.1, 0.7, Remove, -0.077_652_691_987_292_24, -1.816_100_569_475_551_5, -0.872_231_782_253_199_7),
+            (3, 0.1, 0.7, Remove, 0.294_724_516_083_087_8, -2.532_989_255_712_032_7, -1.241_376_530_090_449_3),
+            (3, 0.1, 0.7, Remove, 0.752_216_514_569_554_7, -5.610_605_952_929_696_5, -2.633_295_777_337_996),
+            (3, 0.1, 0.7, Add, -0.667_101_724_153_467_8, -0.709_334_414_166_504_8, -0.044_594_199_960_107_4),
+            (3, 0.1, 0.7, Add, -0.294_724_516_083_087_8, -1.157_053_587_176_839_3, -0.169_686_520_348_500_9),
+            (3, 0.1, 0.7, Add, 0.162_767_482_403_379_15, -3.167_045_854_615_6, -0.433_568_763_224_793_43),
+            (2, 1e-6, 3.0, Remove, -3.632_131_362_764_4e-7, -14.573_817_571_471_274, -0.759_607_199_698_039_6),
+            (2, 1e-6, 3.0, Remove, 1.121_436_172_280_474_4e-7, -15.161_738_115_023_557, -0.887_091_280_659_909),
+            (2, 1e-6, 3.0, Remove, 6.961_533_429_621_32e-7, -17.186_493_662_033_38, -1.009_152_681_593_676),
+            (2, 1e-6, 3.0, Add, -5.875_003_707_325_348e-7, -14.228_196_226_769_274, -0.465_377_960_850_101_3),
+            (2, 1e-6, 3.0, Add, -1.121_436_172_280_474_4e-7, -14.803_394_883_622_402, -0.530_776_096_857_072_5),
+            (2, 1e-6, 3.0, Add, 4.718_661_085_060_371_4e-7, -16.845_855_944_301_256, -0.662_029_887_896_847_2),
+        ];
+        for (k, q, b, direction, epsilon, log_delta, log_tail) in cases {
+            let loss = LaplaceLoss::new(&GroupLaw::binomial(k, q).unwrap(), b, direction);
+            let (lower, upper) = loss.log_one_step(epsilon);
+            let named = format!("{k} {direction:?} {epsilon}");
+            assert!(lower <= log_delta && log_delta <= upper, "{named}: {lower} {upper}");
+            assert!(upper - lower <= 1e-10, "{named}: {lower} {upper}");
+            let tail = loss.log_tail(epsilon);
+            // Near 0 the crossing is known to some digits of r − 1 only, and the tail to as many.
+            assert!(tail >= log_tail && tail - log_tail <= 1e-7, "{named}: {tail}");
+        }
+    }
+
+    #[test]
+    fn outside_the_range_of_losses_all_outputs_or_none_count() {
+        let law = GroupLaw::binomial(3, 0.1).unwrap();
+        for direction in [Direction::Remove, Direction::Add] {
+            let loss = LaplaceLoss::new(&law, 0.7, direction);
+            assert_eq!(loss.log_one_step(5.0).1, f64::NEG_INFINITY);
+            let (lower, upper) = loss.log_one_step(-5.0);
+            let exact = (-(-5.0f64).exp()).ln_1p();
+            assert!(lower <= exact && exact <= upper && upper - lower < 1e-14);
+        }
+    }
+
+    /// Each term is off by less than its bound, which is not far from what rounding does: 10⁴ terms of 0.1 each.
+    #[test]
+    fn sums_of_positive_terms_are_within_their_error() {
+        let terms = (1..=10_000).map(|_| (0.1f64.ln(), 1.0, 0.0));
+        let sum = PositiveSum::of(terms);
+        let (lower, upper) = sum.within(f64::NEG_INFINITY);
+        assert!(lower <= 1000f64.ln() && 1000f64.ln() <= upper && upper - lower < 1e-11);
+        // What else may be missing widens both bounds.
+        let sum = PositiveSum::of([(0.0, 1.0, 0.0)].into_iter());
+        let (lower, upper) = sum.within(0.01f64.ln());
+        assert!(lower <= (1.0f64 - 0.01).ln() && upper >= 1.01f64.ln());
+    }
 }

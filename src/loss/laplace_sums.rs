@@ -4,8 +4,8 @@
 //!
 //! > r(x) = A_j + B_j e^{2x/b} with A_j = Σ_{i ≤ j} w_i e^{i/b} and B_j = Σ_{i > j} w_i e^{−i/b}.
 //!
-//! Where next to nobody takes part, r is next to 1 and its logarithm has no digits left. So r − 1 is kept as well, in terms of sums of
-//! w_i·(e^a − 1), whose errors are relative to themselves:
+//! Where members are rarely in a batch, r is close to 1 and its logarithm, found from A and B, would have no digits. So r − 1
+//! is computed as well, from sums of w_i·(e^a − 1) that have small relative errors:
 //!
 //! > r(0) − 1 = Σ_{i ≥ 1} w_i (e^{−i/b} − 1) and r(x) = r(j) + B_j e^{2j/b}·(e^{2(x − j)/b} − 1), which only adds.
 
@@ -152,7 +152,7 @@ fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
 /// A sum of exponentials with a bound on its error.
 #[derive(Debug, Clone, Copy)]
 struct LogSum {
-    /// Terms are kept over e^this.
+    /// Terms are divided by e^this.
     scale: f64,
     sum: CompensatedSum,
     /// Units in the last place by which the terms may be off, times the terms.
@@ -205,5 +205,95 @@ impl LogSum {
             value,
             error: f64::EPSILON * (self.size / sum + 4.0 + self.scale.abs() + value.abs()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::GroupLaw;
+
+    fn of(records: u64, rate: f64, scale: f64) -> Vec<Knot> {
+        knots(GroupLaw::binomial(records, rate).unwrap().log_weights(), scale)
+    }
+
+    fn is_within(found: Rounded, exact: f64) -> bool {
+        (found.value - exact).abs() <= found.error
+    }
+
+    /// mpmath, 34 digits, with w = [binomial(k,j)*q**j*(1-q)**(k-j) for j in range(k+1)]:
+    /// log(sum(w[i]*exp(i/b) for i <= j)), log(sum(w[i]*exp(-i/b) for i > j)), sum(w[i]*exp((j-abs(j-i))/b)) - 1.
+    #[test]
+    fn sums_and_excesses_are_as_good_as_they_say() {
+        #[rustfmt::skip]
+        let cases = [
+            (3, 0.1, 0.7, 0, -0.316_081_546_973_478_9, -2.816_755_531_716_778_6, -0.211_200_353_637_689_77),
+            (3, 0.1, 0.7, 1, 0.555_593_041_079_113_4, -6.460_224_465_629_053, 0.770_213_984_750_789_3),
+            (3, 0.1, 0.7, 2, 0.794_389_932_996_492_7, -11.193_469_564_696_422, 1.217_263_185_307_782_3),
+            (2, 1e-6, 3.0, 0, -2.000_001_000_000_666_6e-6, -13.455_697_352_472_213, -5.669_372_984_979_236e-7),
+            (2, 1e-6, 3.0, 1, 7.912_227_459_305_295e-7, -28.297_687_782_595_214, 7.912_240_589_473_288e-7),
+        ];
+        for (k, q, b, j, constant, rising, excess) in cases {
+            let knot = of(k, q, b)[j];
+            assert!(is_within(knot.constant, constant), "{k} {j}: {knot:?}");
+            assert!(is_within(knot.rising, rising), "{k} {j}: {knot:?}");
+            assert!(is_within(knot.excess, excess), "{k} {j}: {knot:?}");
+            assert!(
+                knot.constant.error < 3e-14 && knot.rising.error < 1e-13,
+                "{k} {j}: {knot:?}"
+            );
+            // The excess keeps its digits where it is next to nothing.
+            assert!(knot.excess.error < 1e-13 * excess.abs(), "{k} {j}: {knot:?}");
+        }
+    }
+
+    /// mpmath, as above: log(sum(w[i]*exp((x-abs(x-i))/b) for i in range(k+1))).
+    #[test]
+    fn logarithms_between_the_knots_are_as_good_as_they_say() {
+        for (k, q, b, x, exact) in [
+            (3, 0.1, 0.7, 0.0, -0.237_242_924_017_455_12),
+            (3, 0.1, 0.7, 0.3, -0.139_362_084_362_436_1),
+            (3, 0.1, 0.7, 1.0, 0.571_100_434_617_908_5),
+            (3, 0.1, 0.7, 1.75, 0.680_648_640_821_042_6),
+            (3, 0.1, 0.7, 2.0, 0.796_273_635_950_973_5),
+            (2, 1e-6, 3.0, 0.0, -5.669_374_592_069_345e-7),
+            (2, 1e-6, 3.0, 0.3, -2.496_535_163_350_944e-7),
+            (2, 1e-6, 3.0, 1.0, 7.912_237_459_297_382e-7),
+            (2, 1e-6, 3.0, 1.75, 7.912_243_946_504_956e-7),
+            (4, 0.5, 0.05, 0.3, -2.771_247_771_200_873_5),
+            (4, 0.5, 0.05, 1.75, 29.019_201_014_524_165),
+            (4, 0.5, 0.05, 2.0, 39.019_170_749_736_476),
+        ] {
+            let j = (x as usize).min(k as usize - 1);
+            let knot = of(k, q, b)[j];
+            let beyond = x - j as f64;
+            let (value, _) = knot.log_ratio_at(x, beyond, b);
+            let error = knot.log_ratio_error(x, beyond, b, value);
+            assert!((value - exact).abs() <= error, "{k} {x}: {value} {error}");
+            assert!(error <= 2e-13 * exact.abs(), "{k} {x}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_continuous_at_the_knots() {
+        for (k, q, b) in [(3, 0.1, 0.7), (2, 1e-6, 3.0), (4, 0.5, 0.05)] {
+            let knots = of(k, q, b);
+            for j in 1..knots.len() {
+                let (left, _) = knots[j - 1].log_ratio_at(j as f64, 1.0, b);
+                let slack = knots[j].log_ratio.error + knots[j - 1].log_ratio_error(j as f64, 1.0, b, left);
+                assert!((left - knots[j].log_ratio.value).abs() <= slack, "{k} {j}");
+            }
+        }
+    }
+
+    /// Terms that raise the scale by more than e^300 leave what was summed before in place.
+    #[test]
+    fn a_sum_survives_a_change_of_scale() {
+        let mut sum = LogSum::default();
+        for term in [-700.0, 0.0, 400.0, 400.0 + 0.5f64.ln()] {
+            sum.add(term, 0.0);
+        }
+        let found = sum.ln();
+        assert!((found.value - (400.0 + 1.5f64.ln())).abs() <= found.error && found.error < 1e-12);
     }
 }

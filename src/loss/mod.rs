@@ -1,4 +1,17 @@
-//! Privacy losses of one step: which pair dominates it, and the moments of the loss of each kind of pair.
+//! Privacy losses of one step.
+//!
+//! [`pairs`] is the table of dominating pairs: it turns a step into the loss of the pair that dominates it. A loss is a
+//! [`PrivacyLoss`], the trait through which every engine (inversion, grid, closed forms) works; [`StepLoss`] is one of any kind.
+//! A new kind of noise or batch is one file here and one row of that table.
+//!
+//! | kind | loss | files |
+//! |---|---|---|
+//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `mixture_pair`, `posterior`, `gate`, `line` |
+//! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian` |
+//! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
+//! | finitely many outcomes | atoms | `atoms` |
+//!
+//! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
 //! GROUP Theorem 18 and Lemma 14 (`docs/theory/dominating-pairs.md`): every k-neighbouring pair of data sets is dominated by
 //! N(0, σ²) against a mixture Σ_j w_j N(s_j, σ²), with weights that say how many members of the group are in the batch.
@@ -9,6 +22,7 @@ pub(crate) mod gate;
 pub(crate) mod gaussian;
 pub(crate) mod laplace;
 mod laplace_curve;
+mod laplace_decay;
 mod laplace_moments;
 mod laplace_power;
 mod laplace_step;

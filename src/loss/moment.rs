@@ -135,7 +135,8 @@ impl Moments {
         low.abs().max(high.abs()) / self.pair.noise_multiplier() * exponent.abs().max(1.0) + MARGIN
     }
 
-    /// False where the noise is so little beside the shifts that outputs cannot be told apart: nothing is then integrated.
+    /// False where the shifts are so large in units of the noise that neighbouring outputs are the same `f64`: nothing is then
+    /// integrated.
     pub fn is_in_reach(&self, exponent: f64) -> bool {
         self.reach(exponent) <= FARTHEST
     }

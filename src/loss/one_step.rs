@@ -120,10 +120,10 @@ fn difference(p: Tail, q: Tail, epsilon: f64) -> (Enclosure, f64) {
 ///
 /// > δ = e^a·(e^{±d} − e^{b−a}e^{±d'}) is within e^a·(e^{d+d'} − 1) of e^a·(1 − e^{b−a}).
 ///
-/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last exponential
-/// and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log m)'(t + μ)|, m
-/// being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0, where μ ≤ |t|; both
-/// are below 2 + |t|.
+/// `log_upper_tail` errs by 1e-15·(4 + t²) and `log_mills` by 1e-15·(8 + min(t + μ, 25)²); squares, sums and the last
+/// exponential and logarithm add less than 1e-15·(2 + t²/2). The rounding of t moves a by the hazard rate, and b by |−t + (log
+/// m)'(t + μ)|, m being Mills' ratio: |(log m)'(s)| < 0.8 for s > 0, and the sum is μ less a hazard rate below 0.8 for s ≤ 0,
+/// where μ ≤ |t|; both are below 2 + |t|.
 fn of_gaussian(distance: f64, epsilon: f64) -> Enclosure {
     let threshold = epsilon / distance - 0.5 * distance;
     let log_p = log_upper_tail(threshold);

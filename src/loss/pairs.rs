@@ -7,49 +7,49 @@ use crate::special::normal::log_upper_tail;
 use crate::step::group::require_group_size;
 use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
-/// Below this noise tells shifts apart: they differ by 10⁸ standard deviations, and what is left of an overlap is
-/// below e^-1e15.
-const TELLING: f64 = 1e-8;
-/// Noise beyond this is taken as this much, which can only overstate what it leaks.
-const MOST_NOISE: f64 = 1e30;
+/// Noise multipliers below this reveal the shift of every output: shifts are 10⁸ standard deviations apart, and their densities
+/// overlap by less than e^-1e15.
+const REVEALING_NOISE: f64 = 1e-8;
+/// Larger noise multipliers are replaced by this one, which can only overstate the loss.
+const MAX_NOISE: f64 = 1e30;
 
-/// What a step tells about the group.
+/// What the output of a step says about the group.
 #[derive(Debug)]
 pub enum StepOutcome {
-    /// Nothing: no member is ever in a batch.
+    /// Nothing, as no member is ever in a batch.
     Nothing,
-    /// A loss.
+    /// A loss of finite size at every output.
     Loss(StepLoss),
-    /// A loss where P and Q both have outputs, which P has with probability κ and Q with κ': then `loss` is that of P and Q
-    /// given such an output, and log(P/Q) is that much plus `moved`.
+    /// A loss on the outputs that both P and Q may have. P has such an output with probability κ and Q with κ'. The loss is
+    /// that of the two laws given such an output, plus the offset log(κ/κ').
     Partly {
         /// log κ.
         log_kept: f64,
-        /// log κ − log κ'.
+        /// The offset log κ − log κ'.
         moved: f64,
         /// The loss of the conditional laws; none if they are equal.
         loss: Option<StepLoss>,
     },
-    /// Noise so small that the output tells whether a member was in the batch, which it is not with probability
-    /// e^`log_unseen`.
+    /// The output reveals whether a member was in the batch, as the noise is too small to hide it. With probability
+    /// e^`log_unseen` no member is.
     Telling {
         /// log w_0.
         log_unseen: f64,
     },
 }
 
-/// What a step with little noise would tell without any.
+/// A step with little noise, as if it had none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noiseless {
     /// log of the probability that no member is in the batch.
     pub log_unseen: f64,
-    /// log of a bound on the probability that noise makes a batch with a member look like one without, or the other way round.
+    /// log of a bound on the probability that noise makes a batch with a member look like one without, or the reverse.
     pub log_confusion: f64,
 }
 
 impl Step {
-    /// This step without its noise, where the noise is so small that it rarely hides who was in the batch; `None` where it is larger,
-    /// for other mechanisms and for replacement.
+    /// This step without its noise, where the noise is so small that it rarely hides who was in the batch; `None` where it is
+    /// larger, for other mechanisms and for replacement.
     ///
     /// # Errors
     /// As [`Step::outcome`].
@@ -76,8 +76,8 @@ impl Step {
         let Mechanism::Gaussian { noise_multiplier } = self.mechanism else {
             return Ok(None);
         };
-        // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are given
-        // say no better than to their own rounding how rare it is to be seen.
+        // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are
+        // given say no better than to their own rounding how rare it is to be seen.
         if direction.is_none() || self.sampling == Sampling::Mixture || LEAST * noise_multiplier > 1.0 {
             return Ok(None);
         }
@@ -91,8 +91,8 @@ impl Step {
         }))
     }
 
-    /// log of the probability that no member is seen in a batch, to a few roundings even where it is next to 0: sums over subsets of
-    /// members have that only in relation to 1.
+    /// log of the probability that no member is seen in a batch, to a few roundings even where it is next to 0: sums over
+    /// subsets of members have that only in relation to 1.
     fn log_unseen(&self, law: &GroupLaw) -> f64 {
         let (Sampling::Poisson { sample_rate }, Some(norms)) = (self.sampling, &self.group.norms) else {
             return law.log_probability_of_zero();
@@ -113,12 +113,12 @@ impl Step {
         let loss = match (self.mechanism, direction) {
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
                 let law = self.law()?;
-                if noise_multiplier < TELLING && law.shifts() != [0.0] {
+                if noise_multiplier < REVEALING_NOISE && law.shifts() != [0.0] {
                     return Ok(StepOutcome::Telling {
                         log_unseen: self.log_unseen(&law),
                     });
                 }
-                let sigma = noise_multiplier.clamp(TELLING, MOST_NOISE);
+                let sigma = noise_multiplier.clamp(REVEALING_NOISE, MAX_NOISE);
                 match (direction, self.sampling) {
                     (Some(direction), _) => StepLoss::mixture(&law, sigma, direction)?,
                     (None, Sampling::Poisson { sample_rate }) => {
@@ -145,7 +145,8 @@ impl Step {
     }
 
     /// Laplace noise: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling, by PITFALLS Proposition 9 for fixed
-    /// batches, where that holds for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed batch are replaced.
+    /// batches, where that holds for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed
+    /// batch are replaced.
     ///
     /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
     /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
@@ -178,8 +179,8 @@ impl Step {
         }
     }
 
-    /// Randomised response: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling; for fixed batches by Theorems 10 and 14 of
-    /// PITFALLS. The two answers dominate whatever a batch holds: what counts is whether it holds a member.
+    /// Randomised response: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling; for fixed batches by Theorems
+    /// 10 and 14 of PITFALLS. The two answers dominate whatever a batch holds: what counts is whether it holds a member.
     fn response(&self, keep: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {
         let law = self.law()?;
         match (self.sampling, direction) {

@@ -67,7 +67,7 @@ impl SmoothLoss {
     }
 
     /// No imaginary shift in any piece.
-    fn no_lifts(&self) -> Vec<f64> {
+    fn no_imaginary_shifts(&self) -> Vec<f64> {
         vec![0.0; self.pieces.len()]
     }
 
@@ -92,7 +92,7 @@ impl PrivacyLoss for SmoothLoss {
             return known.answer;
         }
         let before = self.work;
-        let none = self.no_lifts();
+        let none = self.no_imaginary_shifts();
         let answer = self.nodes(c, 0.0, &none, log_tolerance).moments();
         if self.moments.len() == REMEMBERED {
             self.moments.remove(0);
@@ -110,7 +110,7 @@ impl PrivacyLoss for SmoothLoss {
     }
 
     fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_> {
-        let none = self.no_lifts();
+        let none = self.no_imaginary_shifts();
         let nodes = self.nodes(c, 0.0, &none, log_tolerance);
         let mut atoms = Vec::new();
         if self.atom > 0.0 {
@@ -239,5 +239,80 @@ impl LossCurve for Piece {
     }
     fn scale(&self) -> f64 {
         self.noise_multiplier()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::special::normal::log_upper_tail;
+    use crate::step::{Direction, GroupLaw};
+
+    fn mixture(records: u64, rate: f64, sigma: f64, direction: Direction) -> StepLoss {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        StepLoss::mixture(&law, sigma, direction).unwrap().unwrap()
+    }
+
+    /// What is left out has the probability that is said, and about the one that was allowed; for "add", where P is the noise
+    /// alone, it is a tail of N(0, σ²).
+    #[test]
+    fn truncation_leaves_out_what_it_says() {
+        for (direction, log_mass) in [
+            (Direction::Remove, -6.0),
+            (Direction::Add, -6.0),
+            (Direction::Add, -300.0),
+        ] {
+            let whole = mixture(2, 0.1, 1.3, direction);
+            let (mut truncated, log_lost) = whole.truncated(log_mass);
+            assert!(
+                log_lost <= log_mass + 1e-8 && log_lost >= log_mass - 0.1,
+                "{direction:?}: {log_lost}"
+            );
+            let sweep = truncated.support(0.0, -40.0).sweeps.remove(0);
+            if direction == Direction::Add && log_mass > -40.0 {
+                let exact = log_upper_tail(sweep.end / 1.3);
+                assert!(log_lost >= exact && log_lost <= exact + 1e-8, "{log_lost} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_gate_opens_where_the_loss_is_the_level() {
+        let loss = mixture(1, 0.01, 1.0, Direction::Remove);
+        let usual = loss.usual_loss().unwrap();
+        assert!((usual - 0.99f64.ln()).abs() < 1e-15);
+        let Some(Separation::Gate(gate)) = loss.separation(1.0, 0.2) else {
+            panic!()
+        };
+        // ℓ(x) = log(0.99 + 0.01·e^{x − 1/2}), whose slope is 1 − 0.99·e^{−ℓ}.
+        let loss_there = (0.99 + 0.01 * (gate.centre - 0.5).exp()).ln();
+        assert!((loss_there - 1.0).abs() < 1e-12);
+        assert!((gate.width - 0.2 / (1.0 - 0.99 * (-1.0f64).exp())).abs() < 1e-12);
+        // No output has such a loss.
+        assert_eq!(mixture(1, 0.01, 1.0, Direction::Add).separation(1.0, 0.2), None);
+    }
+
+    /// The noise against the mixture never has a loss above −log w₀.
+    #[test]
+    fn the_largest_loss_and_the_widest_pair() {
+        let add = mixture(3, 0.2, 1.5, Direction::Add);
+        let exact = -3.0 * 0.8f64.ln();
+        let (most, rest) = add.most_loss();
+        assert!(rest == 0.0 && most >= exact && most - exact <= 16.0 * f64::EPSILON * exact);
+        assert_eq!(mixture(3, 0.2, 1.5, Direction::Remove).most_loss().0, f64::INFINITY);
+        assert!((add.widest_distance().unwrap() - 2.0).abs() < 1e-15);
+        let replaced = StepLoss::replace_poisson(0.2, 1.5).unwrap().unwrap();
+        assert!((replaced.widest_distance().unwrap() - 2.0 / 1.5).abs() < 1e-15);
+    }
+
+    /// Moments that are asked for again cost as much as the first time, so that limits on work do not depend on the past.
+    #[test]
+    fn remembered_moments_count_their_work() {
+        let mut loss = mixture(2, 0.1, 1.3, Direction::Remove);
+        let first = loss.moments(0.5, -20.0);
+        let work = loss.work();
+        let second = loss.moments(0.5, -20.0);
+        assert_eq!(first.log_moment, second.log_moment);
+        assert_eq!(loss.work(), 2 * work);
     }
 }

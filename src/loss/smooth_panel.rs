@@ -87,7 +87,7 @@ impl Side {
     ///
     /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
     /// negligible part of it lies within an angle of one direction.
-    fn kept(&self, height: f64) -> f64 {
+    fn modulus_ratio(&self, height: f64) -> f64 {
         let angle = height * self.spread;
         let within = if angle < FRAC_PI_2 {
             (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
@@ -117,17 +117,22 @@ pub(crate) struct PiecePanel {
 
 impl PiecePanel {
     /// log of a bound on |P·(e^{zℓ} − 1)|, of |P·e^{zℓ}| behind a gate, for Re z = c, |Im z| ≤ y and x in the ellipse around the
-    /// interval, lifted by up to `lift`; +∞ where the integrand may be singular.
-    pub(crate) fn log_bound(&self, c: f64, y: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, y, IMAGINARY_AXIS * self.half_width + lift, lift)
+    /// interval, moved up by at most `imaginary_shift`; +∞ where the integrand may be singular.
+    pub(crate) fn log_bound(&self, c: f64, y: f64, imaginary_shift: f64) -> f64 {
+        self.log_bound_within(
+            c,
+            y,
+            IMAGINARY_AXIS * self.half_width + imaginary_shift,
+            imaginary_shift,
+        )
     }
 
     /// log of that bound for x in the interval itself, where |e^{iyℓ}| = 1.
-    pub(crate) fn log_upper(&self, c: f64, y: f64, lift: f64) -> f64 {
-        self.log_bound_within(c, y, lift, lift)
+    pub(crate) fn log_upper(&self, c: f64, y: f64, imaginary_shift: f64) -> f64 {
+        self.log_bound_within(c, y, imaginary_shift, imaginary_shift)
     }
 
-    fn log_bound_within(&self, c: f64, y: f64, height: f64, lift: f64) -> f64 {
+    fn log_bound_within(&self, c: f64, y: f64, height: f64, imaginary_shift: f64) -> f64 {
         let mut tilted = Line {
             at: self.centre,
             value: 0.0,
@@ -141,39 +146,39 @@ impl PiecePanel {
         let mut rest = 0.0;
         // Bounds on |ℓ|, and on how far it changes when x moves by `height` off the real line.
         let (mut size, mut change) = (0.0, 0.0);
-        // With y' ≥ 0 a lift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
-        let below = y * (height - lift);
+        // With y' ≥ 0 an imaginary shift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
+        let below = y * (height - imaginary_shift);
         if let Some(side) = &self.in_p {
             // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
-            let kept = side.kept(height);
-            if kept == 0.0 {
+            let modulus_ratio = side.modulus_ratio(height);
+            if modulus_ratio == 0.0 {
                 return f64::INFINITY;
             }
             add(&mut tilted, &side.chord, 1.0 + c);
             add(&mut plain, &side.chord, 1.0);
-            rest += below * side.slope / kept;
-            size += side.size(self.left, self.right) - kept.min(1.0).ln();
-            change += height * side.slope / kept;
+            rest += below * side.slope / modulus_ratio;
+            size += side.size(self.left, self.right) - modulus_ratio.min(1.0).ln();
+            change += height * side.slope / modulus_ratio;
         }
         if let Some(side) = &self.in_q {
-            let kept = side.kept(height);
-            if kept == 0.0 {
+            let modulus_ratio = side.modulus_ratio(height);
+            if modulus_ratio == 0.0 {
                 return f64::INFINITY;
             }
             if c > 0.0 {
                 add(&mut tilted, &side.tangent, -c);
-                rest -= c * kept.ln();
+                rest -= c * modulus_ratio.ln();
             } else {
                 add(&mut tilted, &side.chord, -c);
             }
-            rest += below * side.slope / kept;
-            size += side.size(self.left, self.right) - kept.min(1.0).ln();
-            change += height * side.slope / kept;
+            rest += below * side.slope / modulus_ratio;
+            size += side.size(self.left, self.right) - modulus_ratio.min(1.0).ln();
+            change += height * side.slope / modulus_ratio;
         }
-        // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what a lift adds to the exponent is bounded likewise.
+        // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what an imaginary shift adds to the exponent is bounded likewise.
         let exponent = c.hypot(y) * (size + change)
-            + if lift > 0.0 {
-                0.5 * lift * lift / self.normal.variance + 2.0 * (1.0 + c.abs() + y) * change
+            + if imaginary_shift > 0.0 {
+                0.5 * imaginary_shift * imaginary_shift / self.normal.variance + 2.0 * (1.0 + c.abs() + y) * change
             } else {
                 0.0
             };
@@ -205,5 +210,103 @@ impl PiecePanel {
     /// What [`PiecePanel::points`] found, if it was asked.
     pub(crate) fn points_if_known(&self) -> Option<&[Point; NODES]> {
         self.points.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::MixturePair;
+    use crate::step::GroupLaw;
+    use realfft::num_complex::Complex64;
+    use std::f64::consts::{LN_2, PI};
+    use std::sync::Arc;
+
+    const RATE: f64 = 0.02;
+    const SIGMA: f64 = 0.9;
+
+    fn piece(in_p: bool, in_q: bool) -> Piece {
+        Piece {
+            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(1, RATE).unwrap(), SIGMA).unwrap()),
+            in_p,
+            in_q,
+            start: f64::NEG_INFINITY,
+            end: f64::INFINITY,
+            gate: None,
+        }
+    }
+
+    /// log |P(x)(e^{zℓ(x)} − 1)| for complex x and z by its definition.
+    fn log_integrand(piece: &Piece, x: Complex64, z: Complex64) -> f64 {
+        let variance = SIGMA * SIGMA;
+        let ratio = |x: Complex64| (1.0 - RATE) + RATE * ((x - 0.5) / variance).exp();
+        let mut loss = Complex64::new(0.0, 0.0);
+        let mut density = (-x * x / (2.0 * variance)).exp() / (SIGMA * (2.0 * PI).sqrt());
+        if piece.in_p {
+            loss += ratio(x).ln();
+            density *= ratio(x);
+        }
+        if piece.in_q {
+            loss -= ratio(-x).ln();
+        }
+        (density * ((z * loss).exp() - 1.0)).norm().ln()
+    }
+
+    /// The bound holds for every |Im z| ≤ y all around the ellipse; half of it does not on short panels where e^{zℓ} is large.
+    #[test]
+    fn the_bound_holds_on_the_ellipse_and_is_close_for_short_panels() {
+        for (in_p, in_q) in [(true, false), (false, true), (true, true)] {
+            let piece = piece(in_p, in_q);
+            let mut closest = f64::INFINITY;
+            for centre in [-7.0, -2.0, 0.5, 3.0, 7.0] {
+                for half_width in [0.5, 0.1, 0.005] {
+                    let panel = piece.panel(centre, half_width, &mut Scratch::default());
+                    for (c, y) in [(-0.6, 3.0), (0.4, 0.0), (5.0, 1.0), (0.3, 20.0)] {
+                        let bound = panel.log_bound(c, y, 0.0);
+                        let mut largest = f64::NEG_INFINITY;
+                        for i in 0..128 {
+                            let angle = 2.0 * PI * f64::from(i) / 128.0;
+                            let offset = Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
+                            for share in [-1.0, 0.0, 0.5, 1.0] {
+                                let z = Complex64::new(c, share * y);
+                                largest = largest.max(log_integrand(&piece, centre + half_width * offset, z));
+                            }
+                        }
+                        let named = format!("{in_p} {in_q} {centre} {half_width} {c} {y}");
+                        assert!(largest <= bound + 1e-9, "{named}: {largest} {bound}");
+                        closest = closest.min(bound - largest);
+                        let upper = panel.log_upper(c, y, 0.0);
+                        for i in -8..=8 {
+                            let x = Complex64::new(centre + half_width * f64::from(i) / 8.0, 0.0);
+                            let here = log_integrand(&piece, x, Complex64::new(c, y));
+                            assert!(here <= upper + 1e-9, "{named} {x}: {here} {upper}");
+                        }
+                    }
+                }
+            }
+            assert!(closest < LN_2, "{in_p} {in_q}: {closest}");
+        }
+    }
+
+    /// With an imaginary shift of the output, which serves Im z ≥ 0.
+    #[test]
+    fn the_bound_holds_above_the_real_line() {
+        let piece = piece(true, false);
+        let (c, y, imaginary_shift) = (0.6, 4.0, 0.3);
+        for (centre, half_width) in [(0.5, 0.2), (3.0, 0.1), (6.0, 0.05)] {
+            let panel = piece.panel(centre, half_width, &mut Scratch::default());
+            let bound = panel.log_bound(c, y, imaginary_shift);
+            for i in 0..128 {
+                let angle = 2.0 * PI * f64::from(i) / 128.0;
+                let offset = Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
+                for height in [0.0, 0.5 * imaginary_shift, imaginary_shift] {
+                    let x = centre + half_width * offset + Complex64::new(0.0, height);
+                    for share in [0.0, 0.5, 1.0] {
+                        let here = log_integrand(&piece, x, Complex64::new(c, share * y));
+                        assert!(here <= bound + 1e-9, "{centre} {x}: {here} {bound}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -70,7 +70,7 @@ impl Scratch {
 
 /// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Lifted {
+pub(crate) struct Continued {
     /// log |r_P(x + ia)/r_P(x)|, at most 0.
     log_p: f64,
     /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
@@ -79,12 +79,12 @@ pub(crate) struct Lifted {
     pub angle: f64,
 }
 
-impl Lifted {
+impl Continued {
     /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
     ///
-    /// `scale` is [`Piece::lift_scale`].
-    pub(crate) fn log_change(&self, c: f64, lift: f64, scale: f64) -> f64 {
-        0.5 * (lift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
+    /// `scale` is [`Piece::imaginary_scale`].
+    pub(crate) fn log_change(&self, c: f64, imaginary_shift: f64, scale: f64) -> f64 {
+        0.5 * (imaginary_shift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
     }
 }
 
@@ -95,7 +95,7 @@ impl Piece {
     }
 
     /// s such that |N(x + ia)|/N(x) of the noise, and of the gate with it, is at most e^{a²/2s²}.
-    pub(crate) fn lift_scale(&self) -> f64 {
+    pub(crate) fn imaginary_scale(&self) -> f64 {
         let sigma = self.noise_multiplier();
         self.gate
             .map_or(sigma, |gate| (sigma.powi(-2) + gate.width.powi(-2)).sqrt().recip())
@@ -183,7 +183,7 @@ impl Piece {
         }
         point.log_density += Normal::new(sigma).log_scale();
         if let Some(gate) = &self.gate {
-            point.log_density += gate.log_share(x);
+            point.log_density += gate.log_probability(x);
         }
         point
     }
@@ -204,22 +204,22 @@ impl Piece {
         farthest
     }
 
-    /// The integrand's change from x to x + ia, given the sines and cosines of [`Lift`].
-    pub(crate) fn lifted(&self, x: f64, lift: &Lift, scratch: &mut Scratch) -> Lifted {
-        let mut lifted = Lifted::default();
+    /// The integrand's change from x to x + ia, given the sines and cosines of [`ImaginaryShift`].
+    pub(crate) fn continued(&self, x: f64, imaginary_shift: &ImaginaryShift, scratch: &mut Scratch) -> Continued {
+        let mut continued = Continued::default();
         if self.in_p {
             scratch.p.at(&self.pair, x);
-            let (log_modulus, angle) = lift.of(&scratch.p);
-            lifted.log_p = log_modulus;
-            lifted.angle = angle;
+            let (log_modulus, angle) = imaginary_shift.of(&scratch.p);
+            continued.log_p = log_modulus;
+            continued.angle = angle;
         }
         if self.in_q {
             scratch.q.at(&self.pair, -x);
-            let (log_modulus, angle) = lift.of(&scratch.q);
-            lifted.log_q = log_modulus;
-            lifted.angle += angle;
+            let (log_modulus, angle) = imaginary_shift.of(&scratch.q);
+            continued.log_q = log_modulus;
+            continued.angle += angle;
         }
-        lifted
+        continued
     }
 
     /// log P(X > x) and log Q(X > x).
@@ -230,9 +230,9 @@ impl Piece {
 
     /// P(X > x) and Q(X > x).
     ///
-    /// The normal tail at a distance of z standard deviations has a relative error e below 1e-15·(4 + z²), that below the mean one
-    /// of 4e-15. A sum of tails has their mean, weighted by the tails, to which e^e − 1 < 1.06·e adds next to nothing while all
-    /// are small; else the largest, in the logarithm.
+    /// The normal tail at a distance of z standard deviations has a relative error e below 1e-15·(4 + z²), that below the mean
+    /// one of 4e-15. A sum of tails has their mean, weighted by the tails, to which e^e − 1 < 1.06·e adds next to nothing while
+    /// all are small; else the largest, in the logarithm.
     pub(crate) fn tails_above(&self, x: f64) -> (Tail, Tail) {
         const ERROR: f64 = 1e-15;
         const SMALL: f64 = 0.1;
@@ -326,15 +326,15 @@ impl Piece {
 
 /// sin(as/σ²) and 1 − cos(as/σ²) for every shift s: what moves with the continuation to x + ia.
 #[derive(Debug)]
-pub(crate) struct Lift {
+pub(crate) struct ImaginaryShift {
     sines: Vec<f64>,
     versines: Vec<f64>,
 }
 
-impl Lift {
+impl ImaginaryShift {
     /// The tables of `piece` for a height a with a·s ≤ πσ² for every shift s, so that no sine is negative.
-    pub(crate) fn new(piece: &Piece, lift: f64) -> Self {
-        let rate = lift / piece.noise_multiplier().powi(2);
+    pub(crate) fn new(piece: &Piece, imaginary_shift: f64) -> Self {
+        let rate = imaginary_shift / piece.noise_multiplier().powi(2);
         let shifts = &piece.pair.shifts;
         Self {
             sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
@@ -354,5 +354,106 @@ impl Lift {
             0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p(),
             sine.atan2(cosine),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::GroupLaw;
+
+    fn piece(records: u64, rate: f64, sigma: f64, (in_p, in_q): (bool, bool)) -> Piece {
+        Piece {
+            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap()),
+            in_p,
+            in_q,
+            start: f64::NEG_INFINITY,
+            end: f64::INFINITY,
+            gate: None,
+        }
+    }
+
+    /// mpmath, 34 digits, with T(z) = erfc(z/sqrt(2))/2: log(sum(w[j]*T((x-j)/sigma))) and log(T(x/sigma)).
+    #[test]
+    fn tails_are_as_good_as_they_say() {
+        for (k, q, sigma, x, mixed, plain) in [
+            (
+                2,
+                0.01,
+                1.3,
+                -3.0,
+                -0.010_373_345_733_714_032,
+                -0.010_563_728_337_842_216,
+            ),
+            (2, 0.01, 1.3, 0.4, -0.954_194_111_344_031_5, -0.969_801_649_784_875_8),
+            (2, 0.01, 1.3, 6.5, -14.434_726_009_859_805, -15.064_998_393_988_725),
+            (2, 0.01, 1.3, 30.0, -245.153_916_920_487_35, -270.331_830_042_748_2),
+            (
+                1,
+                1e-8,
+                0.5,
+                -3.0,
+                -9.865_876_356_585_055e-10,
+                -9.865_876_455_243_757e-10,
+            ),
+            (1, 1e-8, 0.5, 0.4, -1.551_851_287_417_289_6, -1.551_851_319_187_776_7),
+            (1, 1e-8, 0.5, 6.5, -82.242_418_354_335_01, -87.989_719_971_022_52),
+            (1, 1e-8, 0.5, 30.0, -1_705.400_359_332_271, -1_805.013_560_680_567),
+        ] {
+            let (p, q) = piece(k, q, sigma, (true, false)).tails_above(x);
+            for (tail, exact) in [(p, mixed), (q, plain)] {
+                let rounding = f64::EPSILON * tail.log_mass.abs();
+                let wrong = (tail.log_mass - exact).abs();
+                assert!(wrong <= tail.error + rounding, "{k} {x}: {tail:?} {exact}");
+                let distance = x.max(0.0) / sigma;
+                assert!(tail.error <= 1e-15 * (6.0 + distance * distance), "{k} {x}: {tail:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_output_at_a_loss_has_that_loss() {
+        let mut scratch = Scratch::default();
+        for mixed in [(true, false), (false, true), (true, true)] {
+            let piece = piece(3, 0.2, 1.1, mixed);
+            for level in [-0.2, 0.1, 0.6] {
+                let x = piece.output_at(level, &mut scratch);
+                if x.is_finite() {
+                    let loss = piece.point(x, &mut scratch).loss;
+                    assert!((loss - level).abs() <= 1e-12, "{mixed:?} {level}: {loss}");
+                }
+            }
+            // The loss of the noise against the mixture ends at −3·log 0.8.
+            let most = piece.most_loss();
+            assert_eq!(most.is_finite(), mixed == (false, true));
+            if most.is_finite() {
+                assert!((most + 3.0 * 0.8f64.ln()).abs() < 1e-15);
+                assert_eq!(piece.output_at(most + 1e-9, &mut scratch), f64::INFINITY);
+                assert!(piece.point(40.0, &mut scratch).loss <= most);
+            }
+        }
+    }
+
+    /// |r(x + ia)| and its argument from complex exponentials.
+    #[test]
+    fn the_continuation_is_that_of_the_densities() {
+        use realfft::num_complex::Complex64;
+        let (rate, sigma, height) = (0.2f64, 1.1f64, 0.8);
+        let piece = piece(1, rate, sigma, (true, true));
+        let imaginary_shift = ImaginaryShift::new(&piece, height);
+        let ratio = |z: Complex64| (1.0 - rate) + rate * ((z - 0.5) / (sigma * sigma)).exp();
+        for x in [-3.0, 0.2, 1.5, 6.0] {
+            let continued = piece.continued(x, &imaginary_shift, &mut Scratch::default());
+            let of = |x: f64| ratio(Complex64::new(x, height)) / ratio(Complex64::new(x, 0.0));
+            let (p, q) = (of(x), of(-x));
+            assert!((continued.log_p - p.norm().ln()).abs() < 1e-14, "{x}");
+            assert!((continued.log_q - q.norm().ln()).abs() < 1e-14, "{x}");
+            assert!((continued.angle - p.arg() - q.arg()).abs() < 1e-14, "{x}");
+            let c = 0.7;
+            let change = continued.log_change(c, height, piece.imaginary_scale());
+            // |N(x + ia)| is N(x)·e^{a²/2σ²}.
+            let exact = 0.5 * (height / sigma).powi(2) + (1.0 + c) * p.norm().ln() - c * q.norm().ln();
+            assert!((change - exact).abs() < 1e-13, "{x}");
+        }
     }
 }

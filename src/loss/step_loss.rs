@@ -34,3 +34,20 @@ impl DerefMut for StepLoss {
 pub(crate) fn rounded_up(loss: f64) -> f64 {
     loss + 8.0 * f64::EPSILON * loss.abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_rounded_away_from_below_by_a_few_units() {
+        for loss in [1.0, -3.0, 1e-300, 1e300] {
+            let bound = rounded_up(loss);
+            assert!(
+                bound >= loss + 4.0 * f64::EPSILON * loss.abs()
+                    && bound <= loss + 16.0 * f64::EPSILON * loss.abs()
+            );
+        }
+        assert_eq!(rounded_up(f64::INFINITY), f64::INFINITY);
+    }
+}

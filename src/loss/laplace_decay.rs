@@ -1,0 +1,102 @@
+//! The characteristic function of a tilted Laplace loss, and how it decays.
+
+use crate::loss::characteristic_function::smooth_changes;
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::nodes::Nodes;
+use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
+
+/// A Laplace loss tilted by e^{cℓ}.
+#[derive(Debug)]
+pub(crate) struct TiltedLaplace<'a> {
+    loss: &'a mut LaplaceLoss,
+    nodes: Nodes,
+    decay: LaplaceDecay,
+}
+
+impl<'a> TiltedLaplace<'a> {
+    /// The loss tilted by e^{cℓ}.
+    pub(crate) fn new(loss: &'a mut LaplaceLoss, c: f64) -> Self {
+        let nodes = loss.nodes(c, 0.0);
+        let decay = loss.decay(&nodes);
+        Self { loss, nodes, decay }
+    }
+}
+
+impl TiltedLoss for TiltedLaplace<'_> {
+    fn moments(&self) -> TiltedMoments {
+        self.nodes.moments()
+    }
+
+    fn size(&self) -> usize {
+        self.nodes.losses.len()
+    }
+
+    fn certify(&mut self, reach: f64) {
+        self.nodes = self.loss.nodes(self.nodes.c, reach);
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        self.nodes.error
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        self.decay.log_at(y)
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+        smooth_changes(&self.nodes, spacing, last)
+    }
+}
+
+/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
+/// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
+#[derive(Debug, Clone)]
+pub(crate) struct LaplaceDecay {
+    atoms: f64,
+    /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
+    stretches: Vec<(f64, f64)>,
+}
+
+impl LaplaceDecay {
+    /// log of the bound at y.
+    pub(crate) fn log_at(&self, y: f64) -> f64 {
+        let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
+        let smooth: f64 = self.stretches.iter().map(of).sum();
+        ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
+    }
+}
+
+impl LaplaceLoss {
+    /// See [`LaplaceDecay`]; `nodes` are those at Re z = c.
+    ///
+    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = (2 + c) log r − 3x/b + const. for "remove"
+    /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
+    /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
+    /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
+    pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
+        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
+        let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
+        let each = self.stretches();
+        let whole = self.pieces() * each;
+        let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];
+        // The first nodes are the atoms; no panel belongs to two stretches.
+        let smooth = nodes.weights.iter().zip(&nodes.outputs).skip(self.atoms().len());
+        for (weight, &(index, x)) in smooth {
+            if let Some(found) = stretches.get_mut(index * whole + (x * each as f64) as usize) {
+                found.0 += weight;
+            }
+        }
+        for (index, branch, piece) in self.all_pieces() {
+            let (direction, sign) = (branch.direction, branch.direction.sign());
+            for i in piece * each..(piece + 1) * each {
+                for end in [i, i + 1] {
+                    let x = end as f64 / each as f64;
+                    let (log_ratio, slope) = self.log_ratio(piece, x);
+                    let log_mass = self.log_density(direction, x, log_ratio);
+                    stretches[index * whole + i].1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+                }
+            }
+        }
+        LaplaceDecay { atoms, stretches }
+    }
+}
