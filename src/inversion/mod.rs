@@ -3,6 +3,8 @@
 pub(crate) mod characteristic_function;
 pub(crate) mod chernoff;
 pub(crate) mod contour;
+#[cfg(test)]
+pub(crate) mod reference;
 pub(crate) mod saddle;
 pub(crate) mod segment;
 pub(crate) mod split;

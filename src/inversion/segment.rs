@@ -73,3 +73,52 @@ pub(crate) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
     let (value, ..) = moments(loss, c, 1.0);
     value.is_finite().then_some(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Direction, GroupLaw};
+
+    #[test]
+    fn totals_of_gaussians_have_their_closed_form() {
+        let segment = |distance: f64, steps: f64| Segment {
+            loss: StepLoss::shift(distance),
+            steps,
+        };
+        let mut segments = [segment(0.5, 12.0), segment(1.0, 3.0)];
+        let variance = 12.0 * 0.25 + 3.0;
+        for c in [-0.5, 0.3, 10.0] {
+            let total = Total::at(&mut segments, c).unwrap();
+            let exact = 0.5 * c * (c + 1.0) * variance;
+            assert!(
+                (total.log_moment - exact).abs() <= total.error && total.error < 1e-11,
+                "{total:?}"
+            );
+            assert!((total.mean - 0.5 * (2.0 * c + 1.0) * variance).abs() < 1e-12 * variance * (1.0 + c));
+            assert!((total.variance - variance).abs() < 1e-12 * variance);
+        }
+    }
+
+    #[test]
+    fn the_upper_bound_on_a_moment_is_above_it_and_close() {
+        // mpmath, 40 digits: log(quad(lambda x: npdf(x, 0, 1)*(1-q+q*exp(x-0.5))**4, linspace(-12, 14, 97))), q = mpf(0.1)
+        const LOG_MOMENT: f64 = 0.176_017_820_880_241_51;
+        let law = GroupLaw::binomial(1, 0.1).unwrap();
+        let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
+        let total = Total::at(&mut [Segment { loss, steps: 1e3 }], 3.0).unwrap();
+        let upper = total.log_moment_upper();
+        assert!(
+            upper >= 1e3 * LOG_MOMENT - 1e-13 && upper < 1e3 * (LOG_MOMENT + 1e-7),
+            "{total:?}"
+        );
+    }
+
+    #[test]
+    fn moments_beyond_the_range_of_numbers_are_none() {
+        let mut segments = [Segment {
+            loss: StepLoss::shift(1e150),
+            steps: 1e10,
+        }];
+        assert!(Total::at(&mut segments, 1e6).is_none());
+    }
+}

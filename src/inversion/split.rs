@@ -14,15 +14,20 @@
 //! What is left out, runs without a far step, adds to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
 //! Σ T·log N: next to nothing, as the gates are placed so.
 
+mod difference;
+mod far_runs;
+
 use crate::inversion::characteristic_function::smooth_changes;
-use crate::inversion::contour::{Contour, ContourPoint, Line, Power, best_lifts, find_reach};
+use crate::inversion::contour::{Contour, Line, best_lifts, find_reach};
 use crate::inversion::segment::{Segment, Total};
+use crate::inversion::split::difference::Powers;
+use crate::inversion::split::far_runs::FarRuns;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
 use crate::loss::gate::Gate;
 use crate::loss::gaussian::{GaussianLoss, TiltedGaussians};
 use crate::loss::smooth::{Nodes, SmoothLoss};
-use crate::special::log_space::{LogSum, log_modulus_1p};
+use crate::special::log_space::LogSum;
 use std::f64::consts::PI;
 
 /// Losses of the gates, as shares of the way from the usual loss to ε.
@@ -94,7 +99,7 @@ pub(crate) fn contour(
         both.map(|(segment, loss)| gate(&segment.loss, loss + way, SHARPNESS * way))
             .collect()
     };
-    let rough = Runs::saddle(segments, &gates(segments, SHARES[1])?, c, epsilon, work)?;
+    let rough = FarRuns::saddle(segments, &gates(segments, SHARES[1])?, c, epsilon, work)?;
     let allowed = rough.log_delta.min(hint.unwrap_or(f64::INFINITY)) + log_tolerance;
     let near = SHARES.iter().find_map(|&share| {
         let gates = gates(segments, share)?;
@@ -198,68 +203,6 @@ fn at_tilt(
     Some(Contour::through(line, tilt, points.collect()))
 }
 
-/// Π (N + H)^T and Π N^T at one y, over φ(c)^T.
-#[derive(Debug, Clone, Copy, Default)]
-struct Powers {
-    whole: Power,
-    near: Power,
-    /// Σ T·log(1 + H/N), real and imaginary part, and a bound on its error.
-    quotient: (f64, f64, f64),
-}
-
-impl Powers {
-    /// A segment with φ/φ(c) − 1 = `whole` and H/φ(c) = `far`, each with a bound on its error.
-    fn multiply(&mut self, whole: (f64, f64, f64), far: (f64, f64, f64), steps: f64) {
-        let near = (whole.0 - far.0, whole.1 - far.1, whole.2 + far.2);
-        self.whole.multiply(whole, steps);
-        self.near.multiply(near, steps);
-        let (real, imaginary) = (1.0 + near.0, near.1);
-        let square = real * real + imaginary * imaginary;
-        let ratio = (
-            (far.0 * real + far.1 * imaginary) / square,
-            (far.1 * real - far.0 * imaginary) / square,
-        );
-        let size = ratio.0.hypot(ratio.1);
-        self.quotient.0 += steps * log_modulus_1p(ratio.0, ratio.1);
-        self.quotient.1 += steps * ratio.1.atan2(1.0 + ratio.0);
-        let error = (far.2 + size * near.2) / square.sqrt() + 8.0 * f64::EPSILON * size;
-        // |log(1 + w)'| = 1/|1 + w|.
-        let rest = 1.0 - size - error;
-        self.quotient.2 += if rest > 0.0 {
-            steps * error / rest
-        } else {
-            f64::INFINITY
-        };
-    }
-
-    /// Π (N + H)^T − Π N^T, as Π N^T·(e^{Σ T·log(1 + H/N)} − 1) where that keeps more digits.
-    fn difference(self) -> ContourPoint {
-        let direct = self.whole.point().minus(self.near.point());
-        let (real, imaginary, error) = self.quotient;
-        if real.hypot(imaginary) + error > 0.5 || error.is_nan() {
-            return direct;
-        }
-        let near = self.near.point();
-        let (sine, cosine) = imaginary.sin_cos();
-        let versine = 2.0 * (0.5 * imaginary).sin().powi(2);
-        let change = (real.exp_m1() * cosine - versine, real.exp() * sine);
-        let size = change.0.hypot(change.1);
-        let modulus = near.modulus * size;
-        let accurate = ContourPoint {
-            modulus,
-            phase: near.phase + change.1.atan2(change.0),
-            error: near.error * size
-                + (near.modulus + near.error) * real.exp() * error.exp_m1()
-                + 8.0 * f64::EPSILON * modulus,
-        };
-        if accurate.error < direct.error {
-            accurate
-        } else {
-            direct
-        }
-    }
-}
-
 /// log of the bound on the transform of the runs with a far step, over e^{A(c)}; where a decay is `wanted`, with the
 /// lifts that show it best, which are left in `split`.
 fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
@@ -276,106 +219,6 @@ fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
         total.add(log_steps + decay);
     }
     total.ln()
-}
-
-/// The runs with a far step, tilted by c: rough figures, which decide how narrow the answer is and not whether it is
-/// true.
-struct Runs {
-    c: f64,
-    /// Mean loss of these runs.
-    mean: f64,
-    /// Approximate log δ, if c is the saddle point.
-    log_delta: f64,
-}
-
-impl Runs {
-    fn at(segments: &mut [Segment], gates: &[Option<Gate>], c: f64, epsilon: f64, work: &mut u64) -> Option<Self> {
-        const ROUGH: f64 = -12.0;
-        let (mut log_moment, mut log_near) = (0.0, 0.0);
-        let (mut mean, mut variance) = (0.0, 0.0);
-        let (mut near_mean, mut near_variance) = (0.0, 0.0);
-        for (segment, gate) in segments.iter_mut().zip(gates) {
-            let steps = segment.steps;
-            let split = Split::new(&mut segment.loss, steps, *gate, c, ROUGH - steps.ln())?;
-            *work += split.far.work();
-            let (whole, far) = (split.whole.mean_and_variance(), split.far.mean_and_variance());
-            let share = split.log_share.0.exp().min(1.0 - 1e-9);
-            // Moments of the near part of a step: φ = N + H.
-            let square = |(mean, variance): (f64, f64)| variance + mean * mean;
-            let one = (whole.0 - share * far.0) / (1.0 - share);
-            let two = (square(whole) - share * square(far)) / (1.0 - share);
-            log_moment += steps * split.whole.log_moment().0;
-            log_near += steps * (-share).ln_1p();
-            mean += steps * whole.0;
-            variance += steps * whole.1;
-            near_mean += steps * one;
-            near_variance += steps * (two - one * one).max(0.0);
-        }
-        let near = log_near.exp();
-        let share = -log_near.exp_m1();
-        let runs_mean = (mean - near * near_mean) / share;
-        let square = variance + mean * mean - near * (near_variance + near_mean * near_mean);
-        let runs_variance = (square / share - runs_mean * runs_mean).max(0.0);
-        let curvature = runs_variance + c.powi(-2) + (c + 1.0).powi(-2);
-        let found = Self {
-            c,
-            mean: runs_mean,
-            log_delta: log_moment + share.ln()
-                - c * epsilon
-                - (c * (c + 1.0)).ln()
-                - 0.5 * (2.0 * PI * curvature).ln(),
-        };
-        found.log_delta.is_finite().then_some(found)
-    }
-
-    /// How far the mean is above that of a saddle point.
-    fn excess(&self, epsilon: f64) -> f64 {
-        self.mean - epsilon - 1.0 / self.c - 1.0 / (self.c + 1.0)
-    }
-
-    /// A saddle point between two tilts, by regula falsi in log c.
-    fn between(
-        segments: &mut [Segment],
-        gates: &[Option<Gate>],
-        (mut below, mut above): (Self, Self),
-        epsilon: f64,
-        work: &mut u64,
-    ) -> Option<Self> {
-        for _ in 0..3 {
-            let (high, low) = (above.excess(epsilon), below.excess(epsilon));
-            let c = below.c * (above.c / below.c).powf((-low / (high - low)).clamp(0.2, 0.8));
-            let middle = Self::at(segments, gates, c, epsilon, work)?;
-            if middle.excess(epsilon) > 0.0 {
-                above = middle;
-            } else {
-                below = middle;
-            }
-        }
-        Some(below)
-    }
-
-    /// At the saddle point of these runs, which is at or below that of the whole law.
-    fn saddle(
-        segments: &mut [Segment],
-        gates: &[Option<Gate>],
-        c: f64,
-        epsilon: f64,
-        work: &mut u64,
-    ) -> Option<Self> {
-        const FACTOR: f64 = 0.6;
-        let mut above = Self::at(segments, gates, c, epsilon, work)?;
-        for _ in 0..14 {
-            if above.excess(epsilon) <= 0.0 {
-                return Some(above);
-            }
-            let below = Self::at(segments, gates, FACTOR * above.c, epsilon, work)?;
-            if below.excess(epsilon) < 0.0 {
-                return Self::between(segments, gates, (below, above), epsilon, work);
-            }
-            above = below;
-        }
-        Some(above)
-    }
 }
 
 impl Near {
@@ -590,6 +433,138 @@ impl Far {
         match self {
             Self::Smooth(_, nodes, _) => smooth_changes(nodes, spacing, last),
             Self::Gaussian(law) => (0..=last).map(|j| law.change(j as f64 * spacing)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inversion::saddle;
+    use crate::special::normal::log_upper_tail;
+    use crate::step::{Direction, GroupLaw};
+
+    /// (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²).
+    #[derive(Clone, Copy)]
+    struct Sampled {
+        rate: f64,
+        sigma: f64,
+    }
+
+    impl Sampled {
+        fn segment(self, steps: f64) -> Segment {
+            let law = GroupLaw::binomial(1, self.rate).unwrap();
+            let loss = StepLoss::mixture(&law, self.sigma, Direction::Remove).unwrap().unwrap();
+            Segment { loss, steps }
+        }
+
+        fn loss(self, x: f64) -> f64 {
+            let exponent = (x - 0.5) / (self.sigma * self.sigma);
+            (-self.rate + self.rate * exponent.exp()).ln_1p()
+        }
+
+        /// δ(ε) of one step, by the output at which the loss passes ε.
+        fn one_step(self, epsilon: f64) -> f64 {
+            let excess = epsilon.exp() - 1.0 + self.rate;
+            if excess <= 0.0 {
+                return -epsilon.exp_m1();
+            }
+            let x = 0.5 + self.sigma * self.sigma * (excess / self.rate).ln();
+            let tail = |shift: f64| log_upper_tail((x - shift) / self.sigma).exp();
+            (1.0 - self.rate) * tail(0.0) + self.rate * tail(1.0) - epsilon.exp() * tail(0.0)
+        }
+
+        /// E_P of a function of the output, by the trapezoidal rule; kinks of the integrand cost 1e-9 or so.
+        fn mean(self, function: impl Fn(f64) -> f64) -> f64 {
+            let step = self.sigma / 10_000.0;
+            let term = |i: i32| {
+                let x = f64::from(i) * step;
+                let scale = step / (self.sigma * (2.0 * PI).sqrt());
+                scale * (-0.5 * (x / self.sigma).powi(2) + self.loss(x)).exp() * function(x)
+            };
+            (-120_000..160_000).map(term).sum()
+        }
+    }
+
+    #[test]
+    fn the_split_contour_contains_the_delta_of_one_and_of_two_steps() {
+        for (sampled, epsilon) in [
+            (Sampled { rate: 1e-3, sigma: 0.7 }, 1.0),
+            (Sampled { rate: 1e-5, sigma: 0.5 }, 2.0),
+            (Sampled { rate: 0.02, sigma: 0.4 }, 4.0),
+        ] {
+            let exact = [
+                sampled.one_step(epsilon),
+                sampled.mean(|x| sampled.one_step(epsilon - sampled.loss(x))),
+            ];
+            for (i, exact) in exact.into_iter().enumerate() {
+                let mut segments = [sampled.segment(1.0 + i as f64)];
+                let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+                let found = contour(&mut segments, c, epsilon, (-12.0, None), 1e9, &mut 0).unwrap();
+                let delta = found.delta(epsilon);
+                let (low, high) = (delta.lower() * (1.0 - 1e-8), delta.upper() * (1.0 + 1e-8));
+                assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
+                assert!(delta.width() < 1e-3, "{i}: {delta:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_moments_of_the_near_part_are_bounded_to_five_digits() {
+        let sampled = Sampled { rate: 0.05, sigma: 0.8 };
+        let segment = sampled.segment(3.0);
+        let gate = gate(&segment.loss, 0.6, 0.1).unwrap().unwrap();
+        let mut near = NearPart::new(&segment.loss, Some(gate));
+        for c in [0.5, 4.0, 20.0] {
+            let shut = |x: f64| log_upper_tail((x - gate.centre) / gate.width).exp();
+            let exact = sampled.mean(|x| shut(x) * (c * sampled.loss(x)).exp()).ln();
+            let bound = near.log_moment(c);
+            assert!(bound >= exact - 1e-12 && bound < exact + 2e-5, "{c}: {bound} {exact}");
+        }
+        // The bounds that are kept are these, for all three steps, and one of them is small enough.
+        let (epsilon, allowed) = (6.0, -20.0);
+        let kept = Near::new(&[segment], vec![Some(gate)], epsilon, allowed, &mut 0).unwrap();
+        for &(c, log_moment) in &kept.left_out {
+            assert_eq!(log_moment, 3.0 * near.log_moment(c));
+        }
+        assert!(
+            kept.left_out
+                .iter()
+                .any(|(c, log_moment)| log_moment - c * epsilon <= allowed)
+        );
+    }
+
+    #[test]
+    fn the_bound_on_the_decay_is_attained_by_one_step() {
+        // A loss of 0 with probability 0.9 and else N(2, 4): H(z) = 0.1·e^{2z(z + 1)}.
+        for steps in [1.0, 3.0] {
+            let loss = StepLoss::gaussians(vec![0.9f64.ln(), 0.1f64.ln()], vec![0.0, 2.0]);
+            let mut segments = [Segment { loss, steps }];
+            let near = Near {
+                gates: vec![None],
+                left_out: Vec::new(),
+            };
+            let c = 0.4;
+            let tilt = Tilt::at_level(&mut segments, c, 3.0, 20.0).unwrap();
+            let mut split = parts(&mut segments, &near, &tilt).unwrap();
+            let whole = 0.9 + 0.1 * (2.0 * c * (c + 1.0)).exp();
+            for y in [0.5f64, 1.0, 2.0] {
+                let (modulus, phase) = (
+                    0.1 * (2.0 * (c * (c + 1.0) - y * y)).exp() / whole,
+                    2.0 * y * (2.0 * c + 1.0),
+                );
+                let far = (modulus * phase.cos(), modulus * phase.sin());
+                let mut powers = Powers::default();
+                let both = (0.9 / whole + far.0 - 1.0, far.1, 0.0);
+                powers.multiply(both, (far.0, far.1, 0.0), steps);
+                let exact = powers.difference().modulus.ln();
+                let bound = decay(&mut split, y, None);
+                assert!(bound >= exact - 1e-12, "{steps} {y}: {bound} {exact}");
+                assert!(
+                    bound < exact + if steps > 1.0 { 0.9 } else { 1e-12 },
+                    "{steps} {y}: {bound} {exact}"
+                );
+            }
         }
     }
 }

@@ -116,3 +116,66 @@ fn usable(segments: &mut [Segment], c: f64) -> Option<Total> {
     let total = Total::at(segments, c)?;
     (total.variance > 0.0).then_some(total)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inversion::reference::GaussianRun;
+    use crate::special::log_space::LogSum;
+
+    /// log of Σ E[g(S − ε + mP)]·e^{−cmP} over m ≠ 0, relative to e^{A(c) − cε}: what is found P away, c > 0.
+    fn log_aliased(run: GaussianRun, c: f64, epsilon: f64, period: f64) -> f64 {
+        let mut sum = LogSum::default();
+        for m in 1..40 {
+            let shift = f64::from(m) * period;
+            sum.add(run.log_delta(epsilon - shift) - c * shift);
+            sum.add(run.log_delta(epsilon + shift) + c * shift);
+        }
+        sum.ln() - run.log_moment(c) + c * epsilon
+    }
+
+    #[test]
+    fn the_period_makes_aliasing_as_small_as_wanted_and_half_of_it_would_not() {
+        for (distance, steps, epsilon) in [(1.0, 1.0, 2.0), (0.1, 100.0, 3.0), (0.02, 1e5, 60.0), (3.0, 2.0, 9.0)]
+        {
+            let run = GaussianRun::new(distance, steps);
+            for log_tolerance in [-8.0, -14.0, -25.0] {
+                let mut segments = run.segments();
+                let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+                let tilt = Tilt::near(&mut segments, c, epsilon, log_tolerance).unwrap();
+                let log_delta = run.log_delta(epsilon) - run.log_moment(c) + c * epsilon;
+                assert!(-tilt.level <= log_delta + log_tolerance + 1.0, "{tilt:?} {log_delta}");
+                let aliased = log_aliased(run, tilt.c, epsilon, tilt.period);
+                // e^−level from each side at most, and the rest of two geometric series.
+                assert!(aliased <= -tilt.level + 1.0, "{tilt:?} {aliased}");
+                let half = log_aliased(run, tilt.c, epsilon, 0.5 * tilt.period);
+                assert!(half > -tilt.level + 1.0, "{tilt:?} {half}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_bounds_hold_at_the_period_and_one_is_attained() {
+        for epsilon in [-2.0, 0.4, 3.0, 20.0] {
+            let run = GaussianRun::new(0.5, 10.0);
+            let mut segments = run.segments();
+            let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+            let tilt = Tilt::at_level(&mut segments, c, epsilon, 20.0).unwrap();
+            let side = |(other, log_moment): (f64, f64)| {
+                assert!(log_moment >= run.log_moment(other) - 1e-12, "{tilt:?}");
+                let distance = (other - c).abs();
+                log_moment - run.log_moment(c) - (other - c) * epsilon - distance * tilt.period
+            };
+            let (below, above) = (side(tilt.below), side(tilt.above));
+            assert!(below <= -20.0 + 1e-9 && above <= -20.0 + 1e-9, "{below} {above}");
+            assert!(below.max(above) > -20.0 - 1e-9, "{below} {above}");
+            assert!(tilt.below.0 < c && c < tilt.above.0);
+            // Both other tilts are in the strip of c.
+            let strip = if c > 0.0 { 0.0..=f64::INFINITY } else { -1.0..=0.0 };
+            assert!(
+                strip.contains(&tilt.below.0) && strip.contains(&tilt.above.0),
+                "{tilt:?}"
+            );
+        }
+    }
+}
