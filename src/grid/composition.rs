@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn the_grid_contains_the_delta_of_a_gaussian_run_as_narrowly_as_planned() {
         for (distance, steps, epsilon, width) in
-            [(0.5, 4.0, 4.0, 1e-3), (1.0, 2.0, 1.0, 1e-4), (0.1, 50.0, 3.0, 1e-2)]
+            [(0.5, 4.0, 4.0, 1e-3f64), (1.0, 2.0, 1.0, 1e-4), (0.1, 50.0, 3.0, 1e-2)]
         {
             let run = GaussianRun::new(distance, steps);
             let mut segments = run.segments();

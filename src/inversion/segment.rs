@@ -2,10 +2,10 @@
 
 use crate::loss::StepLoss;
 
-/// Tolerance of the moments that only steer: which tilt, which period.
-const STEERING: f64 = -28.0;
+/// log of the tolerance of moments by which only tilts and periods are chosen.
+const CHOICE_TOLERANCE: f64 = -28.0;
 
-/// Different steps whose panels are kept beside their nodes and for the next question: they take 20 kB or so each.
+/// Number of different steps up to which the panels of each (about 20 kB) stay in memory for the next question.
 pub(crate) const KEEPING_PANELS: usize = 1000;
 
 /// A loss and how often it is added.
@@ -57,7 +57,7 @@ impl Total {
 /// K(c), its error, K'(c) and K''(c) of one of `steps` steps.
 fn moments(loss: &mut StepLoss, c: f64, steps: f64) -> (f64, f64, f64, f64) {
     match loss {
-        StepLoss::Smooth(loss) => loss.moments(c, STEERING - steps.ln()),
+        StepLoss::Smooth(loss) => loss.moments(c, CHOICE_TOLERANCE - steps.ln()),
         StepLoss::Gaussian(loss) => {
             let law = loss.tilted(c);
             let (mean, variance) = law.mean_and_variance();

@@ -1,4 +1,4 @@
-//! Complex-order inversion of runs that may well lose next to nothing: few steps, or small sample rates.
+//! Complex-order inversion of runs whose loss is next to nothing with a high probability: few steps, or small sample rates.
 //!
 //! The characteristic function of such a run hardly decays: with some probability every step had a loss near the same
 //! value, that of "nobody of the group in the batch". A gate (see `loss::gate`) splits the law of each step into a near
@@ -6,13 +6,13 @@
 //!
 //! > Π (N + H)^T − Π N^T
 //!
-//! is the transform of the runs with at least one far step. It is E of a positive measure below the whole law, so that
-//! the spacing's error is bounded as in `contour`, and it does decay, as for |N|, |N + H| ≤ φ(c) = N(c) + H(c)
+//! is the transform of the runs with at least one far step. Their measure is positive and below the whole law, so that
+//! aliasing is bounded as in `contour`, and their transform decays, as |N|, |N + H| ≤ φ(c) = N(c) + H(c) give
 //!
 //! > |Π (N + H)^T − Π N^T| ≤ e^{A(c)}·Σ T·|H|/φ(c).
 //!
-//! What is left out, runs without a far step, adds to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
-//! Σ T·log N: next to nothing, as the gates are placed so.
+//! Runs without a far step are left out. They add to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
+//! Σ T·log N, and the gates are placed so that this is negligible.
 
 mod difference;
 mod far_runs;
@@ -30,20 +30,21 @@ use crate::loss::smooth::{Nodes, SmoothLoss};
 use crate::special::log_space::LogSum;
 use std::f64::consts::PI;
 
-/// Losses of the gates, as shares of the way from the usual loss to ε.
-const SHARES: [f64; 13] = [
+/// Losses of the gates, as fractions of the way from the common loss to ε; the first that leaves out little enough is used.
+const GATE_FRACTIONS: [f64; 13] = [
     0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.09, 0.06, 0.04, 0.025, 0.015,
 ];
 /// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
 const SHARPNESS: f64 = 0.12;
-/// Tilts that are tried, over the saddle point of the far runs: at a smaller one a whole group in one batch, far out and
-/// rare, has less weight, whose edge would keep the transform from decaying.
+/// Tilts that are tried, over the saddle point of the far runs: at a smaller one the event that a whole group is in one
+/// batch, far out and rare, has less weight; its edge would slow the decay of the transform.
 const FLATTER: [f64; 4] = [1.0, 0.7, 0.5, 0.35];
 /// Products of nodes in x and y for which no other tilt is tried.
 const CHEAP: f64 = 1e6;
-/// Tilts at which the part that is left out is bounded, over the least that could do.
+/// Tilts at which the part that is left out is bounded, over the smallest at which the bound could suffice.
 const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
-/// Largest of them: squares are still finite. Only an ε next to zero would need more, and another route serves it.
+/// The largest such tilt, whose square is still finite. Only an ε next to zero would need a larger one; another route
+/// serves it.
 const STEEPEST: f64 = 1e150;
 
 /// One segment's loss, tilted and split.
@@ -51,8 +52,8 @@ struct Split<'a> {
     steps: f64,
     whole: Whole<'a>,
     far: Far,
-    /// log of the share H(c)/φ(c), and a bound on its error.
-    log_share: (f64, f64),
+    /// log of the far fraction H(c)/φ(c), and a bound on its error.
+    log_fraction: (f64, f64),
     /// log of the part that quadrature may leave out.
     tolerance: f64,
 }
@@ -75,8 +76,8 @@ struct Near {
 }
 
 /// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
-/// less, of e^`hint`, where δ is known to be about that; `c` is the saddle point of the whole law. `None` where no loss
-/// is usual, or that would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
+/// less, of e^`hint`, where δ is known to be about that; `c` is the saddle point of the whole law. `None` where there is no
+/// common loss, or that would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
 pub(crate) fn contour(
     segments: &mut [Segment],
     c: f64,
@@ -88,26 +89,26 @@ pub(crate) fn contour(
     if c <= 0.0 {
         return None;
     }
-    let mut usual = Vec::with_capacity(segments.len());
+    let mut common = Vec::with_capacity(segments.len());
     for segment in segments.iter() {
-        usual.push(usual_loss(&segment.loss)?);
+        common.push(common_loss(&segment.loss)?);
     }
-    let sum: f64 = usual.iter().zip(segments.iter()).map(|(loss, s)| loss * s.steps).sum();
-    let gates = |segments: &[Segment], share: f64| -> Option<Vec<Option<Gate>>> {
-        let way = share * (epsilon - sum);
-        let both = segments.iter().zip(&usual);
+    let sum: f64 = common.iter().zip(segments.iter()).map(|(loss, s)| loss * s.steps).sum();
+    let gates = |segments: &[Segment], fraction: f64| -> Option<Vec<Option<Gate>>> {
+        let way = fraction * (epsilon - sum);
+        let both = segments.iter().zip(&common);
         both.map(|(segment, loss)| gate(&segment.loss, loss + way, SHARPNESS * way))
             .collect()
     };
-    let rough = FarRuns::saddle(segments, &gates(segments, SHARES[1])?, c, epsilon, work)?;
+    let rough = FarRuns::saddle(segments, &gates(segments, GATE_FRACTIONS[1])?, c, epsilon, work)?;
     let allowed = rough.log_delta.min(hint.unwrap_or(f64::INFINITY)) + log_tolerance;
-    let near = SHARES.iter().find_map(|&share| {
-        let gates = gates(segments, share)?;
+    let near = GATE_FRACTIONS.iter().find_map(|&fraction| {
+        let gates = gates(segments, fraction)?;
         Near::new(segments, gates, epsilon, allowed, work)
     })?;
     let mut best: Option<(Tilt, f64, f64)> = None;
-    for share in FLATTER {
-        let c = share * rough.c;
+    for factor in FLATTER {
+        let c = factor * rough.c;
         let log_moment = Total::at(segments, c)?.log_moment;
         let level = (log_moment - c * epsilon - allowed).max(2.0);
         let Some(tilt) = Tilt::at_level(segments, c, epsilon, level) else {
@@ -116,7 +117,7 @@ pub(crate) fn contour(
         let Some((reach, products)) = reach(segments, &near, &tilt, most_products) else {
             continue;
         };
-        if best.is_none_or(|(.., least)| products < least) {
+        if best.is_none_or(|(.., fewest)| products < fewest) {
             best = Some((tilt, reach, products));
         }
         if products < CHEAP {
@@ -163,7 +164,7 @@ fn at_tilt(
     let &Tilt { c, level, .. } = tilt;
     let spacing = 2.0 * PI / tilt.period;
     let mut split = parts(segments, near, tilt)?;
-    decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the lifts
+    decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the imaginary shifts in `split`
     for part in &mut split {
         part.certify(c, reach)?;
     }
@@ -182,11 +183,11 @@ fn at_tilt(
         let (value, error) = part.whole.log_moment();
         log_moment += part.steps * value;
         log_moment_error += part.steps * (error + f64::EPSILON * value.abs());
-        let (share, share_error) = (part.log_share.0.exp(), part.log_share.1.exp_m1());
+        let (fraction, fraction_error) = (part.log_fraction.0.exp(), part.log_fraction.1.exp_m1());
         let both = part.whole.changes(spacing, last).into_iter();
         for (power, (whole, far)) in powers.iter_mut().zip(both.zip(part.far.changes(spacing, last))) {
-            let far = (share * (1.0 + far.0), share * far.1, share * far.2);
-            let rounding = (share_error + 4.0 * f64::EPSILON) * far.0.hypot(far.1);
+            let far = (fraction * (1.0 + far.0), fraction * far.1, fraction * far.2);
+            let rounding = (fraction_error + 4.0 * f64::EPSILON) * far.0.hypot(far.1);
             power.multiply(whole, (far.0, far.1, far.2 + rounding), part.steps);
         }
     }
@@ -204,11 +205,11 @@ fn at_tilt(
 }
 
 /// log of the bound on the transform of the runs with a far step, over e^{A(c)}; where a decay is `wanted`, with the
-/// lifts that show it best, which are left in `split`.
+/// imaginary shifts that give the best bound, which are left in `split`.
 fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
     let mut total = LogSum::default();
     for part in split {
-        let log_steps = part.steps.ln() + part.log_share.0 + part.log_share.1;
+        let log_steps = part.steps.ln() + part.log_fraction.0 + part.log_fraction.1;
         let decay = match &mut part.far {
             Far::Smooth(loss, nodes, lifts) => match wanted {
                 Some(wanted) => best_lifts(loss, nodes, lifts, y, wanted + log_steps + 0.5),
@@ -222,7 +223,7 @@ fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
 }
 
 impl Near {
-    /// What is left out at `gates`; `None` if that is more than e^`allowed` of δ.
+    /// Bounds on what is left out at `gates`; `None` if they are above e^`allowed` of δ.
     fn new(
         segments: &[Segment],
         gates: Vec<Option<Gate>>,
@@ -239,7 +240,7 @@ impl Near {
             .map(|(segment, gate)| (NearPart::new(&segment.loss, *gate), segment.steps))
             .collect();
         let mut left_out = Vec::new();
-        let mut least = f64::INFINITY;
+        let mut smallest = f64::INFINITY;
         for factor in STEEPER {
             let c = -factor * allowed / epsilon;
             if c > STEEPEST {
@@ -248,22 +249,22 @@ impl Near {
             let of = |(part, steps): &mut (NearPart, f64)| *steps * part.log_moment(c);
             let log_moment: f64 = near.iter_mut().map(of).sum();
             let bound = log_moment - c * epsilon;
-            if !bound.is_finite() || bound > least {
+            if !bound.is_finite() || bound > smallest {
                 break;
             }
-            least = bound;
+            smallest = bound;
             left_out.push((c, log_moment));
             if bound <= allowed {
                 break;
             }
         }
         *work += near.iter().map(|(part, _)| part.work()).sum::<u64>();
-        (least <= allowed).then_some(Self { gates, left_out })
+        (smallest <= allowed).then_some(Self { gates, left_out })
     }
 }
 
 /// The loss of a step with nobody of the group in the batch; `None` if there is no such thing.
-fn usual_loss(loss: &StepLoss) -> Option<f64> {
+fn common_loss(loss: &StepLoss) -> Option<f64> {
     match loss {
         StepLoss::Smooth(smooth) => smooth.usual_loss(),
         StepLoss::Gaussian(gaussian) => gaussian.split().map(|_| 0.0),
@@ -341,17 +342,17 @@ impl<'a> Split<'a> {
             steps,
             whole,
             far,
-            log_share: (0.0, 0.0),
+            log_fraction: (0.0, 0.0),
             tolerance,
         };
-        split.set_share();
-        split.log_share.0.is_finite().then_some(split)
+        split.set_fraction();
+        split.log_fraction.0.is_finite().then_some(split)
     }
 
-    fn set_share(&mut self) {
+    fn set_fraction(&mut self) {
         let (far, far_error) = self.far.log_moment();
         let (whole, error) = self.whole.log_moment();
-        self.log_share = (far - whole, far_error + error);
+        self.log_fraction = (far - whole, far_error + error);
     }
 
     /// Standard deviation of the far loss.
@@ -379,7 +380,7 @@ impl<'a> Split<'a> {
                 return None;
             }
         }
-        self.set_share();
+        self.set_fraction();
         Some(())
     }
 }
@@ -438,133 +439,4 @@ impl Far {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::inversion::saddle;
-    use crate::special::normal::log_upper_tail;
-    use crate::step::{Direction, GroupLaw};
-
-    /// (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²).
-    #[derive(Clone, Copy)]
-    struct Sampled {
-        rate: f64,
-        sigma: f64,
-    }
-
-    impl Sampled {
-        fn segment(self, steps: f64) -> Segment {
-            let law = GroupLaw::binomial(1, self.rate).unwrap();
-            let loss = StepLoss::mixture(&law, self.sigma, Direction::Remove).unwrap().unwrap();
-            Segment { loss, steps }
-        }
-
-        fn loss(self, x: f64) -> f64 {
-            let exponent = (x - 0.5) / (self.sigma * self.sigma);
-            (-self.rate + self.rate * exponent.exp()).ln_1p()
-        }
-
-        /// δ(ε) of one step, by the output at which the loss passes ε.
-        fn one_step(self, epsilon: f64) -> f64 {
-            let excess = epsilon.exp() - 1.0 + self.rate;
-            if excess <= 0.0 {
-                return -epsilon.exp_m1();
-            }
-            let x = 0.5 + self.sigma * self.sigma * (excess / self.rate).ln();
-            let tail = |shift: f64| log_upper_tail((x - shift) / self.sigma).exp();
-            (1.0 - self.rate) * tail(0.0) + self.rate * tail(1.0) - epsilon.exp() * tail(0.0)
-        }
-
-        /// E_P of a function of the output, by the trapezoidal rule; kinks of the integrand cost 1e-9 or so.
-        fn mean(self, function: impl Fn(f64) -> f64) -> f64 {
-            let step = self.sigma / 10_000.0;
-            let term = |i: i32| {
-                let x = f64::from(i) * step;
-                let scale = step / (self.sigma * (2.0 * PI).sqrt());
-                scale * (-0.5 * (x / self.sigma).powi(2) + self.loss(x)).exp() * function(x)
-            };
-            (-120_000..160_000).map(term).sum()
-        }
-    }
-
-    #[test]
-    fn the_split_contour_contains_the_delta_of_one_and_of_two_steps() {
-        for (sampled, epsilon) in [
-            (Sampled { rate: 1e-3, sigma: 0.7 }, 1.0),
-            (Sampled { rate: 1e-5, sigma: 0.5 }, 2.0),
-            (Sampled { rate: 0.02, sigma: 0.4 }, 4.0),
-        ] {
-            let exact = [
-                sampled.one_step(epsilon),
-                sampled.mean(|x| sampled.one_step(epsilon - sampled.loss(x))),
-            ];
-            for (i, exact) in exact.into_iter().enumerate() {
-                let mut segments = [sampled.segment(1.0 + i as f64)];
-                let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
-                let found = contour(&mut segments, c, epsilon, (-12.0, None), 1e9, &mut 0).unwrap();
-                let delta = found.delta(epsilon);
-                let (low, high) = (delta.lower() * (1.0 - 1e-8), delta.upper() * (1.0 + 1e-8));
-                assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
-                assert!(delta.width() < 1e-3, "{i}: {delta:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_moments_of_the_near_part_are_bounded_to_five_digits() {
-        let sampled = Sampled { rate: 0.05, sigma: 0.8 };
-        let segment = sampled.segment(3.0);
-        let gate = gate(&segment.loss, 0.6, 0.1).unwrap().unwrap();
-        let mut near = NearPart::new(&segment.loss, Some(gate));
-        for c in [0.5, 4.0, 20.0] {
-            let shut = |x: f64| log_upper_tail((x - gate.centre) / gate.width).exp();
-            let exact = sampled.mean(|x| shut(x) * (c * sampled.loss(x)).exp()).ln();
-            let bound = near.log_moment(c);
-            assert!(bound >= exact - 1e-12 && bound < exact + 2e-5, "{c}: {bound} {exact}");
-        }
-        // The bounds that are kept are these, for all three steps, and one of them is small enough.
-        let (epsilon, allowed) = (6.0, -20.0);
-        let kept = Near::new(&[segment], vec![Some(gate)], epsilon, allowed, &mut 0).unwrap();
-        for &(c, log_moment) in &kept.left_out {
-            assert_eq!(log_moment, 3.0 * near.log_moment(c));
-        }
-        assert!(
-            kept.left_out
-                .iter()
-                .any(|(c, log_moment)| log_moment - c * epsilon <= allowed)
-        );
-    }
-
-    #[test]
-    fn the_bound_on_the_decay_is_attained_by_one_step() {
-        // A loss of 0 with probability 0.9 and else N(2, 4): H(z) = 0.1·e^{2z(z + 1)}.
-        for steps in [1.0, 3.0] {
-            let loss = StepLoss::gaussians(vec![0.9f64.ln(), 0.1f64.ln()], vec![0.0, 2.0]);
-            let mut segments = [Segment { loss, steps }];
-            let near = Near {
-                gates: vec![None],
-                left_out: Vec::new(),
-            };
-            let c = 0.4;
-            let tilt = Tilt::at_level(&mut segments, c, 3.0, 20.0).unwrap();
-            let mut split = parts(&mut segments, &near, &tilt).unwrap();
-            let whole = 0.9 + 0.1 * (2.0 * c * (c + 1.0)).exp();
-            for y in [0.5f64, 1.0, 2.0] {
-                let (modulus, phase) = (
-                    0.1 * (2.0 * (c * (c + 1.0) - y * y)).exp() / whole,
-                    2.0 * y * (2.0 * c + 1.0),
-                );
-                let far = (modulus * phase.cos(), modulus * phase.sin());
-                let mut powers = Powers::default();
-                let both = (0.9 / whole + far.0 - 1.0, far.1, 0.0);
-                powers.multiply(both, (far.0, far.1, 0.0), steps);
-                let exact = powers.difference().modulus.ln();
-                let bound = decay(&mut split, y, None);
-                assert!(bound >= exact - 1e-12, "{steps} {y}: {bound} {exact}");
-                assert!(
-                    bound < exact + if steps > 1.0 { 0.9 } else { 1e-12 },
-                    "{steps} {y}: {bound} {exact}"
-                );
-            }
-        }
-    }
-}
+mod tests;

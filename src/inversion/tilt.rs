@@ -1,7 +1,7 @@
-//! A tilt c with the period P that questions near one ε need there.
+//! A tilt c, and the period P at which discretisation is accurate enough for questions near one ε.
 //!
-//! What is found by discretising with period P, by points in y or on a grid, is wrong by what lies P away. For
-//! c' < c < c'' in one strip that is at most
+//! Points in y at the spacing 2π/P, like a grid of length P, add what lies a multiple of P away (aliasing). For
+//! c' < c < c'' in one strip that is at most, up to the rest of two geometric series,
 //!
 //! > e^{A(c') − A(c) − (c'−c)ε − (c−c')P} + e^{A(c'') − A(c) − (c''−c)ε − (c''−c)P}
 //!
@@ -11,12 +11,17 @@
 use crate::inversion::segment::{Segment, Total};
 use std::f64::consts::PI;
 
-/// A tilt, and what discretisation there takes.
+/// Period over that of a Gaussian loss that is accepted at the saddle point; beyond it, smaller tilts are tried.
+const MAX_EXCESS: f64 = 2.5;
+/// Smaller tilts that are tried at most, each 3/4 of the one before: down to 0.18 of the saddle point.
+const MAX_STEPS_BACK: usize = 6;
+
+/// A tilt, with the period that discretisation needs there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tilt {
     /// c.
     pub(crate) c: f64,
-    /// The saddle point, at or above c: where it puts the mass is where δ comes from.
+    /// The saddle point, at or above c: the law tilted by it has its mass where δ comes from.
     pub(crate) saddle: f64,
     /// sqrt A''(c).
     pub(crate) spread: f64,
@@ -24,7 +29,7 @@ pub(crate) struct Tilt {
     pub(crate) level: f64,
     /// (c', A(c')) below and above c.
     pub(crate) below: (f64, f64),
-    /// Above.
+    /// The tilt and log moment above c.
     pub(crate) above: (f64, f64),
     /// P.
     pub(crate) period: f64,
@@ -34,7 +39,6 @@ impl Tilt {
     /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
     /// of δ are to be near e^`log_tolerance`.
     pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
-        const ENOUGH: f64 = 2.5;
         let total = usable(segments, c)?;
         let spread = total.variance.sqrt();
         // δ·e^{−A + cε} is about this at the saddle point.
@@ -42,7 +46,7 @@ impl Tilt {
         let level = -log_tolerance - saddle.ln();
         let mut best = Self::at(segments, &total, c, epsilon, level)?;
         let mut steps_back = 0;
-        while c > 0.0 && best.excess() > ENOUGH && steps_back < 6 {
+        while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
             steps_back += 1;
             let back = best.c * 0.75;
             let Some(there) = usable(segments, back) else { break };
@@ -87,7 +91,7 @@ impl Tilt {
                     Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment_upper())
                 };
                 let found = period(other, log_moment);
-                let better = best[side].is_none_or(|(.., least)| found < least);
+                let better = best[side].is_none_or(|(.., shortest)| found < shortest);
                 if better && found.is_finite() {
                     best[side] = Some((other, log_moment, found));
                 } else if best[side].is_some() {

@@ -38,7 +38,7 @@ impl FarRuns {
             let split = Split::new(&mut segment.loss, steps, *gate, c, LOG_TOLERANCE - steps.ln())?;
             *work += split.far.work();
             let (whole, far) = (split.whole.mean_and_variance(), split.far.mean_and_variance());
-            let far_fraction = split.log_share.0.exp().min(MAX_FAR_FRACTION);
+            let far_fraction = split.log_fraction.0.exp().min(MAX_FAR_FRACTION);
             // Moments of the near part of a step: φ = N + H.
             let square = |(mean, variance): (f64, f64)| variance + mean * mean;
             let one = (whole.0 - far_fraction * far.0) / (1.0 - far_fraction);
