@@ -5,128 +5,30 @@
 //! cells span several grid intervals. With p and q the masses under P and Q:
 //!
 //! * **upper** (Doroshenko et al. 2022, "connect the dots"): the mass of [g_i, g_{i+1}] is moved to its two ends so
-//!   that p and q are kept. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean this keeps: it can only grow.
-//! * **lower**: all outputs that belong to g_i are merged, which leaves one atom at log(p/q) (data processing: it can
-//!   only shrink) within O(h²) of g_i; atoms are then lowered to g_i − s, with one s for all (0 for the
-//!   heaviest, where that outweighs the rest), and where log(p/q) is lower than that to a lower point. δ is monotone in every loss.
+//!   that p and q stay what they are. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean does not change, so that it can
+//!   only grow.
+//! * **lower**: all outputs that belong to g_i are merged, which leaves one atom at log(p/q) within O(h²) of g_i and can
+//!   only lower δ (data processing). Atoms are then lowered to g_i − s, with one s for all (0 for the heaviest, where
+//!   that outweighs the rest), and to a lower grid point where log(p/q) is below that. δ is monotone in every loss.
 //!
 //! The grid is placed so that the heaviest point, often nearly an atom (nobody of the group in the batch), is on it.
-//! Parts are integrated by Gauss–Legendre rules whose error is bounded by the derivatives of Gaussians
-//! (n = 3, 6, 32 nodes: relative error below [`QUADRATURE`] for widths up to `WIDTHS`, in units of
-//! scale/(distance to the farthest centre + 5)).
 
 use crate::grid::cell_sizes::Profile;
+use crate::grid::frame::{CHUNK, Cells, Frame, HalfCell, HalfCells};
 use crate::loss::StepLoss;
-use crate::loss::loss_curve::{LossCurve, Sweep};
+use crate::loss::loss_curve::Sweep;
 use crate::loss::smooth_piece::Scratch;
-use crate::special::gauss_legendre::GaussLegendre;
-use crate::stopping::{carried, checkpoint};
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Relative error of the mass of a part: w^{2n}(n!)⁴/((2n+1)(2n)!³) at the widths below.
-pub(crate) const QUADRATURE: f64 = 2e-13;
-const WIDTH_OF_3: f64 = 0.07;
-const WIDTH_OF_6: f64 = 1.5;
-const WIDTH_OF_32: f64 = 12.0;
-/// Grid intervals that one task sweeps, and that share one resolution.
-pub(crate) const CHUNK: i64 = 256;
-/// Coarsest resolution: 2^this grid intervals in one cell.
-pub(crate) const COARSEST: i32 = 8;
-/// Distance of a boundary from its place, in h, that is left as it is; it counts as an error of the loss.
-const BOUNDARY: f64 = 1e-9;
-
-/// One law on the grid, tilted: masses times e^{c·loss − scale}.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct GridLaw {
-    /// Index of the first mass.
-    pub(crate) first: i64,
-    /// Tilted masses.
-    pub(crate) masses: Vec<f64>,
-    /// Loss of index 0.
-    pub(crate) origin: f64,
-}
-
-/// Both laws of one step.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cells {
-    pub(crate) upper: GridLaw,
-    pub(crate) lower: GridLaw,
-    /// log of what the masses are divided by.
-    pub(crate) log_scale: f64,
-    /// Bound on the error of a loss: rounding, and boundaries out of place.
-    pub(crate) loss_error: f64,
-    /// Bound on the error of all masses together (tilted): quadrature, rounding, what lies outside the support.
-    pub(crate) mass_error: f64,
-}
-
-/// Masses of a run of half-cells, before the lower law is settled.
-#[derive(Debug, Default)]
-pub(crate) struct Swept {
-    /// Index of the first grid point.
-    pub(crate) first: i64,
-    pub(crate) upper: Vec<f64>,
-    /// P-mass nearest to each point, and the part of it that Q lacks.
-    pub(crate) nearest: Vec<(f64, f64)>,
-    pub(crate) loss_error: f64,
-    pub(crate) mass_error: f64,
-    /// Terms of densities that were evaluated.
-    pub(crate) work: u64,
-}
-
-impl Cells {
-    /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
-    ///
-    /// Cells are coarse where a loss tilted by `saddle` has little mass. What it takes is subtracted from `allowance`; `None` once
-    /// that is spent.
-    pub(crate) fn new(
-        loss: &mut StepLoss,
-        (c, saddle): (f64, f64),
-        log_scale: f64,
-        spacing: f64,
-        log_tolerance: f64,
-        allowance: &mut u64,
-    ) -> Option<Self> {
-        let support = loss.support(c, log_tolerance);
-        let origin = support.heaviest(c, spacing);
-        let frame = Frame {
-            origin,
-            spacing,
-            c,
-            log_scale,
-            allowance: *allowance,
-            spent: AtomicU64::new(0),
-        };
-        let profile = Profile::new(&support.sweeps, &frame, saddle);
-        let mut parts: Vec<Swept> = Vec::new();
-        for sweep in &support.sweeps {
-            parts.extend(frame.sweep(sweep, &profile));
-        }
-        for &(loss, log_mass) in &support.atoms {
-            parts.push(frame.atom(loss, log_mass));
-        }
-        let spent = frame.spent.load(Ordering::Relaxed);
-        *allowance = allowance.saturating_sub(spent);
-        (spent < frame.allowance).then(|| frame.settle(&parts, support.outside))
-    }
-}
-
-/// A cell: the grid points `first` and `first + size`, and which half of it.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    first: i64,
-    size: i64,
-    above: bool,
-}
 
 /// What one task sweeps: the outputs in [from, to], whose losses lie from grid point `first` to beyond grid point `last`.
 #[derive(Debug, Clone, Copy)]
-struct Part {
-    first: i64,
-    last: i64,
-    from: f64,
-    to: f64,
+pub(crate) struct Part {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
 }
 
 /// A curve cut into chunks of grid intervals.
@@ -140,38 +42,44 @@ struct Cuts {
     ends: Vec<f64>,
 }
 
-/// The grid and the tilt.
-pub(crate) struct Frame {
-    pub(crate) origin: f64,
-    pub(crate) spacing: f64,
-    pub(crate) c: f64,
-    pub(crate) log_scale: f64,
-    /// Terms of densities that may be evaluated, and those that were, by all threads: next to no noise makes panels so narrow that no
-    /// end of them would be seen. Whether it is spent does not depend on the threads.
-    allowance: u64,
-    spent: AtomicU64,
+impl Cells {
+    /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
+    ///
+    /// Cells are coarse where a loss tilted by `saddle` has little mass. The work is subtracted from `allowance`, a budget
+    /// in terms of densities; `None` if it runs out.
+    pub(crate) fn new(
+        loss: &mut StepLoss,
+        (c, saddle): (f64, f64),
+        log_scale: f64,
+        spacing: f64,
+        log_tolerance: f64,
+        allowance: &mut u64,
+    ) -> Option<Self> {
+        let support = loss.support(c, log_tolerance);
+        let origin = support.heaviest(c, spacing);
+        let frame = Frame::new((origin, spacing), c, log_scale, *allowance);
+        let profile = Profile::new(&support.sweeps, &frame, saddle);
+        let mut parts: Vec<HalfCells> = Vec::new();
+        for sweep in &support.sweeps {
+            parts.extend(frame.sweep(sweep, &profile));
+        }
+        for &(loss, log_mass) in &support.atoms {
+            parts.push(frame.atom(loss, log_mass));
+        }
+        *allowance = allowance.saturating_sub(frame.spent());
+        frame.has_budget().then(|| frame.laws(&parts, support.outside))
+    }
 }
 
 impl Frame {
-    /// False if cells are so wide that most of Q's part of each lies in a corner of it, where quadrature would miss it:
-    /// then all mass is moved to the upper end, or to the lower one, and Q is not needed.
-    pub(crate) fn is_fine(&self) -> bool {
-        self.spacing <= 1.0
-    }
-
-    /// Loss of grid point i.
-    pub(crate) fn at(&self, i: i64) -> f64 {
-        self.origin + i as f64 * self.spacing
-    }
-
     /// An atom between two grid points.
-    fn atom(&self, loss: f64, log_mass: f64) -> Swept {
+    fn atom(&self, loss: f64, log_mass: f64) -> HalfCells {
         let i = ((loss - self.origin) / self.spacing).floor() as i64;
-        let mut swept = Swept::starting(i, 1);
+        let mut masses = HalfCells::starting(i, 1);
         let above = loss - self.at(i) > 0.5 * self.spacing;
         self.deposit(
-            &mut swept,
-            Cell {
+            &mut masses,
+            HalfCell {
                 first: i,
                 size: 1,
                 above,
@@ -179,43 +87,13 @@ impl Frame {
             loss,
             log_mass,
         );
-        swept.loss_error = 2.0 * f64::EPSILON * (loss.abs() + self.origin.abs());
-        swept.mass_error = f64::EPSILON * (4.0 + log_mass.abs()) * swept.upper.iter().sum::<f64>();
-        swept
-    }
-
-    /// Adds mass at `loss` in a cell to both laws.
-    fn deposit(&self, swept: &mut Swept, cell: Cell, loss: f64, log_mass: f64) {
-        let place = (cell.first - swept.first) as usize;
-        let width = cell.size as f64 * self.spacing;
-        let t = (loss - self.at(cell.first)).clamp(0.0, width);
-        // The margin covers the error of the quadrature, see QUADRATURE.
-        let share = if self.is_fine() {
-            ((-t).exp_m1() / (-width).exp_m1() + QUADRATURE / width).min(1.0)
-        } else {
-            1.0
-        };
-        let mass = (log_mass + self.c * self.at(cell.first) - self.log_scale).exp();
-        let rise = (self.c * width).exp();
-        let end = place + cell.size as usize;
-        swept.upper[place] += mass * (1.0 - share);
-        swept.upper[end] += mass * share * rise;
-        if !self.is_fine() {
-            swept.nearest[place].0 += mass;
-            return;
-        }
-        let (nearest, distance, mass) = if cell.above {
-            (end, t - width, mass * rise)
-        } else {
-            (place, t, mass)
-        };
-        let entry = &mut swept.nearest[nearest];
-        entry.0 += mass;
-        entry.1 += mass * -(-distance).exp_m1();
+        masses.loss_error = 2.0 * f64::EPSILON * (loss.abs() + self.origin.abs());
+        masses.mass_error = f64::EPSILON * (4.0 + log_mass.abs()) * masses.upper.iter().sum::<f64>();
+        masses
     }
 
     /// Sweeps one curve, in parallel; the chunks do not depend on the number of threads.
-    fn sweep(&self, sweep: &Sweep<'_>, profile: &Profile) -> Vec<Swept> {
+    fn sweep(&self, sweep: &Sweep<'_>, profile: &Profile) -> Vec<HalfCells> {
         let cuts = self.cuts(sweep);
         let parts = cuts.chunks.clone().zip(cuts.ends.windows(2)).collect::<Vec<_>>();
         let one = carried(|(chunk, ends): (i64, &[f64])| {
@@ -227,7 +105,7 @@ impl Frame {
                 from: ends[0],
                 to: ends[1],
             };
-            self.chunk(sweep, part, Swept::starting(first, CHUNK as usize), size)
+            self.sweep_chunk(sweep, part, HalfCells::starting(first, CHUNK as usize), size)
         });
         in_pool(|| parts.into_par_iter().map(one).collect())
     }
@@ -259,194 +137,13 @@ impl Frame {
             ends,
         }
     }
-
-    /// The cells of a curve in one chunk, each of `size` grid intervals.
-    fn chunk(&self, sweep: &Sweep<'_>, part: Part, mut swept: Swept, size: i64) -> Swept {
-        let Part { first, last, from, to } = part;
-        let curve = &*sweep.curve;
-        let mut scratch = Scratch::default();
-        let width = size as f64 * self.spacing;
-        let mut x = from;
-        let start = curve.point(x, &mut scratch);
-        swept.loss_error = (self.at(first) - start.loss).max(0.0);
-        let mut slope = start.slope;
-        let mut bend = 0.0;
-        // Derivative of the log of the density of the loss, by differences.
-        let mut log_density = start.log_density - slope.ln();
-        let (mut growth, mut growth_before) = (0.0, 0.0);
-        let mut seen = 0;
-        let mut level = start.loss;
-        let mut i = first;
-        while i <= last && x < to {
-            checkpoint();
-            for above in [false, true] {
-                let target = if above {
-                    self.at(i + size)
-                } else {
-                    // Half a cell, moved so that what is merged around a grid point has its log(p/q) there: in a
-                    // cell about g it would be h²/12·(ρ'/ρ − 1/2) above g.
-                    let ahead = if seen > 2 {
-                        growth + 1.5 * (growth - growth_before)
-                    } else {
-                        growth
-                    };
-                    let lift = width * width / 12.0 * (ahead - 0.5);
-                    self.at(i) + 0.5 * width - lift.clamp(-0.3 * width, 0.3 * width)
-                };
-                let mut next = to;
-                let mut next_point = None;
-                // What is left of the chunk belongs to its last cell.
-                let is_last = above && i + size > last;
-                if is_last {
-                    let beyond = curve.point(to, &mut scratch).loss - target;
-                    swept.loss_error = swept.loss_error.max(beyond);
-                }
-                // A step along the curve with the slope in its middle, then Newton's method.
-                let rough = (target - level) / slope;
-                let mut guess = x + (target - level) / (slope + 0.5 * bend * rough).max(0.5 * slope);
-                for attempt in 0..if is_last { 0 } else { 60 } {
-                    if guess.is_nan() || guess >= to {
-                        // Beyond the end of the chunk, or a guess that overshot it.
-                        if curve.point(to, &mut scratch).loss <= target {
-                            // Not where an earlier guess was: the rest of the curve would be lost.
-                            (next, next_point) = (to, None);
-                            break;
-                        }
-                        guess = sweep.boundary(target, &mut scratch).min(to);
-                    }
-                    let point = curve.point(guess, &mut scratch);
-                    next = guess;
-                    next_point = Some(point);
-                    let miss = point.loss - target;
-                    // The boundary inside a cell may be anywhere.
-                    let allowed = if above { BOUNDARY } else { 1e-2 };
-                    let step = if attempt < 6 {
-                        guess - miss / point.slope
-                    } else {
-                        f64::NAN
-                    };
-                    let fine = miss.abs() <= allowed * self.spacing + 4.0 * f64::EPSILON * target.abs();
-                    if fine || step == guess || attempt == 59 {
-                        if above {
-                            swept.loss_error = swept.loss_error.max(miss.abs());
-                        }
-                        break;
-                    }
-                    guess = if step > x {
-                        step
-                    } else {
-                        sweep.boundary(target, &mut scratch)
-                    };
-                }
-                if next > x {
-                    self.integrate(curve, x, next, Cell { first: i, size, above }, &mut swept, &mut scratch);
-                }
-                let Some(point) = next_point.filter(|_| next < to) else {
-                    x = to;
-                    break;
-                };
-                // A sweep that starts in the upper half of a cell has nothing in the lower.
-                if next > x {
-                    bend = (point.slope - slope) / (next - x);
-                    let here = point.log_density - point.slope.ln();
-                    growth_before = growth;
-                    growth = (here - log_density) / (point.loss - level);
-                    log_density = here;
-                    seen += 1;
-                    (x, slope, level) = (next, point.slope, point.loss);
-                }
-            }
-            i += size;
-        }
-        swept
-    }
-
-    /// Deposits the mass of the outputs in [left, right], which lie in one half of `cell`.
-    fn integrate(
-        &self,
-        curve: &dyn LossCurve,
-        left: f64,
-        right: f64,
-        cell: Cell,
-        swept: &mut Swept,
-        scratch: &mut Scratch,
-    ) {
-        let mut start = left;
-        while start < right && self.spent.load(Ordering::Relaxed) < self.allowance {
-            let before = swept.work;
-            curve.point(start, scratch);
-            let unit = curve.scale() / (curve.reach(start, self.is_fine(), scratch) + 5.0);
-            let mut end = right;
-            if end - start > WIDTH_OF_32 * unit {
-                // The reach grows by the width itself.
-                end = (start + 0.5 * WIDTH_OF_32 * unit).min(right);
-                if end <= start {
-                    end = right;
-                }
-            }
-            let half_width = 0.5 * (end - start);
-            let width = (end - start) / unit;
-            let mut add = |node: f64, weight: f64| {
-                let point = curve.point(start + half_width * (1.0 + node), scratch);
-                swept.work += 3 * (16 + 2 * scratch.terms());
-                let log_mass = point.log_density + (weight * half_width).ln();
-                let mass = (log_mass + self.c * point.loss - self.log_scale).exp();
-                if mass > 1e-25 {
-                    swept.loss_error = swept
-                        .loss_error
-                        .max(8.0 * f64::EPSILON * (point.size + self.origin.abs()));
-                }
-                swept.mass_error += mass * (QUADRATURE + 8.0 * f64::EPSILON * (4.0 + point.log_density.abs()));
-                self.deposit(swept, cell, point.loss, log_mass);
-            };
-            if width <= WIDTH_OF_3 {
-                SMALL_3.iter().for_each(|&(node, weight)| add(node, weight));
-            } else if width <= WIDTH_OF_6 {
-                SMALL_6.iter().for_each(|&(node, weight)| add(node, weight));
-            } else {
-                let rule = GaussLegendre::get();
-                rule.nodes
-                    .iter()
-                    .zip(&rule.weights)
-                    .for_each(|(&node, &weight)| add(node, weight));
-            }
-            self.spent.fetch_add(swept.work - before, Ordering::Relaxed);
-            start = end;
-        }
-    }
 }
-
-impl Swept {
-    /// Room for grid points `first`..=`first + cells`.
-    fn starting(first: i64, cells: usize) -> Self {
-        Self {
-            first,
-            upper: vec![0.0; cells + 1],
-            nearest: vec![(0.0, 0.0); cells + 1],
-            ..Self::default()
-        }
-    }
-}
-
-/// Gauss–Legendre rules of 3 and 6 nodes.
-const SMALL_3: [(f64, f64); 3] = [
-    (-0.774_596_669_241_483_4, 5.0 / 9.0),
-    (0.0, 8.0 / 9.0),
-    (0.774_596_669_241_483_4, 5.0 / 9.0),
-];
-const SMALL_6: [(f64, f64); 6] = [
-    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
-    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
-    (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
-    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::curve::one_step;
+    use crate::grid::frame::GridLaw;
     use crate::step::{Direction, GroupLaw};
 
     /// Σ mass·(1 − e^{ε − loss})₊ of a law that is not tilted.

@@ -9,33 +9,35 @@
 //!
 //! as a bound on what arrives from below and from above. **Rounding**: a transform of length N has a relative error
 //! of at most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2), the T-th power of a spectrum of
-//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed), and δ is the inner product of the composed
-//! masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε. **Discretisation**: see `cells`; both laws are bounds.
+//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed), and
+//! δ is the inner product of the composed masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε, see `window`.
+//! **Discretisation**: see `cells`; both laws are bounds.
 
-use crate::grid::cells::{Cells, GridLaw};
+use crate::grid::frame::{Cells, GridLaw};
 use crate::grid::sweep::range;
+use crate::grid::window::{Composed, Window};
 use crate::interval::Enclosure;
 use crate::inversion::segment::Segment;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
-use crate::special::log_space::{LogSum, log_modulus_1p};
+use crate::special::log_space::LogSum;
 use crate::stopping::{carried, checkpoint};
 use crate::threads::in_pool;
-use realfft::RealFftPlanner;
-use realfft::num_complex::Complex64;
 
 /// Part of a step's moment that its law on the grid may lack: far more than quadrature loses, far less than a lost piece.
-const LOST_MOMENT: f64 = 1e-6;
+const MAX_MISSING_MOMENT: f64 = 1e-6;
 /// Grid points at most: memory below 100 MB and half a second of work.
-const MOST_POINTS: f64 = 1_048_576.0;
+const MAX_POINTS: f64 = 1_048_576.0;
 /// Half-cells of one step at most.
-const MOST_CELLS: f64 = 1.5e6;
+const MAX_CELLS: f64 = 1.5e6;
 /// Terms of densities that may be evaluated for one grid: about two seconds, more than any but those of next to no noise need.
-const MOST_TERMS: u64 = 2_000_000_000;
-/// Part of the error of a sum that is not counted.
-const NEGLIGIBLE_SUM: f64 = 1e-3;
-/// What segments times points may come to.
-const MOST_WORK: f64 = 1.7e7;
+const MAX_TERMS: u64 = 2_000_000_000;
+/// Segments times points at most.
+const MAX_WORK: f64 = 1.7e7;
+/// Points of a window at least.
+const MIN_POINTS: f64 = 8.0;
+/// Distances from c of the tilts for Chernoff's bound on aliasing, over that which suits a Gaussian loss.
+const DISTANCES: [f64; 3] = [1.0, 0.4, 0.1];
 
 /// Both composed laws of a run, for questions at losses from the window's start on.
 #[derive(Debug)]
@@ -49,24 +51,6 @@ pub(crate) struct Grid {
     pub(crate) at_limit: bool,
     /// Work of the cells, in terms of densities.
     cell_work: u64,
-}
-
-/// One composed law: for each grid point, sums over it and all points above.
-#[derive(Debug)]
-struct Composed {
-    /// Loss of the first point, and the spacing.
-    first: f64,
-    spacing: f64,
-    /// log of the masses' scale, A(c).
-    log_scale: f64,
-    /// Σ v_j e^{−c(s_j − s_i)} and Σ v_j e^{−(c+1)(s_j − s_i)} over j ≥ i.
-    sums: Vec<(f64, f64)>,
-    /// Error of Σ v u, over e^{A(c) − cε}.
-    error: f64,
-    /// log of the aliasing bound, in δ.
-    log_aliasing: f64,
-    /// How far losses may be wrong altogether.
-    loss_error: f64,
 }
 
 /// What is asked of a grid.
@@ -85,7 +69,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// The least width of log δ that the finest grid would leave: see [`Plan::spacing`].
     pub(crate) fn least_width(&self, steps: f64) -> f64 {
-        let spacing = self.tilt.period / MOST_POINTS;
+        let spacing = self.tilt.period / MAX_POINTS;
         steps * self.tilt.c * (self.tilt.c + 1.0) * spacing * spacing / 3.0
     }
 
@@ -118,11 +102,11 @@ impl Grid {
         }
         // The period is about this; it is settled below, for the law on the grid.
         let rough = plan.tilt.period;
-        let points = (MOST_WORK / segments.len() as f64).min(MOST_POINTS);
+        let points = (MAX_WORK / segments.len() as f64).min(MAX_POINTS);
         // Large groups make every evaluation more expensive; atoms are not evaluated.
         let terms = |loss: &StepLoss| loss.density_terms() as f64 / 30.0;
         let effort: f64 = segments.iter().map(|segment| 1.0 + terms(&segment.loss)).sum();
-        let least = (rough / points).max(2.0 * widest * effort / MOST_CELLS);
+        let least = (rough / points).max(2.0 * widest * effort / MAX_CELLS);
         // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
         if !(least.is_finite() && least > 0.0 && farthest / least < 1e12) {
             return None;
@@ -135,13 +119,13 @@ impl Grid {
             wanted
         };
         let mut spacing = wanted.max(least);
-        let mut allowance = MOST_TERMS;
+        let mut allowance = MAX_TERMS;
         for _ in 0..4 {
             checkpoint();
             spacing = on_lattice(segments, spacing);
             let tilts = (c, plan.tilt.saddle);
             let Some(cells) = all_cells(segments, tilts, spacing, tolerance, &mut allowance) else {
-                *work += MOST_TERMS;
+                *work += MAX_TERMS;
                 return None;
             };
             match Self::compose(segments, &cells, plan, spacing, points) {
@@ -152,7 +136,7 @@ impl Grid {
                         lower: *lower,
                         start,
                         at_limit: spacing > 1.5 * wanted || spacing <= least || is_exact,
-                        cell_work: MOST_TERMS - allowance,
+                        cell_work: MAX_TERMS - allowance,
                     });
                 }
                 Composition::TooLong(factor) => spacing *= factor,
@@ -163,71 +147,23 @@ impl Grid {
     }
 
     fn compose(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, points: f64) -> Composition {
-        let c = plan.tilt.c;
-        // As far down as a neighbourhood of questions reaches, where the transform is expensive.
-        let reach = if segments.iter().all(|segment| is_on_lattice(&segment.loss)) {
-            plan.tilt.spread
-        } else {
-            plan.tilt.spread.min(1.0 / c)
-        };
-        let start = plan.epsilon - 0.5 * reach;
-        // Moments of the upper law, which has the larger ones of the two.
-        let moment = |other: f64| -> f64 {
-            let of = |(segment, cells): (&Segment, &Cells)| {
-                segment.steps * cells.upper.log_moment(other, c, spacing, cells.log_scale)
-            };
-            segments.iter().zip(cells).map(of).sum()
-        };
-        let at_c = moment(c);
-        let wanted = at_c - c * plan.epsilon - plan.tilt.level;
-        let period_for = |other: f64, log_moment: f64| (log_moment - other * start - wanted) / (other - c).abs();
-        let mut sides = [(0.0, 0.0, f64::INFINITY); 2];
-        let rise = (2.0 * plan.tilt.level).sqrt() / plan.tilt.spread;
-        for (side, sign) in [(0, -1.0), (1, 1.0)] {
-            let steered = if side == 0 {
-                plan.tilt.below.0
-            } else {
-                plan.tilt.above.0
-            };
-            for factor in [0.0, 1.0, 0.4, 0.1] {
-                let other = if factor == 0.0 {
-                    steered
-                } else {
-                    (c + sign * factor * rise).max(0.0)
-                };
-                let log_moment = moment(other);
-                let period = period_for(other, log_moment);
-                if period < sides[side].2 {
-                    sides[side] = (other, log_moment, period);
-                }
-            }
-        }
-        let period = sides[0]
-            .2
-            .max(sides[1].2)
-            .max(8.0 * spacing)
-            .max(2.0 * plan.tilt.spread);
-        if !period.is_finite() {
+        let start = window_start(segments, plan);
+        let sides = sides(segments, cells, plan, spacing, start);
+        let Some(length) = window_length(&sides, plan, spacing) else {
             return Composition::Failed;
+        };
+        let limit = points.log2().ceil().exp2();
+        if length > limit {
+            return Composition::TooLong(length / limit);
         }
-        let length = (period / spacing).log2().ceil().exp2();
-        if length > points.log2().ceil().exp2() {
-            return Composition::TooLong(length / points.log2().ceil().exp2());
-        }
-        let period = length * spacing;
-        let mut aliasing = LogSum::default();
-        for (other, log_moment, _) in sides {
-            let ratio = -(other - c).abs() * period;
-            aliasing.add(log_moment - other * start + ratio - (-ratio.exp()).ln_1p());
-        }
-        let frame = Window {
-            c,
+        let window = Window {
+            c: plan.tilt.c,
             start,
             length: length as usize,
             spacing,
-            log_aliasing: aliasing.ln() + 1e-9,
+            log_aliasing: log_aliasing(&sides, plan.tilt.c, start, length * spacing),
         };
-        let compose = carried(|law: fn(&Cells) -> &GridLaw| frame.compose(segments, cells, law));
+        let compose = carried(|law: fn(&Cells) -> &GridLaw| window.compose(segments, cells, law));
         let both = in_pool(|| rayon::join(|| compose(|cells| &cells.upper), || compose(|cells| &cells.lower)));
         match both {
             (Some(upper), Some(lower)) => Composition::Done(Box::new(upper), Box::new(lower), start),
@@ -261,6 +197,83 @@ enum Composition {
     /// The spacing must grow by this factor.
     TooLong(f64),
     Failed,
+}
+
+/// A tilt below or above c for Chernoff's bound on aliasing.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    /// c'.
+    tilt: f64,
+    /// log of the moment of the composed upper law at c', which has the larger moments of the two laws.
+    log_moment: f64,
+    /// The period at which the bound is small enough.
+    period: f64,
+}
+
+/// Start of the window: as far below ε as questions nearby reach, where the transform is expensive.
+fn window_start(segments: &[Segment], plan: &Plan) -> f64 {
+    let reach = if segments.iter().all(|segment| is_on_lattice(&segment.loss)) {
+        plan.tilt.spread
+    } else {
+        plan.tilt.spread.min(1.0 / plan.tilt.c)
+    };
+    plan.epsilon - 0.5 * reach
+}
+
+/// Tilts below and above that of `plan` that need the shortest period, among that of the plan and a few by the spread.
+fn sides(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, start: f64) -> [Side; 2] {
+    let c = plan.tilt.c;
+    let moment = |other: f64| -> f64 {
+        let of = |(segment, cells): (&Segment, &Cells)| {
+            segment.steps * cells.upper.log_moment(other, c, spacing, cells.log_scale)
+        };
+        segments.iter().zip(cells).map(of).sum()
+    };
+    let at_c = moment(c);
+    let wanted = at_c - c * plan.epsilon - plan.tilt.level;
+    let period_for = |other: f64, log_moment: f64| (log_moment - other * start - wanted) / (other - c).abs();
+    let distance = (2.0 * plan.tilt.level).sqrt() / plan.tilt.spread;
+    let best = |planned: f64, sign: f64| {
+        let mut best = Side {
+            tilt: 0.0,
+            log_moment: 0.0,
+            period: f64::INFINITY,
+        };
+        let others = DISTANCES.map(|factor| (c + sign * factor * distance).max(0.0));
+        for tilt in std::iter::once(planned).chain(others) {
+            let log_moment = moment(tilt);
+            let period = period_for(tilt, log_moment);
+            if period < best.period {
+                best = Side {
+                    tilt,
+                    log_moment,
+                    period,
+                };
+            }
+        }
+        best
+    };
+    [best(plan.tilt.below.0, -1.0), best(plan.tilt.above.0, 1.0)]
+}
+
+/// Points of the window, a power of two; `None` if no period is long enough.
+fn window_length(sides: &[Side; 2], plan: &Plan, spacing: f64) -> Option<f64> {
+    let period = sides[0]
+        .period
+        .max(sides[1].period)
+        .max(MIN_POINTS * spacing)
+        .max(2.0 * plan.tilt.spread);
+    period.is_finite().then(|| (period / spacing).log2().ceil().exp2())
+}
+
+/// log of the bound on the mass that arrives above `start` from other periods, after untilting; rounded up.
+fn log_aliasing(sides: &[Side; 2], c: f64, start: f64, period: f64) -> f64 {
+    let mut aliasing = LogSum::default();
+    for side in sides {
+        let ratio = -(side.tilt - c).abs() * period;
+        aliasing.add(side.log_moment - side.tilt * start + ratio - (-ratio.exp()).ln_1p());
+    }
+    aliasing.ln() + 1e-9
 }
 
 /// True for a loss whose values are known to lie on a lattice.
@@ -304,178 +317,84 @@ fn all_cells(
         let cells = Cells::new(&mut segment.loss, tilts, scale, spacing, log_tolerance, allowance)?;
         // Moving mass to both ends of its cell raises every moment of positive order. A law whose moment is below that of the loss
         // has lost outputs, and is no bound.
-        let least = 1.0 - LOST_MOMENT.max(4.0 * log_tolerance.exp());
+        let least = 1.0 - MAX_MISSING_MOMENT.max(4.0 * log_tolerance.exp());
         let is_whole = moment.is_none() || tilts.0 <= 0.0 || cells.upper.masses.iter().sum::<f64>() >= least;
         is_whole.then_some(cells)
     };
     segments.iter_mut().map(of).collect()
 }
 
-impl GridLaw {
-    /// log of a bound on the moment at c' ≥ 0: Σ mass·e^{(c' − c)·loss}.
-    ///
-    /// Masses whose tilted value may underflow, m·e^{cℓ − scale} < e^-670, add at most e^{(scale − 670)c'/c}, as m ≤ 1; at
-    /// c' = 0 the law has mass 1.
-    fn log_moment(&self, other: f64, c: f64, spacing: f64, log_scale: f64) -> f64 {
-        if other == 0.0 {
-            return 1e-9;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inversion::reference::GaussianRun;
+    use crate::inversion::saddle;
+
+    fn side(tilt: f64, log_moment: f64) -> Side {
+        Side {
+            tilt,
+            log_moment,
+            period: 0.0,
         }
-        // e^{(c' − c)h} to the powers 0, 1, … of one block: within e^30, so that no mass above e^-670 underflows.
-        let step = (other - c) * spacing;
-        let length = (30.0 / step.abs()).clamp(1.0, 64.0) as usize;
-        let powers: Vec<f64> = (0..length).map(|i| (step * i as f64).exp()).collect();
-        let mut sum = LogSum::default();
-        for (i, block) in self.masses.chunks(length).enumerate() {
-            let tilted: f64 = block.iter().zip(&powers).map(|(mass, power)| mass * power).sum();
-            if tilted > 0.0 {
-                let loss = self.origin + (self.first + (i * length) as i64) as f64 * spacing;
-                sum.add(tilted.ln() + (other - c) * loss + log_scale);
-            }
-        }
-        if other < c {
-            sum.add((log_scale - 670.0) * other / c);
-        }
-        sum.ln()
     }
-}
 
-struct Window {
-    c: f64,
-    start: f64,
-    length: usize,
-    spacing: f64,
-    log_aliasing: f64,
-}
-
-impl Window {
-    /// Composes one of the two laws of every segment.
-    fn compose(
-        &self,
-        segments: &[Segment],
-        cells: &[Cells],
-        law: impl Fn(&Cells) -> &GridLaw,
-    ) -> Option<Composed> {
-        let length = self.length;
-        let mut planner = RealFftPlanner::<f64>::new();
-        let forward = planner.plan_fft_forward(length);
-        let inverse = planner.plan_fft_inverse(length);
-        let eta = ((length as f64).log2() + 2.0) * 8e-16;
-        let mut product = vec![Complex64::new(1.0, 0.0); length / 2 + 1];
-        let mut spectrum = forward.make_output_vec();
-        let mut buffer = forward.make_input_vec();
-        let (mut log_scale, mut origin, mut errors, mut loss_error) = (0.0, 0.0, 0.0, 0.0);
-        let (mut powers, mut size) = (0.0, 0.0);
-        let mut mass_error = 0.0;
-        for (segment, cells) in segments.iter().zip(cells) {
-            checkpoint();
-            let (law, steps) = (law(cells), segment.steps);
-            let sum: f64 = law.masses.iter().sum();
-            if sum.is_nan() || sum <= 0.0 {
-                return None;
-            }
-            // The heaviest mass is put at index 0 and left out of the transform: φ − 1 = F(rest) − Σ rest, whose
-            // rounding errors are relative to the rest.
-            let heaviest = (0..law.masses.len()).max_by(|&i, &j| law.masses[i].total_cmp(&law.masses[j]))?;
-            buffer.fill(0.0);
-            let mut rest = 0.0;
-            for (i, mass) in law.masses.iter().enumerate().filter(|(i, _)| *i != heaviest) {
-                let place = (i as i64 - heaviest as i64).rem_euclid(length as i64) as usize;
-                buffer[place] += mass / sum;
-                rest += mass / sum;
-            }
-            let norm = buffer.iter().map(|v| v * v).sum::<f64>().sqrt();
-            forward.process(&mut buffer, &mut spectrum).ok()?;
-            for (total, value) in product.iter_mut().zip(&spectrum) {
-                *total *= power(*value - rest, steps);
-            }
-            errors += steps * eta * norm;
-            powers += steps * rest.min(1.0) * 2.0;
-            let shift = (law.first + heaviest as i64) as f64 * self.spacing;
-            origin += steps * shift;
-            size += steps * shift.abs() * f64::EPSILON;
-            let relative = cells.mass_error / sum + 4.0 * f64::EPSILON * (law.masses.len() as f64).log2();
-            mass_error += steps * relative;
-            log_scale += steps * (sum.ln() + cells.log_scale);
-            origin += steps * law.origin;
-            loss_error += steps * (cells.loss_error + 2.0 * f64::EPSILON * law.origin.abs());
-        }
-        // (1 + pointwise error)^T must stay near 1 for the bound on powers.
-        let pointwise = errors * (length as f64).sqrt();
-        if pointwise.is_nan() || pointwise >= 0.1 {
-            return None;
-        }
-        let norm = (product[0].norm_sqr() + 2.0 * product[1..].iter().map(Complex64::norm_sqr).sum::<f64>())
-            .sqrt()
-            / (length as f64).sqrt();
-        if let Some(first) = product.first_mut() {
-            first.im = 0.0;
-        }
-        if let Some(last) = product.last_mut() {
-            last.im = 0.0;
-        }
-        inverse.process(&mut product, &mut buffer).ok()?;
-        let scale = 1.0 / length as f64;
-        // Index of the first grid point of the window.
-        let first = ((self.start - origin) / self.spacing).ceil();
-        let offset = first.rem_euclid(length as f64) as usize;
-        let mut sums = vec![(0.0, 0.0); length];
-        let (fall, faster) = ((-self.c * self.spacing).exp(), (-(self.c + 1.0) * self.spacing).exp());
-        let mut next = (0.0, 0.0);
-        for i in (0..length).rev() {
-            let value = buffer[(offset + i) % length] * scale;
-            next = (value + fall * next.0, value + faster * next.1);
-            sums[i] = next;
-        }
-        // ‖u‖² ≤ Σ e^{−2ct}(1 − e^{−t})² on the grid: at most its integral over h and twice its largest value.
-        let c = self.c;
-        let integral = 0.5 / c - 2.0 / (2.0 * c + 1.0) + 0.5 / (c + 1.0);
-        let largest = (c / (1.0 + c)).powf(c) / (1.0 + c);
-        let weight = (integral.max(0.0) / self.spacing + 2.0 * largest * largest).sqrt();
-        let rounding = 1.2 * errors + norm * (eta + 16.0 * f64::EPSILON * powers) + 1e-15 * norm;
-        // The two running sums lose what their difference cancels.
-        let cancelled =
-            8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
-        let log_error = 8.0 * f64::EPSILON * log_scale.abs();
-        let error = weight * rounding
-            + largest * mass_error.exp_m1()
-            + cancelled / self.spacing.clamp(1e-3, 1.0)
-            + log_error;
-        // Sums that are nothing beside the error are not kept; they count as 0.
-        let counts = |sum: &(f64, f64)| sum.0.abs() + sum.1.abs() > NEGLIGIBLE_SUM * error;
-        sums.truncate(sums.iter().rposition(counts).map_or(0, |last| last + 1));
-        sums.shrink_to_fit();
-        Some(Composed {
-            first: origin + first * self.spacing,
-            spacing: self.spacing,
-            log_scale,
-            sums,
-            error: error * (1.0 + NEGLIGIBLE_SUM),
-            log_aliasing: self.log_aliasing,
-            loss_error: loss_error + size + 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing),
-        })
+    #[test]
+    fn an_atom_below_the_window_attains_the_bound_on_aliasing() {
+        // All mass at −3, found at 4, 11, … with the factors e^{−7c}, e^{−14c}, …, all above the start of the window at 0.
+        let (c, period) = (0.3, 7.0);
+        let exact: f64 = (1..200).map(|m| f64::exp(-c * period * f64::from(m))).sum();
+        let bound = log_aliasing(&[side(0.0, 0.0), side(50.0, -150.0)], c, 0.0, period);
+        assert!(bound >= exact.ln() && bound < exact.ln() + 1e-8, "{bound} {exact}");
     }
-}
 
-/// (1 + z)^T for whole T.
-fn power(z: Complex64, steps: f64) -> Complex64 {
-    let log_modulus = steps * log_modulus_1p(z.re, z.im);
-    if log_modulus.is_nan() || log_modulus <= -745.0 {
-        return Complex64::new(0.0, 0.0);
+    #[test]
+    fn an_atom_one_period_above_the_window_attains_the_bound_on_aliasing() {
+        // All mass at 10, found at 3, the start of the window, with the factor e^{7c}.
+        let (c, period) = (0.3, 7.0);
+        let bound = log_aliasing(&[side(0.0, -1000.0), side(5.0, 50.0)], c, 3.0, period);
+        assert!(bound >= c * period && bound < c * period + 1e-8, "{bound}");
     }
-    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(1.0 + z.re))
-}
 
-impl Composed {
-    /// Bounds on log δ at ε.
-    fn delta(&self, epsilon: f64, c: f64) -> (f64, f64) {
-        let place = ((epsilon - self.first) / self.spacing).ceil().max(0.0) as usize;
-        let scale = self.log_scale - c * epsilon;
-        let value = self.sums.get(place).map_or(0.0, |&(slow, fast)| {
-            let t = self.first + place as f64 * self.spacing - epsilon;
-            (-c * t).exp() * (slow - (-t).exp() * fast)
-        });
-        let aliasing = (self.log_aliasing - scale).exp();
-        let log = |x: f64| if x > 0.0 { x.ln() + scale } else { f64::NEG_INFINITY };
-        (log(value - self.error - aliasing), log(value + self.error + aliasing))
+    #[test]
+    fn the_grid_contains_the_delta_of_a_gaussian_run_as_narrowly_as_planned() {
+        for (distance, steps, epsilon, width) in
+            [(0.5, 4.0, 4.0, 1e-3f64), (1.0, 2.0, 1.0, 1e-4), (0.1, 50.0, 3.0, 1e-2)]
+        {
+            let run = GaussianRun::new(distance, steps);
+            let mut segments = run.segments();
+            let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+            let tilt = Tilt::near(&mut segments, c, epsilon, width.ln() - 2.0).unwrap();
+            let plan = Plan {
+                tilt,
+                epsilon,
+                width,
+                spacing: f64::INFINITY,
+            };
+            let grid = Grid::new(&mut segments, &plan, &mut 0).unwrap();
+            for epsilon in [epsilon, epsilon + 0.3] {
+                let found = grid.delta(epsilon);
+                let exact = run.log_delta(epsilon);
+                assert!(
+                    found.log_lower <= exact && exact <= found.log_upper,
+                    "{found:?} {exact}"
+                );
+                assert!(found.width() < 3.0 * width, "{found:?} {width}");
+            }
+            let width = grid.delta(epsilon).width();
+            assert!(width > 0.05 * plan.width, "{width}");
+            assert_eq!(grid.delta(grid.start - 1.0), Enclosure::TRIVIAL);
+        }
+    }
+
+    #[test]
+    fn a_spacing_on_a_lattice_divides_its_gap_or_is_a_power_of_two_times_it() {
+        let atoms = vec![(0.75, 0.5f64.ln()), (0.0, 0.25f64.ln()), (-0.25, 0.25f64.ln())];
+        let segments = [Segment {
+            loss: StepLoss::new(crate::loss::atoms::AtomLoss::on_lattice(atoms, 0.25)),
+            steps: 3.0,
+        }];
+        for (wanted, spacing) in [(0.25, 0.25), (0.1, 0.25 / 3.0), (0.3, 0.5), (1.0, 1.0), (1.1, 2.0)] {
+            assert_eq!(on_lattice(&segments, wanted), spacing, "{wanted}");
+        }
     }
 }

@@ -2,6 +2,9 @@
 
 mod cell_sizes;
 mod cells;
+mod chunk;
 pub(crate) mod composition;
+mod frame;
 mod laws;
 pub(crate) mod sweep;
+mod window;

@@ -96,3 +96,90 @@ impl Sweep<'_> {
         x
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::special::normal::log_upper_tail;
+    use crate::step::{Direction, GroupLaw};
+
+    fn sampled_gaussian(rate: f64, sigma: f64) -> StepLoss {
+        let law = GroupLaw::binomial(1, rate).unwrap();
+        StepLoss::mixture(&law, sigma, Direction::Remove).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_boundary_is_where_the_loss_passes_the_level() {
+        let mut loss = sampled_gaussian(0.1, 0.8);
+        let support = loss.support(1.0, -40.0);
+        let sweep = &support.sweeps[0];
+        for level in [-0.1, -1e-3, 0.0, 0.7, 5.0] {
+            // ℓ(x) = log(1 − q + q·e^{(2x − 1)/2σ²})
+            let exact = 0.5 + 0.64 * ((f64::exp(level) - 0.9) / 0.1).ln();
+            let found = sweep.boundary(level, &mut Scratch::default());
+            assert!(
+                (found - exact).abs() < 1e-12 * (1.0 + exact.abs()),
+                "{level}: {found} {exact}"
+            );
+        }
+        // Below all losses that is the start of the interval.
+        assert_eq!(sweep.boundary(-1.0, &mut Scratch::default()), sweep.start);
+    }
+
+    #[test]
+    fn the_mass_outside_of_a_gaussian_is_bounded_and_nearly_attained() {
+        for (distance, c) in [(1.0, 0.0), (0.1, 30.0), (5.0, 2.0)] {
+            let mut loss = StepLoss::shift(distance);
+            let support = loss.support(c, -40.0);
+            let sweep = &support.sweeps[0];
+            // The coordinate is N(cμ, 1) under the tilted law.
+            let centre = c * distance;
+            let outside = log_upper_tail(sweep.end - centre).exp() + log_upper_tail(centre - sweep.start).exp();
+            assert!(
+                outside <= support.outside && support.outside < 6.0 * outside,
+                "{outside} {}",
+                support.outside
+            );
+        }
+    }
+
+    #[test]
+    fn the_mass_outside_of_a_sampled_gaussian_is_bounded() {
+        for log_tolerance in [-10.0, -20.0] {
+            let mut loss = sampled_gaussian(0.1, 0.8);
+            let support = loss.support(0.0, log_tolerance);
+            let sweep = &support.sweeps[0];
+            let above = |x: f64, mean: f64| log_upper_tail((x - mean) / 0.8).exp();
+            let tails = |mean: f64| above(sweep.end, mean) + log_upper_tail((mean - sweep.start) / 0.8).exp();
+            let outside = 0.9 * tails(0.0) + 0.1 * tails(1.0);
+            assert!(
+                outside <= support.outside.max(f64::exp(log_tolerance)),
+                "{outside} {}",
+                support.outside
+            );
+        }
+    }
+
+    #[test]
+    fn the_range_holds_all_losses_of_the_support() {
+        let law = GroupLaw::binomial(2, 0.3).unwrap();
+        let mut loss = StepLoss::laplace(&law, 2.0, Direction::Remove).unwrap();
+        // Losses of Laplace noise lie between those of the outermost outputs: log E[e^{±s/b}].
+        let moment = |sign: f64| ((0.7 + 0.3 * f64::exp(sign * 0.5)).powi(2)).ln();
+        let (low, high) = range(&mut loss, 0.0, -40.0).unwrap();
+        assert!(
+            (low - moment(-1.0)).abs() < 1e-14 && (high - moment(1.0)).abs() < 1e-14,
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn the_heaviest_point_is_the_atom_or_the_mode() {
+        let mut loss = StepLoss::gaussians(vec![0.2f64.ln(), 0.8f64.ln()], vec![0.0, 1.0]);
+        assert_eq!(loss.support(0.0, -40.0).heaviest(0.0, 1e-3), 0.0);
+        // N(μ²/2·(2c + 1), μ²) has its mode in the middle; the samples are 0.03 apart.
+        let mut loss = StepLoss::shift(1.0);
+        let found = loss.support(1.0, -40.0).heaviest(1.0, 0.1);
+        assert!((found - 1.5).abs() < 0.1, "{found}");
+    }
+}

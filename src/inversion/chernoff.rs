@@ -1,17 +1,18 @@
-//! Chernoff's bound on δ from one moment: what the Rényi divergence of one order says.
+//! Chernoff's bound on δ from one moment: what the Rényi divergence of one order implies.
 
 use crate::interval::Enclosure;
 
-/// What A(c) ≤ `log_moment` says of δ(ε).
+/// The bounds on δ(ε) that follow from A(c) ≤ `log_moment`, where c > −1 and c ≠ 0.
 ///
-/// For c > 0: δ ≤ e^{A(c) − cε}·sup (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1, converted as
-/// by RGP Lemma 2.2. For c in (−1, 0), for laws of mass 1: 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
+/// For c > 0: δ ≤ e^{A(c) − cε}·sup_u (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1, converted as
+/// by RGP Lemma 2.2. The supremum is (c/(c + 1))^c/(c + 1), at e^{−u} = c/(c + 1). For c in (−1, 0) and laws of mass 1:
+/// 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
 pub(crate) fn chernoff(c: f64, log_moment: f64, epsilon: f64) -> Enclosure {
     let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
     let log = log_moment - c * epsilon + rounding;
     if c > 0.0 {
-        let most = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-        Enclosure::of_logs(f64::NEG_INFINITY, log + most * (1.0 - 8.0 * f64::EPSILON))
+        let log_supremum = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
+        Enclosure::of_logs(f64::NEG_INFINITY, log + log_supremum * (1.0 - 8.0 * f64::EPSILON))
     } else {
         Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
     }
@@ -31,6 +32,37 @@ mod tests {
         for c in [-0.6, -0.1, 0.3, 1.0, 2.5] {
             let log_moment = 0.5 * c * (c + 1.0) * distance * distance;
             assert!(chernoff(c, log_moment, epsilon).upper() >= delta, "{c}");
+        }
+    }
+
+    #[test]
+    fn an_atom_attains_the_bound_on_delta() {
+        // All mass at S = ε + u with e^{−u} = c/(c + 1): δ = 1/(c + 1).
+        for c in [1e-3f64, 0.3, 2.0, 40.0] {
+            for epsilon in [-3.0, 0.0, 7.5] {
+                let loss = epsilon + ((c + 1.0) / c).ln();
+                let bound = chernoff(c, c * loss, epsilon).upper();
+                let delta = 1.0 / (c + 1.0);
+                assert!(
+                    bound >= delta && bound < delta * (1.0 + 1e-11),
+                    "{c} {epsilon}: {bound}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_rare_atom_attains_the_bound_on_the_complement() {
+        // Mass w at ε and the rest 80 above: 1 − δ is w + (1 − w)e^{−80}, and E[e^{c(S − ε)}] is w + (1 − w)e^{80c}.
+        const MASS: f64 = 0.25;
+        for c in [-0.9f64, -0.5] {
+            let epsilon = 1.5;
+            let log_moment = (MASS * (c * epsilon).exp() + (1.0 - MASS) * (c * (epsilon + 80.0)).exp()).ln();
+            let delta = chernoff(c, log_moment, epsilon).lower();
+            assert!(
+                delta <= 1.0 - MASS + 1e-16 && delta > 1.0 - MASS - 1e-12,
+                "{c}: {delta}"
+            );
         }
     }
 }

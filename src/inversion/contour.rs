@@ -17,9 +17,8 @@
 //! * **Quadrature in x and rounding.** Each φ = E[e^{zℓ}]/E[e^{cℓ}] has an error of at most e (see
 //!   `loss::nodes`), its T-th power one of at most (|φ| + e)^T − |φ|^T.
 //!
-//! The cost does not depend on the numbers of steps.
-//!
-//! Where the characteristic function does not decay, because a run may well have no loss but tiny ones, see `split`.
+//! The cost does not depend on the numbers of steps. Where the characteristic function does not decay, because a run has
+//! only tiny losses with a high probability, `split` takes over.
 
 use crate::interval::Enclosure;
 use crate::inversion::segment::{KEEPING_PANELS, Segment};
@@ -30,10 +29,11 @@ use crate::special::log_space::{log_add, log_modulus_1p};
 use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
-/// Nodes in y at most.
-const MOST_NODES: f64 = 2e5;
+/// Points of a contour at most: 5 MB, and the sum over them takes 10 ms for each ε. Routes that need more are left to the
+/// grid.
+const MAX_POINTS: f64 = 2e5;
 
-/// E[e^{zS}] on a line, ready for any ε near the one it was made for.
+/// E[e^{zS}] at the points of a line Re z = c, from which δ follows at every ε near the one that c was chosen for.
 #[derive(Debug)]
 pub(crate) struct Contour {
     c: f64,
@@ -48,9 +48,9 @@ pub(crate) struct Contour {
     /// (c', A(c')) below and above c.
     below: (f64, f64),
     above: (f64, f64),
-    /// What the points leave out of E[e^{c'S}], as (c', its log); empty if nothing.
+    /// (c', log moment at c') of the part of the law that the points leave out; empty if they leave out nothing.
     left_out: Vec<(f64, f64)>,
-    /// Products of nodes in x and y.
+    /// Cost: nodes in x times points in y.
     products: u64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ContourPoint {
     pub(crate) error: f64,
 }
 
-/// What a contour is made of, but for its points.
+/// The parameters of a contour: everything but its points.
 pub(crate) struct Line {
     /// Re z.
     pub(crate) c: f64,
@@ -108,7 +108,7 @@ impl Contour {
         let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
             best_decay(&mut parts, y, wanted)
         })?;
-        // Again, certified up to that height; one by one, as the nodes of very many segments would take much memory.
+        // The nodes again, certified up to that frequency; one segment at a time, as those of very many would take much memory.
         let last = (reach / spacing).ceil().max(2.0);
         let mut powers = vec![Power::default(); last as usize + 1];
         let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
@@ -144,7 +144,7 @@ impl Contour {
         Some(Self::through(line, tilt, points))
     }
 
-    /// The contour with these points.
+    /// The contour of these parameters and points.
     pub(crate) fn through(line: Line, tilt: &Tilt, points: Vec<ContourPoint>) -> Self {
         let last = points.len().saturating_sub(1).max(1) as f64;
         Self {
@@ -166,12 +166,12 @@ impl Contour {
         self.c < 0.0
     }
 
-    /// What the points took, in terms of densities.
+    /// Work that the points took, in terms of densities.
     pub(crate) fn work(&self) -> u64 {
         self.products / 8
     }
 
-    /// The sum at ε, its derivative in ε and its error, all over e^{A(c) − cε}.
+    /// The sum at ε, its derivative in ε and a bound on its error other than aliasing, all over e^{A(c) − cε}.
     fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
         let c = self.c;
         // Next to c = 0 there may be 10^5 points: plain addition would lose five digits.
@@ -184,12 +184,12 @@ impl Contour {
             // 1/(z(z + 1)): z(z + 1) = c² + c − y² + iy(2c + 1).
             let (real, imaginary) = (c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
             let scale = weight * point.modulus / (real * real + imaginary * imaginary);
-            let (part, turned) = (
+            let (part, conjugate) = (
                 scale * (cosine * real + sine * imaginary),
                 scale * (sine * real - cosine * imaginary),
             );
             value.add(part);
-            slope -= c * part - y * turned; // Re of −z·(part + i·turned)
+            slope -= c * part - y * conjugate; // Re of −z·(part + i·conjugate)
             let size = scale * (real * real + imaginary * imaginary).sqrt();
             let angle = 4.0 * f64::EPSILON * (3.0 + point.phase.abs() + y * epsilon.abs());
             error += size * angle + point.error * weight / (real * real + imaginary * imaginary).sqrt();
@@ -198,7 +198,7 @@ impl Contour {
         (scale * value.value(), scale * slope, scale * error + self.tail)
     }
 
-    /// What the spacing of the points can add.
+    /// Bound on what the spacing of the points adds to the sum, over e^{A(c) − cε}.
     fn aliasing(&self, epsilon: f64) -> f64 {
         let period = 2.0 * PI / self.spacing;
         let side = |(c, log_moment): (f64, f64)| {
@@ -210,7 +210,7 @@ impl Contour {
         side(self.below) + side(self.above)
     }
 
-    /// log of what the points may leave out of δ: (1 − e^{−u})₊ ≤ e^{c'u}.
+    /// log of a bound on the part of δ that the points leave out, by (1 − e^{−u})₊ ≤ e^{c'u}.
     fn log_left_out(&self, epsilon: f64) -> f64 {
         let at = |&(c, log_moment): &(f64, f64)| {
             log_moment - c * epsilon + 4.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs())
@@ -242,7 +242,7 @@ impl Contour {
 }
 
 impl ContourPoint {
-    /// The difference of two, with its error.
+    /// The difference of two points, with its error.
     pub(crate) fn minus(self, other: Self) -> Self {
         let real = self.modulus * self.phase.cos() - other.modulus * other.phase.cos();
         let imaginary = self.modulus * self.phase.sin() - other.modulus * other.phase.sin();
@@ -255,7 +255,7 @@ impl ContourPoint {
     }
 }
 
-/// (1 + change)^T, kept in logarithms.
+/// A product of powers (1 + z)^T, as its logarithm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Power {
     log_modulus: f64,
@@ -296,11 +296,11 @@ fn ln_or_zero(x: f64) -> f64 {
 }
 
 /// Y: where the bound on the characteristic function, log |E[e^{zS}]|/e^{A(c)} ≤ `decay`(Y, wanted), is below −`level`.
-/// `None` where that takes more than `most` points.
+/// `None` where that takes more than `max_points` points.
 pub(crate) fn find_reach(
     start: f64,
     spacing: f64,
-    most: f64,
+    max_points: f64,
     level: f64,
     mut decay: impl FnMut(f64, f64) -> f64,
 ) -> Option<f64> {
@@ -309,7 +309,7 @@ pub(crate) fn find_reach(
     for round in 0..24 {
         checkpoint();
         let count = reach / spacing;
-        if count.max(1.0) > most.min(MOST_NODES) {
+        if count.max(1.0) > max_points.min(MAX_POINTS) {
             return None;
         }
         let wanted = level - (PI * reach).ln();
@@ -328,7 +328,7 @@ pub(crate) fn find_reach(
             if gaussian.is_finite() {
                 next = next.max(gaussian.min(6.0 * reach));
             }
-            if round >= 4 && found > 0.25 * wanted && (gain <= 0.0 || straight > 2.0 * most * spacing) {
+            if round >= 4 && found > 0.25 * wanted && (gain <= 0.0 || straight > 2.0 * max_points * spacing) {
                 return None;
             }
         }
@@ -343,3 +343,6 @@ fn best_decay(parts: &mut [Part<'_>], y: f64, wanted: f64) -> f64 {
     let of = |part: &mut Part<'_>| part.steps * part.tilted.best_log_decay(y, wanted / part.steps);
     parts.iter_mut().map(of).sum()
 }
+
+#[cfg(test)]
+mod tests;

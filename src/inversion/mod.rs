@@ -2,6 +2,8 @@
 
 pub(crate) mod chernoff;
 pub(crate) mod contour;
+#[cfg(test)]
+pub(crate) mod reference;
 pub(crate) mod saddle;
 pub(crate) mod segment;
 pub(crate) mod split;

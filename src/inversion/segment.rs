@@ -2,10 +2,10 @@
 
 use crate::loss::StepLoss;
 
-/// Tolerance of the moments that only steer: which tilt, which period.
-const STEERING: f64 = -28.0;
+/// log of the tolerance of moments by which only tilts and periods are chosen.
+const CHOICE_TOLERANCE: f64 = -28.0;
 
-/// Different steps whose panels are kept beside their nodes and for the next question: they take 20 kB or so each.
+/// Number of different steps up to which the panels of each (about 20 kB) stay in memory for the next question.
 pub(crate) const KEEPING_PANELS: usize = 1000;
 
 /// A loss and how often it is added.
@@ -35,7 +35,7 @@ impl Total {
         let mut total = Self::default();
         for segment in segments {
             let steps = segment.steps;
-            let one = segment.loss.moments(c, STEERING - steps.ln());
+            let one = segment.loss.moments(c, CHOICE_TOLERANCE - steps.ln());
             total.log_moment += steps * one.log_moment;
             total.error += steps * (one.log_moment_error + f64::EPSILON * one.log_moment.abs());
             total.mean += steps * one.mean;
@@ -56,6 +56,55 @@ impl Total {
 
 /// K(c) of one step, for scaling; `None` beyond the range of an `f64`.
 pub(crate) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
-    let value = loss.moments(c, STEERING).log_moment;
+    let value = loss.moments(c, CHOICE_TOLERANCE).log_moment;
     value.is_finite().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Direction, GroupLaw};
+
+    #[test]
+    fn totals_of_gaussians_have_their_closed_form() {
+        let segment = |distance: f64, steps: f64| Segment {
+            loss: StepLoss::shift(distance),
+            steps,
+        };
+        let mut segments = [segment(0.5, 12.0), segment(1.0, 3.0)];
+        let variance = 12.0 * 0.25 + 3.0;
+        for c in [-0.5, 0.3, 10.0] {
+            let total = Total::at(&mut segments, c).unwrap();
+            let exact = 0.5 * c * (c + 1.0) * variance;
+            assert!(
+                (total.log_moment - exact).abs() <= total.error && total.error < 1e-11,
+                "{total:?}"
+            );
+            assert!((total.mean - 0.5 * (2.0 * c + 1.0) * variance).abs() < 1e-12 * variance * (1.0 + c));
+            assert!((total.variance - variance).abs() < 1e-12 * variance);
+        }
+    }
+
+    #[test]
+    fn the_upper_bound_on_a_moment_is_above_it_and_close() {
+        // mpmath, 40 digits: log(quad(lambda x: npdf(x, 0, 1)*(1-q+q*exp(x-0.5))**4, linspace(-12, 14, 97))), q = mpf(0.1)
+        const LOG_MOMENT: f64 = 0.176_017_820_880_241_5;
+        let law = GroupLaw::binomial(1, 0.1).unwrap();
+        let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
+        let total = Total::at(&mut [Segment { loss, steps: 1e3 }], 3.0).unwrap();
+        let upper = total.log_moment_upper();
+        assert!(
+            (1e3 * LOG_MOMENT - 1e-13..1e3 * LOG_MOMENT + 1e-4).contains(&upper),
+            "{total:?}"
+        );
+    }
+
+    #[test]
+    fn moments_beyond_the_range_of_numbers_are_none() {
+        let mut segments = [Segment {
+            loss: StepLoss::shift(1e150),
+            steps: 1e10,
+        }];
+        assert!(Total::at(&mut segments, 1e6).is_none());
+    }
 }

@@ -1,7 +1,7 @@
-//! A tilt c with the period P that questions near one ε need there.
+//! A tilt c, and the period P at which discretisation is accurate enough for questions near one ε.
 //!
-//! What is found by discretising with period P, by points in y or on a grid, is wrong by what lies P away. For
-//! c' < c < c'' in one strip that is at most
+//! Points in y at the spacing 2π/P, like a grid of length P, add what lies a multiple of P away (aliasing). For
+//! c' < c < c'' in one strip that is at most, up to the rest of two geometric series,
 //!
 //! > e^{A(c') − A(c) − (c'−c)ε − (c−c')P} + e^{A(c'') − A(c) − (c''−c)ε − (c''−c)P}
 //!
@@ -11,12 +11,17 @@
 use crate::inversion::segment::{Segment, Total};
 use std::f64::consts::PI;
 
-/// A tilt, and what discretisation there takes.
+/// Period over that of a Gaussian loss that is accepted at the saddle point; beyond it, smaller tilts are tried.
+const MAX_EXCESS: f64 = 2.5;
+/// Smaller tilts that are tried at most, each 3/4 of the one before: down to 0.18 of the saddle point.
+const MAX_STEPS_BACK: usize = 6;
+
+/// A tilt, with the period that discretisation needs there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tilt {
     /// c.
     pub(crate) c: f64,
-    /// The saddle point, at or above c: where it puts the mass is where δ comes from.
+    /// The saddle point, at or above c: the law tilted by it has its mass where δ comes from.
     pub(crate) saddle: f64,
     /// sqrt A''(c).
     pub(crate) spread: f64,
@@ -24,7 +29,7 @@ pub(crate) struct Tilt {
     pub(crate) level: f64,
     /// (c', A(c')) below and above c.
     pub(crate) below: (f64, f64),
-    /// Above.
+    /// The tilt and log moment above c.
     pub(crate) above: (f64, f64),
     /// P.
     pub(crate) period: f64,
@@ -34,7 +39,6 @@ impl Tilt {
     /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
     /// of δ are to be near e^`log_tolerance`.
     pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
-        const ENOUGH: f64 = 2.5;
         let total = usable(segments, c)?;
         let spread = total.variance.sqrt();
         // δ·e^{−A + cε} is about this at the saddle point.
@@ -42,7 +46,7 @@ impl Tilt {
         let level = -log_tolerance - saddle.ln();
         let mut best = Self::at(segments, &total, c, epsilon, level)?;
         let mut steps_back = 0;
-        while c > 0.0 && best.excess() > ENOUGH && steps_back < 6 {
+        while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
             steps_back += 1;
             let back = best.c * 0.75;
             let Some(there) = usable(segments, back) else { break };
@@ -87,7 +91,7 @@ impl Tilt {
                     Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment_upper())
                 };
                 let found = period(other, log_moment);
-                let better = best[side].is_none_or(|(.., least)| found < least);
+                let better = best[side].is_none_or(|(.., shortest)| found < shortest);
                 if better && found.is_finite() {
                     best[side] = Some((other, log_moment, found));
                 } else if best[side].is_some() {
@@ -115,4 +119,67 @@ impl Tilt {
 fn usable(segments: &mut [Segment], c: f64) -> Option<Total> {
     let total = Total::at(segments, c)?;
     (total.variance > 0.0).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inversion::reference::GaussianRun;
+    use crate::special::log_space::LogSum;
+
+    /// log of Σ E[g(S − ε + mP)]·e^{−cmP} over m ≠ 0, relative to e^{A(c) − cε}: what is found P away, c > 0.
+    fn log_aliased(run: GaussianRun, c: f64, epsilon: f64, period: f64) -> f64 {
+        let mut sum = LogSum::default();
+        for m in 1..40 {
+            let shift = f64::from(m) * period;
+            sum.add(run.log_delta(epsilon - shift) - c * shift);
+            sum.add(run.log_delta(epsilon + shift) + c * shift);
+        }
+        sum.ln() - run.log_moment(c) + c * epsilon
+    }
+
+    #[test]
+    fn the_period_makes_aliasing_as_small_as_wanted_and_half_of_it_would_not() {
+        for (distance, steps, epsilon) in [(1.0, 1.0, 2.0), (0.1, 100.0, 3.0), (0.02, 1e5, 60.0), (3.0, 2.0, 9.0)]
+        {
+            let run = GaussianRun::new(distance, steps);
+            for log_tolerance in [-8.0, -14.0, -25.0] {
+                let mut segments = run.segments();
+                let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+                let tilt = Tilt::near(&mut segments, c, epsilon, log_tolerance).unwrap();
+                let log_delta = run.log_delta(epsilon) - run.log_moment(c) + c * epsilon;
+                assert!(-tilt.level <= log_delta + log_tolerance + 1.0, "{tilt:?} {log_delta}");
+                let aliased = log_aliased(run, tilt.c, epsilon, tilt.period);
+                // e^−level from each side at most, and the rest of two geometric series.
+                assert!(aliased <= -tilt.level + 1.0, "{tilt:?} {aliased}");
+                let half = log_aliased(run, tilt.c, epsilon, 0.5 * tilt.period);
+                assert!(half > -tilt.level + 1.0, "{tilt:?} {half}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_bounds_hold_at_the_period_and_one_is_attained() {
+        for epsilon in [-2.0, 0.4, 3.0, 20.0] {
+            let run = GaussianRun::new(0.5, 10.0);
+            let mut segments = run.segments();
+            let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+            let tilt = Tilt::at_level(&mut segments, c, epsilon, 20.0).unwrap();
+            let side = |(other, log_moment): (f64, f64)| {
+                assert!(log_moment >= run.log_moment(other) - 1e-12, "{tilt:?}");
+                let distance = (other - c).abs();
+                log_moment - run.log_moment(c) - (other - c) * epsilon - distance * tilt.period
+            };
+            let (below, above) = (side(tilt.below), side(tilt.above));
+            assert!(below <= -20.0 + 1e-9 && above <= -20.0 + 1e-9, "{below} {above}");
+            assert!(below.max(above) > -20.0 - 1e-9, "{below} {above}");
+            assert!(tilt.below.0 < c && c < tilt.above.0);
+            // Both other tilts are in the strip of c.
+            let strip = if c > 0.0 { 0.0..=f64::INFINITY } else { -1.0..=0.0 };
+            assert!(
+                strip.contains(&tilt.below.0) && strip.contains(&tilt.above.0),
+                "{tilt:?}"
+            );
+        }
+    }
 }

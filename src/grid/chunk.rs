@@ -1,0 +1,332 @@
+//! One task of a sweep: a curve of losses is followed through the cells of one chunk, and its masses deposited.
+//!
+//! Half-cells are integrated by Gauss–Legendre rules whose error is bounded by the derivatives of Gaussians
+//! (n = 3, 6, 32 nodes: relative error below [`QUADRATURE`] for widths up to `WIDTH_OF_n`, in units of
+//! scale/(distance to the farthest centre + 5), as |He_n(x)| ≤ (|x| + 5)ⁿ for the n that count).
+
+use crate::grid::cells::Part;
+use crate::grid::frame::{Frame, HalfCell, HalfCells, QUADRATURE};
+use crate::loss::loss_curve::Sweep;
+use crate::loss::smooth_piece::{Point, Scratch};
+use crate::special::gauss_legendre::GaussLegendre;
+use crate::stopping::checkpoint;
+
+/// Widths up to which each rule has a relative error of at most [`QUADRATURE`], see above; for twice the first the error
+/// of 3 nodes is 4e-12.
+const WIDTH_OF_3: f64 = 0.07;
+const WIDTH_OF_6: f64 = 1.5;
+const WIDTH_OF_32: f64 = 12.0;
+/// Added to the distance to the farthest centre, so that powers of the sum bound the Hermite polynomials.
+const HERMITE_MARGIN: f64 = 5.0;
+/// Distance of a boundary between cells from its place, in h, that is accepted; it counts as an error of the loss.
+const BOUNDARY_TOLERANCE: f64 = 1e-9;
+/// That of a boundary inside a cell, which may be anywhere: its place only decides how narrow the lower law is.
+const MIDDLE_TOLERANCE: f64 = 1e-2;
+/// Attempts to find a boundary: by Newton's method at first, then by safeguarded bisection.
+const MAX_NEWTON_STEPS: usize = 6;
+const MAX_ATTEMPTS: usize = 60;
+/// The boundary inside a cell is moved from its middle by at most this fraction of its width.
+const MAX_OFFSET: f64 = 0.3;
+/// Boundaries after which differences of the density of the loss say how it changes.
+const MIN_DIFFERENCES: usize = 3;
+/// Tilted masses above this count for the error of losses.
+const MIN_MASS: f64 = 1e-25;
+
+impl Frame {
+    /// Adds the masses of the cells of a curve in one chunk, each of `size` grid intervals, to `masses`.
+    pub(crate) fn sweep_chunk(&self, sweep: &Sweep<'_>, part: Part, masses: HalfCells, size: i64) -> HalfCells {
+        Walk::new(self, sweep, part, masses, size).run()
+    }
+}
+
+/// A walk along the curve, from one boundary of half-cells to the next.
+struct Walk<'a> {
+    frame: &'a Frame,
+    sweep: &'a Sweep<'a>,
+    part: Part,
+    /// Grid intervals in a cell, and their width.
+    size: i64,
+    width: f64,
+    masses: HalfCells,
+    scratch: Scratch,
+    /// The last boundary: coordinate, loss, slope of the loss and its derivative.
+    x: f64,
+    loss: f64,
+    slope: f64,
+    bend: f64,
+    /// log of the density of the loss at the last boundary, its derivative by differences, and that one boundary before.
+    log_density: f64,
+    growth: f64,
+    growth_before: f64,
+    /// Boundaries so far.
+    boundaries: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(frame: &'a Frame, sweep: &'a Sweep<'a>, part: Part, mut masses: HalfCells, size: i64) -> Self {
+        let mut scratch = Scratch::default();
+        let start = sweep.curve.point(part.from, &mut scratch);
+        masses.loss_error = (frame.at(part.first) - start.loss).max(0.0);
+        Self {
+            frame,
+            sweep,
+            part,
+            size,
+            width: size as f64 * frame.spacing,
+            masses,
+            scratch,
+            x: part.from,
+            loss: start.loss,
+            slope: start.slope,
+            bend: 0.0,
+            log_density: start.log_density - start.slope.ln(),
+            growth: 0.0,
+            growth_before: 0.0,
+            boundaries: 0,
+        }
+    }
+
+    fn point(&mut self, x: f64) -> Point {
+        self.sweep.curve.point(x, &mut self.scratch)
+    }
+
+    fn run(mut self) -> HalfCells {
+        let to = self.part.to;
+        let mut first = self.part.first;
+        while first <= self.part.last && self.x < to {
+            checkpoint();
+            for above in [false, true] {
+                let cell = HalfCell {
+                    first,
+                    size: self.size,
+                    above,
+                };
+                let target = self.target(cell);
+                let found = if above && first + self.size > self.part.last {
+                    // The rest of the chunk belongs to its last cell.
+                    let beyond = self.point(to).loss - target;
+                    self.masses.loss_error = self.masses.loss_error.max(beyond);
+                    None
+                } else {
+                    self.boundary(target, above)
+                };
+                let next = found.map_or(to, |(x, _)| x);
+                if next > self.x {
+                    self.integrate(self.x, next, cell);
+                }
+                let Some((_, point)) = found.filter(|_| next < to) else {
+                    self.x = to;
+                    break;
+                };
+                // A sweep that starts in the upper half of a cell has nothing in the lower.
+                if next > self.x {
+                    self.advance(next, point);
+                }
+            }
+            first += self.size;
+        }
+        self.masses
+    }
+
+    /// The loss at which a half-cell ends: the next grid point, or about the middle of the cell.
+    ///
+    /// The middle is moved so that the outputs that are merged around a grid point have its log(p/q): in a symmetric
+    /// interval about g that would be h²/12·(ρ'/ρ − 1/2) above g, with ρ the density of the loss.
+    fn target(&self, cell: HalfCell) -> f64 {
+        if cell.above {
+            return self.frame.at(cell.first + cell.size);
+        }
+        let ahead = if self.boundaries >= MIN_DIFFERENCES {
+            self.growth + 1.5 * (self.growth - self.growth_before)
+        } else {
+            self.growth
+        };
+        let offset = self.width * self.width / 12.0 * (ahead - 0.5);
+        let limit = MAX_OFFSET * self.width;
+        self.frame.at(cell.first) + 0.5 * self.width - offset.clamp(-limit, limit)
+    }
+
+    /// Where the loss passes `target`, with the point there; `None` if that is beyond the end of the chunk.
+    fn boundary(&mut self, target: f64, above: bool) -> Option<(f64, Point)> {
+        let to = self.part.to;
+        // A step along the curve with the slope in its middle, then Newton's method.
+        let rough = (target - self.loss) / self.slope;
+        let slope = (self.slope + 0.5 * self.bend * rough).max(0.5 * self.slope);
+        let mut guess = self.x + (target - self.loss) / slope;
+        let mut attempt = 0;
+        loop {
+            if guess.is_nan() || guess >= to {
+                // Beyond the end of the chunk, or a guess that overshot it.
+                if self.point(to).loss <= target {
+                    return None;
+                }
+                guess = self.sweep.boundary(target, &mut self.scratch).min(to);
+            }
+            let point = self.point(guess);
+            let miss = point.loss - target;
+            let allowed = if above { BOUNDARY_TOLERANCE } else { MIDDLE_TOLERANCE };
+            let newton = if attempt < MAX_NEWTON_STEPS {
+                guess - miss / point.slope
+            } else {
+                f64::NAN
+            };
+            let fine = miss.abs() <= allowed * self.frame.spacing + 4.0 * f64::EPSILON * target.abs();
+            attempt += 1;
+            if fine || newton == guess || attempt == MAX_ATTEMPTS {
+                if above {
+                    self.masses.loss_error = self.masses.loss_error.max(miss.abs());
+                }
+                return Some((guess, point));
+            }
+            guess = if newton > self.x {
+                newton
+            } else {
+                self.sweep.boundary(target, &mut self.scratch)
+            };
+        }
+    }
+
+    /// Goes on from a boundary.
+    fn advance(&mut self, x: f64, point: Point) {
+        self.bend = (point.slope - self.slope) / (x - self.x);
+        let log_density = point.log_density - point.slope.ln();
+        self.growth_before = self.growth;
+        self.growth = (log_density - self.log_density) / (point.loss - self.loss);
+        self.log_density = log_density;
+        self.boundaries += 1;
+        (self.x, self.slope, self.loss) = (x, point.slope, point.loss);
+    }
+
+    /// Deposits the mass of the outputs in [left, right], which lie in one half-cell.
+    fn integrate(&mut self, left: f64, right: f64, cell: HalfCell) {
+        let mut start = left;
+        while start < right && self.frame.has_budget() {
+            let before = self.masses.work;
+            self.point(start);
+            let curve = &*self.sweep.curve;
+            let unit = curve.scale() / (curve.reach(start, self.frame.is_fine(), &self.scratch) + HERMITE_MARGIN);
+            let mut end = right;
+            if end - start > WIDTH_OF_32 * unit {
+                // The reach grows by the width itself.
+                end = (start + 0.5 * WIDTH_OF_32 * unit).min(right);
+                if end <= start {
+                    end = right;
+                }
+            }
+            let half_width = 0.5 * (end - start);
+            let width = (end - start) / unit;
+            let mut add = |node: f64, weight: f64| {
+                self.add(cell, start + half_width * (1.0 + node), weight * half_width);
+            };
+            if width <= WIDTH_OF_3 {
+                NODES_3.iter().for_each(|&(node, weight)| add(node, weight));
+            } else if width <= WIDTH_OF_6 {
+                NODES_6.iter().for_each(|&(node, weight)| add(node, weight));
+            } else {
+                let rule = GaussLegendre::get();
+                rule.nodes
+                    .iter()
+                    .zip(&rule.weights)
+                    .for_each(|(&node, &weight)| add(node, weight));
+            }
+            self.frame.spend(self.masses.work - before);
+            start = end;
+        }
+    }
+
+    /// Deposits one node of a rule, with its errors.
+    fn add(&mut self, cell: HalfCell, x: f64, weight: f64) {
+        let point = self.point(x);
+        let (frame, masses) = (self.frame, &mut self.masses);
+        masses.work += 3 * (16 + 2 * self.scratch.terms());
+        let log_mass = point.log_density + weight.ln();
+        let mass = (log_mass + frame.c * point.loss - frame.log_scale).exp();
+        if mass > MIN_MASS {
+            masses.loss_error = masses
+                .loss_error
+                .max(8.0 * f64::EPSILON * (point.size + frame.origin.abs()));
+        }
+        masses.mass_error += mass * (QUADRATURE + 8.0 * f64::EPSILON * (4.0 + point.log_density.abs()));
+        frame.deposit(masses, cell, point.loss, log_mass);
+    }
+}
+
+/// Gauss–Legendre rules of 3 and 6 nodes: nodes and weights on [−1, 1].
+const NODES_3: [(f64, f64); 3] = [
+    (-0.774_596_669_241_483_4, 5.0 / 9.0),
+    (0.0, 8.0 / 9.0),
+    (0.774_596_669_241_483_4, 5.0 / 9.0),
+];
+const NODES_6: [(f64, f64); 6] = [
+    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
+    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// log n!
+    fn log_factorial(n: u32) -> f64 {
+        (2..=n).map(|i| f64::from(i).ln()).sum()
+    }
+
+    /// log of w^{2n}(n!)⁴/((2n+1)(2n)!³): the error of n nodes over an interval of width w, relative to its mass, for a
+    /// density whose derivative of order 2n is at most the density.
+    fn log_rule_error(nodes: u32, width: f64) -> f64 {
+        let n = f64::from(nodes);
+        2.0 * n * width.ln() + 4.0 * log_factorial(nodes) - (2.0 * n + 1.0).ln() - 3.0 * log_factorial(2 * nodes)
+    }
+
+    #[test]
+    fn the_widths_of_the_rules_use_the_error_that_is_counted() {
+        for (nodes, width, attained) in [(3, WIDTH_OF_3, 0.2), (6, WIDTH_OF_6, 0.1), (32, WIDTH_OF_32, 0.0)] {
+            let error = log_rule_error(nodes, width).exp();
+            assert!(error <= QUADRATURE && error > attained * QUADRATURE, "{nodes}: {error}");
+            assert!(nodes == 32 || log_rule_error(nodes, 2.0 * width).exp() > QUADRATURE);
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_rule_is_that_of_the_first_monomial_it_misses() {
+        // x^{2n} has the constant derivative (2n)!, so that the formula is the error itself.
+        for (rule, nodes) in [(&NODES_3[..], 3), (&NODES_6[..], 6)] {
+            for degree in 0..2 * nodes {
+                let sum: f64 = rule.iter().map(|(x, w)| w * x.powi(degree)).sum();
+                let exact = if degree % 2 == 0 {
+                    2.0 / f64::from(degree + 1)
+                } else {
+                    0.0
+                };
+                assert!((sum - exact).abs() < 1e-15, "{nodes} {degree}");
+            }
+            let sum: f64 = rule.iter().map(|(x, w)| w * x.powi(2 * nodes)).sum();
+            let error = 2.0 / f64::from(2 * nodes + 1) - sum;
+            // On [−1, 1] the integral of (2n)! is 2·(2n)!.
+            let formula = (log_rule_error(nodes as u32, 2.0) + log_factorial(2 * nodes as u32)).exp() * 2.0;
+            assert!((error / formula - 1.0).abs() < 1e-6, "{nodes}: {error} {formula}");
+        }
+    }
+
+    #[test]
+    fn powers_bound_the_hermite_polynomials_and_are_nearly_attained() {
+        // He_{n+1}(x) = x·He_n(x) − n·He_{n−1}(x), over (|x| + 5)^n.
+        for (degree, attained) in [(6, 1e-4), (12, 1e-4), (64, 0.1)] {
+            let mut largest = 0.0f64;
+            for i in 0..20_000 {
+                let x = f64::from(i) * 0.001;
+                let scale = x + HERMITE_MARGIN;
+                let (mut before, mut value) = (0.0, 1.0);
+                for n in 0..degree {
+                    (before, value) = (value, x / scale * value - f64::from(n) / (scale * scale) * before);
+                }
+                largest = largest.max(value.abs());
+            }
+            assert!(largest <= 1.0 && largest > attained, "{degree}: {largest}");
+        }
+    }
+}

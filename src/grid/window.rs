@@ -1,0 +1,500 @@
+//! Composition of grid laws by the fast Fourier transform, on a window of losses, with bounds on its rounding errors.
+
+use crate::grid::frame::{Cells, GridLaw};
+use crate::inversion::segment::Segment;
+use crate::special::log_space::log_modulus_1p;
+use crate::stopping::checkpoint;
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex64;
+
+/// Rounding error of a transform of length N in the 2-norm, relative, over log₂N + 2 (Higham 2002, Theorem 24.2, for
+/// weights right to a unit in the last place).
+const TRANSFORM_ERROR: f64 = 8e-16;
+/// Error of a spectrum's value at most, times the number of steps: then (1 + error)^T ≤ 1 + 1.06·T·error.
+const MAX_POINTWISE_ERROR: f64 = 0.1;
+/// Factor by which second-order terms can make the errors of the transforms grow, with room.
+const POWER_MARGIN: f64 = 1.2;
+/// Sums below this fraction of their error are not stored; they count as 0.
+const NEGLIGIBLE_SUM: f64 = 1e-3;
+/// e^this underflows.
+const MIN_EXPONENT: f64 = -745.0;
+
+/// Where and at which tilt laws are composed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) c: f64,
+    /// The smallest loss of the window.
+    pub(crate) start: f64,
+    /// N, even.
+    pub(crate) length: usize,
+    /// h.
+    pub(crate) spacing: f64,
+    /// log of the bound on what arrives from other periods.
+    pub(crate) log_aliasing: f64,
+}
+
+/// One composed law: for each grid point, sums over it and all points above.
+#[derive(Debug)]
+pub(crate) struct Composed {
+    /// Loss of the first point, and the spacing.
+    first: f64,
+    pub(crate) spacing: f64,
+    /// log of the masses' scale, A(c).
+    log_scale: f64,
+    /// Σ v_j e^{−c(s_j − s_i)} and Σ v_j e^{−(c+1)(s_j − s_i)} over j ≥ i.
+    pub(crate) sums: Vec<(f64, f64)>,
+    /// Error of Σ v u, over e^{A(c) − cε}.
+    error: f64,
+    /// log of the aliasing bound, in δ.
+    log_aliasing: f64,
+    /// Bound on the error of all losses together.
+    pub(crate) loss_error: f64,
+}
+
+/// The product of the spectra of some laws, and the errors that it has.
+struct Product {
+    spectrum: Vec<Complex64>,
+    /// Loss of index 0, up to whole periods.
+    origin: f64,
+    log_scale: f64,
+    /// Σ T·η‖v‖ and 2·Σ T·Σ v, v without its heaviest mass.
+    transform_errors: f64,
+    powers: f64,
+    /// Relative error of the masses.
+    mass_error: f64,
+    /// Error of the losses, and that of the sum of their shifts.
+    loss_error: f64,
+    shift_error: f64,
+}
+
+/// A law as it is transformed: without its heaviest mass, which goes to index 0, and over the sum of all masses.
+struct Rest {
+    /// Index of the heaviest mass within the law.
+    heaviest: usize,
+    /// Sum of all masses.
+    sum: f64,
+    /// Σ v and ‖v‖.
+    mass: f64,
+    norm: f64,
+}
+
+impl Rest {
+    /// Puts the law without its heaviest mass into `buffer`, modulo its length; `None` for a law without mass.
+    ///
+    /// φ − 1 = F(rest) − Σ rest: so rounding errors are relative to the rest.
+    fn fill(buffer: &mut [f64], law: &GridLaw) -> Option<Self> {
+        let sum: f64 = law.masses.iter().sum();
+        if sum.is_nan() || sum <= 0.0 {
+            return None;
+        }
+        let heaviest = (0..law.masses.len()).max_by(|&i, &j| law.masses[i].total_cmp(&law.masses[j]))?;
+        let length = buffer.len() as i64;
+        buffer.fill(0.0);
+        let mut mass = 0.0;
+        for (i, value) in law.masses.iter().enumerate().filter(|(i, _)| *i != heaviest) {
+            let place = (i as i64 - heaviest as i64).rem_euclid(length) as usize;
+            buffer[place] += value / sum;
+            mass += value / sum;
+        }
+        let norm = buffer.iter().map(|v| v * v).sum::<f64>().sqrt();
+        Some(Self {
+            heaviest,
+            sum,
+            mass,
+            norm,
+        })
+    }
+}
+
+impl Product {
+    /// Multiplies the spectra of one of the two laws of every segment; `None` if errors are too large for their bounds.
+    fn new(
+        window: &Window,
+        planner: &mut RealFftPlanner<f64>,
+        segments: &[Segment],
+        cells: &[Cells],
+        law: impl Fn(&Cells) -> &GridLaw,
+    ) -> Option<Self> {
+        let length = window.length;
+        let forward = planner.plan_fft_forward(length);
+        let mut values = forward.make_output_vec();
+        let mut buffer = forward.make_input_vec();
+        let mut product = Self {
+            spectrum: vec![Complex64::new(1.0, 0.0); length / 2 + 1],
+            origin: 0.0,
+            log_scale: 0.0,
+            transform_errors: 0.0,
+            powers: 0.0,
+            mass_error: 0.0,
+            loss_error: 0.0,
+            shift_error: 0.0,
+        };
+        for (segment, cells) in segments.iter().zip(cells) {
+            checkpoint();
+            let (law, steps) = (law(cells), segment.steps);
+            let rest = Rest::fill(&mut buffer, law)?;
+            forward.process(&mut buffer, &mut values).ok()?;
+            for (total, value) in product.spectrum.iter_mut().zip(&values) {
+                *total *= power(*value - rest.mass, steps);
+            }
+            product.add_errors(window, (law, cells), &rest, steps);
+        }
+        let pointwise = product.transform_errors * (length as f64).sqrt();
+        (pointwise < MAX_POINTWISE_ERROR).then_some(product)
+    }
+
+    /// Accounts for a law that was multiplied `steps` times.
+    fn add_errors(&mut self, window: &Window, (law, cells): (&GridLaw, &Cells), rest: &Rest, steps: f64) {
+        self.transform_errors += steps * transform_error(window.length) * rest.norm;
+        self.powers += steps * rest.mass.min(1.0) * 2.0;
+        let shift = (law.first + rest.heaviest as i64) as f64 * window.spacing;
+        self.origin += steps * shift;
+        self.shift_error += steps * shift.abs() * f64::EPSILON;
+        let summation = 4.0 * f64::EPSILON * (law.masses.len() as f64).log2();
+        self.mass_error += steps * (cells.mass_error / rest.sum + summation);
+        self.log_scale += steps * (rest.sum.ln() + cells.log_scale);
+        self.origin += steps * law.origin;
+        self.loss_error += steps * (cells.loss_error + 2.0 * f64::EPSILON * law.origin.abs());
+    }
+
+    /// ‖v‖ of the composed masses.
+    fn norm(&self, length: usize) -> f64 {
+        let rest = self.spectrum[1..].iter().map(Complex64::norm_sqr).sum::<f64>();
+        (self.spectrum[0].norm_sqr() + 2.0 * rest).sqrt() / (length as f64).sqrt()
+    }
+
+    /// The composed masses, over e^{A(c)}, from index 0 on.
+    fn masses(&mut self, window: &Window, planner: &mut RealFftPlanner<f64>) -> Option<Vec<f64>> {
+        let inverse = planner.plan_fft_inverse(window.length);
+        if let Some(first) = self.spectrum.first_mut() {
+            first.im = 0.0;
+        }
+        if let Some(last) = self.spectrum.last_mut() {
+            last.im = 0.0;
+        }
+        let mut buffer = inverse.make_output_vec();
+        inverse.process(&mut self.spectrum, &mut buffer).ok()?;
+        Some(buffer)
+    }
+}
+
+impl Window {
+    /// Composes one of the two laws of every segment; `None` if rounding errors are too large for their bounds.
+    pub(crate) fn compose(
+        &self,
+        segments: &[Segment],
+        cells: &[Cells],
+        law: impl Fn(&Cells) -> &GridLaw,
+    ) -> Option<Composed> {
+        let mut planner = RealFftPlanner::<f64>::new();
+        let mut product = Product::new(self, &mut planner, segments, cells, law)?;
+        let norm = product.norm(self.length);
+        let masses = product.masses(self, &mut planner)?;
+        // Index of the first grid point of the window.
+        let first = ((self.start - product.origin) / self.spacing).ceil();
+        let offset = first.rem_euclid(self.length as f64) as usize;
+        let mut sums = self.sums(&masses, offset);
+        let error = self.error(&product, norm, &sums);
+        let counts = |sum: &(f64, f64)| sum.0.abs() + sum.1.abs() > NEGLIGIBLE_SUM * error;
+        sums.truncate(sums.iter().rposition(counts).map_or(0, |last| last + 1));
+        sums.shrink_to_fit();
+        let (origin, log_scale) = (product.origin, product.log_scale);
+        let place_error = 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing);
+        Some(Composed {
+            first: origin + first * self.spacing,
+            spacing: self.spacing,
+            log_scale,
+            sums,
+            error: error * (1.0 + NEGLIGIBLE_SUM),
+            log_aliasing: self.log_aliasing,
+            loss_error: product.loss_error + product.shift_error + place_error,
+        })
+    }
+
+    /// Both sums of [`Composed`] from every point on, the first of which has index `offset`.
+    fn sums(&self, masses: &[f64], offset: usize) -> Vec<(f64, f64)> {
+        let length = self.length;
+        let scale = 1.0 / length as f64;
+        let (fall, faster) = ((-self.c * self.spacing).exp(), (-(self.c + 1.0) * self.spacing).exp());
+        let mut sums = vec![(0.0, 0.0); length];
+        let mut next = (0.0, 0.0);
+        for i in (0..length).rev() {
+            let value = masses[(offset + i) % length] * scale;
+            next = (value + fall * next.0, value + faster * next.1);
+            sums[i] = next;
+        }
+        sums
+    }
+
+    /// Bound on the error of Σ v u over e^{A(c) − cε}, by Cauchy and Schwarz.
+    fn error(&self, product: &Product, norm: f64, sums: &[(f64, f64)]) -> f64 {
+        let eta = transform_error(self.length);
+        let rounding = POWER_MARGIN * product.transform_errors
+            + norm * (eta + 16.0 * f64::EPSILON * product.powers)
+            + 1e-15 * norm;
+        // The two running sums lose what their difference cancels.
+        let cancelled =
+            8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
+        let log_error = 8.0 * f64::EPSILON * product.log_scale.abs();
+        payoff_norm(self.c, self.spacing) * rounding
+            + max_payoff(self.c) * product.mass_error.exp_m1()
+            + cancelled / self.spacing.clamp(1e-3, 1.0)
+            + log_error
+    }
+}
+
+/// η: bound on the relative error of a transform in the 2-norm.
+fn transform_error(length: usize) -> f64 {
+    ((length as f64).log2() + 2.0) * TRANSFORM_ERROR
+}
+
+/// The largest of u(t) = e^{−ct}(1 − e^{−t}) over t ≥ 0, at e^{−t} = c/(c + 1).
+fn max_payoff(c: f64) -> f64 {
+    (c / (1.0 + c)).powf(c) / (1.0 + c)
+}
+
+/// Bound on ‖u‖ = √(Σ u(t_i)²) over the points of a grid with t_i > 0: Σ is at most ∫u²/h and twice the largest u².
+fn payoff_norm(c: f64, spacing: f64) -> f64 {
+    let integral = 0.5 / c - 2.0 / (2.0 * c + 1.0) + 0.5 / (c + 1.0);
+    let largest = max_payoff(c);
+    (integral.max(0.0) / spacing + 2.0 * largest * largest).sqrt()
+}
+
+/// (1 + z)^T for whole T.
+fn power(z: Complex64, steps: f64) -> Complex64 {
+    let log_modulus = steps * log_modulus_1p(z.re, z.im);
+    if log_modulus.is_nan() || log_modulus <= MIN_EXPONENT {
+        return Complex64::new(0.0, 0.0);
+    }
+    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(1.0 + z.re))
+}
+
+impl Composed {
+    /// Bounds on log δ at ε.
+    pub(crate) fn delta(&self, epsilon: f64, c: f64) -> (f64, f64) {
+        let place = ((epsilon - self.first) / self.spacing).ceil().max(0.0) as usize;
+        let scale = self.log_scale - c * epsilon;
+        let value = self.sums.get(place).map_or(0.0, |&(slow, fast)| {
+            let t = self.first + place as f64 * self.spacing - epsilon;
+            (-c * t).exp() * (slow - (-t).exp() * fast)
+        });
+        let aliasing = (self.log_aliasing - scale).exp();
+        let log = |x: f64| if x > 0.0 { x.ln() + scale } else { f64::NEG_INFINITY };
+        (log(value - self.error - aliasing), log(value + self.error + aliasing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::special::compensated_sum::CompensatedSum;
+
+    /// `steps` steps; the loss itself is not looked at.
+    fn segments(steps: f64) -> Vec<Segment> {
+        vec![Segment {
+            loss: StepLoss::shift(1.0),
+            steps,
+        }]
+    }
+
+    /// The law with `masses` at 0, h, 2h, …, tilted by c and not scaled.
+    fn cells(masses: &[f64], (c, spacing): (f64, f64), mass_error: f64) -> Vec<Cells> {
+        let tilted = |(i, mass): (usize, &f64)| mass * (c * i as f64 * spacing).exp();
+        let law = GridLaw {
+            first: 0,
+            masses: masses.iter().enumerate().map(tilted).collect(),
+            origin: 0.0,
+        };
+        vec![Cells {
+            upper: law,
+            mass_error,
+            ..Cells::default()
+        }]
+    }
+
+    fn compose(window: &Window, masses: &[f64], steps: f64, mass_error: f64) -> Composed {
+        let cells = cells(masses, (window.c, window.spacing), mass_error);
+        window.compose(&segments(steps), &cells, |cells| &cells.upper).unwrap()
+    }
+
+    /// δ(ε) of `steps` convolutions of `masses` at 0, h, …: positive terms only.
+    fn exact_delta(masses: &[f64], steps: usize, spacing: f64, epsilon: f64) -> f64 {
+        let mut total = vec![1.0];
+        for _ in 0..steps {
+            let mut next = vec![0.0; total.len() + masses.len() - 1];
+            for (i, a) in total.iter().enumerate() {
+                for (j, b) in masses.iter().enumerate() {
+                    next[i + j] += a * b;
+                }
+            }
+            total = next;
+        }
+        let gain = |(i, mass): (usize, &f64)| mass * -(epsilon - i as f64 * spacing).min(0.0).exp_m1();
+        total.iter().enumerate().map(gain).sum()
+    }
+
+    #[test]
+    fn the_error_of_a_transform_is_within_its_bound_and_uses_some_of_it() {
+        // Signs in no order, whose transform is summed term by term at every 1/64 of the frequencies.
+        let mut worst = 0.0f64;
+        for length in [64usize, 1024, 16_384] {
+            let mut planner = RealFftPlanner::<f64>::new();
+            let forward = planner.plan_fft_forward(length);
+            let sign = |j: usize| 1.0 - 2.0 * ((j * j * 7 + j * 3) / 11 % 2) as f64;
+            let mut values: Vec<f64> = (0..length).map(sign).collect();
+            let mut spectrum = forward.make_output_vec();
+            forward.process(&mut values, &mut spectrum).unwrap();
+            let (mut square, mut norm) = (0.0, 0.0);
+            for k in (1..length / 2).step_by((length / 64).max(1)) {
+                let (mut real, mut imaginary) = (CompensatedSum::default(), CompensatedSum::default());
+                for j in 0..length {
+                    let turn = (j * k % length) as f64 / length as f64;
+                    let turn = if turn > 0.5 { turn - 1.0 } else { turn };
+                    let (sine, cosine) = (-2.0 * std::f64::consts::PI * turn).sin_cos();
+                    real.add(sign(j) * cosine);
+                    imaginary.add(sign(j) * sine);
+                }
+                let exact = Complex64::new(real.value(), imaginary.value());
+                square += (spectrum[k] - exact).norm_sqr();
+                norm += length as f64;
+            }
+            let error = (square / norm).sqrt();
+            assert!(error <= transform_error(length), "{length}: {error}");
+            worst = worst.max(error / transform_error(length));
+        }
+        assert!(worst > 0.01, "{worst}");
+    }
+    #[test]
+    fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
+        for c in [0.05, 1.0, 30.0] {
+            for points in [0.3, 3.0, 300.0] {
+                let spacing = 1.0 / (points * (c + 1.0));
+                let bound = payoff_norm(c, spacing);
+                let mut largest = 0.0f64;
+                for start in 1..=20 {
+                    let payoff = |i: i32| {
+                        let t = (f64::from(i) + f64::from(start) / 20.0) * spacing;
+                        (-c * t).exp() * -(-t).exp_m1()
+                    };
+                    let norm = (0..2_000_000)
+                        .map(payoff)
+                        .take_while(|u| *u > 1e-12)
+                        .map(|u| u * u)
+                        .sum::<f64>()
+                        .sqrt();
+                    assert!(norm <= bound * (1.0 + 1e-12), "{c} {points}: {norm} {bound}");
+                    largest = largest.max(norm);
+                }
+                assert!(largest > 0.5 * bound, "{c} {points}: {largest} {bound}");
+            }
+            let at = |t: f64| (-c * t).exp() * -(-t).exp_m1();
+            let top = ((c + 1.0) / c).ln();
+            assert!((at(top) / max_payoff(c) - 1.0).abs() < 1e-14 && at(0.9 * top) < max_payoff(c));
+        }
+    }
+
+    #[test]
+    fn composed_laws_are_within_their_error_of_direct_convolutions() {
+        let bell: Vec<f64> = (0..60)
+            .map(|i| (-0.5 * ((f64::from(i) - 25.0) / 8.0).powi(2)).exp())
+            .collect();
+        let sum: f64 = bell.iter().sum();
+        let bell: Vec<f64> = bell.iter().map(|mass| mass / sum).collect();
+        let rare = [1.0 - 2e-6, 1e-6, 0.0, 0.0, 1e-6];
+        for (masses, steps, c, epsilon) in [
+            (&bell[..], 20, 0.5, 70.0),
+            (&rare[..], 5, 4.0, 0.35),
+            (&bell[..], 3, 2.0, 11.0),
+        ] {
+            let spacing = 0.1;
+            let window = Window {
+                c,
+                start: epsilon - 1.0,
+                length: 4096,
+                spacing,
+                log_aliasing: -2000.0,
+            };
+            let composed = compose(&window, masses, f64::from(steps), 0.0);
+            let exact = exact_delta(masses, steps as usize, spacing, epsilon).ln();
+            let (low, high) = composed.delta(epsilon, c);
+            assert!(
+                low <= exact + 1e-14 && exact <= high + 1e-14,
+                "{steps}: {low} {exact} {high}"
+            );
+            assert!(high - low < 1e-6, "{steps}: {low} {high}");
+        }
+    }
+
+    #[test]
+    fn what_arrives_from_other_periods_attains_the_bound() {
+        // Mass 1 − 1e−3 at 0 is found at P, 2P, … far above ε, where 1 − e^{−t} is 1.
+        let (c, epsilon, spacing, length) = (0.25, 3.0, 0.5, 32usize);
+        let mut masses = vec![0.0; 11];
+        (masses[0], masses[10]) = (0.999, 0.001);
+        let period = length as f64 * spacing;
+        // Chernoff's bound at c' = 0, and nothing from above.
+        let log_aliasing = -c * period - (-(-c * period).exp()).ln_1p();
+        let window = Window {
+            c,
+            start: 2.5,
+            length,
+            spacing,
+            log_aliasing,
+        };
+        let composed = compose(&window, &masses, 1.0, 0.0);
+        let (low, high) = composed.delta(epsilon, c);
+        let exact = exact_delta(&masses, 1, spacing, epsilon);
+        assert!(low.exp() <= exact && exact <= high.exp(), "{low} {exact} {high}");
+        // The sum that was found is too large by nearly all of the bound.
+        let found = high.exp() - log_aliasing.exp();
+        assert!(found - exact > 0.95 * log_aliasing.exp(), "{found} {exact}");
+    }
+
+    #[test]
+    fn an_error_of_the_masses_is_carried_and_attained() {
+        // All mass at the t with the largest payoff, too large by 1 %, in ten steps.
+        let (c, steps, relative) = (1.0f64, 10.0, 0.01);
+        let spacing = 0.125;
+        let mut masses = vec![0.0; 9];
+        masses[8] = 1.0 + relative;
+        let loss = 8.0 * spacing * steps;
+        let epsilon = loss - ((c + 1.0) / c).ln();
+        let window = Window {
+            c,
+            start: epsilon - 0.5,
+            length: 256,
+            spacing,
+            log_aliasing: -2000.0,
+        };
+        let tilted = (c * 8.0 * spacing).exp();
+        let composed = compose(&window, &masses, steps, relative * tilted);
+        let (low, high) = composed.delta(epsilon, c);
+        let exact = -(epsilon - loss).exp_m1();
+        assert!(
+            low.exp() <= exact && low.exp() > 0.95 * exact && high.exp() >= exact,
+            "{low} {exact} {high}"
+        );
+    }
+
+    #[test]
+    fn running_sums_are_those_of_their_definition() {
+        let window = Window {
+            c: 0.7,
+            start: 0.0,
+            length: 8,
+            spacing: 0.3,
+            log_aliasing: 0.0,
+        };
+        let masses: Vec<f64> = (0..8).map(|i| f64::from(i * i % 5) + 0.5).collect();
+        let sums = window.sums(&masses, 3);
+        for (i, sum) in sums.iter().enumerate() {
+            let term = |rate: f64| -> f64 {
+                (i..8)
+                    .map(|j| masses[(3 + j) % 8] / 8.0 * (-rate * (j - i) as f64 * 0.3).exp())
+                    .sum()
+            };
+            assert!((sum.0 - term(0.7)).abs() < 1e-14 && (sum.1 - term(1.7)).abs() < 1e-14);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where the saddle point of the runs with at least one far step lies, and how large their δ is, roughly.
+//!
+//! These estimates choose the gates and the tilt. They decide how narrow the answer is, not whether it is true.
+
+use crate::inversion::segment::Segment;
+use crate::inversion::split::Split;
+use crate::loss::gate::Separation;
+use crate::loss::privacy_loss::TiltedMoments;
+use std::f64::consts::PI;
+
+/// log of the part of a moment that quadrature may leave out: enough for two digits of the estimates.
+const LOG_TOLERANCE: f64 = -12.0;
+/// Factor by which the tilt falls until the saddle point is between two, and how often at most: down to 0.0008 of the
+/// first one.
+const STEP_FACTOR: f64 = 0.6;
+const MAX_STEPS: usize = 14;
+/// Steps of regula falsi between the two.
+const REFINEMENTS: usize = 3;
+/// A near part of less than 1e-9 has no digits of its own as a difference.
+const MAX_FAR_FRACTION: f64 = 1.0 - 1e-9;
+
+/// Estimates for the runs with a far step at one tilt.
+pub(super) struct FarRuns {
+    pub(super) c: f64,
+    /// Mean of their tilted loss.
+    mean: f64,
+    /// Approximate log δ, if c is the saddle point.
+    pub(super) log_delta: f64,
+}
+
+impl FarRuns {
+    /// The estimates at tilt c; `None` where a moment is beyond the range of an `f64`.
+    fn at(segments: &mut [Segment], gates: &[Separation], c: f64, epsilon: f64, work: &mut u64) -> Option<Self> {
+        let (mut log_moment, mut log_near) = (0.0, 0.0);
+        let (mut mean, mut variance) = (0.0, 0.0);
+        let (mut near_mean, mut near_variance) = (0.0, 0.0);
+        for (segment, gate) in segments.iter_mut().zip(gates) {
+            let steps = segment.steps;
+            let mut far_part = segment.loss.far_part(*gate)?;
+            let split = Split::new(segment, &mut far_part, c, LOG_TOLERANCE - steps.ln())?;
+            let (whole, far) = (split.whole.moments(), split.far.moments());
+            let far_fraction = split.log_fraction.0.exp().min(MAX_FAR_FRACTION);
+            drop(split);
+            *work += far_part.work();
+            // Moments of the near part of a step: φ = N + H.
+            let square = |of: TiltedMoments| of.variance + of.mean * of.mean;
+            let one = (whole.mean - far_fraction * far.mean) / (1.0 - far_fraction);
+            let two = (square(whole) - far_fraction * square(far)) / (1.0 - far_fraction);
+            log_moment += steps * whole.log_moment;
+            log_near += steps * (-far_fraction).ln_1p();
+            mean += steps * whole.mean;
+            variance += steps * whole.variance;
+            near_mean += steps * one;
+            near_variance += steps * (two - one * one).max(0.0);
+        }
+        let near = log_near.exp();
+        let far = -log_near.exp_m1();
+        let runs_mean = (mean - near * near_mean) / far;
+        let square = variance + mean * mean - near * (near_variance + near_mean * near_mean);
+        let runs_variance = (square / far - runs_mean * runs_mean).max(0.0);
+        let curvature = runs_variance + c.powi(-2) + (c + 1.0).powi(-2);
+        let found = Self {
+            c,
+            mean: runs_mean,
+            log_delta: log_moment + far.ln()
+                - c * epsilon
+                - (c * (c + 1.0)).ln()
+                - 0.5 * (2.0 * PI * curvature).ln(),
+        };
+        found.log_delta.is_finite().then_some(found)
+    }
+
+    /// How far the mean is above that at which c would be the saddle point of `epsilon`.
+    fn excess(&self, epsilon: f64) -> f64 {
+        self.mean - epsilon - 1.0 / self.c - 1.0 / (self.c + 1.0)
+    }
+
+    /// The estimates between two tilts around the saddle point, by regula falsi in log c.
+    fn between(
+        segments: &mut [Segment],
+        gates: &[Separation],
+        (mut below, mut above): (Self, Self),
+        epsilon: f64,
+        work: &mut u64,
+    ) -> Option<Self> {
+        for _ in 0..REFINEMENTS {
+            let (high, low) = (above.excess(epsilon), below.excess(epsilon));
+            let c = below.c * (above.c / below.c).powf((-low / (high - low)).clamp(0.2, 0.8));
+            let middle = Self::at(segments, gates, c, epsilon, work)?;
+            if middle.excess(epsilon) > 0.0 {
+                above = middle;
+            } else {
+                below = middle;
+            }
+        }
+        Some(below)
+    }
+
+    /// The estimates at the saddle point of these runs, which is at or below `c`, that of the whole law.
+    pub(super) fn saddle(
+        segments: &mut [Segment],
+        gates: &[Separation],
+        c: f64,
+        epsilon: f64,
+        work: &mut u64,
+    ) -> Option<Self> {
+        let mut above = Self::at(segments, gates, c, epsilon, work)?;
+        for _ in 0..MAX_STEPS {
+            if above.excess(epsilon) <= 0.0 {
+                return Some(above);
+            }
+            let below = Self::at(segments, gates, STEP_FACTOR * above.c, epsilon, work)?;
+            if below.excess(epsilon) < 0.0 {
+                return Self::between(segments, gates, (below, above), epsilon, work);
+            }
+            above = below;
+        }
+        Some(above)
+    }
+}

@@ -1,0 +1,136 @@
+//! The split contour and its bounds against brute-force sums.
+
+use super::*;
+use crate::inversion::saddle;
+use crate::special::normal::log_upper_tail;
+use crate::step::{Direction, GroupLaw};
+
+/// (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²).
+#[derive(Clone, Copy)]
+struct Sampled {
+    rate: f64,
+    sigma: f64,
+}
+
+impl Sampled {
+    fn segment(self, steps: f64) -> Segment {
+        let law = GroupLaw::binomial(1, self.rate).unwrap();
+        let loss = StepLoss::mixture(&law, self.sigma, Direction::Remove).unwrap().unwrap();
+        Segment { loss, steps }
+    }
+
+    fn loss(self, x: f64) -> f64 {
+        let exponent = (x - 0.5) / (self.sigma * self.sigma);
+        (-self.rate + self.rate * exponent.exp()).ln_1p()
+    }
+
+    /// δ(ε) of one step, by the output at which the loss passes ε.
+    fn one_step(self, epsilon: f64) -> f64 {
+        let excess = epsilon.exp() - 1.0 + self.rate;
+        if excess <= 0.0 {
+            return -epsilon.exp_m1();
+        }
+        let x = 0.5 + self.sigma * self.sigma * (excess / self.rate).ln();
+        let tail = |shift: f64| log_upper_tail((x - shift) / self.sigma).exp();
+        (1.0 - self.rate) * tail(0.0) + self.rate * tail(1.0) - epsilon.exp() * tail(0.0)
+    }
+
+    /// E_P of a function of the output, by the trapezoidal rule; kinks of the integrand cost 1e-9 or so.
+    fn mean(self, function: impl Fn(f64) -> f64) -> f64 {
+        let step = self.sigma / 10_000.0;
+        let term = |i: i32| {
+            let x = f64::from(i) * step;
+            let scale = step / (self.sigma * (2.0 * PI).sqrt());
+            scale * (-0.5 * (x / self.sigma).powi(2) + self.loss(x)).exp() * function(x)
+        };
+        (-120_000..160_000).map(term).sum()
+    }
+}
+
+#[test]
+fn the_split_contour_contains_the_delta_of_one_and_of_two_steps() {
+    for (sampled, epsilon) in [
+        (Sampled { rate: 1e-3, sigma: 0.7 }, 1.0),
+        (Sampled { rate: 1e-5, sigma: 0.5 }, 2.0),
+        (Sampled { rate: 0.02, sigma: 0.4 }, 4.0),
+    ] {
+        let exact = [
+            sampled.one_step(epsilon),
+            sampled.mean(|x| sampled.one_step(epsilon - sampled.loss(x))),
+        ];
+        for (i, exact) in exact.into_iter().enumerate() {
+            let mut segments = [sampled.segment(1.0 + i as f64)];
+            let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+            let found = contour(&mut segments, c, epsilon, (-12.0, None), 1e9, &mut 0).unwrap();
+            let delta = found.delta(epsilon);
+            let (low, high) = (delta.lower() * (1.0 - 1e-8), delta.upper() * (1.0 + 1e-8));
+            assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
+            assert!(delta.width() < 1e-3, "{i}: {delta:?}");
+        }
+    }
+}
+
+#[test]
+fn the_moments_of_the_near_part_are_bounded_to_five_digits() {
+    let sampled = Sampled { rate: 0.05, sigma: 0.8 };
+    let segment = sampled.segment(3.0);
+    let separation = segment.loss.separation(0.6, 0.1).unwrap();
+    let Separation::Gate(gate) = separation else {
+        panic!("the loss has no atom")
+    };
+    let mut part = segment.loss.near_part(separation).unwrap();
+    let mut near_moment = |c: f64| part.moments(c, NEAR_TOLERANCE).log_moment_upper();
+    for c in [0.5, 4.0, 20.0] {
+        let shut = |x: f64| log_upper_tail((x - gate.centre) / gate.width).exp();
+        let exact = sampled.mean(|x| shut(x) * (c * sampled.loss(x)).exp()).ln();
+        let bound = near_moment(c);
+        assert!(bound >= exact - 1e-12 && bound < exact + 2e-5, "{c}: {bound} {exact}");
+    }
+    // The bounds that are stored are these, for all three steps, and one of them is small enough.
+    let (epsilon, allowed) = (6.0, -20.0);
+    let stored = Near::new(&[segment], vec![separation], epsilon, allowed, &mut 0).unwrap();
+    for &(c, log_moment) in &stored.left_out {
+        assert_eq!(log_moment, 3.0 * near_moment(c));
+    }
+    assert!(
+        stored
+            .left_out
+            .iter()
+            .any(|(c, log_moment)| log_moment - c * epsilon <= allowed)
+    );
+}
+
+#[test]
+fn the_bound_on_the_decay_is_attained_by_one_step() {
+    // A loss of 0 with probability 0.9 and else N(2, 4): H(z) = 0.1·e^{2z(z + 1)}.
+    for steps in [1.0, 3.0] {
+        let loss = StepLoss::gaussians(vec![0.9f64.ln(), 0.1f64.ln()], vec![0.0, 2.0]);
+        let mut segments = [Segment { loss, steps }];
+        let near = Near {
+            gates: vec![Separation::Atom],
+            left_out: Vec::new(),
+        };
+        let c = 0.4;
+        let tilt = Tilt::at_level(&mut segments, c, 3.0, 20.0).unwrap();
+        let mut far = far_parts(&segments, &near).unwrap();
+        let mut split = parts(&mut segments, &mut far, &tilt).unwrap();
+        let whole = 0.9 + 0.1 * (2.0 * c * (c + 1.0)).exp();
+        for y in [0.5f64, 1.0, 2.0] {
+            let (modulus, phase) = (
+                0.1 * (2.0 * (c * (c + 1.0) - y * y)).exp() / whole,
+                2.0 * y * (2.0 * c + 1.0),
+            );
+            let far = (modulus * phase.cos(), modulus * phase.sin());
+            let mut powers = Powers::default();
+            let both = (0.9 / whole + far.0 - 1.0, far.1, 0.0);
+            powers.multiply(both, (far.0, far.1, 0.0), steps);
+            let exact = powers.difference().modulus.ln();
+            let bound = decay(&mut split, y, None);
+            assert!(bound >= exact - 1e-12, "{steps} {y}: {bound} {exact}");
+            assert!(
+                bound < exact + if steps > 1.0 { 0.9 } else { 1e-12 },
+                "{steps} {y}: {bound} {exact}"
+            );
+        }
+    }
+}
