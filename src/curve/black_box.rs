@@ -48,7 +48,7 @@ pub fn epsilon(one: &mut Composition, group_size: u64, delta: f64, tolerance: f6
     if is_met(0.0)? {
         return Ok(0.0);
     }
-    Ok(smallest_epsilon(is_met)? * k)
+    Ok((smallest_epsilon(is_met)? * k).next_up())
 }
 
 /// The smallest ε₁ found that meets the condition; infinite if none does.

@@ -108,14 +108,14 @@ impl Contour {
         let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
             best_decay(&mut parts, y, wanted)
         })?;
-        // The nodes again, certified up to that frequency; one segment at a time, as those of very many would take much memory.
+        // The nodes again, certified up to the last frequency; one segment at a time, as those of very many would take much memory.
         let last = (reach / spacing).ceil().max(2.0);
         let mut powers = vec![Power::default(); last as usize + 1];
         let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
         let mut size = 0;
         for Part { mut tilted, steps } in parts {
             checkpoint();
-            tilted.certify(reach);
+            tilted.certify(last * spacing);
             if count > KEEPING_PANELS {
                 tilted.forget_panels();
             }

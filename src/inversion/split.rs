@@ -161,10 +161,10 @@ fn at_tilt(
     let mut far = far_parts(segments, near)?;
     let mut split = parts(segments, &mut far, tilt)?;
     decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the imaginary shifts in `split`
-    for part in &mut split {
-        part.certify(reach)?;
-    }
     let last = (reach / spacing).ceil().max(2.0);
+    for part in &mut split {
+        part.certify(last * spacing)?;
+    }
     let size: usize = split.iter().map(Split::size).sum();
     if last * size as f64 > 2.0 * most_products {
         return None;

@@ -34,6 +34,7 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f
                 + 2.0 * f64::EPSILON * y * nodes.mean_size
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 + nodes.c.hypot(y) * nodes.loss_rounding;
+            // The nodes' error is relative to their own moment M, and so is φ = E[e^{zℓ}]/M; half as much again is for rounding.
             (real, imaginary, 1.5 * nodes.error + rounding)
         })
         .collect()

@@ -72,9 +72,9 @@ impl Scratch {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Continued {
     /// log |r_P(x + ia)/r_P(x)|, at most 0.
-    log_p: f64,
+    pub(crate) log_p: f64,
     /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
-    log_q: f64,
+    pub(crate) log_q: f64,
     /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
     pub angle: f64,
 }

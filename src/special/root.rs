@@ -27,10 +27,12 @@ pub(crate) fn solve_decreasing_between<E>(
 ) -> Result<f64, E> {
     /// Infinite values are cut to this: interpolation then amounts to bisection.
     const LARGE: f64 = 1e3;
+    /// Halvings from the largest to the smallest positive `f64`: a tolerance that is negligible next to the bracket asks for more.
+    const MAX_BISECTIONS: f64 = 2100.0;
     let mut evaluate = |x: f64| value(x).map(|y| y.clamp(-LARGE, LARGE));
     let (mut at_low, mut at_high) = (at_low.clamp(-LARGE, LARGE), at_high.clamp(-LARGE, LARGE));
     let half_tolerance = 0.5 * tolerance;
-    let bisections = ((high - low) / tolerance).log2().ceil().max(0.0) as i32;
+    let bisections = ((high - low) / tolerance).log2().ceil().clamp(0.0, MAX_BISECTIONS) as i32;
     let kappa = 0.2 / (high - low);
     for step in 0..=bisections + 1 {
         let width = high - low;
@@ -232,6 +234,12 @@ mod tests {
         ] {
             assert_eq!(last_descent(values, |&value| value), minimum);
         }
+    }
+
+    #[test]
+    fn a_tolerance_of_zero_ends_at_neighbouring_numbers() {
+        let root = solve_decreasing(0.0, 2.0, 0.0, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
+        assert!(root * root >= 2.0 && root.next_down().powi(2) <= 2.0, "{root}");
     }
 
     #[test]
