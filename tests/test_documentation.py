@@ -245,3 +245,19 @@ def test_every_public_name_has_a_place_in_the_api_pages() -> None:
     # A module is on a page as a whole; the names of the package itself one by one.
     public = {f"hockeystick.{name}" for name in hs.__all__ if name != "__version__"}
     assert public <= documented
+
+
+THEORY = sorted((DOCS / "theory").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", THEORY, ids=lambda page: page.stem)
+def test_files_and_tests_that_a_theory_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = [TOP / name for name in re.findall(r"`((?:src|tests|python)/[\w./-]+)`", text)]
+    missing = [path for path in paths if not path.exists()]
+    assert not missing, missing
+    named = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+    heading, _, section = text.partition("\n## Test\n")
+    assert section or page.stem == "index", f"{page.name} names no test: {heading[:40]}"
+    for name in re.findall(r"`([a-z0-9_]{12,})`", section):
+        assert re.search(rf"\b(?:fn|def) {name}\b", named), f"no test {name} in the files that {page.name} names"

@@ -3,7 +3,6 @@
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
 use crate::curve::largest_loss::LargestLoss;
-use crate::curve::one_step::Effort;
 use crate::curve::singular_mass::ROUNDINGS;
 use crate::curve::truncated::Truncated;
 use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
@@ -13,6 +12,7 @@ use crate::inversion::chernoff::chernoff;
 use crate::inversion::saddle;
 use crate::inversion::segment::{KEEPING_PANELS, Segment, Total};
 use crate::loss::StepLoss;
+use crate::loss::privacy_loss::Effort;
 
 /// Work budget of one answer, in density evaluations (about 3 ns each). When it is spent, the best interval so far is returned.
 const BUDGET: u64 = 120_000_000;

@@ -2,10 +2,10 @@
 
 use crate::curve::largest_loss::LargestLoss;
 use crate::curve::one_step;
-use crate::curve::one_step::Effort;
 use crate::interval::Enclosure;
 use crate::inversion::segment::Segment;
 use crate::loss::StepLoss;
+use crate::loss::privacy_loss::Effort;
 use crate::special::log_space::LogSum;
 
 /// Width of δ of one step over the width that is asked for of the run.

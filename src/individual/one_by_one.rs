@@ -8,11 +8,11 @@
 use crate::curve::Accuracy;
 use crate::curve::composition::{Composition, MAX_SEGMENTS};
 use crate::curve::epsilon_search::{Query, StartingPoint};
-use crate::curve::one_step::Effort;
 use crate::curve::{epsilon_search, one_step};
 use crate::error::{Error, Result};
 use crate::individual::histories::{Histories, History};
 use crate::loss::StepLoss;
+use crate::loss::privacy_loss::Effort;
 use crate::monitor::Monitor;
 use crate::special::normal::quantile;
 use crate::step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};

@@ -16,15 +16,16 @@
 
 mod difference;
 mod far_runs;
+mod tilted_step;
 
 use crate::inversion::contour::{Contour, Line, find_reach};
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
+use crate::inversion::split::tilted_step::Split;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
 use crate::loss::gate::Separation;
-use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::log_space::LogSum;
 use std::f64::consts::PI;
 
@@ -46,15 +47,6 @@ const NEAR_TOLERANCE: f64 = -20.0;
 /// The largest such tilt, whose square is still finite. Only an ε next to zero would need a larger one; another route
 /// serves it.
 const STEEPEST: f64 = 1e150;
-
-/// One segment's loss, tilted, and the part of it with large losses.
-struct Split<'a> {
-    steps: f64,
-    whole: Box<dyn TiltedLoss + 'a>,
-    far: Box<dyn TiltedLoss + 'a>,
-    /// log of the far fraction H(c)/φ(c), and a bound on its error.
-    log_fraction: (f64, f64),
-}
 
 /// The near parts of all segments at one choice of gates.
 struct Near {
@@ -253,49 +245,6 @@ impl Near {
         }
         *work += near.iter().map(|(part, _)| part.work()).sum::<u64>();
         (smallest <= allowed).then_some(Self { gates, left_out })
-    }
-}
-
-impl<'a> Split<'a> {
-    fn new(segment: &'a mut Segment, far: &'a mut StepLoss, c: f64, tolerance: f64) -> Option<Self> {
-        let mut split = Self {
-            steps: segment.steps,
-            whole: segment.loss.tilted(c, tolerance),
-            far: far.tilted(c, tolerance),
-            log_fraction: (0.0, 0.0),
-        };
-        split.set_fraction();
-        split.log_fraction.0.is_finite().then_some(split)
-    }
-
-    fn set_fraction(&mut self) {
-        let (far, whole) = (self.far.moments(), self.whole.moments());
-        self.log_fraction = (
-            far.log_moment - whole.log_moment,
-            far.log_moment_error + whole.log_moment_error,
-        );
-    }
-
-    /// Standard deviation of the far loss.
-    fn far_spread(&self) -> f64 {
-        self.far.moments().variance.sqrt()
-    }
-
-    /// Nodes, for the cost of a point.
-    fn size(&self) -> usize {
-        self.whole.size() + self.far.size()
-    }
-
-    /// Nodes for every y up to `reach`.
-    fn certify(&mut self, reach: f64) -> Option<()> {
-        const MOST_ERROR: f64 = 1e-3;
-        self.whole.certify(reach);
-        self.far.certify(reach);
-        if self.whole.quadrature_error() > MOST_ERROR || self.far.quadrature_error() > MOST_ERROR {
-            return None;
-        }
-        self.set_fraction();
-        Some(())
     }
 }
 

@@ -4,9 +4,9 @@ use crate::interval::Enclosure;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::loss_curve::Support;
 use crate::loss::nodes::Nodes;
-use crate::loss::one_step::Effort;
+use crate::loss::privacy_loss::Effort;
 use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
-use crate::loss::step_loss::{StepLoss, rounded_up};
+use crate::loss::privacy_loss::{StepLoss, rounded_up};
 use crate::special::log_space::LogSum;
 use crate::step::{Direction, GroupLaw};
 

@@ -6,12 +6,13 @@
 
 use crate::interval::Enclosure;
 use crate::loss::gate::Separation;
+use crate::loss::gaussian_curve::GaussianCurve;
 use crate::loss::loss_curve::{LossCurve, Support, Sweep};
-use crate::loss::one_step::{self, Effort};
-use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
-use crate::loss::smooth_piece::{Point, Scratch};
-use crate::loss::step_loss::StepLoss;
-use crate::special::log_space::log_sum_exp;
+use crate::loss::one_step;
+use crate::loss::privacy_loss::StepLoss;
+use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::smooth_piece::Scratch;
+use crate::special::log_space::{LogSum, log_sum_exp};
 use crate::step::GroupLaw;
 
 /// Half of the range of a standardised output that a grid sweeps: P(|N(0, 1)| > 9.6) = 8e-22.
@@ -108,6 +109,27 @@ impl GaussianLoss {
     }
 }
 
+impl GaussianLoss {
+    /// δ of the mixture, which is the mean of that of its parts.
+    fn delta(&self, epsilon: f64, effort: &mut Effort) -> Enclosure {
+        let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+        let mut sum = Enclosure::ZERO; // contradicted if one of its parts is
+        let mut scratch = Scratch::default();
+        for (distance, log_weight) in self.parts() {
+            let part = if distance == 0.0 {
+                one_step::around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
+            } else {
+                let found = one_step::of_shift(distance, epsilon, &mut scratch, effort);
+                found.with_logs(found.log_lower + log_weight, found.log_upper + log_weight)
+            };
+            lower.add(part.log_lower);
+            upper.add(part.log_upper);
+            sum = sum.max(part);
+        }
+        sum.with_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+    }
+}
+
 impl StepLoss {
     /// N(μ, 1) against N(0, 1).
     pub fn shift(distance: f64) -> Self {
@@ -161,7 +183,7 @@ impl PrivacyLoss for GaussianLoss {
     }
 
     fn one_step(&self, epsilon: f64, _: f64, effort: &mut Effort) -> Enclosure {
-        one_step::of_gaussians(self, epsilon, effort)
+        self.delta(epsilon, effort)
     }
 
     fn truncated(&self, _: f64) -> (StepLoss, f64) {
@@ -277,38 +299,10 @@ impl TiltedLoss for TiltedGaussians {
     }
 }
 
-/// A Gaussian loss N(μ²/2, μ²) in its standardised coordinate.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GaussianCurve {
-    /// μ > 0.
-    pub distance: f64,
-    /// log of its probability.
-    pub log_weight: f64,
-}
-
-impl LossCurve for GaussianCurve {
-    fn point(&self, x: f64, _: &mut Scratch) -> Point {
-        let loss = self.distance * (0.5 * self.distance + x);
-        Point {
-            loss,
-            slope: self.distance,
-            log_density: self.log_weight - 0.5 * x * x - 0.5 * (2.0 * std::f64::consts::PI).ln(),
-            size: loss.abs(),
-        }
-    }
-    fn reach(&self, x: f64, both: bool, _: &Scratch) -> f64 {
-        // Q's density is centred at −μ.
-        x.abs() + if both { self.distance } else { 0.0 }
-    }
-    fn scale(&self) -> f64 {
-        1.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::one_step::Effort;
+    use crate::loss::privacy_loss::Effort;
 
     /// Weights 0.2, 0.5, 0.3 of the distances 0, 0.7, 2.5.
     fn mixture() -> GaussianLoss {

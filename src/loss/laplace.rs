@@ -5,14 +5,7 @@
 //!
 //! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
 
-use crate::interval::Enclosure;
-use crate::loss::laplace_curve::LaplaceCurve;
-use crate::loss::laplace_decay::TiltedLaplace;
 use crate::loss::laplace_sums::{Knot, Rounded, knots};
-use crate::loss::loss_curve::{LossCurve, Support, Sweep};
-use crate::loss::one_step::Effort;
-use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
-use crate::loss::step_loss::StepLoss;
 use crate::step::{Direction, GroupLaw};
 
 /// The outputs from a whole number on, of one of the two pairs.
@@ -30,15 +23,15 @@ pub(crate) struct LaplaceLoss {
     pub(crate) scale: f64,
     pub(crate) branches: Vec<Branch>,
     /// (loss, log of its probability under P), ascending.
-    atoms: Vec<(f64, f64)>,
+    pub(crate) atoms: Vec<(f64, f64)>,
     /// The logs of the weights of 0, 1, …, k.
     pub(crate) log_weights: Vec<f64>,
     /// The ratio r at 0, 1, …, k.
     pub(crate) knots: Vec<Knot>,
     /// The largest loss, rounded up, as the sum of a number and a small one.
-    most: (f64, f64),
+    pub(crate) most: (f64, f64),
     /// Densities that moments took so far.
-    work: u64,
+    pub(crate) work: u64,
 }
 
 impl LaplaceLoss {
@@ -157,13 +150,13 @@ impl LaplaceLoss {
     }
 
     /// |log r| at the whole number j, rounded up.
-    fn above(&self, j: usize) -> f64 {
+    pub(crate) fn above(&self, j: usize) -> f64 {
         let Rounded { value, error } = self.knots[j].log_ratio;
         (value.abs() + error) * (1.0 + f64::EPSILON)
     }
 
     /// The outputs below 0.
-    fn lowest(&self, direction: Direction) -> (f64, f64) {
+    pub(crate) fn lowest(&self, direction: Direction) -> (f64, f64) {
         let (level, mass) = (self.knots[0].log_ratio.value, 0.5f64.ln());
         match direction {
             Direction::Remove => (level, mass + level),
@@ -172,7 +165,7 @@ impl LaplaceLoss {
     }
 
     /// The outputs above k.
-    fn highest(&self, direction: Direction) -> (f64, f64) {
+    pub(crate) fn highest(&self, direction: Direction) -> (f64, f64) {
         let last = self.pieces();
         let mass = 0.5f64.ln() - last as f64 / self.scale;
         let level = self.knots[last].log_ratio.value;
@@ -192,99 +185,6 @@ impl LaplaceLoss {
     }
 }
 
-impl StepLoss {
-    /// One-dimensional Laplace noise of scale b; the shifts of `law` are whole.
-    pub fn laplace(law: &GroupLaw, scale: f64, direction: Direction) -> Option<Self> {
-        (law.shifts() != [0.0]).then(|| Self::new(LaplaceLoss::new(law, scale, direction)))
-    }
-
-    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
-    pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
-        let seen = -law.log_probability_of_zero().exp_m1();
-        match seen {
-            0.0 => None,
-            1.0 => Self::laplace(law, scale, Direction::Remove),
-            _ => Some(Self::new(LaplaceLoss::replaced(seen, scale))),
-        }
-    }
-}
-
-impl PrivacyLoss for LaplaceLoss {
-    fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
-        self.nodes(c, 0.0).moments()
-    }
-
-    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
-        Box::new(TiltedLaplace::new(self, c))
-    }
-
-    fn support(&mut self, _: f64, _: f64) -> Support<'_> {
-        let loss = &*self;
-        let sweeps = loss.all_pieces().into_iter().map(|(_, branch, piece)| {
-            let curve = LaplaceCurve {
-                loss,
-                direction: branch.direction,
-                piece,
-            };
-            let (start, end) = curve.ends();
-            Sweep {
-                curve: Box::new(curve) as Box<dyn LossCurve>,
-                start,
-                end,
-            }
-        });
-        Support {
-            sweeps: sweeps.collect(),
-            atoms: loss.atoms().to_vec(),
-            outside: 0.0,
-        }
-    }
-
-    fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
-        let (lower, upper) = self.log_one_step(epsilon);
-        Enclosure::of_logs(lower, upper)
-    }
-
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
-        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
-    }
-
-    fn density_terms(&self) -> usize {
-        1
-    }
-
-    fn work(&self) -> u64 {
-        self.work
-    }
-
-    /// Without sampling it is k/b, which may be a number or not.
-    fn most_loss(&self) -> (f64, f64) {
-        self.most
-    }
-
-    fn most_loss_slack(&self) -> f64 {
-        match self.most {
-            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
-            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
-            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
-        }
-    }
-
-    fn log_mass_of_most_loss(&self) -> f64 {
-        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
-        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
-        self.atoms.last().map_or(f64::NEG_INFINITY, below)
-    }
-
-    fn log_mass_above(&self, level: f64) -> f64 {
-        self.log_tail(level)
-    }
-
-    fn atom_gap(&self) -> Option<f64> {
-        Some(self.atoms[1].0 - self.atoms[0].0)
-    }
-}
-
 /// a/b for whole a ≥ 0 and b > 0, rounded up at twice the precision: the second number is 0 exactly where a/b is a number.
 fn quotient_above(a: f64, b: f64) -> (f64, f64) {
     let high = a / b;
@@ -298,6 +198,7 @@ fn quotient_above(a: f64, b: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::privacy_loss::PrivacyLoss;
     use crate::special::extended::{two_product, two_sum};
 
     fn removed(records: u64, rate: f64, scale: f64) -> LaplaceLoss {

@@ -7,7 +7,7 @@
 //! | kind | loss | files |
 //! |---|---|---|
 //! | Gaussian noise, sampled | smooth in the output | `smooth*`, `mixture_pair`, `posterior`, `gate`, `line` |
-//! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian` |
+//! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | finitely many outcomes | atoms | `atoms` |
 //!
@@ -20,10 +20,12 @@ pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
 pub(crate) mod gate;
 pub(crate) mod gaussian;
+mod gaussian_curve;
 pub(crate) mod laplace;
 mod laplace_curve;
 mod laplace_decay;
 mod laplace_moments;
+mod laplace_pairs;
 mod laplace_power;
 mod laplace_step;
 mod laplace_sums;
@@ -44,9 +46,7 @@ mod smooth_nodes;
 mod smooth_pairs;
 mod smooth_panel;
 pub(crate) mod smooth_piece;
-mod step_loss;
 
 pub(crate) use mixture_pair::Local;
 pub use mixture_pair::MixturePair;
-pub(crate) use privacy_loss::PrivacyLoss;
-pub(crate) use step_loss::StepLoss;
+pub(crate) use privacy_loss::{PrivacyLoss, StepLoss};

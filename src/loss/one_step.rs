@@ -11,8 +11,9 @@
 
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;
-use crate::loss::gaussian::{GaussianCurve, GaussianLoss};
+use crate::loss::gaussian_curve::GaussianCurve;
 use crate::loss::loss_curve::LossCurve;
+use crate::loss::privacy_loss::Effort;
 use crate::loss::smooth_piece::{Piece, Scratch, Tail};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
@@ -24,31 +25,11 @@ use std::f64::consts::PI;
 pub(crate) const NARROWEST: f64 = 1e-10;
 /// The integral is computed where the difference of tails is at most this fraction of P's tail: above, it would be no more accurate.
 const CANCELLED: f64 = 0.25;
-/// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
-const MAX_WORK: u64 = 120_000_000;
 /// Cost of an evaluation besides that of the terms of the densities, in terms.
 const EVALUATION: u64 = 16;
 /// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
 /// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
 const PANEL_WIDTH: f64 = 16.0;
-
-/// Work on integrals so far, in terms of densities, and how much of it may be done.
-#[derive(Debug, Clone, Copy)]
-pub struct Effort {
-    /// Terms of densities evaluated so far.
-    pub(crate) done: u64,
-    /// No integral goes on beyond this.
-    pub(crate) limit: u64,
-}
-
-impl Default for Effort {
-    fn default() -> Self {
-        Self {
-            done: 0,
-            limit: MAX_WORK,
-        }
-    }
-}
 
 /// δ of one step at any real ε.
 pub(crate) fn delta(loss: &StepLoss, epsilon: f64) -> Enclosure {
@@ -63,7 +44,7 @@ pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &m
 }
 
 /// e^{value}·(1 ± error).
-fn around(log_value: f64, error: f64) -> Enclosure {
+pub(crate) fn around(log_value: f64, error: f64) -> Enclosure {
     Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
 }
 
@@ -150,34 +131,19 @@ pub(crate) fn gaussian_delta(distance: f64, epsilon: f64) -> Enclosure {
     found.with_logs(with(found.lower(), -slack), with(found.upper(), slack))
 }
 
-/// δ of a mixture of Gaussian losses.
-pub(crate) fn of_gaussians(loss: &GaussianLoss, epsilon: f64, effort: &mut Effort) -> Enclosure {
-    let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
-    let mut sum = Enclosure::ZERO; // contradicted if one of its parts is
-    let mut scratch = Scratch::default();
-    for (distance, log_weight) in loss.parts() {
-        let part = if distance == 0.0 {
-            around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
-        } else {
-            let found = of_gaussian(distance, epsilon);
-            let threshold = epsilon / distance - 0.5 * distance;
-            // Where the tails do not cancel, the integral would be no narrower.
-            let found = if found.width() < 0.01 * NARROWEST || distance > 1.0 {
-                found
-            } else {
-                let curve = GaussianCurve {
-                    distance,
-                    log_weight: 0.0,
-                };
-                integral(&curve, threshold, epsilon, log_upper_tail, &mut scratch, effort).meet(found)
-            };
-            found.with_logs(found.log_lower + log_weight, found.log_upper + log_weight)
-        };
-        lower.add(part.log_lower);
-        upper.add(part.log_upper);
-        sum = sum.max(part);
+/// δ of N(μ, 1) against N(0, 1): by the difference of tails or, where these cancel, by the integral.
+pub(crate) fn of_shift(distance: f64, epsilon: f64, scratch: &mut Scratch, effort: &mut Effort) -> Enclosure {
+    let found = of_gaussian(distance, epsilon);
+    // Where the tails do not cancel, the integral would be no narrower.
+    if found.width() < 0.01 * NARROWEST || distance > 1.0 {
+        return found;
     }
-    sum.with_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+    let threshold = epsilon / distance - 0.5 * distance;
+    let curve = GaussianCurve {
+        distance,
+        log_weight: 0.0,
+    };
+    integral(&curve, threshold, epsilon, log_upper_tail, scratch, effort).meet(found)
 }
 
 /// The integral from x*, panel by panel until the tail that is left, of mass e^`log_tail`, is negligible.

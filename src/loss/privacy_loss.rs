@@ -1,11 +1,10 @@
 //! What the engines ask of the privacy loss of one step: one trait, with one implementation for each kind of noise.
 
 use crate::interval::Enclosure;
-use crate::loss::StepLoss;
 use crate::loss::gate::Separation;
 use crate::loss::loss_curve::Support;
-use crate::loss::one_step::Effort;
 use std::fmt::Debug;
+use std::ops::{Deref, DerefMut};
 
 /// The privacy loss ℓ = log dP/dQ of one step, as a random variable under P.
 ///
@@ -110,6 +109,59 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// The other losses, as a law of mass below 1.
     fn far_part(&self, _separation: Separation) -> Option<StepLoss> {
         None
+    }
+}
+
+/// Privacy loss ℓ = log dP/dQ of one step under P: a [`PrivacyLoss`] of any kind.
+///
+/// The constructors of a kind stand beside its implementation.
+#[derive(Debug)]
+pub struct StepLoss(Box<dyn PrivacyLoss>);
+
+impl StepLoss {
+    /// The loss of this kind.
+    pub fn new(loss: impl PrivacyLoss + 'static) -> Self {
+        Self(Box::new(loss))
+    }
+}
+
+impl Deref for StepLoss {
+    type Target = dyn PrivacyLoss;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for StepLoss {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+/// A bound on a loss that is computed to a few units in the last place.
+pub(crate) fn rounded_up(loss: f64) -> f64 {
+    loss + 8.0 * f64::EPSILON * loss.abs()
+}
+
+/// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
+const MAX_WORK: u64 = 120_000_000;
+
+/// Work on integrals so far, in terms of densities, and how much of it may be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Terms of densities evaluated so far.
+    pub(crate) done: u64,
+    /// No integral goes on beyond this.
+    pub(crate) limit: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            done: 0,
+            limit: MAX_WORK,
+        }
     }
 }
 
@@ -423,5 +475,17 @@ mod tests {
                 assert!((outcomes.iter().map(|outcome| outcome.1.exp()).sum::<f64>() - 1.0).abs() < 1e-14);
             }
         }
+    }
+
+    #[test]
+    fn a_loss_is_rounded_away_from_below_by_a_few_units() {
+        for loss in [1.0, -3.0, 1e-300, 1e300] {
+            let bound = rounded_up(loss);
+            assert!(
+                bound >= loss + 4.0 * f64::EPSILON * loss.abs()
+                    && bound <= loss + 16.0 * f64::EPSILON * loss.abs()
+            );
+        }
+        assert_eq!(rounded_up(f64::INFINITY), f64::INFINITY);
     }
 }

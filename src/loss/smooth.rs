@@ -4,17 +4,12 @@
 //! Moments are integrals over the output (`smooth_nodes`); the characteristic function decays because the integral may be
 //! taken along a line above the real axis (`smooth_decay`).
 
-use crate::interval::Enclosure;
-use crate::loss::gate::{Gate, Separation};
-use crate::loss::loss_curve::{LossCurve, Support, Sweep};
-use crate::loss::one_step::{self, Effort};
-use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
-use crate::loss::smooth_decay::TiltedSmoothLoss;
-use crate::loss::smooth_nodes::Address;
-use crate::loss::smooth_panel::PiecePanel;
+use crate::loss::gate::Gate;
+use crate::loss::loss_curve::LossCurve;
+
+use crate::loss::privacy_loss::TiltedMoments;
+use crate::loss::smooth_panel::{Address, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
-use crate::loss::step_loss::{StepLoss, rounded_up};
-use crate::special::log_space::LogSum;
 use rustc_hash::FxHashMap;
 
 /// The privacy loss of a step as smooth pieces and an atom at loss 0, with the panels found so far.
@@ -22,11 +17,11 @@ use rustc_hash::FxHashMap;
 pub(crate) struct SmoothLoss {
     pub(crate) pieces: Vec<Piece>,
     /// P's probability of a loss of exactly 0, where that is an atom.
-    atom: f64,
+    pub(crate) atom: f64,
     pub(crate) panels: FxHashMap<Address, PiecePanel>,
     pub(crate) scratch: Scratch,
     /// The latest answers about moments.
-    moments: Vec<Remembered>,
+    pub(crate) moments: Vec<Remembered>,
     /// Cost of all questions so far, in evaluations of a density, as if none could use panels of another: so the same questions
     /// cost the same in any order.
     pub(crate) work: u64,
@@ -34,14 +29,14 @@ pub(crate) struct SmoothLoss {
 
 /// Moments at one tilt and tolerance, and what they cost.
 #[derive(Debug)]
-struct Remembered {
-    question: (f64, f64),
-    answer: TiltedMoments,
-    work: u64,
+pub(crate) struct Remembered {
+    pub(crate) question: (f64, f64),
+    pub(crate) answer: TiltedMoments,
+    pub(crate) work: u64,
 }
 
 /// Number of moments that are remembered.
-const REMEMBERED: usize = 16;
+pub(crate) const REMEMBERED: usize = 16;
 
 impl SmoothLoss {
     /// The loss made of `pieces` and an atom of P-probability `atom` at 0.
@@ -67,12 +62,12 @@ impl SmoothLoss {
     }
 
     /// No imaginary shift in any piece.
-    fn no_imaginary_shifts(&self) -> Vec<f64> {
+    pub(crate) fn no_imaginary_shifts(&self) -> Vec<f64> {
         vec![0.0; self.pieces.len()]
     }
 
     /// The losses on one side of a gate at the outputs of the first piece. The other pieces and the atom belong to the near side.
-    fn side(&self, gate: Gate) -> Self {
+    pub(crate) fn side(&self, gate: Gate) -> Self {
         let mut pieces = self.pieces.clone();
         if gate.open {
             pieces.truncate(1);
@@ -81,152 +76,6 @@ impl SmoothLoss {
             first.gate = Some(gate);
         }
         Self::new(pieces, if gate.open { 0.0 } else { self.atom })
-    }
-}
-
-impl PrivacyLoss for SmoothLoss {
-    fn moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
-        let question = (c, log_tolerance);
-        if let Some(known) = self.moments.iter().find(|known| known.question == question) {
-            self.work += known.work;
-            return known.answer;
-        }
-        let before = self.work;
-        let none = self.no_imaginary_shifts();
-        let answer = self.nodes(c, 0.0, &none, log_tolerance).moments();
-        if self.moments.len() == REMEMBERED {
-            self.moments.remove(0);
-        }
-        self.moments.push(Remembered {
-            question,
-            answer,
-            work: self.work - before,
-        });
-        answer
-    }
-
-    fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
-        Box::new(TiltedSmoothLoss::new(self, c, log_tolerance))
-    }
-
-    fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_> {
-        let none = self.no_imaginary_shifts();
-        let nodes = self.nodes(c, 0.0, &none, log_tolerance);
-        let mut atoms = Vec::new();
-        if self.atom > 0.0 {
-            atoms.push((0.0, self.atom.ln()));
-        }
-        let pieces = self.pieces.iter().zip(&nodes.supports);
-        let sweeps = pieces
-            .filter(|(_, support)| support.0 < support.1)
-            .map(|(piece, support)| Sweep {
-                curve: Box::new(piece.clone()) as Box<dyn LossCurve>,
-                start: support.0,
-                end: support.1,
-            })
-            .collect();
-        Support {
-            sweeps,
-            atoms,
-            outside: nodes.error,
-        }
-    }
-
-    fn one_step(&self, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
-        // Pieces descend: where there are two, the first has the losses above 0 and the second those below
-        // (for ε < 0 the curve is that of the second pair everywhere).
-        let piece = match self.pieces() {
-            [above, ..] if epsilon >= 0.0 => above,
-            [.., last] => last,
-            [] => return Enclosure::ZERO,
-        };
-        one_step::of_piece(piece, epsilon, width.max(one_step::NARROWEST), effort)
-    }
-
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
-        /// Bisections of the output, and the width in σ at which they end: where the cut is need not be exact.
-        const BISECTIONS: usize = 60;
-        const ACCURACY: f64 = 1e-3;
-        /// Standard deviations beyond the outermost centre that are searched: P has e^-1800 beyond.
-        const REACH: f64 = 60.0;
-        let mut lost = LogSum::default();
-        let mut pieces = self.pieces.clone();
-        for piece in pieces.iter_mut().filter(|piece| piece.end.is_infinite()) {
-            let sigma = piece.noise_multiplier();
-            let (mut low, mut high) = (piece.start.max(-REACH * sigma), piece.largest_shift() + REACH * sigma);
-            for _ in 0..BISECTIONS {
-                let middle = 0.5 * (low + high);
-                if piece.log_masses_above(middle).0 > log_mass {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-                if high - low < ACCURACY * sigma {
-                    break;
-                }
-            }
-            piece.end = high;
-            lost.add(piece.log_masses_above(high).0);
-        }
-        // Room for the errors of the tails, which are below 1e-11.
-        (StepLoss::new(Self::new(pieces, self.atom)), lost.ln() + 1e-9)
-    }
-
-    fn density_terms(&self) -> usize {
-        self.pieces.iter().map(Piece::atoms).max().unwrap_or(0)
-    }
-
-    fn work(&self) -> u64 {
-        self.work
-    }
-
-    fn most_loss(&self) -> (f64, f64) {
-        let most = self
-            .pieces
-            .iter()
-            .map(Piece::most_loss)
-            .fold(f64::NEG_INFINITY, f64::max);
-        (rounded_up(most), 0.0)
-    }
-
-    fn widest_distance(&self) -> Option<f64> {
-        Some(self.pieces.iter().map(Piece::widest_distance).fold(0.0, f64::max))
-    }
-
-    fn usual_loss(&self) -> Option<f64> {
-        let first = self.pieces.first().filter(|piece| piece.in_p)?;
-        if first.start.is_finite() || first.in_q {
-            return Some(0.0);
-        }
-        first.least_loss()
-    }
-
-    fn separation(&self, level: f64, width: f64) -> Option<Separation> {
-        let piece = self.pieces.first()?;
-        let mut scratch = Scratch::default();
-        let centre = piece.output_at(level, &mut scratch);
-        let inside = centre.is_finite() && centre > piece.start && centre < piece.end;
-        inside.then(|| {
-            Separation::Gate(Gate {
-                centre,
-                width: (width / piece.point(centre, &mut scratch).slope).min(0.5 * piece.noise_multiplier()),
-                open: true,
-            })
-        })
-    }
-
-    fn near_part(&self, separation: Separation) -> Option<StepLoss> {
-        let Separation::Gate(gate) = separation else {
-            return None;
-        };
-        Some(StepLoss::new(self.side(Gate { open: false, ..gate })))
-    }
-
-    fn far_part(&self, separation: Separation) -> Option<StepLoss> {
-        let Separation::Gate(gate) = separation else {
-            return None;
-        };
-        Some(StepLoss::new(self.side(Gate { open: true, ..gate })))
     }
 }
 
@@ -244,7 +93,8 @@ impl LossCurve for Piece {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::loss::StepLoss;
+    use crate::loss::gate::Separation;
     use crate::special::normal::log_upper_tail;
     use crate::step::{Direction, GroupLaw};
 

@@ -7,7 +7,7 @@
 
 use crate::loss::nodes::Nodes;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
+use crate::loss::smooth_panel::{Address, LEAST_CHANGE, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::LogSum;
@@ -35,9 +35,6 @@ const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
-
-/// Piece and dyadic interval [index, index + 1]·2^level from the piece's finite end, in units of σ or of the piece.
-pub(crate) type Address = (usize, i32, i64);
 
 /// A panel that waits, with the log of a bound on its part of the integral.
 #[derive(Debug, PartialEq)]

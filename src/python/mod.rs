@@ -16,6 +16,7 @@ mod runner;
 mod runs;
 mod tradeoff;
 mod vocabulary;
+mod words;
 
 use pyo3::prelude::*;
 

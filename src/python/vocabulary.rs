@@ -1,22 +1,21 @@
-//! The nouns and words that Python passes, one parser each.
+//! The nouns that Python passes, one parser each.
 //!
 //! Nouns are objects of the public classes: a mechanism (`hs.Laplace`), a sampling scheme (`hs.WithoutReplacement`), a group
 //! (`hs.Group`). Each may be given by its main number instead: a noise multiplier of Gaussian noise, a rate of Poisson samples, a
 //! number of records; or, where many questions are asked at once, by an array with one such number for each. A segment of a run is
 //! `(noise, draw, group, steps)`, here as everywhere.
 
-use crate::curve::routes::Route;
 use crate::error::{Error, Result};
 use crate::python::arrays::PyReadonlyArray1;
 use crate::python::convert::{count, vector};
-use crate::renyi::{Conversion, GroupBound, MAX_GROUP_SIZE};
-use crate::step::{Adjacency, Direction, Group, Mechanism, Sampling, Step};
+use crate::renyi::MAX_GROUP_SIZE;
+use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 use numpy::{Element, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyFloat, PyInt, PyType};
 
 /// A public class of hockeystick, imported when it is first asked for.
 struct Class {
@@ -478,76 +477,3 @@ impl Segment {
 pub(crate) fn run_of(segments: &[Segment], adjacency: Adjacency) -> Result<Vec<(Step, u64)>> {
     segments.iter().map(|segment| segment.under(adjacency)).collect()
 }
-
-/// What a question asks for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Unknown {
-    Epsilon,
-    Delta,
-    NoiseMultiplier,
-    SampleRate,
-    Steps,
-    GroupSize,
-}
-
-/// Reads words of an argument into a type: a table of both, and the words as an error lists them.
-macro_rules! words {
-    ($type:ty, $argument:literal, $allowed:literal, $($word:literal => $value:expr),+ $(,)?) => {
-        impl<'a, 'py> FromPyObject<'a, 'py> for $type {
-            type Error = PyErr;
-
-            fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-                match value.cast::<PyString>()?.to_str()? {
-                    $($word => Ok($value),)+
-                    other => Err(Error::out_of_range($argument, other, $allowed).into()),
-                }
-            }
-        }
-    };
-}
-
-words!(Adjacency, "adjacency", "\"add_remove\", \"add\", \"remove\" or \"replace\"",
-    "add_remove" => Self::AddRemove,
-    "add" => Self::Add,
-    "remove" => Self::Remove,
-    "replace" => Self::Replace,
-);
-
-words!(Direction, "direction", "\"add\" or \"remove\"",
-    "add" => Self::Add,
-    "remove" => Self::Remove,
-);
-
-words!(GroupBound, "bound", "\"exact\", \"jensen\", \"black_box\" or \"lower\"",
-    "exact" => Self::Exact,
-    "jensen" => Self::Jensen,
-    "black_box" => Self::BlackBox,
-    "lower" => Self::Lower,
-);
-
-words!(Conversion, "conversion", "\"canonne\" or \"optimal\"",
-    "canonne" => Self::Canonne,
-    "optimal" => Self::Optimal,
-);
-
-words!(Route, "route", "\"one_step\", \"inversion\", \"split_inversion\", \"grid\" or \"renyi\"",
-    "one_step" => Self::OneStep,
-    "inversion" => Self::Inversion,
-    "split_inversion" => Self::SplitInversion,
-    "grid" => Self::Grid,
-    "renyi" => Self::Renyi,
-);
-
-words!(Unknown, "unknown", "the name of an argument",
-    "epsilon" => Self::Epsilon,
-    "delta" => Self::Delta,
-    "noise_multiplier" => Self::NoiseMultiplier,
-    "sample_rate" => Self::SampleRate,
-    "steps" => Self::Steps,
-    "group_size" => Self::GroupSize,
-);
-
-words!(crate::shuffle::EpochSampling, "sampling", "\"shuffle\" or \"without_replacement\"",
-    "shuffle" => Self::Shuffling,
-    "without_replacement" => Self::Subsampling,
-);

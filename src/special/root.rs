@@ -93,6 +93,9 @@ pub(crate) fn golden_section(
     best
 }
 
+/// The smaller part of a golden section, (3 − √5)/2.
+const GOLDEN_PART: f64 = 0.381_966_011_250_105;
+
 /// The point of the smallest value that Brent's method finds in a bracket: three points that ascend, with their values, of which that
 /// in the middle is the smallest.
 ///
@@ -104,7 +107,6 @@ pub(crate) fn brent(
     rounds: usize,
     mut value: impl FnMut(f64) -> f64,
 ) -> (f64, f64) {
-    const RATIO: f64 = 0.381_966_011_250_105;
     let (mut second, mut third) = if low.1 <= high.1 { (low, high) } else { (high, low) };
     let (mut step, mut before) = (high.0 - low.0, high.0 - low.0);
     for _ in 0..rounds {
@@ -123,9 +125,9 @@ pub(crate) fn brent(
         step = if fits {
             parabola
         } else if x < middle {
-            RATIO * (high.0 - x)
+            GOLDEN_PART * (high.0 - x)
         } else {
-            RATIO * (low.0 - x)
+            GOLDEN_PART * (low.0 - x)
         };
         let next = if step.abs() >= width {
             x + step

@@ -3,7 +3,7 @@
 //! These estimates choose the gates and the tilt. They decide how narrow the answer is, not whether it is true.
 
 use crate::inversion::segment::Segment;
-use crate::inversion::split::Split;
+use crate::inversion::split::tilted_step::Split;
 use crate::loss::gate::Separation;
 use crate::loss::privacy_loss::TiltedMoments;
 use std::f64::consts::PI;

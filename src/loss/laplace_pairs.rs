@@ -1,0 +1,102 @@
+//! Pairs with Laplace noise, and their loss as every engine asks for it.
+
+use crate::interval::Enclosure;
+use crate::loss::laplace::LaplaceLoss;
+use crate::loss::laplace_curve::LaplaceCurve;
+use crate::loss::laplace_decay::TiltedLaplace;
+use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::privacy_loss::{Effort, PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
+use crate::step::{Direction, GroupLaw};
+
+impl StepLoss {
+    /// One-dimensional Laplace noise of scale b; the shifts of `law` are whole.
+    pub fn laplace(law: &GroupLaw, scale: f64, direction: Direction) -> Option<Self> {
+        (law.shifts() != [0.0]).then(|| Self::new(LaplaceLoss::new(law, scale, direction)))
+    }
+
+    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
+    pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
+        let seen = -law.log_probability_of_zero().exp_m1();
+        match seen {
+            0.0 => None,
+            1.0 => Self::laplace(law, scale, Direction::Remove),
+            _ => Some(Self::new(LaplaceLoss::replaced(seen, scale))),
+        }
+    }
+}
+
+impl PrivacyLoss for LaplaceLoss {
+    fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
+        self.nodes(c, 0.0).moments()
+    }
+
+    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
+        Box::new(TiltedLaplace::new(self, c))
+    }
+
+    fn support(&mut self, _: f64, _: f64) -> Support<'_> {
+        let loss = &*self;
+        let sweeps = loss.all_pieces().into_iter().map(|(_, branch, piece)| {
+            let curve = LaplaceCurve {
+                loss,
+                direction: branch.direction,
+                piece,
+            };
+            let (start, end) = curve.ends();
+            Sweep {
+                curve: Box::new(curve) as Box<dyn LossCurve>,
+                start,
+                end,
+            }
+        });
+        Support {
+            sweeps: sweeps.collect(),
+            atoms: loss.atoms().to_vec(),
+            outside: 0.0,
+        }
+    }
+
+    fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
+        let (lower, upper) = self.log_one_step(epsilon);
+        Enclosure::of_logs(lower, upper)
+    }
+
+    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
+    }
+
+    fn density_terms(&self) -> usize {
+        1
+    }
+
+    fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Without sampling it is k/b, which may be a number or not.
+    fn most_loss(&self) -> (f64, f64) {
+        self.most
+    }
+
+    fn most_loss_slack(&self) -> f64 {
+        match self.most {
+            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
+            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
+            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
+        }
+    }
+
+    fn log_mass_of_most_loss(&self) -> f64 {
+        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
+        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
+        self.atoms.last().map_or(f64::NEG_INFINITY, below)
+    }
+
+    fn log_mass_above(&self, level: f64) -> f64 {
+        self.log_tail(level)
+    }
+
+    fn atom_gap(&self) -> Option<f64> {
+        Some(self.atoms[1].0 - self.atoms[0].0)
+    }
+}
