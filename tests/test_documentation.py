@@ -250,6 +250,17 @@ def test_every_public_name_has_a_place_in_the_api_pages() -> None:
 THEORY = sorted((DOCS / "theory").glob("*.md"))
 
 
+@pytest.mark.parametrize(
+    "page", [TOP / "CONTRIBUTING.md", DOCS / "development.md"], ids=lambda page: page.stem
+)
+def test_files_that_a_page_for_contributors_names_exist(page: Path) -> None:
+    names = re.findall(
+        r"`((?:src|tests|python|docs|benches|scripts)/[\w./-]+)`", page.read_text(encoding="utf-8")
+    )
+    missing = [name for name in names if not (TOP / name).exists()]
+    assert names and not missing, missing
+
+
 @pytest.mark.parametrize("page", THEORY, ids=lambda page: page.stem)
 def test_files_and_tests_that_a_theory_page_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -260,4 +271,6 @@ def test_files_and_tests_that_a_theory_page_names_exist(page: Path) -> None:
     heading, _, section = text.partition("\n## Test\n")
     assert section or page.stem == "index", f"{page.name} names no test: {heading[:40]}"
     for name in re.findall(r"`([a-z0-9_]{12,})`", section):
-        assert re.search(rf"\b(?:fn|def) {name}\b", named), f"no test {name} in the files that {page.name} names"
+        assert re.search(rf"\b(?:fn|def) {name}\b", named), (
+            f"no test {name} in the files that {page.name} names"
+        )

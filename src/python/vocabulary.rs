@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::python::arrays::PyReadonlyArray1;
 use crate::python::convert::{count, vector};
-use crate::renyi::MAX_GROUP_SIZE;
+use crate::step::group::listable;
 use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 use numpy::{Element, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
@@ -156,7 +156,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Group {
         // One member alone is orthogonal to nobody.
         let orthogonal = gradients == "orthogonal" && size > 1;
         let norms = match norms {
-            None if orthogonal => Some(vec![1.0; listed(size)?]),
+            None if orthogonal => Some(vec![1.0; listable(size)?]),
             given => given,
         };
         Ok(Self {
@@ -166,32 +166,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Group {
             orthogonal,
         })
     }
-}
-
-/// The length of a list of members, which must not be one that no memory holds.
-fn listed(size: u64) -> Result<usize> {
-    if size <= MAX_GROUP_SIZE {
-        return Ok(size as usize);
-    }
-    Err(Error::out_of_range("group_size", size, "a whole number in [1, 100000]"))
-}
-
-/// The group that has the law of `group` in several batches that are added up before noise: each member once for every batch.
-///
-/// Batches are drawn on their own, so that a member is in each of them as another record would be, and its gradients are aligned at
-/// worst, as those of other records are.
-fn in_batches(group: Group, batches: u64) -> Result<Group> {
-    let of_all = |values: Option<Vec<f64>>| -> Result<Option<Vec<f64>>> {
-        let Some(values) = values else { return Ok(None) };
-        let copies = listed((values.len() as u64).saturating_mul(batches))? / values.len().max(1);
-        Ok(Some(values.repeat(copies)))
-    };
-    Ok(Group {
-        size: group.size.saturating_mul(batches),
-        rates: of_all(group.rates)?,
-        norms: of_all(group.norms)?,
-        orthogonal: group.orthogonal,
-    })
 }
 
 /// A number for every question: one for all of them, or one for each.
@@ -413,7 +387,7 @@ impl Steps {
                 sample_rate: rates.at(i),
             },
             Draw::Microbatches { sample_rate, batches } => {
-                group = in_batches(group, *batches)?;
+                group = group.in_batches(*batches)?;
                 Sampling::Poisson {
                     sample_rate: *sample_rate,
                 }

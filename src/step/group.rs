@@ -1,9 +1,12 @@
 //! The records that are protected together.
 
-use crate::error::{Result, require};
+use crate::error::{Error, Result, require};
 
 /// Largest supported number of members in a group.
 pub(crate) const MAX_GROUP_SIZE: u64 = 10_000;
+
+/// Longest list of rates or norms that is made: longer ones would take memory before the size of the group is refused.
+const MAX_LISTED: u64 = 100_000;
 
 /// The records of one owner, who is protected.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +31,48 @@ impl Group {
             orthogonal: false,
         }
     }
+
+    /// The group that has the law of this one in `batches` batches that are added up before noise (gradient accumulation): each member
+    /// once for every batch.
+    ///
+    /// Batches are drawn independently, so that a member is in each of them as another record would be, and its gradients in several
+    /// batches are aligned at worst, as those of other records are.
+    ///
+    /// # Errors
+    /// More than 100,000 rates or norms.
+    ///
+    /// # Example
+    /// ```
+    /// use hockeystick::Group;
+    /// let one = Group { norms: Some(vec![0.5]), ..Group::of(1) };
+    /// let accumulated = one.in_batches(3)?;
+    /// assert_eq!((accumulated.size, accumulated.norms), (3, Some(vec![0.5; 3])));
+    /// # Ok::<(), hockeystick::Error>(())
+    /// ```
+    pub fn in_batches(self, batches: u64) -> Result<Self> {
+        let of_all = |values: Option<Vec<f64>>| -> Result<Option<Vec<f64>>> {
+            let Some(values) = values else { return Ok(None) };
+            let copies = listable((values.len() as u64).saturating_mul(batches))? / values.len().max(1);
+            Ok(Some(values.repeat(copies)))
+        };
+        Ok(Self {
+            size: self.size.saturating_mul(batches),
+            rates: of_all(self.rates)?,
+            norms: of_all(self.norms)?,
+            orthogonal: self.orthogonal,
+        })
+    }
+}
+
+/// The length of a list of members.
+///
+/// # Errors
+/// More than 100,000 of them.
+pub(crate) fn listable(size: u64) -> Result<usize> {
+    if size <= MAX_LISTED {
+        return Ok(size as usize);
+    }
+    Err(Error::out_of_range("group_size", size, "a whole number in [1, 100000]"))
 }
 
 /// Checks that `group_size` is supported.
@@ -38,4 +83,37 @@ pub(crate) fn require_group_size(group_size: u64) -> Result<()> {
         group_size,
         "in [1, 10000]",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{GroupLaw, Mechanism, Sampling, Step};
+
+    /// A record in two accumulated batches at rates 0.3 is in 0, 1 or 2 of them with probabilities 0.49, 0.42 and 0.09.
+    #[test]
+    fn a_record_is_in_each_accumulated_batch_on_its_own() {
+        let step = |group: Group| Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
+            sampling: Sampling::Poisson { sample_rate: 0.3 },
+            group,
+        };
+        let law = step(Group::of(1).in_batches(2).unwrap()).law().unwrap();
+        let exact = GroupLaw::explicit(&[0.49, 0.42, 0.09], &[0.0, 1.0, 2.0]).unwrap();
+        assert_eq!(law.shifts(), exact.shifts());
+        for (found, exact) in law.log_weights().iter().zip(exact.log_weights()) {
+            assert!((found - exact).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn lists_that_no_memory_holds_are_refused() {
+        let group = Group {
+            rates: Some(vec![0.1; 1000]),
+            ..Group::of(1000)
+        };
+        assert!(group.clone().in_batches(100).is_ok());
+        assert!(group.in_batches(101).unwrap_err().to_string().contains("group_size"));
+        assert_eq!(Group::of(u64::MAX).in_batches(2).unwrap().size, u64::MAX);
+    }
 }
