@@ -4,33 +4,37 @@
 //! crate composes the pairs of all steps and computes δ(ε) and ε(δ) of the composition as intervals that are certified to
 //! contain the value: discretisation, truncation, quadrature and rounding are bounded on the safe side.
 //!
-//! ε of 1,000 steps of DP-SGD for a person with eight records, and δ at that ε:
+//! ε of 1,000 steps of DP-SGD for a person with eight records, in three lines:
 //!
 //! ```
-//! use hockeystick::Composition;
-//! use hockeystick::{Group, Mechanism, Adjacency, Sampling, Step};
+//! use hockeystick::{Adjacency, Composition, Mechanism, Step};
 //!
-//! let step = Step {
-//!     mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
-//!     sampling: Sampling::Poisson { sample_rate: 0.01 },
-//!     group: Group::of(8),
-//! };
-//! let mut run = Composition::new(&[(step, 1000)], Adjacency::AddRemove)?;
-//! let epsilon = run.epsilon(1e-5, 1e-6)?;
+//! let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 2.0 }, 0.01, 8);
+//! let epsilon = Composition::new(&[(step, 1000)], Adjacency::AddRemove)?.epsilon(1e-5, 1e-6)?;
 //! assert_eq!(format!("{:.4} {:.4}", epsilon.lower, epsilon.upper), "6.4602 6.4602");
-//! assert!(run.delta(epsilon.upper, 1e-6)?.upper() <= 1e-5);
 //! # Ok::<(), hockeystick::Error>(())
 //! ```
 //!
-//! An upper bound by way of Rényi divergences is cheaper and larger:
+//! The noise with which ε of that person is at most 3, and what it gives when part of the run has fixed batches:
 //!
 //! ```
-//! use hockeystick::renyi::{GroupBound, Run};
-//! use hockeystick::{Adjacency, Mechanism, Step};
+//! use hockeystick::planning::{Target, noise_multiplier};
+//! use hockeystick::{Adjacency, Composition, Group, Mechanism, Sampling, Step};
 //!
-//! let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 2.0 }, 0.01, 8);
-//! let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact)?;
-//! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
+//! let poisson = Step::poisson(Mechanism::Gaussian { noise_multiplier: 1.0 }, 0.01, 8);
+//! let target = Target { epsilon: 3.0, delta: 1e-5, tolerance: 1e-6 };
+//! let noise = noise_multiplier(&poisson, 1000, Adjacency::AddRemove, target)?.safe;
+//! assert_eq!(format!("{noise:.4}"), "3.6453");
+//!
+//! let mechanism = Mechanism::Gaussian { noise_multiplier: noise };
+//! let poisson = Step { mechanism, ..poisson };
+//! let fixed = Step {
+//!     mechanism,
+//!     sampling: Sampling::FixedBatch { batch_size: 600, dataset_size: 60_000 },
+//!     group: Group::of(8),
+//! };
+//! let mut run = Composition::new(&[(poisson, 500), (fixed, 500)], Adjacency::AddRemove)?;
+//! assert_eq!(format!("{:.4}", run.epsilon(1e-5, 1e-6)?.upper), "5.5313");
 //! # Ok::<(), hockeystick::Error>(())
 //! ```
 //!

@@ -1,8 +1,20 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
 //!
 //! [`pairs`] holds the exact divergences of the dominating pairs behind one interface ([`divergence`]), [`components`], [`group_bound`] and
-//! [`lower_bound`] the published bounds; [`group_rdp`] is a step by any of them, [`run`] a composition. [`conversion`] and
-//! [`optimal_conversion`] lead to (ε, δ), and [`calibrate`] to the noise for a target (`docs/theory/renyi.md`).
+//! [`lower_bound`] the published bounds; [`mod@group_rdp`] is a step by any of them, [`run`] a composition. [`conversion`] and
+//! [`optimal_conversion`] lead to (ε, δ), and [`mod@calibrate`] to the noise for a target (`docs/theory/renyi.md`).
+//!
+//! Bounds on ε by way of Rényi divergences are cheaper and larger than the exact value, which is 6.46 here:
+//!
+//! ```
+//! use hockeystick::renyi::{GroupBound, Run};
+//! use hockeystick::{Adjacency, Mechanism, Step};
+//!
+//! let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: 2.0 }, 0.01, 8);
+//! let mut run = Run::new(&[(step, 1000)], Adjacency::AddRemove, GroupBound::Exact)?;
+//! assert_eq!(format!("{:.2}", run.epsilon(1e-5)?.value), "7.00");
+//! # Ok::<(), hockeystick::Error>(())
+//! ```
 
 mod best_order;
 mod calibrate;

@@ -77,8 +77,8 @@ impl LossTable {
     /// The table of one pair in one direction, tilted by e^{λ·loss} with λ ≥ 0, for a run of `steps` steps.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if the law needs more than a million cells (σ below 0.05 with thousands of
-    /// likely shifts); [`Error::Interrupted`].
+    /// [`Error::Unreachable`](crate::Error::Unreachable) if the law needs more than a million cells (σ below 0.05 with thousands of
+    /// likely shifts); [`Error::Interrupted`](crate::Error::Interrupted).
     pub(crate) fn new(
         moments: &mut Moments,
         direction: Direction,
