@@ -30,7 +30,7 @@ pub struct SplitBound {
     pub distance: f64,
 }
 
-/// Relative error of a value of G_μ: measured, 1e-14 at most for μ up to 40 and values of at least 1e-100.
+/// Relative error that is allowed for a value of G_μ; `values_hold_those_at_high_precision` compares.
 const GAUSSIAN_ERROR: f64 = 1e-13;
 
 impl SplitBound {
