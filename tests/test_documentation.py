@@ -258,7 +258,8 @@ def test_files_that_a_page_for_contributors_names_exist(page: Path) -> None:
         r"`((?:src|tests|python|docs|benches|scripts)/[\w./-]+)`", page.read_text(encoding="utf-8")
     )
     missing = [name for name in names if not (TOP / name).exists()]
-    assert names and not missing, missing
+    assert names
+    assert not missing, missing
 
 
 @pytest.mark.parametrize("page", THEORY, ids=lambda page: page.stem)
