@@ -202,14 +202,14 @@ impl Maker<'_> {
     }
 
     fn piece(&self, low: f64, high: f64, halvings: u32) -> Piece {
-        if Outputs::count(1.0 / high, self.largest) > MAX_OUTPUTS {
+        if Outputs::count(self.sample_rate, 1.0 / high, self.largest) > MAX_OUTPUTS {
             return Piece::Unknown;
         }
         let (centre, half_width) = (0.5 * (low + high), 0.5 * (high - low));
         if self.error(centre, half_width) <= TOLERANCE {
             return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
         }
-        let largest = if Outputs::count(1.0 / low, self.largest) > MANY_OUTPUTS {
+        let largest = if Outputs::count(self.sample_rate, 1.0 / low, self.largest) > MANY_OUTPUTS {
             FEW_HALVINGS
         } else {
             MAX_HALVINGS

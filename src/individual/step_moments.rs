@@ -9,10 +9,14 @@
 //! Im y = a the modulus of the integrand is at most e^{a²/2v} times a moderate multiple of that on the real line as long as
 //! a ≤ π/2, so that the rule errs by that multiple of 2e^{a²/2v − 2πa/h}. h makes the exponential e^-54 with the best such a,
 //! which leaves room for a multiple of 10⁹ below the relative error that is claimed.
+//!
+//! A negative exponent takes more. With ρ = qe^y/(1 − q) and κ the largest ρ/(1 + ρ)² of all y,
+//! |1 + u(y + ia)|² = (1 + u(y))²(1 − 2(1 − cos a)ρ/(1 + ρ)²), so that |1 + u|^{p − 2} grows by at most e^{log 2·(2 − p)κa²} for a ≤ π/2, as
+//! −log(1 − t) ≤ 2 log 2·t for t ≤ ½. Where that is above e^15 it counts like a smaller v ([`effective_variance`]).
 
 use crate::loss::nodes::Nodes;
 use crate::step::Direction;
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
 use std::ops::Range;
 
 /// Distance in standard deviations to which the integral extends beyond where the integrand can have its peaks: the tails there
@@ -20,11 +24,14 @@ use std::ops::Range;
 const MARGIN: f64 = 9.5;
 /// log of the inverse of the error of the trapezoidal rule, up to a multiple for which 10⁹ is left.
 const LEVEL: f64 = 54.0;
+/// log of the growth of a negative power for which the level has room: the rest of 10⁹ is for what the rule's bound omits. At twice the
+/// value the relative error could reach 10⁻⁸.
+const ALLOWED_GROWTH: f64 = 15.0;
 /// log of the inverse of the trapezoidal rule's error for complex exponents, where it is relative to E[r^p] itself.
 const LINE_LEVEL: f64 = 42.0;
 /// That error, with what lies beyond the range of the integral.
 pub(crate) const LINE_ERROR: f64 = 1e-17;
-/// Bound on the relative error of E[r^p] − 1 for p up to 10⁴ as long as that is at most 1, and of K above:
+/// Bound on the relative error of E[r^p] − 1 for p from −10⁵ to 10⁴ as long as that is at most 1, and of K above:
 /// quadrature, truncation and the roundings of a few exponentials.
 pub(crate) const RELATIVE_ERROR: f64 = 2e-13;
 /// Bound on the relative rounding error of a weight or a loss.
@@ -58,7 +65,8 @@ pub(crate) struct Outputs {
 impl Outputs {
     /// Nodes for exponents p ≥ 1 up to `largest` at sample rate q < 1 and v > 0; or p ≤ 0 down to a negative `largest`.
     pub(crate) fn new(sample_rate: f64, variance: f64, largest: f64) -> Self {
-        Self::with_spacing(sample_rate, variance, largest, spacing(variance, LEVEL, 0.0))
+        let spacing = spacing(effective_variance(sample_rate, variance, largest), LEVEL, 0.0);
+        Self::with_spacing(sample_rate, variance, largest, spacing)
     }
 
     /// Nodes for E[(1 + u)^p] with Re p = `exponent` ≥ 1 or ≤ 0 and |Im p| ≤ `reach`, and for the decay of its modulus.
@@ -70,8 +78,7 @@ impl Outputs {
     /// last node, so the line of the bound may come down to the real axis within a standard deviation beyond it, where the
     /// integrand is negligible: up to there the bound counts.
     pub(crate) fn for_line(sample_rate: f64, variance: f64, exponent: f64, reach: f64) -> Self {
-        let (_, high) = range(variance, exponent);
-        let odds = sample_rate / (1.0 - sample_rate) * (high + variance.sqrt()).exp();
+        let odds = highest_odds(sample_rate, variance, exponent);
         let slope = if odds < 1.0 { 2.0 * odds / (1.0 + odds) } else { 1.0 };
         let steepness = reach * slope + 0.5 * (-exponent).max(0.0);
         Self::with_spacing(
@@ -118,8 +125,9 @@ impl Outputs {
     }
 
     /// Number of nodes that [`Outputs::new`] would make.
-    pub(crate) fn count(variance: f64, largest: f64) -> usize {
-        intervals(variance, largest, spacing(variance, LEVEL, 0.0)) + 1
+    pub(crate) fn count(sample_rate: f64, variance: f64, largest: f64) -> usize {
+        let effective = effective_variance(sample_rate, variance, largest);
+        intervals(variance, largest, spacing(effective, LEVEL, 0.0)) + 1
     }
 
     /// Number of nodes.
@@ -234,6 +242,28 @@ fn range(variance: f64, exponent: f64) -> (f64, f64) {
     // The logarithm of the integrand rises by at most max(p, 2) and what u = 0 adds.
     let high = -0.5 * variance + (exponent.max(2.0) + 1.0) * variance + MARGIN * variance.sqrt();
     (low, high)
+}
+
+/// The largest ρ = qe^y/(1 − q) up to a standard deviation beyond the last node.
+fn highest_odds(sample_rate: f64, variance: f64, exponent: f64) -> f64 {
+    let (_, high) = range(variance, exponent);
+    sample_rate / (1.0 - sample_rate) * (high + variance.sqrt()).exp()
+}
+
+/// The v with which e^{a²/2v} bounds the growth of the integrand on Im y = a, but for a multiple of at most e^[`ALLOWED_GROWTH`].
+fn effective_variance(sample_rate: f64, variance: f64, exponent: f64) -> f64 {
+    let odds = highest_odds(sample_rate, variance, exponent);
+    let kappa = if odds < 1.0 { odds / (1.0 + odds).powi(2) } else { 0.25 };
+    // The bracket has, by Taylor's formula, two powers more.
+    let rate = if exponent < 0.0 {
+        LN_2 * (2.0 - exponent) * kappa
+    } else {
+        0.0
+    };
+    if rate * highest(variance, LEVEL).powi(2) <= ALLOWED_GROWTH {
+        return variance;
+    }
+    (variance.recip() + 2.0 * rate).recip()
 }
 
 /// The best a for an integrand that grows by e^{a²/2v}, at most π/2.
@@ -400,6 +430,13 @@ mod tests {
             (0.5, 9.0, 1.25, 0.777_901_958_843_588_8),
             (1e-6, 0.04, 300.0, 1.830_385_785_863_216_8e-9),
             (0.97, 0.5, -40.0, 109.405_601_255_431_92),
+            // Negative exponents so large that |1 + u|^p grows on the imaginary shift of the rule.
+            (0.9, 0.1, -300.0, 566.334_109_515_107_3),
+            (0.9, 0.1, -25_000.0, 57_172.262_966_020_4),
+            (0.5, 1.0, -1000.0, 675.777_545_631_307_7),
+            (0.9, 2.0, -40.0, 84.983_030_610_471_73),
+            (0.3, 0.01, -9000.0, 2_591.169_851_697_321),
+            (0.01, 1.0, -16.0, 0.017_042_117_054_828_474),
         ] {
             let found = Outputs::new(rate, variance, exponent).log_moment(exponent);
             assert!(
