@@ -16,9 +16,9 @@ from scipy.stats import norm as normal
 
 import hockeystick as hs
 from hockeystick import kernels
+from hockeystick._vocabulary.sampling import UnaccountedSampling
 from hockeystick.accountants import GroupAccountant, IndividualAccountant, adaptors
 from hockeystick.errors import WideIntervalWarning
-from hockeystick.sampling import UnaccountedSampling
 
 NORMS = np.array([3e-4, 0.004, 0.05, 0.3, 0.77, 0.999])
 DELTAS = (1e-3, 1e-5, 1e-8, 1e-12)

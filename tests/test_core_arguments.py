@@ -12,7 +12,7 @@ import pytest
 
 import hockeystick as hs
 from hockeystick import _core
-from hockeystick.sampling import Mixture
+from hockeystick._vocabulary.sampling import Mixture
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = [NAN, INF, -INF, -1.0, 0.0, 1.0, 0.3, 1e-320, 1.7e308, -1e308, 1e-17]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick._coarsening import MOST_EXACT, coarsened, rounded_segments
+from hockeystick._curves.coarsening import MOST_EXACT, coarsened, rounded_segments
 from hockeystick.accountants import (
     GroupAccountant,
     IndividualAccountant,
@@ -29,8 +29,8 @@ def schedule(first, last, length=MANY):
 @pytest.fixture
 def low_limits(monkeypatch):
     """Limits at which a few hundred kinds of steps are many: rounding is the same."""
-    monkeypatch.setattr("hockeystick._coarsening.MOST_EXACT", 100)
-    monkeypatch.setattr("hockeystick._coarsening.MOST_ROUNDED", 80)
+    monkeypatch.setattr("hockeystick._curves.coarsening.MOST_EXACT", 100)
+    monkeypatch.setattr("hockeystick._curves.coarsening.MOST_ROUNDED", 80)
 
 
 def curve_of(kinds, adjacency="add_remove"):
@@ -112,7 +112,7 @@ def test_sampled_batches_lie_between_runs_of_less_and_more_noise():
 def test_other_parameters_enclose_the_exact_run(low_limits, monkeypatch, of, ends):
     kinds = [of(x) for x in schedule(*ends, 200)]
     lower, upper = curve_of(kinds).bounds(delta=1e-3)
-    monkeypatch.setattr("hockeystick._coarsening.MOST_EXACT", 1_000)
+    monkeypatch.setattr("hockeystick._curves.coarsening.MOST_EXACT", 1_000)
     exact = curve_of(kinds).bounds(delta=1e-3)
     assert 0.0 < lower < exact[0] <= exact[1] < upper < 1.1 * lower
 
@@ -140,12 +140,12 @@ def parameter(step, name):
     ids=["gaussian", "laplace", "randomised response", "fixed batches"],
 )
 def test_each_parameter_is_rounded_to_the_side_that_is_said(monkeypatch, kind, more_leaks):
-    monkeypatch.setattr("hockeystick._coarsening.MOST_EXACT", 0)
+    monkeypatch.setattr("hockeystick._curves.coarsening.MOST_EXACT", 0)
     curve = hs.privacy_curve(steps=3, **kind)
     ((plain, _),) = curve.segments
     # One kind of step keeps all its bits; with as few as allowed both sides differ from it.
     assert coarsened(dict(curve.segments)) == ({plain: 3}, {plain: 3})
-    monkeypatch.setattr("hockeystick._coarsening._most_bits", lambda count, most: 4)
+    monkeypatch.setattr("hockeystick._curves.coarsening._most_bits", lambda count, most: 4)
     leaking, sparing = coarsened(dict(curve.segments))
     ((more, count),), ((less, _),) = leaking.items(), sparing.items()
     assert count == 3

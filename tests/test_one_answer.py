@@ -13,7 +13,8 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
 import hockeystick as hs
-from hockeystick import _core, intervals
+from hockeystick import _core
+from hockeystick._vocabulary import intervals
 
 SMALL_NOISE = {
     "noise_multiplier": 0.026,

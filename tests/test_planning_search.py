@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick import solving
+from hockeystick._curves import solving
 from hockeystick._distinct import answered_once
 
 

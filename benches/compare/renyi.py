@@ -20,7 +20,7 @@ from benches.compare.accounting import measure
 from benches.compare.machine import describe_machine
 from benches.compare.monte_carlo import Array
 from hockeystick import kernels
-from hockeystick.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import Mechanism
 
 SAMPLE_RATE, STEPS, DELTA = 0.03, 500, 1e-5
 ORDERS = np.arange(2.0, 101.0)

@@ -27,8 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
-from hockeystick.accounting import get_delta, get_epsilon
-from hockeystick.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick._explaining import Explanation, explain
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.errors import (
     ContradictionError,
     OptimalOrderWarning,
@@ -38,11 +43,6 @@ from hockeystick.errors import (
     UnsupportedError,
     WideIntervalWarning,
 )
-from hockeystick.explaining import Explanation, explain
-from hockeystick.groups import Group
-from hockeystick.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
-from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:

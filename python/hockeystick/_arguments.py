@@ -57,16 +57,19 @@ class _Shown(reprlib.Repr):
         self.maxlevel = 4
 
     def repr_int(self, value: int, level: int) -> str:
+        """Return the number, or how long it is."""
         if value.bit_length() > LONGEST_INTEGER:
             return f"an integer of {value.bit_length()} bits"
         return repr(value)
 
     def repr_str(self, value: str, level: int) -> str:
+        """Return the string, or its beginning and how long it is."""
         if len(value) > LONGEST_SHOWN:
             return f"{value[: LONGEST_SHOWN // 2]!r}... ({len(value)} characters)"
         return repr(value)
 
     def repr_bytes(self, value: bytes, level: int) -> str:
+        """Return the bytes, or their beginning and how many there are."""
         if len(value) > LONGEST_SHOWN:
             return f"{value[: LONGEST_SHOWN // 2]!r}... ({len(value)} bytes)"
         return repr(value)

@@ -6,9 +6,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from hockeystick.groups import Group
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Mixture, Sampling
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Mixture, Sampling
 
 _Array = NDArray[np.float64]
 _Counts = NDArray[np.int64]

@@ -10,9 +10,9 @@ from typing import TypedDict
 from numpy.typing import ArrayLike
 from typing_extensions import NotRequired
 
-from hockeystick.groups import Group
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Sampling
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
 
 class _Common(TypedDict):
     adjacency: NotRequired[str]

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from hockeystick import _core
 from hockeystick._arguments import FloatOrFloats, Floats, count_or_counts, float_or_floats, in_shape
-from hockeystick.configuration import check_group_sizes, configure, require_within
-from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Sampling
-from hockeystick.solving import answered
+from hockeystick._curves.solving import answered
+from hockeystick._vocabulary.configuration import check_group_sizes, configure, require_within
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
 
 __all__ = ["get_epsilon"]
 

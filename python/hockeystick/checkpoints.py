@@ -13,6 +13,7 @@ from typing import Any
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._atomic import read_regular, write_atomically
 from hockeystick._strict_json import check_parts, parse
+from hockeystick._vocabulary.groups import Group
 from hockeystick.accountants import (
     Accountant,
     GroupAccountant,
@@ -31,7 +32,6 @@ from hockeystick.accountants.adaptors import (
     load_checked,
     refusals,
 )
-from hockeystick.groups import Group
 
 __all__ = ["load", "save"]
 

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, float_array, require
 from hockeystick._extras import needed
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.accountants.adaptors import (
     DEFAULT_ORDERS,
@@ -34,8 +36,6 @@ from hockeystick.accountants.adaptors import (
     shifts_of,
 )
 from hockeystick.kernels import accumulate_rdp
-from hockeystick.mechanisms import check_noise_multiplier
-from hockeystick.sampling import Sampling
 
 Steps = Sequence[tuple[float, float | Sampling, int]]
 

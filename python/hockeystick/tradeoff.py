@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from hockeystick import _core, _html
 from hockeystick._arguments import FloatOrFloats, count_scalar, float_scalar, float_vector
-from hockeystick._expression import answers_at_once, is_shuffled, made, steps_of, words
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.expression import answers_at_once, is_shuffled, made, steps_of, words
 from hockeystick._readouts import ReadOuts
 from hockeystick._rounding import percent_up
-from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
-from hockeystick.curve import PrivacyCurve
-from hockeystick.sampling import Shuffle, WithoutReplacement
+from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 
 __all__ = ["TradeoffCurve"]
 

@@ -40,15 +40,15 @@ impl Class {
     }
 }
 
-static GAUSSIAN: Class = Class::new("hockeystick.mechanisms", "Gaussian");
-static LAPLACE: Class = Class::new("hockeystick.mechanisms", "Laplace");
-static SKELLAM: Class = Class::new("hockeystick.mechanisms", "Skellam");
-static RANDOMIZED_RESPONSE: Class = Class::new("hockeystick.mechanisms", "RandomizedResponse");
-static POISSON: Class = Class::new("hockeystick.sampling", "Poisson");
-static WITHOUT_REPLACEMENT: Class = Class::new("hockeystick.sampling", "WithoutReplacement");
-static FULL_BATCH: Class = Class::new("hockeystick.sampling", "FullBatch");
-static MIXTURE: Class = Class::new("hockeystick.sampling", "Mixture");
-static GROUP: Class = Class::new("hockeystick.groups", "Group");
+static GAUSSIAN: Class = Class::new("hockeystick._vocabulary.mechanisms", "Gaussian");
+static LAPLACE: Class = Class::new("hockeystick._vocabulary.mechanisms", "Laplace");
+static SKELLAM: Class = Class::new("hockeystick._vocabulary.mechanisms", "Skellam");
+static RANDOMIZED_RESPONSE: Class = Class::new("hockeystick._vocabulary.mechanisms", "RandomizedResponse");
+static POISSON: Class = Class::new("hockeystick._vocabulary.sampling", "Poisson");
+static WITHOUT_REPLACEMENT: Class = Class::new("hockeystick._vocabulary.sampling", "WithoutReplacement");
+static FULL_BATCH: Class = Class::new("hockeystick._vocabulary.sampling", "FullBatch");
+static MIXTURE: Class = Class::new("hockeystick._vocabulary.sampling", "Mixture");
+static GROUP: Class = Class::new("hockeystick._vocabulary.groups", "Group");
 
 fn wrong_type(noun: &str, allowed: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let found = value

@@ -7,11 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    WithoutReplacement,
+)
 from hockeystick.accountants import ShuffleAccountant
-from hockeystick.curve import PrivacyCurve
 from hockeystick.errors import SamplingMismatchError, UnsupportedError, WideIntervalWarning
-from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
 
 Draw = float | Sampling
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import Floats
-from hockeystick._expression import answers_at_once
+from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.expression import answers_at_once
 from hockeystick._guarantees.attacks import SMALL_DELTA, Attacks, error_rates
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick.accountants import (
@@ -22,7 +23,6 @@ from hockeystick.accountants import (
     MonteCarloAccountant,
     ShuffleAccountant,
 )
-from hockeystick.curve import PrivacyCurve, privacy_curve
 from hockeystick.errors import OptimalOrderWarning, UnsupportedError, WideIntervalWarning
 from hockeystick.tradeoff import TradeoffCurve
 

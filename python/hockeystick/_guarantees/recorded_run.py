@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hockeystick._arguments import count_scalar
+from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
+from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick.accountants.adaptors import AnySegment, merged
-from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
 from hockeystick.errors import UnsupportedError
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts, whole_in_every_batch
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import AnySegment, Draw, check_draw, check_history, merged
@@ -20,7 +21,6 @@ from hockeystick.accountants.refreshing import NormAccountant, NormRefresher
 from hockeystick.accountants.renyi import check_orders
 from hockeystick.accountants.state import check_keys, segments_from_json
 from hockeystick.accountants.state_limits import MAX_BYTES, MAX_PARTS, check_limits, refusals
-from hockeystick.sampling import Sampling
 
 __all__ = [
     "DEFAULT_ORDERS",

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._vocabulary.groups import Group, check_group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.history import (
     AnySegment,
     Draw,
@@ -17,11 +23,6 @@ from hockeystick.accountants.history import (
     with_step,
 )
 from hockeystick.accountants.interface import Accountant
-from hockeystick.curve import PrivacyCurve, StepKind, step_kind
-from hockeystick.groups import Group, check_group
-from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Poisson, Sampling, UnaccountedSampling
 
 
 class GroupAccountant(Accountant):

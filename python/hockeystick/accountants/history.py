@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar, overload
 
 from hockeystick._arguments import count_scalar, shown
-from hockeystick.configuration import Segment as CoreSegment
-from hockeystick.errors import UnsupportedError
-from hockeystick.mechanisms import (
+from hockeystick._vocabulary.configuration import Segment as CoreSegment
+from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
     Gaussian,
     Mechanism,
     check_mechanism,
     check_noise_multiplier,
 )
-from hockeystick.sampling import (
+from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
     Sampling,
@@ -24,6 +23,7 @@ from hockeystick.sampling import (
     check_sample_rate,
     check_sampling,
 )
+from hockeystick.errors import UnsupportedError
 
 Segment: TypeAlias = tuple[float, float, int]
 """(noise multiplier, sample rate, number of steps)."""

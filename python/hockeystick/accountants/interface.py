@@ -10,6 +10,9 @@ import numpy as np
 
 from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar
+from hockeystick._vocabulary.adjacency import ADVERSARY, check_adjacency
+from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
+from hockeystick._vocabulary.sampling import Poisson, Sampling, check_sample_rate
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.history import (
     Draw,
@@ -23,9 +26,6 @@ from hockeystick.accountants.history import (
 )
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.accountants.state_limits import check_limits, refusals
-from hockeystick.adjacency import ADVERSARY, check_adjacency
-from hockeystick.mechanisms import Mechanism, check_noise_multiplier
-from hockeystick.sampling import Poisson, Sampling, check_sample_rate
 
 
 class Optimizer(Protocol):

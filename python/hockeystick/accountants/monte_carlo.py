@@ -11,9 +11,10 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import Floats, count_scalar, float_scalar, require
-from hockeystick._coarsening import rounded_segments
+from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
+from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.accountants.history import (
     Segment,
     as_core_segments,
@@ -24,7 +25,6 @@ from hockeystick.accountants.history import (
     merged,
 )
 from hockeystick.accountants.interface import Accountant
-from hockeystick.adjacency import DIRECTIONS, check_add_remove
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
 PILOT_SHARE = 8

@@ -22,8 +22,12 @@ from hockeystick._arguments import (
     in_shape,
     require,
 )
-from hockeystick._coarsening import rounded_segments
+from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._distinct import entries_answered_once
+from hockeystick._vocabulary.adjacency import check_add_remove
+from hockeystick._vocabulary.configuration import Segment as CoreSegment
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.history import (
     as_core_segments,
     by_microbatches,
@@ -35,12 +39,8 @@ from hockeystick.accountants.history import (
     merged,
 )
 from hockeystick.accountants.interface import Accountant
-from hockeystick.adjacency import check_add_remove
-from hockeystick.configuration import Segment as CoreSegment
 from hockeystick.errors import OptimalOrderWarning
-from hockeystick.mechanisms import Mechanism
 from hockeystick.renyi.calibration import CONVERSIONS
-from hockeystick.sampling import Sampling
 
 BOUNDS = ("exact", "jensen", "black_box")
 

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from hockeystick._arguments import require
+from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.accountants.history import Segment, check_answerable, check_history, check_poisson_draw
 from hockeystick.accountants.interface import Accountant
-from hockeystick.adjacency import STRONG_ADVERSARY
 from hockeystick.errors import UnsupportedError
-from hockeystick.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.shuffle.guarantee import of_history
 from hockeystick.shuffle.membership import check_plan
 from hockeystick.tradeoff import TradeoffCurve

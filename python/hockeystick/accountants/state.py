@@ -7,9 +7,15 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from hockeystick._arguments import count_scalar, shown
+from hockeystick._vocabulary.mechanisms import FAMILIES, Mechanism
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    WithoutReplacement,
+)
 from hockeystick.accountants.history import AnySegment
-from hockeystick.mechanisms import FAMILIES, Mechanism
-from hockeystick.sampling import FullBatch, Poisson, Sampling, UnaccountedSampling, WithoutReplacement
 
 VERSION = 1
 """Version of the saved form; a reader refuses a newer one."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar
 from hockeystick._gradients import Gradients, Indices, check_callable, gradient_rows
-from hockeystick.sampling import LARGEST_DATASET
+from hockeystick._vocabulary.sampling import LARGEST_DATASET
 
 
 def insert_canaries(

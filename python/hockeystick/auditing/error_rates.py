@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.auditing.proportions import at_least, at_most, check_confidence, check_trials
-from hockeystick.curve import PrivacyCurve, privacy_curve
-from hockeystick.groups import Group
-from hockeystick.sampling import Sampling
 from hockeystick.tradeoff import TradeoffCurve
 
 NOISE_RANGE = (2.0**-10, 2.0**14)

@@ -13,9 +13,13 @@ import numpy as np
 from hockeystick import report
 from hockeystick._arguments import LARGEST_GROUP
 from hockeystick._core import __version__
+from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.curve import privacy_curve
+from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
+from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
-from hockeystick.accounting import get_delta, get_epsilon
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
@@ -26,11 +30,7 @@ from hockeystick.cli.options import (
     options,
     sampling_in_words,
 )
-from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnreachableError, UnsupportedError
-from hockeystick.explaining import explain
-from hockeystick.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 
 click: Any = needed("click", "cli")
 

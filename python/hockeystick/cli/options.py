@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._extras import needed
-from hockeystick.adjacency import ADJACENCIES
-from hockeystick.groups import GRADIENTS, Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Laplace, Mechanism, RandomizedResponse
-from hockeystick.sampling import FullBatch, WithoutReplacement
+from hockeystick._vocabulary.adjacency import ADJACENCIES
+from hockeystick._vocabulary.groups import GRADIENTS, Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
+from hockeystick._vocabulary.sampling import FullBatch, WithoutReplacement
 
 click: Any = needed("click", "cli")
 

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require, shown
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._extras import needed
-from hockeystick.curve import PrivacyCurve
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick.dp_accounting.pure import noiseless_delta, pure_epsilon
 from hockeystick.dp_accounting.translation import NoPairError, Setting, translate
-from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance
 
 if TYPE_CHECKING:
-    from hockeystick.curve import StepKind
+    from hockeystick._vocabulary.step_kinds import StepKind
 
 _peer = needed("dp_accounting", "dp-accounting")
 PrivacyAccountant: Any = _peer.PrivacyAccountant

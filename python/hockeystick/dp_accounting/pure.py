@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hockeystick import _core
-from hockeystick.curve import PrivacyCurve
+from hockeystick._curves.curve import PrivacyCurve
 
 
 def pure_epsilon(curve: PrivacyCurve) -> float:

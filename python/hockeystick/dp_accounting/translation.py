@@ -22,10 +22,8 @@ from typing import Any, NamedTuple
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
 from hockeystick._extras import needed
-from hockeystick.curve import StepKind, step_kind
-from hockeystick.errors import UnsupportedError
-from hockeystick.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
-from hockeystick.sampling import (
+from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
+from hockeystick._vocabulary.sampling import (
     FullBatch,
     Mixture,
     Poisson,
@@ -33,7 +31,9 @@ from hockeystick.sampling import (
     WithoutReplacement,
     check_sample_rate,
 )
-from hockeystick.support import Pair
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
+from hockeystick._vocabulary.support import Pair
+from hockeystick.errors import UnsupportedError
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a mixture may sum from 1."""

@@ -7,6 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hockeystick._arguments import choice
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    WithoutReplacement,
+    check_sampling,
+)
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.accountants.adaptors import (
     Draw,
@@ -25,14 +33,6 @@ from hockeystick.opacus.loaders import (
     check_loader,
     complain,
     mismatch,
-)
-from hockeystick.sampling import (
-    FullBatch,
-    Poisson,
-    Sampling,
-    UnaccountedSampling,
-    WithoutReplacement,
-    check_sampling,
 )
 
 __all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]

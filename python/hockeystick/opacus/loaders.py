@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hockeystick._arguments import choice
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sampling
 from hockeystick.errors import SamplingMismatchError, SamplingMismatchWarning
-from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sampling
 
 RATE_TOLERANCE = 1e-9
 """Relative difference of sample rates that counts as none."""

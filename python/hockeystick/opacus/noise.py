@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import Any
 
 from hockeystick._arguments import float_scalar, require
+from hockeystick._curves.planning import get_noise_multiplier
+from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.accountants import Accountant, GroupAccountant
-from hockeystick.planning import get_noise_multiplier
-from hockeystick.sampling import Poisson, Sampling
 
 SMALLEST, LARGEST = 1e-3, 1e6
 """Range of the search."""

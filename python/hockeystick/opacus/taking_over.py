@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick.accountants import GroupAccountant
 from hockeystick.accountants.adaptors import segments_from_json
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
 
 
 def from_opacus(

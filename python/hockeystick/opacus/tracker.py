@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._arguments import require
+from hockeystick._vocabulary.sampling import check_sample_rate
 from hockeystick.accountants.adaptors import NormAccountant, NormRefresher, batches_of
 from hockeystick.opacus.hooks import poisson_hook
 from hockeystick.opacus.opacus_classes import is_grad_sample_module, is_plain_optimizer
 from hockeystick.opacus.per_example import CHUNK_SIZE, Loss, check_dataset, per_example_norms
-from hockeystick.sampling import check_sample_rate
 
 _BY_HAND = (
     "other ways to clip, several processes and unwrapped models are not followed; copy the weights into a "

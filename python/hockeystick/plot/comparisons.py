@@ -20,6 +20,7 @@ from hockeystick._guarantees.comparison import RELATIONS, SHUFFLED, compared, sh
 from hockeystick._guarantees.guarantee import guarantee_of, warnings_left_out
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._rounding import rounded_up
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (
@@ -35,7 +36,6 @@ from hockeystick.plot.style import (
     plain,
     plain_logarithms,
 )
-from hockeystick.sampling import LARGEST_DATASET, Poisson
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 

@@ -21,7 +21,7 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._distinct import answered_once
-from hockeystick.mechanisms import Mechanism, check_mechanism_class, check_sensitivity
+from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism_class, check_sensitivity
 from hockeystick.renyi.divergence import check_renyi_group_sizes
 from hockeystick.renyi.statement import BOUNDS
 

@@ -24,8 +24,8 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._distinct import answered_once
+from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, family_of
 from hockeystick.kernels.renyi import renyi_group_bound
-from hockeystick.mechanisms import Mechanism, check_mechanism, family_of
 from hockeystick.renyi.statement import (
     BOUNDS,
     COMPONENT_STATEMENT,

@@ -21,9 +21,10 @@ from hockeystick._guarantees.guarantee import (
 )
 from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
+from hockeystick._vocabulary.adjacency import ADVERSARY
+from hockeystick._vocabulary.mechanisms import Laplace, Skellam
+from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import IndividualAccountant
-from hockeystick.adjacency import ADVERSARY
-from hockeystick.mechanisms import Laplace, Skellam
 from hockeystick.plot.style import FALSE_POSITIVE_RATES, SQUARE
 from hockeystick.reporting.document import (
     Block,
@@ -36,7 +37,6 @@ from hockeystick.reporting.document import (
     Table,
 )
 from hockeystick.reporting.reproducing import code_for
-from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
 
 MAX_KINDS = 20

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hockeystick._expression import steps_of
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.expression import steps_of
 from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import AnySegment
-from hockeystick.curve import PrivacyCurve
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.sampling import Poisson
 from hockeystick.tradeoff import TradeoffCurve
 
 

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
-from hockeystick.curve import PrivacyCurve
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.markdown import to_markdown
-from hockeystick.sampling import LARGEST_DATASET, WithoutReplacement
 from hockeystick.tradeoff import TradeoffCurve
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)

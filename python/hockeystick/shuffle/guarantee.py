@@ -10,8 +10,8 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
-from hockeystick.sampling import Shuffle, WithoutReplacement
 from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
 from hockeystick.tradeoff import TradeoffCurve
 

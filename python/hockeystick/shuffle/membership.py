@@ -8,8 +8,8 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import Counts, Floats, choice, count_scalar, require, shown
-from hockeystick.adjacency import STRONG_ADVERSARY
-from hockeystick.sampling import Shuffle, WithoutReplacement
+from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9

@@ -9,8 +9,8 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick.adjacency import ADVERSARY, STRONG_ADVERSARY
-from hockeystick.sampling import Shuffle, WithoutReplacement
+from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.shuffle.guarantee import (
     SENSITIVITY,
     check_noise,

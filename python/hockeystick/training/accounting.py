@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
 from hockeystick._gradients import check_callable
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
 from hockeystick.errors import SamplingMismatchError
-from hockeystick.sampling import Shuffle, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import numpy as np
 
 from hockeystick._arguments import count_scalar, require
 from hockeystick._gradients import Indices
-from hockeystick.sampling import LARGEST_DATASET, check_sample_rate
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, check_sample_rate
 from hockeystick.training.seeds import Seed, generator_from
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import Floats, count_scalar
 from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
-from hockeystick.sampling import LARGEST_DATASET
+from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick.training.clipping import row_norms
 
 CHUNK_SIZE = 1024

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import Floats, choice, count_scalar, float_scalar, require
 from hockeystick._gradients import Gradients, Indices, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
-from hockeystick.mechanisms import check_noise_multiplier
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
 from hockeystick.training.batches import (
     check_sizes,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick._arguments import Floats, float_scalar, require
 from hockeystick._executors import check_executor
 from hockeystick._progress import Report, reporting
+from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import RenyiAccounts
 from hockeystick.accountants.individual.answers import epsilons_of
@@ -21,7 +22,6 @@ from hockeystick.accountants.individual.recording import record_steps, replace_n
 from hockeystick.accountants.individual.saving import from_json, to_json
 from hockeystick.accountants.individual.state import check_indices, check_settings, empty_state, everyone
 from hockeystick.accountants.interface import Accountant
-from hockeystick.sampling import Poisson, Sampling
 
 
 class IndividualAccountant(Accountant):

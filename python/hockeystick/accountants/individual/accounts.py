@@ -12,11 +12,11 @@ import numpy as np
 from hockeystick import _core
 from hockeystick._arguments import Counts, Floats, shown
 from hockeystick._executors import check_bounds
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, WithoutReplacement
 from hockeystick.accountants.accumulation import in_equal_parts
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import rdp_to_epsilon
-from hockeystick.sampling import FullBatch, Poisson, Sampling, WithoutReplacement
 
 
 def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, float]:

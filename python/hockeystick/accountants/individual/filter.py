@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
+from hockeystick._curves.curve import privacy_curve
+from hockeystick._curves.planning import get_noise_multiplier
+from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import shifts_of
 from hockeystick.accountants.individual.norms import check_norms
@@ -16,11 +19,8 @@ from hockeystick.accountants.individual.state import check_max_grad_norm
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys
 from hockeystick.accountants.state_limits import check_limits, refusals
-from hockeystick.curve import privacy_curve
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
-from hockeystick.planning import get_noise_multiplier
-from hockeystick.sampling import Sampling, WithoutReplacement
 
 ORDERS = 1.0 + np.geomspace(1e-2, 9.99e3, 240)
 """Rényi orders among which the filter's is chosen."""

@@ -6,16 +6,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick._arguments import Floats
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._progress import Report
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.individual.answers import epsilons_of
 from hockeystick.accountants.individual.deferred import complete_norm_history
 from hockeystick.accountants.individual.norm_history import NormHistory, StepParameters
 from hockeystick.accountants.individual.state import IndividualState
-from hockeystick.curve import PrivacyCurve, StepKind, step_kind
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.sampling import Poisson, WithoutReplacement
 
 MAX_DIFFERENT_NORMS = 8
 """Members whose norms are taken as they are: 256 different sums."""

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from hockeystick import _core
 from hockeystick._arguments import Floats
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.individual.accounts import of_single_batches, shifts_of
 from hockeystick.accountants.individual.norm_history import NormHistory, StepParameters
-from hockeystick.curve import PrivacyCurve, StepKind, step_kind
 from hockeystick.errors import WideIntervalWarning
 from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
-from hockeystick.sampling import Poisson, WithoutReplacement
 
 EXACT_WIDTH = 1e-9
 """Relative width of an interval below which its upper end counts as exact."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import Counts, Floats
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.packing import packed, unpacked
-from hockeystick.sampling import Sampling
 
 StepParameters = tuple[float, float | Sampling]
 """Noise multiplier and sampling of a step."""

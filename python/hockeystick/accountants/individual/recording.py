@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import float_vector
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.history import with_step
 from hockeystick.accountants.individual.deferred import complete
 from hockeystick.accountants.individual.norms import check_norms, rounded_up
 from hockeystick.accountants.individual.state import IndividualState, check_indices, read_only
-from hockeystick.sampling import Sampling
 
 
 def replace_norms(state: IndividualState, norms: ArrayLike, indices: ArrayLike | None) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hockeystick._arguments import shown
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import AnySegment, check_draw, check_history, merged
 from hockeystick.accountants.individual.accounts import Accounts, ExactAccounts, RenyiAccounts
@@ -20,7 +21,6 @@ from hockeystick.accountants.individual.state import IndividualState, read_only
 from hockeystick.accountants.packing import packed, unpacked
 from hockeystick.accountants.state import check_keys, history_from_state, segment_to_json, segments_from_json
 from hockeystick.accountants.state import to_state as history_to_state
-from hockeystick.mechanisms import check_noise_multiplier
 
 FLAGS = ("is_guarantee", "by_indices", "refreshed")
 """True or false for all examples together."""

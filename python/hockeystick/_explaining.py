@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._curves.curve import PrivacyCurve, privacy_curve
 from hockeystick._guarantees.comparison import BOUNDS, compared, status
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
+from hockeystick._vocabulary.adjacency import ADVERSARY
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Mechanism, parameter_of
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson, Sampling
+from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick.accountants.adaptors import check_draw
-from hockeystick.adjacency import ADVERSARY
-from hockeystick.curve import PrivacyCurve, StepKind, privacy_curve
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Mechanism, parameter_of
-from hockeystick.sampling import LARGEST_DATASET, Poisson, Sampling
 
 
 class Explanation(dict[str, Any]):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick import _core, _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
-    LARGEST_GROUP,
     FloatOrFloats,
     Floats,
     count_scalar,
@@ -22,56 +19,24 @@ from hockeystick._arguments import (
     require,
     shown,
 )
-from hockeystick._coarsening import coarsened
+from hockeystick._curves.coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
-from hockeystick.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
-from hockeystick.configuration import Segment, configure, microbatches_of
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick.mechanisms import FAMILIES, Mechanism, check_noise_multiplier, family_of, parameter_of
-from hockeystick.sampling import (
-    FullBatch,
-    Mixture,
-    Poisson,
-    Sampling,
-    WithoutReplacement,
-    check_sample_rate,
+from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
+from hockeystick._vocabulary.configuration import Segment
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
+from hockeystick._vocabulary.mechanisms import (
+    Mechanism,
 )
-from hockeystick.support import Pair
+from hockeystick._vocabulary.sampling import (
+    Sampling,
+)
+from hockeystick._vocabulary.step_kinds import StepKind, for_core, in_order, row, step_kind
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
 
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
-
-
-class StepKind(NamedTuple):
-    """What happens in one step, and what is known of its dominating pair; equal steps are equal.
-
-    A noun stands as its main number where that says everything: Gaussian noise as its multiplier, Poisson
-    sampling as its rate (1 for full batches, unless records are replaced), records that are alike as their
-    number.
-    """
-
-    noise: float | Mechanism
-    draw: float | Sampling | Mixture
-    group: int | Group
-    pair: Pair
-
-    @property
-    def records(self) -> int:
-        """Number of records that change together."""
-        return self.group if isinstance(self.group, int) else self.group.size
-
-    @property
-    def microbatches(self) -> int:
-        """Number of batches that are added up before noise."""
-        return microbatches_of(self.draw)
-
-    @property
-    def has_own_rates(self) -> bool:
-        """Whether members' rates take the place of the sample rate."""
-        return isinstance(self.group, Group) and self.group.rates is not None
 
 
 class PrivacyCurve:
@@ -138,7 +103,7 @@ class PrivacyCurve:
     @property
     def segments(self) -> tuple[tuple[StepKind, int], ...]:
         """Kinds of steps and how often each occurs, in an order that does not depend on the run's."""
-        return _in_order(self._steps)
+        return in_order(self._steps)
 
     @property
     def adjacency(self) -> str:
@@ -419,7 +384,7 @@ class PrivacyCurve:
     def printed_rows(self, most: int = PRINTED_SEGMENTS) -> list[tuple[str, ...]]:
         """Table of the first `most` segments in words, with its header."""
         segments = self.segments[:most]
-        return [_HEADER, *(_row(kind, count, self._adjacency) for kind, count in segments)]
+        return [_HEADER, *(row(kind, count, self._adjacency) for kind, count in segments)]
 
     def __str__(self) -> str:
         segments = self.segments
@@ -462,12 +427,12 @@ class PrivacyCurve:
         return self._composition
 
     def _in_core(self, steps: dict[StepKind, int]) -> _core.Composition:
-        return _core.Composition(_for_core(steps), self._adjacency, self._tolerance)
+        return _core.Composition(for_core(steps), self._adjacency, self._tolerance)
 
     def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""
         rounded = coarsened(self._steps)
-        return _for_core(self._steps if rounded is None else rounded[0])
+        return for_core(self._steps if rounded is None else rounded[0])
 
 
 def privacy_curve(
@@ -532,122 +497,3 @@ def privacy_curve(
     )
     counts = {kind: count} if count else {}
     return PrivacyCurve(counts, checked_adjacency, tolerance)
-
-
-def step_kind(
-    *,
-    noise_multiplier: float | None = None,
-    sample_rate: float | None = None,
-    sampling: Sampling | None = None,
-    group_size: int = 1,
-    group: Group | None = None,
-    adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
-) -> tuple[StepKind, str]:
-    """Return the checked step of a run and its adjacency; the arguments are those of `privacy_curve`."""
-    step = configure(
-        noise_multiplier=noise_multiplier,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-        adjacency=adjacency,
-        mechanism=mechanism,
-    )
-    noise, draw, members = step.noise, step.draw, step.group
-    # Arrays and numbers out of range are refused here: the core is not asked before the first question.
-    if isinstance(noise, np.ndarray) or (isinstance(noise, float) and not 0.0 <= noise < math.inf):
-        noise = check_noise_multiplier(noise)
-    if isinstance(draw, np.ndarray) or (isinstance(draw, float) and not 0.0 <= draw <= 1.0):
-        draw = check_sample_rate(draw)
-    if isinstance(members, np.ndarray):
-        members = count_scalar(members, "group_size", 1, LARGEST_GROUP)
-    if isinstance(members, Group):
-        members = _normal(members)
-        if members.rates is not None:
-            # With rates of the members' own the sample rate means nothing.
-            draw = replace(draw, sample_rate=1.0) if isinstance(draw, Poisson) else 1.0
-    return StepKind(noise, draw, members, step.pair), step.adjacency
-
-
-def _normal(group: Group) -> Group:
-    """Return the one of all equivalent groups that stands for them."""
-    norms, gradients = group.norms, group.gradients
-    if gradients == "orthogonal" and group.size == 1:
-        gradients = "aligned"
-    if gradients == "orthogonal" and norms is None:
-        norms = (1.0,) * group.size
-    if (norms, gradients) == (group.norms, group.gradients):
-        return group
-    return Group(group.size, group.rates, norms, gradients)
-
-
-def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
-    """Place of a segment among others: by what it is in the core's terms, as a step of one batch."""
-    kind, _ = segment
-    draw, batches = kind.draw, kind.microbatches
-    rates: tuple[float, ...] = ()
-    norms: tuple[float, ...] = ()
-    orthogonal = False
-    if isinstance(kind.group, Group):
-        rates, norms = (kind.group.rates or ()) * batches, (kind.group.norms or ()) * batches
-        orthogonal = kind.group.gradients == "orthogonal"
-    drawing: tuple[Any, ...]
-    if isinstance(draw, WithoutReplacement):
-        drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
-    elif isinstance(draw, FullBatch):
-        drawing = ("fixed_batch", 1.0, kind.records, kind.records)
-    elif isinstance(draw, Mixture):
-        drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
-    else:
-        drawing = ("poisson", draw if isinstance(draw, float) else draw.sample_rate, 1, 1)
-    noise = (family_of(kind.noise), parameter_of(kind.noise))
-    return (*noise, *drawing, kind.records * batches, rates, norms, orthogonal, batches)
-
-
-def _in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
-    """Kinds of steps in an order that does not depend on the run's."""
-    return tuple(sorted(steps.items(), key=_order))
-
-
-def _for_core(steps: dict[StepKind, int]) -> list[Segment]:
-    """Segments as the compiled core takes them."""
-    return [(kind.noise, kind.draw, kind.group, count) for kind, count in _in_order(steps)]
-
-
-def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
-    """One line of the printed table."""
-    draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
-    if isinstance(draw, Mixture):
-        sampling = f"mixture of {len(draw.weights)}"
-    elif kind.has_own_rates:
-        sampling = "Poisson, own rates"
-    elif isinstance(draw, Poisson) or (isinstance(draw, float) and draw < 1.0):
-        sampling = f"Poisson({draw if isinstance(draw, float) else draw.sample_rate:g})"
-    elif isinstance(draw, WithoutReplacement) and (
-        adjacency != "replace" or draw.batch_size < draw.dataset_size
-    ):
-        sampling = f"WithoutReplacement({draw.batch_size}, {draw.dataset_size})"
-    else:
-        sampling = "FullBatch()"  # the same pairs
-    if kind.microbatches > 1:
-        sampling += f" of {kind.microbatches} batches"
-    group = f"{kind.records} record" + ("s" if kind.records > 1 else "")
-    qualities = [
-        word
-        for word, present in (
-            ("rates", members is not None and members.rates is not None),
-            ("norms", members is not None and members.norms is not None and set(members.norms) != {1.0}),
-            ("orthogonal", members is not None and members.gradients == "orthogonal"),
-        )
-        if present
-    ]
-    if qualities:
-        group += f" ({', '.join(qualities)})"
-    return (
-        str(count),
-        f"{FAMILIES[family_of(kind.noise)].__name__}({parameter_of(kind.noise):g})",
-        sampling,
-        group,
-        f"{'tight' if kind.pair.tight else 'upper bound'} ({kind.pair.source})",
-    )

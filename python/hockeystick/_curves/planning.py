@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import CountOrCounts, FloatOrFloats, refusing
-from hockeystick.configuration import configure
+from hockeystick._curves.solving import solve
+from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.errors import UnreachableError
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Sampling
-from hockeystick.solving import solve
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

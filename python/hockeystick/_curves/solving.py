@@ -23,8 +23,8 @@ from hockeystick._arguments import (
 )
 from hockeystick._distinct import answered_once
 from hockeystick._executors import check_bounds, check_executor, ordered_map, slices
-from hockeystick.configuration import Step
-from hockeystick.intervals import check_tolerance, warn_if_loose, warn_if_wide
+from hockeystick._vocabulary.configuration import Step
+from hockeystick._vocabulary.intervals import check_tolerance, warn_if_loose, warn_if_wide
 
 Solved: TypeAlias = tuple[Floats, Floats, NDArray[np.bool_]]
 """Lower ends, upper ends, and whether a search ended with the two further apart than was asked for."""

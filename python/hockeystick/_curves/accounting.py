@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import FloatOrFloats
-from hockeystick.configuration import configure
-from hockeystick.groups import Group
-from hockeystick.intervals import DEFAULT_TOLERANCE
-from hockeystick.mechanisms import Mechanism
-from hockeystick.sampling import Sampling
-from hockeystick.solving import solve
+from hockeystick._curves.solving import solve
+from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from hockeystick.mechanisms import RandomizedResponse, parameter_of
-from hockeystick.sampling import Poisson, WithoutReplacement
+from hockeystick._vocabulary.mechanisms import RandomizedResponse, parameter_of
+from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from hockeystick._arguments import Counts, Floats
-    from hockeystick.curve import StepKind
-    from hockeystick.mechanisms import Mechanism
-    from hockeystick.sampling import Sampling
+    from hockeystick._vocabulary.mechanisms import Mechanism
+    from hockeystick._vocabulary.sampling import Sampling
+    from hockeystick._vocabulary.step_kinds import StepKind
 
 MOST_EXACT = 10_000
 """Different kinds of steps that are all taken as they are."""

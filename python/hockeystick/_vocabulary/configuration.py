@@ -1,4 +1,4 @@
-"""What a run does in each step: the arguments of the public functions, checked, as the core takes them."""
+"""Turns the arguments of the public functions into a checked `Step`, as the compiled core takes it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from hockeystick._arguments import (
     count_or_counts,
     float_or_floats,
 )
-from hockeystick.adjacency import ADJACENCIES, check_adjacency
-from hockeystick.errors import UnsupportedError
-from hockeystick.groups import Group, check_group
-from hockeystick.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
-from hockeystick.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement, check_sampling
-from hockeystick.support import (
+from hockeystick._vocabulary.adjacency import ADJACENCIES, check_adjacency
+from hockeystick._vocabulary.groups import Group, check_group
+from hockeystick._vocabulary.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Mixture,
+    Poisson,
+    Sampling,
+    WithoutReplacement,
+    check_sampling,
+)
+from hockeystick._vocabulary.support import (
     NORMS,
     ONE,
     ORTHOGONAL,
@@ -32,6 +38,7 @@ from hockeystick.support import (
     not_attained,
     require_supported,
 )
+from hockeystick.errors import UnsupportedError
 
 Noise: TypeAlias = FloatOrFloats | Mechanism
 """Noise multipliers of Gaussian noise, or another mechanism."""
