@@ -4,127 +4,28 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import ndtr, ndtri
 from scipy.stats import norm
+from tradeoff_formulas import (
+    ALPHA,
+    CORNERS,
+    EPSILON,
+    LEAVES,
+    Outcomes,
+    assert_enclosed,
+    convexified,
+    corners_beta,
+    from_epsilon_delta,
+    from_points,
+    gaussian,
+    gaussian_delta,
+    laplace,
+    laplace_delta,
+)
 
 import hockeystick as hs
 from hockeystick import TradeoffCurve
 
-gaussian, laplace = TradeoffCurve.gaussian, TradeoffCurve.laplace
-from_epsilon_delta, from_points = TradeoffCurve.from_epsilon_delta, TradeoffCurve.from_points
-
-ALPHA = np.concatenate([[0.0, 1e-300, 1e-12, 1e-6], np.linspace(0.001, 0.999, 23), [1 - 1e-9, 1.0]])
-EPSILON = np.array([0.0, 1e-6, 0.05, 0.3, 1.0, 1.9, 4.0])
-CORNERS = ([0.0, 0.1, 0.4, 1.0], [0.9, 0.5, 0.1, 0.0])
-"""Neither symmetric nor without an event that tells all."""
-
-
-def gaussian_beta(mu, alpha):
-    return ndtr(-ndtri(alpha) - mu)
-
-
-def gaussian_delta(mu, epsilon):
-    return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
-
-
-def laplace_beta(mu, alpha):
-    """Laplace's F(F^-1(1 - α) - μ)."""
-    with np.errstate(divide="ignore"):
-        x = np.where(alpha <= 0.5, -np.log(2 * alpha), np.log(2 - 2 * alpha)) - mu
-    return np.where(x < 0, 0.5 * np.exp(np.minimum(x, 0.0)), 1 - 0.5 * np.exp(-np.abs(x)))
-
-
-def laplace_delta(mu, epsilon):
-    return np.maximum(0.0, -np.expm1((epsilon - mu) / 2))
-
-
-def bounded_beta(epsilon, delta, alpha):
-    lines = [0 * alpha, 1 - delta - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - delta - alpha)]
-    return np.maximum.reduce(lines)
-
-
-def corners_beta(alpha):
-    return np.interp(alpha, *CORNERS)
-
-
-def lower_hull(x, y):
-    """Corners of the largest convex function below points."""
-    hull = []
-    for point in sorted(zip(x.tolist(), y.tolist(), strict=True)):
-        while len(hull) > 1:
-            (a, b), (c, d) = hull[-2:]
-            if (d - b) * (point[0] - a) < (point[1] - b) * (c - a):
-                break
-            hull.pop()
-        if hull and hull[-1][0] == point[0]:
-            continue
-        hull.append(point)
-    return np.array(hull).T
-
-
-def convexified(alpha, *points):
-    x, y = (np.concatenate(parts) for parts in zip(*points, strict=True))
-    return np.interp(alpha, *lower_hull(x, y))
-
-
-class Outcomes:
-    """A pair of laws as the probabilities of finitely many outcomes."""
-
-    def __init__(self, p, q):
-        self.p, self.q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-
-    @classmethod
-    def of_corners(cls, alpha, beta):
-        return cls(np.append(-np.diff(beta), 1 - beta[0]), np.append(np.diff(alpha), 0.0))
-
-    @classmethod
-    def of_epsilon_delta(cls, epsilon, delta):
-        likely = 1 / (1 + np.exp(-epsilon))
-        answers = (1 - delta) * np.array([likely, 1 - likely])
-        return cls([*answers, delta, 0.0], [*answers[::-1], 0.0, delta])
-
-    def __mul__(self, other):
-        return Outcomes(np.outer(self.p, other.p).ravel(), np.outer(self.q, other.q).ravel())
-
-    def swapped(self):
-        return Outcomes(self.q, self.p)
-
-    def one_sided_delta(self, epsilon):
-        gains = self.p - np.exp(np.reshape(epsilon, (-1, 1))) * self.q
-        return np.maximum(gains, 0.0).sum(axis=1).reshape(np.shape(epsilon))
-
-    def delta(self, epsilon):
-        return np.maximum(self.one_sided_delta(epsilon), self.swapped().one_sided_delta(epsilon))
-
-    def beta(self, alpha):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-np.nan_to_num(self.p / self.q, nan=0.0), kind="stable")
-        telling = self.p[self.q == 0].sum()
-        order = order[self.q[order] > 0]
-        alarms = np.append(0.0, np.cumsum(self.q[order]))
-        hits = np.append(telling, telling + np.cumsum(self.p[order]))
-        return np.interp(alpha, alarms, 1 - hits)
-
-
-def assert_enclosed(curve, truth, error, **question):
-    lower, upper = curve.bounds(**question)
-    assert np.all(lower <= upper)
-    assert np.all(lower <= truth + error), (lower - truth).max()
-    assert np.all(upper >= truth - error), (truth - upper).max()
-    assert np.all(upper - lower <= 2 * error + 1e-9), (upper - lower).max()
-
-
 # Leaves.
-
-LEAVES = {
-    **{f"gaussian({m})": (gaussian(m), lambda a, m=m: gaussian_beta(m, a)) for m in (1e-3, 0.5, 1.0, 4.0)},
-    **{f"laplace({m})": (laplace(m), lambda a, m=m: laplace_beta(m, a)) for m in (1e-3, 0.5, 1.0, 6.0)},
-    **{
-        f"bounded({e}, {d})": (from_epsilon_delta(e, d), lambda a, e=e, d=d: bounded_beta(e, d, a))
-        for e, d in [(0.0, 0.0), (0.7, 0.0), (1.0, 1e-3), (0.0, 0.3), (5.0, 0.9), (2.0, 1.0)]
-    },
-    "corners": (from_points(*CORNERS), corners_beta),
-}
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -389,134 +290,3 @@ def test_curves_of_runs_compose_to_the_curve_of_both_runs():
     alpha = [0.01, 0.2, 0.7]
     np.testing.assert_allclose(composed(alpha), whole(alpha), atol=1e-9)
     np.testing.assert_allclose(whole.delta(EPSILON), (first + second).delta(EPSILON), rtol=2e-6, atol=1e-14)
-
-
-# Groups.
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-@pytest.mark.parametrize("name", LEAVES)
-def test_groups_are_iterates_of_the_power(name, size):
-    curve, beta = LEAVES[name]
-    alpha = np.linspace(0.0, 1.0, 30)
-    power = alpha
-    for _ in range(size):
-        power = np.clip(1 - beta(power), 0.0, 1.0)
-    assert_enclosed(curve.group(size), 1 - power, 1e-11, alpha=alpha)
-
-
-@pytest.mark.parametrize("noise", [gaussian, laplace])
-def test_a_group_of_noise_is_noise_that_is_shifted_as_often(noise):
-    group, wide = noise(0.3).group(7), noise(2.1)
-    np.testing.assert_allclose(group(ALPHA), wide(ALPHA), atol=1e-14)
-    np.testing.assert_allclose(group.delta(EPSILON), wide.delta(EPSILON), rtol=1e-11)
-
-
-@pytest.mark.parametrize("curve", [*(curve for curve, _ in LEAVES.values()), gaussian(1).subsample(0.2)])
-def test_groups_of_groups_are_groups(curve):
-    nested, whole = curve.group(2).group(3), curve.group(6)
-    np.testing.assert_allclose(nested(ALPHA), whole(ALPHA), atol=1e-12)
-
-
-def test_groups_of_epsilon_are_groups_of_its_multiple():
-    np.testing.assert_allclose(from_epsilon_delta(0.5, 0.0).group(4).epsilon([1e-12, 1e-6]), 2.0, rtol=1e-5)
-
-
-# Inverse, symmetry, minimum, maximum.
-
-
-def test_the_inverse_exchanges_the_coordinates():
-    curve = from_points(*CORNERS)
-    inverse = curve.inverse()
-    corners = np.array([0.0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 1.0])
-    expected = np.interp(corners, [0.0, 0.1, 0.5, 0.9, 1.0], [1.0, 0.4, 0.1, 0.0, 0.0])
-    np.testing.assert_allclose(inverse(corners), expected, atol=1e-14)
-    for name in ("group", "compose"):
-        argument = 2 if name == "group" else gaussian(0.5)
-        one = getattr(curve, name)(argument)
-        grid = np.linspace(0, 1, 1001)
-        beta = one(grid)
-        expected = np.interp(corners, beta[::-1], grid[::-1])
-        np.testing.assert_allclose(one.inverse()(corners), expected, atol=2e-3)
-
-
-NOT_SYMMETRIC = {
-    "points": from_points(*CORNERS),
-    "group": from_points(*CORNERS).group(2),
-    "composed": from_points(*CORNERS).compose(gaussian(0.5)),
-    "repeated": from_points(*CORNERS) * 3,
-    "minimum": from_points(*CORNERS).minimum(gaussian(0.5)),
-    "maximum": from_points(*CORNERS).maximum(gaussian(0.9)),
-}
-
-
-@pytest.mark.parametrize("name", NOT_SYMMETRIC)
-def test_the_inverse_of_the_inverse_is_the_curve_to_the_last_bit(name):
-    curve = NOT_SYMMETRIC[name]
-    assert not curve.is_symmetric
-    inverse = curve.inverse()
-    assert inverse != curve
-    again = inverse.inverse()
-    assert again == curve
-    assert hash(again) == hash(curve)
-    assert again(ALPHA).tobytes() == curve(ALPHA).tobytes()
-    # The privacy curve is about both orders.
-    np.testing.assert_allclose(inverse.delta(EPSILON), curve.delta(EPSILON), atol=1e-9)
-
-
-@pytest.mark.parametrize("name", NOT_SYMMETRIC)
-def test_symmetrizing_is_the_convexified_smaller_of_both(name):
-    curve = NOT_SYMMETRIC[name]
-    grid = np.linspace(0, 1, 1001)
-    beta = curve(grid)
-    asked = np.linspace(0, 1, 21)
-    found = curve.symmetrize()(asked)
-    expected = convexified(asked, (grid, beta), (beta, grid))
-    assert np.all(found <= expected + 1e-12)
-    np.testing.assert_allclose(found, expected, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "name",
-    NOT_SYMMETRIC,
-)
-def test_what_was_symmetrized_is_its_own_inverse(name):
-    curve = NOT_SYMMETRIC[name].symmetrize()
-    assert curve.is_symmetric
-    assert curve.inverse() == curve == curve.symmetrize()
-
-
-def test_symmetric_curves_are_their_own_inverses():
-    for curve in (gaussian(1), laplace(1), from_epsilon_delta(1, 0.1), from_points(*CORNERS).subsample(0.2)):
-        assert curve.is_symmetric
-        assert curve.inverse() == curve == curve.symmetrize()
-
-
-@pytest.mark.parametrize("first", ["gaussian(1.0)", "corners", "bounded(1.0, 0.001)"])
-@pytest.mark.parametrize("second", ["laplace(1.0)", "bounded(0.0, 0.3)", "gaussian(4.0)"])
-def test_minimum_and_maximum_are_those_of_the_values(first, second):
-    (f, f_beta), (g, g_beta) = LEAVES[first], LEAVES[second]
-    kinks = [0.0, 0.1, 0.4, 0.7, (1 - 1e-3) / (1 + np.e), (1 - 1e-3) * np.e / (1 + np.e)]
-    grid = np.concatenate([kinks, np.geomspace(1e-9, 0.01, 3001), np.linspace(0.01, 1, 6001)])
-    asked = np.linspace(0, 1, 41)
-    larger = np.maximum(f_beta(asked), g_beta(asked))
-    np.testing.assert_allclose(f.maximum(g)(asked), larger, atol=1e-14)
-    np.testing.assert_allclose(g.maximum(f)(asked), larger, atol=1e-14)
-    expected = convexified(asked, (grid, f_beta(grid)), (grid, g_beta(grid)))
-    for found in (f.minimum(g)(asked), g.minimum(f)(asked)):
-        assert np.all(found <= expected + 1e-13)
-        np.testing.assert_allclose(found, expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("second", ["laplace(1.0)", "bounded(0.0, 0.3)", "gaussian(4.0)"])
-@pytest.mark.parametrize("first", ["gaussian(1.0)", "corners", "bounded(1.0, 0.001)"])
-def test_a_maximum_keeps_both_promises_and_a_minimum_only_the_weaker(first, second):
-    f, g = LEAVES[first][0], LEAVES[second][0]
-    one, other = f.delta(EPSILON), g.delta(EPSILON)
-    np.testing.assert_allclose(f.minimum(g).delta(EPSILON), np.maximum(one, other), atol=1e-12)
-    assert np.all(f.maximum(g).delta(EPSILON) <= np.minimum(one, other) + 1e-9)
-
-
-def test_every_curve_is_convex_already():
-    for curve, _ in LEAVES.values():
-        assert curve.convexify() is curve
