@@ -81,11 +81,15 @@ impl ComposedLoss {
             }
             match outcome {
                 StepOutcome::Nothing => {}
-                StepOutcome::Telling { log_unseen } if adds => singular.add(steps, 0.0, -log_unseen),
-                StepOutcome::Telling { log_unseen } => singular.add(steps, log_unseen, log_unseen),
+                StepOutcome::RevealsMembership { log_unseen } if adds => singular.add(steps, 0.0, -log_unseen),
+                StepOutcome::RevealsMembership { log_unseen } => singular.add(steps, log_unseen, log_unseen),
                 StepOutcome::Loss(loss) => add(loss, steps),
-                StepOutcome::Partly { log_kept, moved, loss } => {
-                    singular.add(steps, log_kept, moved);
+                StepOutcome::Partly {
+                    log_common,
+                    offset,
+                    loss,
+                } => {
+                    singular.add(steps, log_common, offset);
                     if let Some(loss) = loss {
                         add(loss, steps);
                     }
@@ -356,7 +360,10 @@ mod tests {
         let (rate, sigma) = (0.99f64, 0.2);
         let log_unseen = (1.0 - rate).ln();
         let mut noiseless = Noiseless {
-            run: Box::new(ComposedLoss::new(vec![(StepOutcome::Telling { log_unseen }, 1)], false)),
+            run: Box::new(ComposedLoss::new(
+                vec![(StepOutcome::RevealsMembership { log_unseen }, 1)],
+                false,
+            )),
             log_confusion: log_upper_tail(2.5),
         };
         let loss = mixture(rate, sigma, Direction::Remove);
@@ -384,7 +391,7 @@ mod tests {
     #[test]
     fn steps_that_reveal_membership_add_their_singular_mass_and_their_offset() {
         let outcomes = |loss| {
-            let reveals = StepOutcome::Telling {
+            let reveals = StepOutcome::RevealsMembership {
                 log_unseen: 0.5f64.ln(),
             };
             vec![(reveals, 2), (StepOutcome::Loss(loss), 1)]

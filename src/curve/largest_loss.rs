@@ -19,7 +19,7 @@ impl LargestLoss {
     pub(crate) fn of(segments: &[Segment]) -> Self {
         let (mut size, mut rest, mut low_parts, mut slack) = (0.0, 0.0, 0.0, 0.0);
         for segment in segments {
-            let (high, low) = segment.loss.most_loss();
+            let (high, low) = segment.loss.max_loss();
             let (product, below) = two_product(segment.steps, high);
             if !product.is_finite() {
                 return Self {
@@ -28,7 +28,7 @@ impl LargestLoss {
                     slack: f64::INFINITY,
                 };
             }
-            slack += segment.steps * segment.loss.most_loss_slack();
+            slack += segment.steps * segment.loss.max_loss_slack();
             let (sum, beyond) = two_sum(size, product);
             size = sum;
             for part in [beyond, below, segment.steps * low] {

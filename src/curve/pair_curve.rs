@@ -52,7 +52,7 @@ fn noiseless(steps: &[(Step, u64)], direction: Option<Direction>) -> Result<Opti
                 log_confusion,
             }) => {
                 confusion.add(log_confusion + (*count as f64).ln());
-                StepOutcome::Telling { log_unseen }
+                StepOutcome::RevealsMembership { log_unseen }
             }
             None => step.outcome(direction)?,
         };

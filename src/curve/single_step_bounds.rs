@@ -49,7 +49,7 @@ pub(super) fn delta(
 
 /// δ ≥ p·(1 − e^{ε − S}), where every step has its largest loss with probability p and S is the sum of these losses.
 fn part_of_largest_losses(segments: &[Segment], epsilon: f64) -> Enclosure {
-    let of = |segment: &Segment| segment.steps * segment.loss.log_mass_of_most_loss();
+    let of = |segment: &Segment| segment.steps * segment.loss.log_mass_of_max_loss();
     let log_mass: f64 = segments.iter().map(of).sum();
     let distance = LargestLoss::of(segments).surely_above(epsilon);
     if !(log_mass > f64::NEG_INFINITY && distance > 0.0) {
@@ -64,7 +64,7 @@ fn part_of_largest_losses(segments: &[Segment], epsilon: f64) -> Enclosure {
 pub(super) fn near_largest_loss(segments: &[Segment], distance: f64) -> Enclosure {
     let log_mass = if distance.is_finite() {
         let of = |segment: &Segment| {
-            let (largest, _) = segment.loss.most_loss();
+            let (largest, _) = segment.loss.max_loss();
             let level = largest - distance - 4.0 * f64::EPSILON * (largest.abs() + distance);
             segment.steps * segment.loss.log_mass_above(level).min(0.0)
         };

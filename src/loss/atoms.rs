@@ -187,15 +187,15 @@ impl PrivacyLoss for AtomLoss {
         0
     }
 
-    fn most_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> (f64, f64) {
         (rounded_up(self.atoms[0].0), 0.0)
     }
 
-    fn most_loss_slack(&self) -> f64 {
+    fn max_loss_slack(&self) -> f64 {
         16.0 * f64::EPSILON * (self.atoms[0].0.abs() + self.loss_floor)
     }
 
-    fn log_mass_of_most_loss(&self) -> f64 {
+    fn log_mass_of_max_loss(&self) -> f64 {
         self.atoms[0].1
     }
 

@@ -228,14 +228,14 @@ mod tests {
     #[test]
     fn the_largest_loss_is_bounded_closely_and_no_lower() {
         let whole = removed(3, 1.0, 0.25);
-        assert_eq!((whole.most_loss(), whole.most_loss_slack()), ((12.0, 0.0), 0.0));
+        assert_eq!((whole.max_loss(), whole.max_loss_slack()), ((12.0, 0.0), 0.0));
         let law = GroupLaw::binomial(3, 0.1).unwrap();
         for (direction, exact) in [
             (Direction::Remove, 0.826_691_956_183_630_7),
             (Direction::Add, 0.237_242_924_017_455_12),
         ] {
             let loss = LaplaceLoss::new(&law, 0.7, direction);
-            let (most, slack) = (loss.most_loss().0, loss.most_loss_slack());
+            let (most, slack) = (loss.max_loss().0, loss.max_loss_slack());
             assert!(most >= exact && most - slack <= exact, "{direction:?} {most} {slack}");
             assert!(slack <= 2e-14, "{slack}");
             // P has that loss beyond the outermost knot.
@@ -243,7 +243,7 @@ mod tests {
                 Direction::Remove => 0.5f64.ln() - 3.0 / 0.7 + exact,
                 Direction::Add => 0.5f64.ln(),
             };
-            let found = loss.log_mass_of_most_loss();
+            let found = loss.log_mass_of_max_loss();
             assert!(found <= log_mass && log_mass - found <= 1e-14, "{direction:?} {found}");
         }
     }

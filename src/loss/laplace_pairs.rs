@@ -74,11 +74,11 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     /// Without sampling it is k/b, which may be a number or not.
-    fn most_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> (f64, f64) {
         self.most
     }
 
-    fn most_loss_slack(&self) -> f64 {
+    fn max_loss_slack(&self) -> f64 {
         match self.most {
             (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
             (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
@@ -86,7 +86,7 @@ impl PrivacyLoss for LaplaceLoss {
         }
     }
 
-    fn log_mass_of_most_loss(&self) -> f64 {
+    fn log_mass_of_max_loss(&self) -> f64 {
         let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
         let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
         self.atoms.last().map_or(f64::NEG_INFINITY, below)

@@ -70,7 +70,7 @@ pub(crate) fn of_piece(piece: &Piece, epsilon: f64, width: f64, effort: &mut Eff
 
 /// No output within reach has a loss of ε: the mass that P has beyond is an upper bound.
 fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
-    if piece.most_loss() <= epsilon {
+    if piece.max_loss() <= epsilon {
         return Enclosure::ZERO;
     }
     Enclosure::of_logs(f64::NEG_INFINITY, -1000.0)

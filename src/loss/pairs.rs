@@ -13,7 +13,7 @@ const REVEALING_NOISE: f64 = 1e-8;
 /// Larger noise multipliers are replaced by this one, which can only overstate the loss.
 const MAX_NOISE: f64 = 1e30;
 
-/// What the output of a step says about the group.
+/// The dominating pair of one step: its privacy loss, where there is one, and the outputs that only one of P and Q may have.
 #[derive(Debug)]
 pub enum StepOutcome {
     /// Nothing, as no member is ever in a batch.
@@ -24,15 +24,15 @@ pub enum StepOutcome {
     /// that of the two laws given such an output, plus the offset log(κ/κ').
     Partly {
         /// log κ.
-        log_kept: f64,
+        log_common: f64,
         /// The offset log κ − log κ'.
-        moved: f64,
+        offset: f64,
         /// The loss of the conditional laws; none if they are equal.
         loss: Option<StepLoss>,
     },
     /// The output reveals whether a member was in the batch, as the noise is too small to hide it. With probability
     /// e^`log_unseen` no member is.
-    Telling {
+    RevealsMembership {
         /// log w_0.
         log_unseen: f64,
     },
@@ -114,7 +114,7 @@ impl Step {
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
                 let law = self.law()?;
                 if noise_multiplier < REVEALING_NOISE && law.shifts() != [0.0] {
-                    return Ok(StepOutcome::Telling {
+                    return Ok(StepOutcome::RevealsMembership {
                         log_unseen: self.log_unseen(&law),
                     });
                 }

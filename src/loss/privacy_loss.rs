@@ -45,17 +45,17 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     }
 
     /// An upper bound on the loss as the sum of a number and a small correction; infinite where there is none.
-    fn most_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> (f64, f64) {
         (f64::INFINITY, 0.0)
     }
 
-    /// A bound on how far [`PrivacyLoss::most_loss`] is above the least upper bound, where that is an atom.
-    fn most_loss_slack(&self) -> f64 {
+    /// A bound on how far [`PrivacyLoss::max_loss`] is above the least upper bound, where that is an atom.
+    fn max_loss_slack(&self) -> f64 {
         0.0
     }
 
     /// log of a lower bound on the probability, under P, of the largest loss.
-    fn log_mass_of_most_loss(&self) -> f64 {
+    fn log_mass_of_max_loss(&self) -> f64 {
         f64::NEG_INFINITY
     }
 
@@ -378,13 +378,13 @@ mod tests {
     fn tails_and_the_largest_loss_are_bounded() {
         for (name, mut loss) in all_kinds() {
             let masses = brute_force(&mut loss, 0.0);
-            let (most, rest) = loss.most_loss();
+            let (most, rest) = loss.max_loss();
             let largest = masses.iter().map(|mass| mass.0).fold(f64::NEG_INFINITY, f64::max);
             assert!(largest <= most + rest, "{name}: {largest} {most}");
-            let log_mass = loss.log_mass_of_most_loss();
+            let log_mass = loss.log_mass_of_max_loss();
             if log_mass > f64::NEG_INFINITY {
                 assert!(
-                    largest >= most + rest - loss.most_loss_slack() - 1e-14,
+                    largest >= most + rest - loss.max_loss_slack() - 1e-14,
                     "{name}: {largest} {most}"
                 );
                 let there = sum(&masses, |l| f64::from(u8::from(l >= largest)));

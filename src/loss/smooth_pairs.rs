@@ -195,11 +195,11 @@ impl PrivacyLoss for SmoothLoss {
         self.work
     }
 
-    fn most_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> (f64, f64) {
         let most = self
             .pieces
             .iter()
-            .map(Piece::most_loss)
+            .map(Piece::max_loss)
             .fold(f64::NEG_INFINITY, f64::max);
         (rounded_up(most), 0.0)
     }

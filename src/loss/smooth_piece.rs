@@ -134,7 +134,7 @@ impl Piece {
     }
 
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
-    pub(crate) fn most_loss(&self) -> f64 {
+    pub(crate) fn max_loss(&self) -> f64 {
         let (lowest, _) = self.pair.shift_range();
         let at_zero = if lowest == 0.0 {
             -self.pair.log_weights[0]
@@ -424,7 +424,7 @@ mod tests {
                 }
             }
             // The loss of the noise against the mixture ends at −3·log 0.8.
-            let most = piece.most_loss();
+            let most = piece.max_loss();
             assert_eq!(most.is_finite(), mixed == (false, true));
             if most.is_finite() {
                 assert!((most + 3.0 * 0.8f64.ln()).abs() < 1e-15);

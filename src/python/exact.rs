@@ -240,7 +240,7 @@ impl Composition {
         Ok(found.to_pyarray(py))
     }
 
-    fn most_loss(&self, py: Python<'_>) -> PyResult<f64> {
+    fn max_loss(&self, py: Python<'_>) -> PyResult<f64> {
         let found = self.ask(py, vec![0.0], |curve, _| Ok(curve.largest_loss()))?;
         Ok(found.into_iter().fold(0.0, f64::max))
     }

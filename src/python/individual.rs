@@ -216,7 +216,7 @@ impl IndividualAccounts {
     fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
         let accounts = self.read(Clone::clone)?;
         let gaussian: Vec<f64> = accounts.examples.iter().map(|account| account.gaussian).collect();
-        let telling: Vec<bool> = accounts.examples.iter().map(|account| account.revealing).collect();
+        let revealing: Vec<bool> = accounts.examples.iter().map(|account| account.revealing).collect();
         let (mut places, mut moments) = (Vec::new(), Vec::new());
         for (i, account) in accounts.examples.iter().enumerate() {
             for slot in &account.slots {
@@ -229,7 +229,7 @@ impl IndividualAccounts {
         Ok((
             accounts.rates,
             gaussian.to_pyarray(py),
-            telling.to_pyarray(py),
+            revealing.to_pyarray(py),
             places.to_pyarray(py).reshape([rows, 4])?,
             moments.to_pyarray(py).reshape([rows, SLOT_TERMS])?,
         ))
@@ -240,16 +240,16 @@ impl IndividualAccounts {
     fn from_state<'py>(
         rates: Vec<f64>,
         gaussian: PyReadonlyArray1<'py, f64>,
-        telling: PyReadonlyArray1<'py, bool>,
+        revealing: PyReadonlyArray1<'py, bool>,
         places: PyReadonlyArray2<'py, i64>,
         moments: PyReadonlyArray2<'py, f64>,
     ) -> PyResult<Self> {
         let examples = vector(&gaussian)
             .into_iter()
-            .zip(vector(&telling))
-            .map(|(gaussian, telling)| Account {
+            .zip(vector(&revealing))
+            .map(|(gaussian, revealing)| Account {
                 gaussian,
-                revealing: telling,
+                revealing,
                 slots: Vec::new(),
             });
         let mut accounts = Accounts {

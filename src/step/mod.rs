@@ -8,13 +8,12 @@ pub(crate) mod group;
 pub(crate) mod group_law;
 pub(crate) mod mechanism;
 pub(crate) mod members;
+pub(crate) mod run_step;
 pub(crate) mod sampling;
-#[allow(clippy::module_inception)]
-pub(crate) mod step;
 
 pub use adjacency::{Adjacency, Direction};
 pub use group::Group;
 pub use group_law::GroupLaw;
 pub use mechanism::Mechanism;
+pub use run_step::Step;
 pub use sampling::Sampling;
-pub use step::Step;

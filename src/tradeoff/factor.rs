@@ -119,19 +119,19 @@ impl Factor {
                 StepLoss::new(LaplaceLoss::replaced(*rate, 2.0 / distance))
             }
             Self::EpsilonDelta { epsilon, delta } => {
-                let log_kept = (-delta).ln_1p();
+                let log_common = (-delta).ln_1p();
                 if *epsilon == 0.0 || *delta == 1.0 {
                     return Ok(StepOutcome::Partly {
-                        log_kept,
-                        moved: 0.0,
+                        log_common,
+                        offset: 0.0,
                         loss: None,
                     });
                 }
                 let (likely, unlikely) = (-log1p_exp(-epsilon), -log1p_exp(*epsilon));
                 let loss = AtomLoss::new(vec![(*epsilon, likely), (-epsilon, unlikely)]);
                 return Ok(StepOutcome::Partly {
-                    log_kept,
-                    moved: 0.0,
+                    log_common,
+                    offset: 0.0,
                     loss: Some(StepLoss::new(loss)),
                 });
             }
@@ -161,10 +161,10 @@ impl Factor {
                 StepOutcome::Nothing => Limits::NO_INFORMATION,
                 StepOutcome::Loss(loss) => match loss.widest_distance() {
                     Some(distance) => Limits::gaussian(distance),
-                    None => Limits::pure(loss.most_loss().0.next_up()),
+                    None => Limits::pure(loss.max_loss().0.next_up()),
                 },
-                StepOutcome::Telling { log_unseen } => Limits::singular(-log_unseen.exp_m1()),
-                StepOutcome::Partly { log_kept, .. } => Limits::singular(-log_kept.exp_m1()),
+                StepOutcome::RevealsMembership { log_unseen } => Limits::singular(-log_unseen.exp_m1()),
+                StepOutcome::Partly { log_common, .. } => Limits::singular(-log_common.exp_m1()),
             },
         })
     }

@@ -135,12 +135,16 @@ impl LaplaceSum {
         let loss = match outcome {
             StepOutcome::Nothing => return Some(()),
             StepOutcome::Loss(loss) => Some(loss),
-            StepOutcome::Partly { log_kept, moved, loss } => {
-                self.log_common += steps * log_kept;
-                self.offset += steps * moved;
+            StepOutcome::Partly {
+                log_common,
+                offset,
+                loss,
+            } => {
+                self.log_common += steps * log_common;
+                self.offset += steps * offset;
                 loss.as_ref()
             }
-            StepOutcome::Telling { .. } => return None,
+            StepOutcome::RevealsMembership { .. } => return None,
         };
         let Some(loss) = loss else { return Some(()) };
         let atoms = loss.outcomes()?;
@@ -371,8 +375,8 @@ mod tests {
         let far = 2.5f64.ln();
         let atoms = vec![(far, 0.5f64.ln()), (0.0, 0.3f64.ln()), (-far, 0.2f64.ln())];
         let outcome = StepOutcome::Partly {
-            log_kept: (0.9f64).ln(),
-            moved: 0.1,
+            log_common: (0.9f64).ln(),
+            offset: 0.1,
             loss: Some(StepLoss::new(AtomLoss::new(atoms.clone()))),
         };
         let sum = LaplaceSum::new(&[(Summand::Outcome(outcome), 1), (Summand::Laplace(1.3), 1)]).unwrap();

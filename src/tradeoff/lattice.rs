@@ -80,21 +80,21 @@ impl LatticeLaw {
         let (p, q) = self.common;
         if p <= 0.0 || q <= 0.0 || self.repair >= 1.0 {
             return StepOutcome::Partly {
-                log_kept: f64::NEG_INFINITY,
-                moved: 0.0,
+                log_common: f64::NEG_INFINITY,
+                offset: 0.0,
                 loss: None,
             };
         }
-        let moved = p.ln() - q.ln();
+        let offset = p.ln() - q.ln();
         let law: Vec<Atom> = self
             .atoms
             .iter()
-            .map(|atom| (atom.0 - moved, atom.1 - p.ln()))
+            .map(|atom| (atom.0 - offset, atom.1 - p.ln()))
             .collect();
         StepOutcome::Partly {
             // The mass p exceeds 1 by rounding alone, which raises δ̂ more than cutting it to 1 lowers it.
-            log_kept: p.ln().min(0.0) + (-self.repair).ln_1p(),
-            moved,
+            log_common: p.ln().min(0.0) + (-self.repair).ln_1p(),
+            offset,
             loss: (law.len() > 1).then(|| StepLoss::new(AtomLoss::on_lattice(law, self.gap))),
         }
     }

@@ -260,18 +260,18 @@ impl Polygon {
         let common: f64 = atoms.iter().map(|atom| atom.1 * atom.0.exp()).sum();
         if atoms.is_empty() || common <= 0.0 {
             return StepOutcome::Partly {
-                log_kept: f64::NEG_INFINITY,
-                moved: 0.0,
+                log_common: f64::NEG_INFINITY,
+                offset: 0.0,
                 loss: None,
             };
         }
         // 1 − δ of the last edge, which keeps the digits where δ is small.
-        let log_kept = (-self.delta_at_infinity()).ln_1p();
-        let moved = common.ln() - common_of_q.ln();
+        let log_common = (-self.delta_at_infinity()).ln_1p();
+        let offset = common.ln() - common_of_q.ln();
         let mut law: Vec<(f64, f64)> = atoms
             .iter()
             .rev()
-            .map(|&(loss, mass)| (loss - moved, loss + mass.ln() - common.ln()))
+            .map(|&(loss, mass)| (loss - offset, loss + mass.ln() - common.ln()))
             .collect();
         // The largest loss that is 0 after the shift would be −0.
         law.retain(|atom| atom.1 > f64::NEG_INFINITY);
@@ -280,7 +280,11 @@ impl Polygon {
         } else {
             Some(StepLoss::new(AtomLoss::new(law)))
         };
-        StepOutcome::Partly { log_kept, moved, loss }
+        StepOutcome::Partly {
+            log_common,
+            offset,
+            loss,
+        }
     }
 }
 
@@ -418,10 +422,15 @@ mod tests {
 
     #[test]
     fn the_loss_has_the_masses_of_both_hypotheses() {
-        let StepOutcome::Partly { log_kept, moved, loss } = example().outcome() else {
+        let StepOutcome::Partly {
+            log_common,
+            offset,
+            loss,
+        } = example().outcome()
+        else {
             panic!()
         };
-        assert!((log_kept - 0.9f64.ln()).abs() < 1e-14);
+        assert!((log_common - 0.9f64.ln()).abs() < 1e-14);
         let loss = loss.unwrap();
         let atoms = loss.outcomes().unwrap();
         let p: f64 = atoms.iter().map(|atom| atom.1.exp()).sum();
@@ -429,7 +438,7 @@ mod tests {
         assert!((p - 1.0).abs() < 1e-13 && (q - 1.0).abs() < 1e-13);
         assert!(atoms.is_sorted_by(|a, b| a.0 > b.0));
         // P's mass on what Q has too is 0.9; Q's on what P has too is 1.
-        assert!((moved - 0.9f64.ln()).abs() < 1e-13, "{moved}");
+        assert!((offset - 0.9f64.ln()).abs() < 1e-13, "{offset}");
     }
 
     /// Rounding of products is bounded in relation to sums of positive terms: against exact sums for dyadic masses.
