@@ -58,11 +58,13 @@
 //! | [`shuffle`] | how often a group takes part in shuffled and subsampled batches |
 //! | [`tradeoff`] | trade-off functions and their algebra |
 //! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
+//! | [`auditing`] | lower bounds on ε from what attacks found |
 //! | `python` | the extension module `hockeystick._core`: argument checks and array views |
 
 // Links to what is private are for readers of the code: `cargo doc --document-private-items`, which CI builds.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod auditing;
 mod curve;
 mod error;
 mod grid;

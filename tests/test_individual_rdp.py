@@ -319,7 +319,11 @@ def frozen():
         ({"orders": [2.0, 1e4 + 1]}, ValueError, "orders"),
         ({"noise_multiplier": -1.0}, ValueError, "noise_multiplier"),
         ({"noise_multiplier": np.nan}, ValueError, "noise_multiplier"),
-        ({"noise_multiplier": [1.0]}, (ValueError, TypeError), "noise_multiplier"),
+        ({"noise_multiplier": [1.0, 2.0]}, ValueError, "noise_multiplier"),
+        ({"noise_multiplier": [[1.0], [2.0]]}, ValueError, "noise_multiplier"),
+        ({"noise_multiplier": [1.0, 1.0, 1.0, -1.0]}, ValueError, "noise_multiplier"),
+        ({"sample_rate": [0.1, 0.1, 0.1, 1.1]}, ValueError, "sample_rate"),
+        ({"steps": [1, 1, 1, -1]}, ValueError, "steps"),
         ({"sample_rate": 1.1}, ValueError, "sample_rate"),
         ({"sample_rate": np.nan}, ValueError, "sample_rate"),
         ({"steps": -1}, ValueError, "steps"),
@@ -340,6 +344,17 @@ def test_bad_input_is_named_and_leaves_the_accounts_untouched(changes, error, me
     with pytest.raises(error, match=message):
         kernels.accumulate_rdp(**arguments)
     np.testing.assert_array_equal(np.array(arguments["rdp"]), before)
+
+
+def test_noise_rates_and_steps_of_examples_broadcast():
+    norms, orders = np.array([[0.1, 0.5, 1.0], [0.2, 0.0, 0.7]]), [2.0, 8.0]
+    noise, rates, steps = np.array([1.0, 2.0, 1.0]), np.array([[0.1], [0.02]]), [[3, 3, 0], [1, 2, 3]]
+    rdp = np.full((2, 3, 2), 0.25)
+    kernels.accumulate_rdp(rdp, norms, orders, noise, rates, steps=steps)
+    for i, j in np.ndindex(2, 3):
+        alone = np.full((1, 2), 0.25)
+        kernels.accumulate_rdp(alone, norms[i, j, None], orders, noise[j], rates[i, 0], steps=steps[i][j])
+        np.testing.assert_array_equal(rdp[i, j], alone[0])
 
 
 def test_bad_norms_in_several_axes_are_named_by_their_indices():

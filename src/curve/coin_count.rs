@@ -4,12 +4,13 @@
 //!
 //! > δ = Σ_{S_i > ε} C(T, i)·p^i (1 − p)^{T−i}·(1 − e^{ε − S_i}).
 //!
-//! Masses come from Loader's form of the binomial law, with a relative error of 1e-15·(1 + exponents), and then by the ratio of
+//! The first mass comes from [`Binomial`], with a relative error of 1e-15·(1 + exponents), and the others by the ratio of
 //! neighbours. They rise to the mode and fall beyond it, faster than any geometric sequence: the sum covers the mode as far as
 //! e^-45 of it, and what is left out is bounded.
 
 use crate::interval::Enclosure;
 use crate::loss::PrivacyLoss;
+use crate::special::binomial::Binomial;
 
 /// Masses below e^−45 of the largest are left out of the sum; what that leaves out is bounded.
 const NEGLIGIBLE: f64 = 45.0;
@@ -66,9 +67,19 @@ impl Coin {
         }
     }
 
+    /// The law of the number of `high` outcomes.
+    fn law(&self) -> Binomial {
+        Binomial {
+            trials: self.steps,
+            p: self.p,
+            rest: self.rest,
+        }
+    }
+
     /// δ at ε, a bound on its relative error, and a bound on what was left out.
     fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
         let steps = self.steps;
+        let law = self.law();
         let gap = self.high - self.low;
         // The first count whose loss is above ε, and around it what rounding may have misplaced: its terms vanish there.
         let first = (((epsilon - steps * self.low) / gap).floor() - 1.0).max(0.0);
@@ -79,8 +90,8 @@ impl Coin {
         let reach = self.reach();
         let start = first.max((mode - reach).floor());
         let top = start.max(mode.min(steps));
-        let log_start = self.log_mass(start);
-        let scale = self.log_mass(top);
+        let log_start = law.log_mass(start);
+        let scale = law.log_mass(top);
         let (mut sum, mut mass, mut count) = (0.0, (log_start - scale).exp(), 0.0);
         let odds = self.p / self.rest;
         let mut i = start;
@@ -109,7 +120,7 @@ impl Coin {
         // Errors of the rounding of sums and ratios; of log C and the deviance at the start; of p, which changes the log of a mass by
         // (i − Tp) times its relative error, over at least one half; of p + (1 − p) = 1.
         let far = (start - steps * self.p).abs() + (top - steps * self.p).abs() + reach;
-        let exponents = self.deviance(start) + self.deviance(top);
+        let exponents = law.deviance(start) + law.deviance(top);
         let error =
             8.0 * f64::EPSILON * (16.0 + count + exponents) + 4.0 * far * self.error + steps * f64::EPSILON;
         (sum * scale.exp(), error, left_out * scale.exp() * (1.0 + error) + below)
@@ -119,57 +130,6 @@ impl Coin {
     fn reach(&self) -> f64 {
         (2.0 * NEGLIGIBLE * self.steps * self.p * self.rest).sqrt() + NEGLIGIBLE
     }
-
-    /// log C(T, i)·p^i (1 − p)^{T − i}.
-    fn log_mass(&self, i: f64) -> f64 {
-        let n = self.steps;
-        if i == 0.0 {
-            return n * self.rest.ln();
-        }
-        if i == n {
-            return n * self.p.ln();
-        }
-        stirling(n) - stirling(i) - stirling(n - i) - self.deviance(i)
-            + 0.5 * (n / (2.0 * std::f64::consts::PI * i * (n - i))).ln()
-    }
-
-    /// i·log(i/Tp) + (T − i)·log((T − i)/T(1 − p)).
-    fn deviance(&self, i: f64) -> f64 {
-        let n = self.steps;
-        half_deviance(i, n * self.p) + half_deviance(n - i, n * self.rest)
-    }
-}
-
-/// x·log(x/m) + m − x ≥ 0, without cancellation near x = m.
-fn half_deviance(x: f64, mean: f64) -> f64 {
-    if x == 0.0 {
-        return mean;
-    }
-    let u = (x - mean) / mean;
-    if u.abs() > 0.1 {
-        return x * (x / mean).ln() + mean - x;
-    }
-    // (1 + u)·log(1 + u) − u = Σ_{k ≥ 2} (−u)^k/(k(k − 1))
-    let (mut sum, mut power) = (0.0, u * u);
-    for k in 2..24 {
-        let k = f64::from(k);
-        sum += power / (k * (k - 1.0));
-        power *= -u;
-    }
-    mean * sum
-}
-
-/// log n! − log(√(2πn)·(n/e)^n).
-fn stirling(n: f64) -> f64 {
-    if n < 16.0 {
-        let log_factorial: f64 = (2..=n as u32).map(|k| f64::from(k).ln()).sum();
-        return log_factorial - 0.5 * (2.0 * std::f64::consts::PI * n).ln() - n * (n.ln() - 1.0);
-    }
-    let square = n * n;
-    // Asymptotic series, alternating: the error is below its first term left out, 1/(156·n¹¹)·691/2310.
-    (1.0 / 12.0
-        - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0 - (1.0 / 1188.0) / square) / square) / square) / square)
-        / n
 }
 
 #[cfg(test)]
@@ -243,48 +203,13 @@ mod tests {
             let coin = Coin::new((1.0, p.ln()), (-1.0, (-p).ln_1p()), steps);
             let (mean, reach) = (steps * p, coin.reach());
             let mass = |counts: &mut dyn Iterator<Item = u32>| {
-                counts.map(|i| coin.log_mass(f64::from(i)).exp()).sum::<f64>()
+                counts.map(|i| coin.law().log_mass(f64::from(i)).exp()).sum::<f64>()
             };
             let below = mass(&mut (0..((mean - reach).max(0.0).floor() as u32)));
             let above = mass(&mut ((mean + reach).ceil().min(steps) as u32 + 1..=steps as u32));
             assert!(below.max(above) <= (-NEGLIGIBLE).exp(), "{p} {steps}: {below} {above}");
             let half = mass(&mut (0..((mean - 0.5 * reach).max(0.0).floor() as u32)));
             assert!(half > (-NEGLIGIBLE).exp(), "{p} {steps}: {half}");
-        }
-    }
-
-    /// log n! − log(√(2πn)(n/e)^n) by mpmath 1.3: loggamma(n + 1) − log(sqrt(2πn)) − n(log n − 1), on both sides of the switch at 16.
-    #[test]
-    fn stirlings_remainder_is_exact_to_rounding() {
-        for (n, exact) in [
-            (1.0, 0.081_061_466_795_327_26),
-            (2.0, 0.041_340_695_955_409_29),
-            (15.0, 0.005_554_733_551_962_801),
-            (16.0, 0.005_207_655_919_609_64),
-            (17.0, 0.004_901_395_948_434_738),
-            (40.0, 0.002_083_289_938_302_421_7),
-            (1000.0, 8.333_333_055_555_635e-5),
-        ] {
-            // Below 16 by differences of numbers of up to 28.
-            assert!((stirling(n) - exact).abs() < 2e-14, "{n}");
-        }
-    }
-
-    /// x·log(x/m) + m − x by mpmath 1.3, on both sides of the switch to the series at |x − m| = m/10.
-    #[test]
-    fn deviances_are_exact_to_rounding() {
-        for (x, mean, exact) in [
-            (1.05, 1.0, 0.001_229_672_377_903_605_4),
-            (0.93, 1.0, 0.002_509_255_663_603_046),
-            (101.0, 100.0, 0.004_983_416_169_976_368),
-            (3.0, 1.0, 1.295_836_866_004_329),
-            (1_000_001.0, 1e6, 4.999_998_333_334_167e-7),
-        ] {
-            let found = half_deviance(x, mean);
-            assert!(
-                (found / exact - 1.0).abs() < 2e-15 * (1.0 + mean / (x - mean).abs()),
-                "{x}: {found} {exact}"
-            );
         }
     }
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod arrays;
+mod auditing;
 mod convert;
 mod exact;
 mod individual;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 /// Compiled kernels of hockeystick; use the functions of `hockeystick` and `hockeystick.kernels` instead.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::auditing::{one_run_epsilon_lower_bound, probability_at_least};
     #[pymodule_export]
     use super::exact::{Composition, black_box_epsilon, meet_bounds, solve};
     #[pymodule_export]

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from hockeystick._arguments import Floats, count_scalar, float_scalar, require
-from hockeystick.auditing.proportions import ERROR_OF_TAIL, check_confidence
+from hockeystick import _core
+from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick.auditing.proportions import check_confidence
 
 LARGEST_CANARIES = 10**6
-"""For the sake of memory; log-gamma of it is right to 1e-8."""
-
-LARGEST_EPSILON = 100.0
-"""Where the search ends: an accuracy of 1 - 4e-44."""
-
-HALVINGS = 50
+"""For the sake of memory: the masses of all numbers of right guesses are kept."""
 
 
 def one_run_epsilon_lower_bound(
@@ -84,39 +76,4 @@ def one_run_epsilon_lower_bound(
     right = count_scalar(correct, "correct", 0, guessed)
     level = float_scalar(delta, "delta")
     require(0.0 <= level < 0.5 / total, "delta", level, f"in [0, {0.5 / total})")
-    allowed = (1.0 - check_confidence(confidence)) * (1.0 - ERROR_OF_TAIL)
-
-    log_coefficients = _log_coefficients(guessed)
-    lower, upper = 0.0, LARGEST_EPSILON
-    if _largest_probability(right, log_coefficients, 2.0 * total * level, lower) > allowed:
-        return 0.0
-    for _ in range(HALVINGS):
-        middle = (lower + upper) / 2.0
-        if _largest_probability(right, log_coefficients, 2.0 * total * level, middle) <= allowed:
-            lower = middle
-        else:
-            upper = middle
-    return lower
-
-
-def _log_coefficients(trials: int) -> Floats:
-    """Logarithms of the binomial coefficients of `trials` over 0, 1, ..., `trials`."""
-    log_factorials = np.array([math.lgamma(j + 1) for j in range(trials + 1)])
-    coefficients: Floats = log_factorials[-1] - log_factorials - log_factorials[::-1]
-    return coefficients
-
-
-def _largest_probability(
-    right: int,
-    log_coefficients: Floats,
-    weight: float,
-    epsilon: float,
-) -> float:
-    """Most probable that an attack is right so often or more, with `weight` 2 m delta."""
-    trials = len(log_coefficients) - 1
-    j = np.arange(trials + 1.0)
-    # Accuracy 1 / (1 + e^-epsilon), and the logarithm of its complement without cancellation.
-    log_accuracy = -math.log1p(math.exp(-epsilon))
-    masses = np.exp(log_coefficients + j * log_accuracy + (trials - j) * (log_accuracy - epsilon))
-    below = np.cumsum(masses[:right][::-1]) / np.arange(1, right + 1)  # (f(v - i) - f(v)) / i
-    return float(masses[right:].sum() + weight * below.max(initial=0.0))
+    return _core.one_run_epsilon_lower_bound(right, guessed, total, level, 1.0 - check_confidence(confidence))

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 
+from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require
 
 LARGEST_TRIALS = 10**8
-"""So that rounding in the logarithm of a binomial coefficient stays below ERROR_OF_TAIL."""
-
-ERROR_OF_TAIL = 1e-5
-"""Relative error of a tail, generously: log-gamma near 1e9 to a few units in the last place is 1e-6."""
-
-NEGLIGIBLE = 1e-18
-HALVINGS = 60
+"""So that the sum over a tail has some 10^5 terms at most."""
 
 
 def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -65,19 +60,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
 
 def at_least(successes: int, trials: int, error: float) -> float:
     """Lower bound on the probability, which is wrong with probability `error` at most."""
-    if successes == 0:
-        return 0.0
-    # The probability of as many successes or more grows with p, and at their frequency it is near a half:
-    # for a larger error the frequency itself will do.
-    allowed = error * (1.0 - ERROR_OF_TAIL)
-    lower, upper = 0.0, successes / trials
-    for _ in range(HALVINGS):
-        middle = (lower + upper) / 2.0
-        if _upper_tail(successes, trials, middle) <= allowed:
-            lower = middle
-        else:
-            upper = middle
-    return lower
+    return _core.probability_at_least(successes, trials, error)
 
 
 def at_most(successes: int, trials: int, error: float) -> float:
@@ -95,22 +78,3 @@ def check_confidence(value: object) -> float:
     confidence = float_scalar(value, "confidence")
     require(0.0 < confidence < 1.0, "confidence", confidence, "in (0, 1)")
     return confidence
-
-
-def _upper_tail(successes: int, trials: int, p: float) -> float:
-    """P(Binomial(trials, p) >= successes) for p in (0, successes / trials], from its largest term down."""
-    if p <= 0.0:
-        return 0.0
-    log_coefficient = (
-        math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
-    )
-    log_failures = (trials - successes) * math.log1p(-p) if successes < trials else 0.0
-    first = math.exp(log_coefficient + successes * math.log(p) + log_failures)
-    odds = p / (1.0 - p) if p < 1.0 else 0.0
-    total = term = 1.0
-    for j in range(successes, trials):
-        term *= (trials - j) / (j + 1) * odds
-        total += term
-        if term < NEGLIGIBLE * total:
-            break
-    return first * total

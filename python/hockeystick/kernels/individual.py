@@ -6,17 +6,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, float_vector, require
+from hockeystick._arguments import (
+    CountOrCounts,
+    FloatOrFloats,
+    Floats,
+    broadcast,
+    count_or_counts,
+    float_array,
+    float_or_floats,
+    float_vector,
+    require,
+)
 
 
 def accumulate_rdp(
     rdp: Floats,
     norms: ArrayLike,
     orders: ArrayLike,
-    noise_multiplier: float,
-    sample_rate: float,
+    noise_multiplier: ArrayLike,
+    sample_rate: ArrayLike,
     *,
-    steps: int = 1,
+    steps: ArrayLike = 1,
 ) -> None:
     """Add Rényi divergences of Poisson-sampled Gaussian steps to the accounts of many examples, in place.
 
@@ -29,11 +39,12 @@ def accumulate_rdp(
         Norm of each example's clipped gradient in units of the clipping norm, at least zero.
     orders : array_like, shape (n_orders,)
         Rényi orders in (1, 10000].
-    noise_multiplier : float
+    noise_multiplier : float or array_like that broadcasts to the shape of `norms`
         Standard deviation of the noise in units of the clipping norm.
-    sample_rate : float
-        Probability in [0, 1] that an example is in the batch.
-    steps : int, optional
+    sample_rate : float or array_like that broadcasts to the shape of `norms`
+        Probability in [0, 1] that an example is in the batch. Each different rate takes a table of its own:
+        milliseconds for a hundred orders.
+    steps : int or array_like that broadcasts to the shape of `norms`, optional
         Number of steps with these norms.
 
     Raises
@@ -74,21 +85,47 @@ def accumulate_rdp(
     points, values = float_array(norms, "norms"), float_vector(orders, "orders")
     wanted = (*points.shape, len(values))
     require(rdp.shape == wanted, "rdp", f"shape {rdp.shape}", f"of the shape {wanted}")
-    arguments = (
-        values,
-        float_scalar(noise_multiplier, "noise_multiplier"),
-        float_scalar(sample_rate, "sample_rate"),
-        float(count_scalar(steps, "steps", 0)),
-    )
+    noise = float_or_floats(noise_multiplier, "noise_multiplier")
+    rates = float_or_floats(sample_rate, "sample_rate")
+    counts = count_or_counts(steps, "steps", 0)
     given = points.ravel()
     if np.may_share_memory(given, rdp):
         given = given.copy()
     regular = rdp.flags.aligned and all(stride % rdp.itemsize == 0 for stride in rdp.strides)
-    flat = (rdp.view(np.ndarray) if regular else rdp.copy()).reshape(-1, len(values))
-    _core.accumulate_rdp(flat, given, *arguments)
+    if isinstance(noise, float) and isinstance(rates, float) and isinstance(counts, int):
+        flat = (rdp.view(np.ndarray) if regular else rdp.copy()).reshape(-1, len(values))
+        _core.accumulate_rdp(flat, given, values, noise, rates, float(counts))
+    else:
+        # A copy, so that the accounts stay as they were if any of the kinds of steps is refused.
+        flat = rdp.copy().reshape(-1, len(values))
+        _accumulate_kinds(flat, given, values, _kinds(points.shape, noise, rates, counts))
     if not np.may_share_memory(flat, rdp):
-        # Strides of parts of numbers, or none that a view of two axes could have.
+        # Strides of parts of numbers, none that a view of two axes could have, or several kinds of steps.
         rdp[...] = flat.reshape(rdp.shape)
+
+
+def _kinds(
+    shape: tuple[int, ...], noise: FloatOrFloats, rates: FloatOrFloats, counts: CountOrCounts
+) -> Floats:
+    """Noise multiplier, sample rate and number of steps of each example: shape (examples, 3)."""
+    columns = {"noise_multiplier": noise, "sample_rate": rates, "steps": counts}
+    for name, value in columns.items():
+        allowed = f"an array that broadcasts to the shape {shape} of norms"
+        fits = broadcast(norms=np.empty(shape), **{name: value}) == shape
+        require(fits, name, f"shape {np.shape(value)}", allowed)
+    flat = [np.broadcast_to(np.asarray(value, dtype=float), shape).ravel() for value in columns.values()]
+    return np.stack(flat, axis=-1)
+
+
+def _accumulate_kinds(flat: Floats, norms: Floats, orders: Floats, kinds: Floats) -> None:
+    """Add to each row of `flat` the step that the same row of `kinds` describes."""
+    different, place = np.unique(kinds, axis=0, return_inverse=True)
+    by_kind = np.argsort(place.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(place.ravel(), minlength=len(different)))[:-1]
+    for kind, rows in zip(different, np.split(by_kind, ends), strict=True):
+        accounts = flat[rows]
+        _core.accumulate_rdp(accounts, norms[rows], orders, *map(float, kind))
+        flat[rows] = accounts
 
 
 def _require_accounts(rdp: object) -> None:
