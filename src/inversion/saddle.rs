@@ -54,7 +54,8 @@ fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
     let total = Total::at(segments, c)?;
     let epsilon = total.mean - 1.0 / c - 1.0 / (c + 1.0);
     let curvature = total.variance + c.powi(-2) + (c + 1.0).powi(-2);
-    let log_delta = total.log_moment - c * epsilon - (c * (c + 1.0)).ln() - 0.5 * (2.0 * PI * curvature).ln();
+    let log_delta =
+        total.log_moment.value - c * epsilon - (c * (c + 1.0)).ln() - 0.5 * (2.0 * PI * curvature).ln();
     let saddle = Saddle {
         c,
         epsilon,

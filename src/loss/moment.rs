@@ -51,6 +51,18 @@ impl Integral {
     }
 }
 
+/// The logarithm of a moment, and an upper bound on it that is never rounded down.
+///
+/// This is not an [`Approx`](crate::approx::Approx): only the upper bound is certified, and where a closed form holds it is equal to
+/// the value but for the last bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LogMoment {
+    /// The value that was computed, at most `upper`.
+    pub value: f64,
+    /// Upper bound on the logarithm of the moment.
+    pub upper: f64,
+}
+
 /// Dyadic interval [index, index + 1]·2^level·σ.
 type Address = (i32, i64);
 
@@ -100,32 +112,44 @@ impl Moments {
         &self.pair
     }
 
-    /// log E[r^p] and an upper bound on it, for p outside (0, 1).
+    /// log E[r^p] for p outside (0, 1).
     ///
     /// The value is accurate in relative terms also where it is near 0 (E[r^p] near 1). It is +∞ only if
     /// it exceeds the range of an `f64`.
-    pub fn log_power_moment(&mut self, exponent: f64) -> (f64, f64) {
+    pub fn log_power_moment(&mut self, exponent: f64) -> LogMoment {
         if let Some(shift) = self.pair.single_shift() {
             // E[r^p] = exp(p(p − 1)s²/2σ²) for a single Gaussian.
             let scaled = shift / self.pair.noise_multiplier();
             let value = 0.5 * exponent * (exponent - 1.0) * scaled * scaled;
-            return (value, value * (1.0 + 4.0 * f64::EPSILON));
+            return LogMoment {
+                value,
+                upper: value * (1.0 + 4.0 * f64::EPSILON),
+            };
         }
         if let Some(log_weight) = self.separated_zero.filter(|_| exponent < 0.0) {
             // r ≥ w_0, so w_0^p is a bound on E[r^p]; and it is E[r^p] but for a part e^-40·|p|.
             let value = exponent * log_weight;
-            return (value, value * (1.0 + f64::EPSILON));
+            return LogMoment {
+                value,
+                upper: value * (1.0 + f64::EPSILON),
+            };
         }
         let crude = crude_log_moment(self.pair.shift_range(), self.pair.noise_multiplier(), exponent);
         if self.reach(exponent) > FARTHEST {
-            return (crude, crude);
+            return LogMoment {
+                value: crude,
+                upper: crude,
+            };
         }
         let excess = self.integrate(exponent, Integrand::Excess, REST_TOLERANCE);
         let upper = log1p_exp(excess.log_upper());
         // NaN: rates or shifts so small that the excess underflows.
         let upper = if upper <= crude { upper } else { crude };
         let value = log1p_exp(excess.log_value);
-        (if value <= upper { value } else { upper }, upper)
+        LogMoment {
+            value: if value <= upper { value } else { upper },
+            upper,
+        }
     }
 
     /// How far out, in σ, r^p may count.
@@ -356,7 +380,7 @@ mod tests {
     #[test]
     fn a_tiny_rate_keeps_its_digits() {
         // E[r²] − 1 = q²(e^{1/σ²} − 1) for one record.
-        let (value, upper) = moments(1, 1e-60, 1.0).log_power_moment(2.0);
+        let LogMoment { value, upper } = moments(1, 1e-60, 1.0).log_power_moment(2.0);
         let exact = 1e-120 * 1f64.exp_m1();
         assert!((value / exact - 1.0).abs() < 1e-12 && upper >= exact);
     }
@@ -382,7 +406,7 @@ mod tests {
         ] {
             for exponent in [10_000.0, 1.0001, -9999.0, -1e-4, 64.0] {
                 let mut moments = moments(k, q, sigma);
-                let (value, upper) = moments.log_power_moment(exponent);
+                let LogMoment { value, upper } = moments.log_power_moment(exponent);
                 assert!(
                     value >= 0.0 && upper >= value && upper.is_finite(),
                     "{k} {q} {sigma} {exponent}"
@@ -401,7 +425,7 @@ mod tests {
         use crate::loss::moment::Moments;
         use crate::step::GroupLaw;
         let mut moments = Moments::new(MixturePair::new(&GroupLaw::binomial(1, 0.01).unwrap(), 1.0).unwrap());
-        let (value, upper) = moments.log_power_moment(2.0);
+        let LogMoment { value, upper } = moments.log_power_moment(2.0);
         // E[r²] = 1 + q²(e^{1/σ²} − 1)
         assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
     }

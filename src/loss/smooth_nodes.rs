@@ -5,6 +5,7 @@
 //! also serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): panels are certified with an ellipse that
 //! reaches higher by a.
 
+use crate::approx::Approx;
 use crate::loss::nodes::Nodes;
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_panel::{Address, LEAST_CHANGE, PiecePanel};
@@ -315,14 +316,15 @@ impl TiltedLaw {
         nodes.atom = (atom.ln() - log_total).exp();
         nodes.variance += nodes.atom * mean * mean;
         let near_one = log_total.abs() < 0.5 && is_whole;
-        nodes.log_moment = if near_one { self.excess.ln_1p() } else { log_total };
+        let log_moment = if near_one { self.excess.ln_1p() } else { log_total };
         let rounding = if near_one {
             self.excess_rounding * (-log_total).exp()
         } else {
             // The sum of the weights, from which more may be missing.
             nodes.error / LEAST_CHANGE + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
         };
-        nodes.log_moment_error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
+        let error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
+        nodes.log_moment = Approx::new(log_moment, error);
         // The weights sum to 1 but for quadrature and rounding.
         let scale = 1.0 / (self.sum + nodes.atom);
         if (scale - 1.0).abs() > 1e-9 {
@@ -358,6 +360,7 @@ mod tests {
     use crate::loss::MixturePair;
     use crate::loss::characteristic_function::smooth_changes;
     use crate::step::{Direction, GroupLaw};
+    use realfft::num_complex::Complex64;
     use std::sync::Arc;
 
     fn loss(records: u64, rate: f64, sigma: f64, direction: Direction) -> SmoothLoss {
@@ -394,11 +397,11 @@ mod tests {
             let named = format!("{k} {direction:?} {c}");
             for log_tolerance in [-8.0, -20.0, -33.0] {
                 let nodes = loss.nodes(c, y, &[0.0], log_tolerance);
-                let wrong = (nodes.log_moment - log_moment).abs();
-                assert!(wrong <= nodes.log_moment_error, "{named} {log_tolerance}: {nodes:?}");
-                let (re, im, error) = smooth_changes(&nodes, y, 1)[1];
-                let wrong = (1.0 + re - real).hypot(im - imaginary);
-                assert!(wrong <= error, "{named} {log_tolerance}: {wrong} {error}");
+                let wrong = (nodes.log_moment.value - log_moment).abs();
+                assert!(wrong <= nodes.log_moment.error, "{named} {log_tolerance}: {nodes:?}");
+                let change = smooth_changes(&nodes, y, 1)[1];
+                let wrong = (1.0 + change.value - Complex64::new(real, imaginary)).norm();
+                assert!(wrong <= change.error, "{named} {log_tolerance}: {wrong} {change:?}");
                 // The search does not leave out much more than it may.
                 assert!(
                     nodes.error <= 2.0 * f64::exp(log_tolerance) + 1e-14,
@@ -408,9 +411,9 @@ mod tests {
             }
             let nodes = loss.nodes(c, y, &[0.0], -33.0);
             assert!(
-                nodes.log_moment_error <= 1e-12 * (1.0 + log_moment.abs()),
+                nodes.log_moment.error <= 1e-12 * (1.0 + log_moment.abs()),
                 "{named}: {}",
-                nodes.log_moment_error
+                nodes.log_moment.error
             );
         }
     }
@@ -418,7 +421,7 @@ mod tests {
     #[test]
     fn outputs_beyond_the_digits_of_a_number_are_not_searched() {
         let nodes = loss(1, 0.02, 0.9, Direction::Remove).nodes(1e16, 0.0, &[0.0], -20.0);
-        assert!(nodes.error.is_infinite() && nodes.log_moment_error.is_infinite() && nodes.losses.is_empty());
+        assert!(nodes.error.is_infinite() && nodes.log_moment.error.is_infinite() && nodes.losses.is_empty());
     }
 
     /// Answers and their cost are the same whatever was asked before.

@@ -39,14 +39,14 @@ impl FarRuns {
             let mut far_part = segment.loss.far_part(*gate)?;
             let split = Split::new(segment, &mut far_part, c, LOG_TOLERANCE - steps.ln())?;
             let (whole, far) = (split.whole.moments(), split.far.moments());
-            let far_fraction = split.log_fraction.0.exp().min(MAX_FAR_FRACTION);
+            let far_fraction = split.log_fraction.value.exp().min(MAX_FAR_FRACTION);
             drop(split);
             *work += far_part.work();
             // Moments of the near part of a step: φ = N + H.
             let square = |of: TiltedMoments| of.variance + of.mean * of.mean;
             let one = (whole.mean - far_fraction * far.mean) / (1.0 - far_fraction);
             let two = (square(whole) - far_fraction * square(far)) / (1.0 - far_fraction);
-            log_moment += steps * whole.log_moment;
+            log_moment += steps * whole.log_moment.value;
             log_near += steps * (-far_fraction).ln_1p();
             mean += steps * whole.mean;
             variance += steps * whole.variance;
