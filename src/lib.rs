@@ -46,7 +46,7 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | `error`, `interval`, `monitor`, `threads` | the one error type; certified intervals, of which two that do not meet are an error; progress and interruption |
+//! | `approx`, `error`, `interval`, `monitor`, `threads` | numbers with error bounds; the one error type; certified intervals, of which two that do not meet are an error; progress and interruption |
 //! | `special` | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
 //! | `step` | the vocabulary, and the law of how far a group moves the sum of a batch |
 //! | `loss` | which pair of distributions dominates a step, and the moments of its privacy loss, of real and complex order |
@@ -64,6 +64,7 @@
 // Links to what is private are for readers of the code: `cargo doc --document-private-items`, which CI builds.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod approx;
 pub mod auditing;
 mod curve;
 mod error;

@@ -8,6 +8,7 @@
 //! neighbours. They rise to the mode and fall beyond it, faster than any geometric sequence: the sum covers the mode as far as
 //! e^-45 of it, and what is left out is bounded.
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::PrivacyLoss;
 use crate::special::binomial::Binomial;
@@ -29,11 +30,11 @@ pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<
     }
     // Bound on the error of any S_i.
     let slack = 8.0 * f64::EPSILON * (steps * (high.abs() + low.abs()) + epsilon.abs());
-    let (lower, error, _) = coin.sum(epsilon + slack);
-    let (upper, upper_error, left_out) = coin.sum(epsilon - slack);
+    let (lower, _) = coin.sum(epsilon + slack);
+    let (upper, left_out) = coin.sum(epsilon - slack);
     Some(Enclosure::of_logs(
-        lower.ln() + (-error).max(-1.0).ln_1p(),
-        (upper * (1.0 + upper_error) + left_out).ln(),
+        lower.lower().max(0.0).ln(),
+        (upper.upper() + left_out).ln(),
     ))
 }
 
@@ -76,15 +77,15 @@ impl Coin {
         }
     }
 
-    /// δ at ε, a bound on its relative error, and a bound on what was left out.
-    fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
+    /// δ at ε as the sum of some terms with its rounding error, and a bound on the terms that were left out.
+    fn sum(&self, epsilon: f64) -> (Approx, f64) {
         let steps = self.steps;
         let law = self.law();
         let gap = self.high - self.low;
         // The first count whose loss is above ε, and around it what rounding may have misplaced: its terms vanish there.
         let first = (((epsilon - steps * self.low) / gap).floor() - 1.0).max(0.0);
         if first > steps {
-            return (0.0, 0.0, 0.0);
+            return (Approx::exact(0.0), 0.0);
         }
         let mode = ((steps + 1.0) * self.p).floor().clamp(0.0, steps);
         let reach = self.reach();
@@ -123,7 +124,9 @@ impl Coin {
         let exponents = law.deviance(start) + law.deviance(top);
         let error =
             8.0 * f64::EPSILON * (16.0 + count + exponents) + 4.0 * far * self.error + steps * f64::EPSILON;
-        (sum * scale.exp(), error, left_out * scale.exp() * (1.0 + error) + below)
+        let value = sum * scale.exp();
+        let left_out = left_out * scale.exp() * (1.0 + error) + below;
+        (Approx::new(value, error * value), left_out)
     }
 
     /// Distance from the mean beyond which there is less than e^-45 on either side, by Bernstein's inequality.

@@ -197,7 +197,7 @@ impl LossSum {
             && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon, None)
             && let Some(total) = Total::at(&mut self.segments, c)
         {
-            self.moments.push((c, total.log_moment_upper()));
+            self.moments.push((c, total.log_moment.upper()));
         }
         let at = |&(c, log_moment): &(f64, f64)| chernoff(c, log_moment, epsilon);
         self.moments.iter().map(at).fold(Enclosure::TRIVIAL, Enclosure::meet)
@@ -211,7 +211,7 @@ impl LossSum {
             return largest_loss;
         }
         let total = Total::at(&mut self.segments, c);
-        let log_moment = total.map_or(f64::INFINITY, |total| total.log_moment_upper());
+        let log_moment = total.map_or(f64::INFINITY, |total| total.log_moment.upper());
         (log_moment.max(0.0) / c).min(largest_loss)
     }
 

@@ -170,7 +170,7 @@ impl Truncated {
         let tilt = self.tilt_for(epsilon).filter(|&c| c > 0.0);
         let bound = tilt.and_then(|c| {
             let total = Total::at(&mut self.segments, c)?;
-            Some(chernoff(c, total.log_moment_upper(), epsilon))
+            Some(chernoff(c, total.log_moment.upper(), epsilon))
         });
         self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }

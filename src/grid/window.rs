@@ -2,7 +2,7 @@
 
 use crate::grid::frame::{Cells, GridLaw};
 use crate::inversion::segment::Segment;
-use crate::special::log_space::log_modulus_1p;
+use crate::special::log_space::complex_ln_1p;
 use crate::stopping::checkpoint;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
@@ -262,11 +262,11 @@ fn payoff_norm(c: f64, spacing: f64) -> f64 {
 
 /// (1 + z)^T for whole T.
 fn power(z: Complex64, steps: f64) -> Complex64 {
-    let log_modulus = steps * log_modulus_1p(z.re, z.im);
-    if log_modulus.is_nan() || log_modulus <= MIN_EXPONENT {
+    let log = steps * complex_ln_1p(z);
+    if log.re.is_nan() || log.re <= MIN_EXPONENT {
         return Complex64::new(0.0, 0.0);
     }
-    Complex64::from_polar(log_modulus.exp(), steps * z.im.atan2(1.0 + z.re))
+    Complex64::from_polar(log.re.exp(), log.im)
 }
 
 impl Composed {

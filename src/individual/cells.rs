@@ -6,6 +6,7 @@
 //! in relation to F(c; v), which needs the finer cells the steeper F(c; v) is. All values are over e^{K₀}, K₀ near log F(c; v)
 //! in the cell.
 
+use crate::approx::Approx;
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
 use crate::individual::decay::{best_shift, growth};
 use crate::individual::losses::Frequencies;
@@ -283,9 +284,9 @@ impl CellOctave {
             let scale = (moments[k] - reference).exp();
             let offset = (moments[k] - reference).exp_m1();
             let changes = smooth_changes(&tilted, spacing, count);
-            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
-                values.real_and_imaginary[j][0][k] = offset + scale * real;
-                values.real_and_imaginary[j][1][k] = scale * imaginary;
+            for (j, &Approx { value, error }) in changes[1..].iter().enumerate() {
+                values.real_and_imaginary[j][0][k] = offset + scale * value.re;
+                values.real_and_imaginary[j][1][k] = scale * value.im;
                 values.errors[j] = values.errors[j].max(scale * error);
             }
             for (&(y, shift), bound) in ends.iter().zip(&mut values.decays) {
@@ -361,30 +362,28 @@ fn error_of_moments(moments: &Terms, reference: f64) -> f64 {
 }
 
 impl RealCell {
-    /// F(c; v)/e^{K₀}, less 1 and with its error, from T_n(τ).
-    fn value(&self, polynomials: &Terms) -> (f64, f64) {
-        (product(&self.terms, polynomials), self.error)
+    /// F(c; v)/e^{K₀} − 1 from T_n(τ).
+    fn value(&self, polynomials: &Terms) -> Approx {
+        Approx::new(product(&self.terms, polynomials), self.error)
     }
 
     /// A lower bound on F(c; v)/e^{K₀}.
     pub(crate) fn lower(&self, polynomials: &Terms) -> f64 {
-        let (value, error) = self.value(polynomials);
+        let Approx { value, error } = self.value(polynomials);
         1.0 + value - error
     }
 
     /// F(c; v)/e^{K₀}.
     pub(crate) fn middle(&self, polynomials: &Terms) -> f64 {
-        1.0 + self.value(polynomials).0
+        1.0 + self.value(polynomials).value
     }
 
-    /// log F(c; v) and a bound on its error.
-    pub(crate) fn log(&self, polynomials: &Terms) -> (f64, f64) {
-        let (value, error) = self.value(polynomials);
+    /// log F(c; v).
+    pub(crate) fn log(&self, polynomials: &Terms) -> Approx {
+        let Approx { value, error } = self.value(polynomials);
         let log = self.reference + value.ln_1p();
-        (
-            log,
-            error / (1.0 + value - error).max(0.0) + 4.0 * f64::EPSILON * log.abs(),
-        )
+        let rounding = 4.0 * f64::EPSILON * log.abs();
+        Approx::new(log, error / (1.0 + value - error).max(0.0) + rounding)
     }
 }
 

@@ -1,5 +1,6 @@
 //! For tests: moments of one step by brute force, at complex orders and complex v.
 
+use crate::approx::Approx;
 use crate::individual::losses::{AccountLosses, Frequencies};
 use crate::individual::plans::line_at;
 use crate::individual::step_moments::exponent;
@@ -54,7 +55,7 @@ pub(crate) fn assert_loss_is<L: AccountLosses>(losses: &L, steps: &[(f64, f64, f
             terms.sum()
         };
         let count: f64 = steps.iter().map(|step| step.2).sum();
-        let (value, error) = losses.grid(0, side).values[line];
+        let Approx { value, error } = losses.grid(0, side).values[line];
         let base = at(0.0).re;
         assert!(
             (value - base).abs() <= error + count * ROUNDING,

@@ -4,6 +4,7 @@
 //! interpolated in v (`cells`). That takes time in proportion to the different norms of an example, but nothing has to be known
 //! of the zeros of F: it is certified for few steps and large excesses too.
 
+use crate::approx::Approx;
 use crate::individual::basis::{Terms, polynomials};
 use crate::individual::cells::{Cell, CellOctave, HALVINGS, LineCell, RealCell};
 use crate::individual::histories::{Histories, Steps};
@@ -136,11 +137,11 @@ impl AccountLosses for HistoryLosses<'_> {
 
     fn grid(&self, account: usize, side: usize) -> CumulantGrid {
         let history = self.histories.history(account);
-        let mut values: Vec<(f64, f64)> = (0..LINES)
+        let mut values: Vec<Approx> = (0..LINES)
             .map(|k| {
                 let c = line_at(k);
                 let total = 0.5 * c * (c + 1.0) * history.gaussian();
-                (total, 8.0 * f64::EPSILON * total)
+                Approx::new(total, 8.0 * f64::EPSILON * total)
             })
             .collect();
         for steps in history.steps() {
@@ -156,13 +157,13 @@ impl AccountLosses for HistoryLosses<'_> {
                     break;
                 };
                 for (value, cell) in values.iter_mut().skip(range.lines.start).zip(cells) {
-                    let (log, error) = cell.log(&at);
-                    value.0 += steps.count * log;
-                    value.1 += steps.count * error + 2.0 * f64::EPSILON * value.0.abs();
+                    let log = cell.log(&at);
+                    value.value += steps.count * log.value;
+                    value.error += steps.count * log.error + 2.0 * f64::EPSILON * value.value.abs();
                 }
             }
         }
-        let count = values.iter().take_while(|(_, error)| error.is_finite()).count();
+        let count = values.iter().take_while(|value| value.error.is_finite()).count();
         values.truncate(count);
         CumulantGrid {
             values,

@@ -161,7 +161,7 @@ impl<'a, L: AccountLosses> Group<'a, L> {
         let &Frequencies { line, c, spacing, .. } = &self.frequencies;
         let grid = &plan.grids[side];
         let (gaussian, level) = (self.losses.gaussian(account), plan.level(line, side));
-        let (log_moment, log_moment_error) = *grid.values.get(line)?;
+        let log_moment = *grid.values.get(line)?;
         let (log_decay, end) = self.end(account, side, level)?;
         let points = self.losses.points(account, &self.tables[side], end);
         let points = points
@@ -186,7 +186,6 @@ impl<'a, L: AccountLosses> Group<'a, L> {
         let line = Line {
             c,
             log_moment,
-            log_moment_error,
             spacing,
             decayed: log_decay.exp(),
             left_out: Vec::new(),

@@ -3,6 +3,7 @@
 //! A(z) = Σ_t K(z; v_t) of an account is a scalar product of its moments with the coefficients of K (`basis`, `octaves`), so that
 //! one set of coefficients serves all accounts on the same line.
 
+use crate::approx::Approx;
 use crate::individual::accounts::{Account, Accounts, Slot};
 use crate::individual::basis::{product, size};
 use crate::individual::losses::{AccountLosses, Content, Frequencies, LogPoint};
@@ -97,7 +98,7 @@ impl Tables {
                 total += product(&terms.value, &slot.moments);
                 error += terms.error * slot.moments[0] + rounding(slot, terms.size);
             }
-            (total, error)
+            Approx::new(total, error)
         };
         let reach = |k: usize| rows.iter().map(|(_, row)| row[k].reach).fold(f64::INFINITY, f64::min);
         CumulantGrid {

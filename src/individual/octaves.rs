@@ -6,12 +6,13 @@
 //! with v'. So |e^K − 1| ≤ b in the whole ellipse by one moment of real order; if b < 1 then |K| ≤ −log(1 − b) there, and
 //! interpolation errs as [`Ellipse`] says.
 
+use crate::approx::Approx;
 use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
 use crate::individual::decay::{best_shift, growth};
 use crate::individual::losses::Frequencies;
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::loss::characteristic_function::smooth_changes;
-use crate::special::log_space::log_modulus_1p;
+use crate::special::log_space::complex_ln_1p;
 use crate::step::Direction;
 
 /// Largest b for which the logarithm is bounded, by 3 at most: with b nearer to 1 the certified errors would be useless.
@@ -217,12 +218,12 @@ impl Octave {
             let outputs = Outputs::for_line(self.rate, v, exponent, count as f64 * spacing);
             let tilted = outputs.tilted(c, exponent);
             let changes = smooth_changes(&tilted, spacing, count);
-            for (j, &(real, imaginary, error)) in changes[1..].iter().enumerate() {
-                let modulus = log_modulus_1p(real, imaginary);
-                values.changes[j][0][k] = modulus;
-                values.changes[j][1][k] = imaginary.atan2(1.0 + real);
+            for (j, &Approx { value, error }) in changes[1..].iter().enumerate() {
+                let log = complex_ln_1p(value);
+                values.changes[j][0][k] = log.re;
+                values.changes[j][1][k] = log.im;
                 // An error e of a modulus m is one of e/m·(1 + e/m + …) of the logarithm.
-                values.errors[j] = values.errors[j].max(error / modulus.exp() * 1.1);
+                values.errors[j] = values.errors[j].max(error / log.re.exp() * 1.1);
             }
             for (&(y, shift), decay) in ends.iter().zip(&mut values.decays) {
                 decay[k] = outputs.log_decay(&tilted, exponent, y, shift);

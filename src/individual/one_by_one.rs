@@ -121,7 +121,7 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
 /// An ε near the answer for "remove" and −d log δ/dε there: where the record's own outputs have a mass of δ, if they have that
 /// much.
 fn initial_guess(rate: f64, shift: f64, delta: f64) -> (f64, f64) {
-    let (quantile, _) = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - 1e-16));
+    let quantile = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - 1e-16)).value;
     let growth = shift * (shift + quantile) - 0.5 * shift * shift;
     let ratio = rate * growth.min(600.0).exp_m1();
     (

@@ -1,5 +1,6 @@
 //! On which line Re z = c the loss of an account is inverted, and how finely.
 
+use crate::approx::Approx;
 use std::f64::consts::PI;
 
 /// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the
@@ -29,8 +30,8 @@ pub(crate) fn line_at(index: usize) -> f64 {
 /// A(c) on the grid, one direction.
 #[derive(Debug, Clone)]
 pub(crate) struct CumulantGrid {
-    /// A(c) and bounds on the errors, as far as they are certified.
-    pub(crate) values: Vec<(f64, f64)>,
+    /// A(c), as far as it is certified.
+    pub(crate) values: Vec<Approx>,
     /// For each line, about the largest Im z up to which the loss is known.
     pub(crate) reaches: Vec<f64>,
 }
@@ -73,10 +74,10 @@ impl LineShape {
 impl CumulantGrid {
     /// The smallest Chernoff bound on ε, δ ≤ e^{A − cε} c^c/(c + 1)^{c+1}, and its line.
     fn chernoff(&self, log_delta: f64) -> Option<(f64, usize)> {
-        let bound = |(k, (value, error)): (usize, &(f64, f64))| {
+        let bound = |(k, value): (usize, &Approx)| {
             let c = line_at(k);
             let gain = c * (c / (c + 1.0)).ln() - c.ln_1p();
-            ((value + error - log_delta + gain) / c * (1.0 + 8.0 * f64::EPSILON), k)
+            ((value.upper() - log_delta + gain) / c * (1.0 + 8.0 * f64::EPSILON), k)
         };
         let bounds = self.values.iter().enumerate().map(bound);
         bounds.min_by(|a, b| a.0.total_cmp(&b.0))
@@ -88,18 +89,18 @@ impl CumulantGrid {
             .values
             .iter()
             .enumerate()
-            .map(|(k, (value, _))| value - line_at(k) * epsilon);
+            .map(|(k, at)| at.value - line_at(k) * epsilon);
         terms.fold(f64::INFINITY, f64::min)
     }
 
     /// √A''(c) on a line, by divided differences. Only the choice of the line depends on it, and no bound.
     fn spread(&self, line: usize) -> f64 {
         let first = line.clamp(1, self.values.len().saturating_sub(2).max(1)) - 1;
-        let Some(&[(a, _), (b, _), (c, _)]) = self.values.get(first..first + 3) else {
+        let Some(&[a, b, c]) = self.values.get(first..first + 3) else {
             return 1e-150;
         };
         let (x, y, z) = (line_at(first), line_at(first + 1), line_at(first + 2));
-        let bend = 2.0 * ((c - b) / (z - y) - (b - a) / (y - x)) / (z - x);
+        let bend = 2.0 * ((c.value - b.value) / (z - y) - (b.value - a.value) / (y - x)) / (z - x);
         bend.max(1e-300).sqrt()
     }
 
@@ -107,7 +108,7 @@ impl CumulantGrid {
     pub(crate) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
         let c = line_at(line);
         let range = if above { line + 1..self.values.len() } else { 0..line };
-        let points = range.map(|k| (line_at(k), self.values[k].0 + self.values[k].1));
+        let points = range.map(|k| (line_at(k), self.values[k].upper()));
         let zero = (!above).then_some((0.0, 0.0));
         let cost = |&(other, value): &(f64, f64)| value - other * epsilon - (other - c).abs() * period;
         points.chain(zero).min_by(|a, b| cost(a).total_cmp(&cost(b)))
@@ -116,10 +117,10 @@ impl CumulantGrid {
     /// The shortest period whose aliases are e^−`level` of e^{A(c) − cε}.
     fn period(&self, line: usize, epsilon: f64, level: f64) -> Option<f64> {
         let c = line_at(line);
-        let at = self.values[line].0;
+        let at = self.values[line].value;
         let need = |(other, value): (f64, f64)| (value - at - (other - c) * epsilon + level) / (other - c).abs();
         let of = |range: std::ops::Range<usize>| {
-            let needs = range.map(|k| need((line_at(k), self.values[k].0)));
+            let needs = range.map(|k| need((line_at(k), self.values[k].value)));
             needs.fold(f64::INFINITY, f64::min)
         };
         let below = of(0..line).min(need((0.0, 0.0)));
@@ -160,7 +161,7 @@ impl InversionPlan {
         let grid = &self.grids[side];
         let fraction = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
         let lowest = self.grids.iter().map(|grid| grid.lowest(self.chernoff));
-        let off = grid.values[line].0 - c * self.chernoff - lowest.fold(f64::NEG_INFINITY, f64::max);
+        let off = grid.values[line].value - c * self.chernoff - lowest.fold(f64::NEG_INFINITY, f64::max);
         (fraction.ln() + off - (WANTED * 0.1).ln()).max(1.0)
     }
 
@@ -192,7 +193,7 @@ mod tests {
 
     /// A(c) = c(c + 1)μ²/2 of a Gaussian loss.
     fn gaussian(mu: f64) -> CumulantGrid {
-        let value = |k: usize| (0.5 * line_at(k) * (line_at(k) + 1.0) * mu * mu, 0.0);
+        let value = |k: usize| Approx::exact(0.5 * line_at(k) * (line_at(k) + 1.0) * mu * mu);
         CumulantGrid {
             values: (0..LINES).map(value).collect(),
             reaches: vec![f64::INFINITY; LINES],
@@ -227,7 +228,7 @@ mod tests {
         let alias = |period: f64, above: bool| {
             let (other, value) = grid.side(line, epsilon, period, above).unwrap();
             let c = line_at(line);
-            value - grid.values[line].0 - (other - c) * epsilon - (other - c).abs() * period
+            value - grid.values[line].value - (other - c) * epsilon - (other - c).abs() * period
         };
         let largest = |period: f64| alias(period, false).max(alias(period, true));
         assert!((largest(period) + level).abs() < 1e-9, "{period} {}", largest(period));

@@ -20,13 +20,15 @@
 //! The cost does not depend on the numbers of steps. Where the characteristic function does not decay, because a run has
 //! only tiny losses with a high probability, `split` takes over.
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::inversion::segment::{KEEPING_PANELS, Segment};
 use crate::inversion::tilt::Tilt;
 use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::compensated_sum::CompensatedSum;
-use crate::special::log_space::{log_add, log_modulus_1p};
+use crate::special::log_space::{complex_ln_1p, log_add};
 use crate::stopping::checkpoint;
+use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
 
 /// Points of a contour at most: 5 MB, and the sum over them takes 10 ms for each ε. Routes that need more are left to the
@@ -37,9 +39,8 @@ const MAX_POINTS: f64 = 2e5;
 #[derive(Debug)]
 pub(crate) struct Contour {
     c: f64,
-    /// A(c), and a bound on its error.
-    log_moment: f64,
-    log_moment_error: f64,
+    /// A(c).
+    log_moment: Approx,
     /// h.
     spacing: f64,
     points: Vec<ContourPoint>,
@@ -66,9 +67,8 @@ pub(crate) struct ContourPoint {
 pub(crate) struct Line {
     /// Re z.
     pub(crate) c: f64,
-    /// A(c), and a bound on its error.
-    pub(crate) log_moment: f64,
-    pub(crate) log_moment_error: f64,
+    /// A(c).
+    pub(crate) log_moment: Approx,
     /// h.
     pub(crate) spacing: f64,
     /// Bound on |E[e^{zS}]|/e^{A(c)} from the last point on.
@@ -111,7 +111,7 @@ impl Contour {
         // The nodes again, certified up to the last frequency; one segment at a time, as those of very many would take much memory.
         let last = (reach / spacing).ceil().max(2.0);
         let mut powers = vec![Power::default(); last as usize + 1];
-        let (mut total, mut total_error, mut decay) = (0.0, 0.0, 0.0);
+        let (mut log_moment, mut decay) = (Approx::default(), 0.0);
         let mut size = 0;
         for Part { mut tilted, steps } in parts {
             checkpoint();
@@ -124,17 +124,14 @@ impl Contour {
                 return None;
             }
             decay += steps * tilted.log_decay(reach);
-            let moments = tilted.moments();
-            total += steps * moments.log_moment;
-            total_error += steps * (moments.log_moment_error + f64::EPSILON * moments.log_moment.abs());
+            log_moment += tilted.moments().log_moment.times(steps);
             for (power, change) in powers.iter_mut().zip(tilted.changes(spacing, last as usize)) {
                 power.multiply(change, steps);
             }
         }
         let line = Line {
             c,
-            log_moment: total,
-            log_moment_error: total_error,
+            log_moment,
             spacing,
             decayed: decay.exp(),
             left_out: Vec::new(),
@@ -150,7 +147,6 @@ impl Contour {
         Self {
             c: line.c,
             log_moment: line.log_moment,
-            log_moment_error: line.log_moment_error,
             spacing: line.spacing,
             tail: line.decayed / (PI * line.spacing * last),
             points,
@@ -171,38 +167,31 @@ impl Contour {
         self.products / 8
     }
 
-    /// The sum at ε, its derivative in ε and a bound on its error other than aliasing, all over e^{A(c) − cε}.
-    fn sum(&self, epsilon: f64) -> (f64, f64, f64) {
+    /// The sum at ε over e^{A(c) − cε}, with its errors other than aliasing.
+    fn sum(&self, epsilon: f64) -> Approx {
         let c = self.c;
         // Next to c = 0 there may be 10^5 points: plain addition would lose five digits.
-        let mut value = CompensatedSum::default();
-        let (mut slope, mut error) = (0.0, 0.0);
+        let (mut value, mut error) = (CompensatedSum::default(), 0.0);
         for (j, point) in self.points.iter().enumerate() {
             let y = j as f64 * self.spacing;
             let weight = if j == 0 { 0.5 } else { 1.0 };
-            let (sine, cosine) = (point.phase - y * epsilon).sin_cos();
-            // 1/(z(z + 1)): z(z + 1) = c² + c − y² + iy(2c + 1).
-            let (real, imaginary) = (c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
-            let scale = weight * point.modulus / (real * real + imaginary * imaginary);
-            let (part, conjugate) = (
-                scale * (cosine * real + sine * imaginary),
-                scale * (sine * real - cosine * imaginary),
-            );
-            value.add(part);
-            slope -= c * part - y * conjugate; // Re of −z·(part + i·conjugate)
-            let size = scale * (real * real + imaginary * imaginary).sqrt();
+            let turned = Complex64::cis(point.phase - y * epsilon);
+            // z(z + 1) = c² + c − y² + iy(2c + 1)
+            let divisor = Complex64::new(c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
+            let (square, distance) = (divisor.norm_sqr(), divisor.norm_sqr().sqrt());
+            value.add(weight * point.modulus / square * (turned * divisor.conj()).re);
             let angle = 4.0 * f64::EPSILON * (3.0 + point.phase.abs() + y * epsilon.abs());
-            error += size * angle + point.error * weight / (real * real + imaginary * imaginary).sqrt();
+            error += weight * (point.modulus * angle + point.error) / distance;
         }
         let scale = self.spacing / PI;
-        (scale * value.value(), scale * slope, scale * error + self.tail)
+        Approx::new(scale * value.value(), scale * error + self.tail)
     }
 
     /// Bound on what the spacing of the points adds to the sum, over e^{A(c) − cε}.
     fn aliasing(&self, epsilon: f64) -> f64 {
         let period = 2.0 * PI / self.spacing;
         let side = |(c, log_moment): (f64, f64)| {
-            let first = log_moment - self.log_moment - (c - self.c) * epsilon;
+            let first = log_moment - self.log_moment.value - (c - self.c) * epsilon;
             let ratio = -(c - self.c).abs() * period;
             let sum = (first + ratio).exp() / -ratio.exp_m1();
             if sum.is_nan() { f64::INFINITY } else { sum }
@@ -223,15 +212,16 @@ impl Contour {
 
     /// δ(ε), certified.
     pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
-        let (value, _, error) = self.sum(epsilon);
-        let aliasing = self.aliasing(epsilon);
-        let scale = self.log_moment - self.c * epsilon;
-        let slack =
-            self.log_moment_error + 4.0 * f64::EPSILON * (self.log_moment.abs() + (self.c * epsilon).abs());
+        let mut sum = self.sum(epsilon);
+        let Approx {
+            value: log_moment,
+            error: log_moment_error,
+        } = self.log_moment;
+        let scale = log_moment - self.c * epsilon;
+        let slack = log_moment_error + 4.0 * f64::EPSILON * (log_moment.abs() + (self.c * epsilon).abs());
         // For c < 0 the sum is δ − 1.
-        let value = if self.c > 0.0 { value } else { -value };
-        let lower = value - error - aliasing;
-        let upper = value + error;
+        sum.value *= self.c.signum();
+        let (lower, upper) = (sum.lower() - self.aliasing(epsilon), sum.upper());
         let (lower, upper) = (ln_or_zero(lower) + scale - slack, upper.ln() + scale + slack);
         if self.c > 0.0 {
             Enclosure::of_logs(lower, log_add(upper, self.log_left_out(epsilon)))
@@ -244,48 +234,50 @@ impl Contour {
 impl ContourPoint {
     /// The difference of two points, with its error.
     pub(crate) fn minus(self, other: Self) -> Self {
-        let real = self.modulus * self.phase.cos() - other.modulus * other.phase.cos();
-        let imaginary = self.modulus * self.phase.sin() - other.modulus * other.phase.sin();
-        let rounding = |point: Self| point.modulus * f64::EPSILON * (4.0 + point.phase.abs());
-        Self {
-            modulus: real.hypot(imaginary),
-            phase: imaginary.atan2(real),
-            error: self.error + other.error + rounding(self) + rounding(other),
-        }
+        let Approx { value, error } = self.cartesian() - other.cartesian();
+        let (modulus, phase) = value.to_polar();
+        Self { modulus, phase, error }
+    }
+
+    /// The point as a complex number; its error includes the rounding of the sine and the cosine of the phase.
+    fn cartesian(self) -> Approx<Complex64> {
+        let rounding = self.modulus * f64::EPSILON * (4.0 + self.phase.abs());
+        Approx::new(Complex64::from_polar(self.modulus, self.phase), self.error + rounding)
     }
 }
+
+/// Smallest log modulus of one factor: a modulus of 0 would make the logarithm of the product and its error infinite.
+const MIN_LOG_MODULUS: f64 = -1e4;
 
 /// A product of powers (1 + z)^T, as its logarithm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Power {
-    log_modulus: f64,
-    phase: f64,
+    log: Complex64,
     /// log of the factor by which errors can make it grow.
     growth: f64,
 }
 
 impl Power {
-    /// Multiplies by (1 + z)^`steps`; z comes with a bound on its error.
-    pub(crate) fn multiply(&mut self, (real, imaginary, error): (f64, f64, f64), steps: f64) {
-        let log_modulus = log_modulus_1p(real, imaginary).max(-1e4);
-        let phase = imaginary.atan2(1.0 + real);
-        self.log_modulus += steps * log_modulus;
-        self.phase += steps * phase;
-        let rounding = 4.0 * f64::EPSILON * (log_modulus.abs() + phase.abs());
-        self.growth += steps * ((error / log_modulus.exp()).ln_1p() + rounding);
+    /// Multiplies by (1 + z)^`steps`.
+    pub(crate) fn multiply(&mut self, Approx { value: z, error }: Approx<Complex64>, steps: f64) {
+        let mut log = complex_ln_1p(z);
+        log.re = log.re.max(MIN_LOG_MODULUS);
+        self.log += steps * log;
+        let rounding = 4.0 * f64::EPSILON * log.l1_norm();
+        self.growth += steps * ((error / log.re.exp()).ln_1p() + rounding);
     }
 
     /// The power and a bound on its error.
     pub(crate) fn point(self) -> ContourPoint {
-        let modulus = self.log_modulus.exp();
+        let modulus = self.log.re.exp();
         let error = if self.growth < 1.0 {
             modulus * self.growth.exp_m1()
         } else {
-            (self.log_modulus + self.growth).min(0.0).exp().max(modulus)
+            (self.log.re + self.growth).min(0.0).exp().max(modulus)
         };
         ContourPoint {
             modulus,
-            phase: self.phase,
+            phase: self.log.im,
             error,
         }
     }

@@ -1,5 +1,6 @@
 //! Steps that share one privacy loss, and the moments of their sum.
 
+use crate::approx::Approx;
 use crate::loss::StepLoss;
 
 /// log of the tolerance of moments by which only tilts and periods are chosen.
@@ -21,8 +22,7 @@ pub(crate) struct Segment {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Total {
     /// A(c).
-    pub(crate) log_moment: f64,
-    error: f64,
+    pub(crate) log_moment: Approx,
     /// A'(c).
     pub(crate) mean: f64,
     /// A''(c).
@@ -36,27 +36,18 @@ impl Total {
         for segment in segments {
             let steps = segment.steps;
             let one = segment.loss.moments(c, CHOICE_TOLERANCE - steps.ln());
-            total.log_moment += steps * one.log_moment;
-            total.error += steps * (one.log_moment_error + f64::EPSILON * one.log_moment.abs());
+            total.log_moment += one.log_moment.times(steps);
             total.mean += steps * one.mean;
             total.variance += steps * one.variance;
         }
-        let finite = total.log_moment.is_finite()
-            && total.error.is_finite()
-            && total.mean.is_finite()
-            && total.variance.is_finite();
+        let finite = total.log_moment.upper().is_finite() && total.mean.is_finite() && total.variance.is_finite();
         finite.then_some(total)
-    }
-
-    /// An upper bound on A(c).
-    pub(crate) fn log_moment_upper(&self) -> f64 {
-        self.log_moment + self.error
     }
 }
 
 /// K(c) of one step, for scaling; `None` beyond the range of an `f64`.
 pub(crate) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
-    let value = loss.moments(c, CHOICE_TOLERANCE).log_moment;
+    let value = loss.moments(c, CHOICE_TOLERANCE).log_moment.value;
     value.is_finite().then_some(value)
 }
 
@@ -77,7 +68,7 @@ mod tests {
             let total = Total::at(&mut segments, c).unwrap();
             let exact = 0.5 * c * (c + 1.0) * variance;
             assert!(
-                (total.log_moment - exact).abs() <= total.error && total.error < 1e-11,
+                (total.log_moment.value - exact).abs() <= total.log_moment.error && total.log_moment.error < 1e-11,
                 "{total:?}"
             );
             assert!((total.mean - 0.5 * (2.0 * c + 1.0) * variance).abs() < 1e-12 * variance * (1.0 + c));
@@ -92,7 +83,7 @@ mod tests {
         let law = GroupLaw::binomial(1, 0.1).unwrap();
         let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
         let total = Total::at(&mut [Segment { loss, steps: 1e3 }], 3.0).unwrap();
-        let upper = total.log_moment_upper();
+        let upper = total.log_moment.upper();
         assert!(
             (1e3 * LOG_MOMENT - 1e-13..1e3 * LOG_MOMENT + 1e-4).contains(&upper),
             "{total:?}"

@@ -18,6 +18,7 @@ mod difference;
 mod far_runs;
 mod tilted_step;
 
+use crate::approx::Approx;
 use crate::inversion::contour::{Contour, Line, find_reach};
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
@@ -89,7 +90,7 @@ pub(crate) fn contour(
     let mut best: Option<(Tilt, f64, f64)> = None;
     for factor in FLATTER {
         let c = factor * rough.c;
-        let log_moment = Total::at(segments, c)?.log_moment;
+        let log_moment = Total::at(segments, c)?.log_moment.value;
         let level = (log_moment - c * epsilon - allowed).max(2.0);
         let Some(tilt) = Tilt::at_level(segments, c, epsilon, level) else {
             continue;
@@ -165,17 +166,16 @@ fn at_tilt(
 
     let last = last as usize;
     let mut powers = vec![Powers::default(); last + 1];
-    let (mut log_moment, mut log_moment_error) = (0.0, 0.0);
+    let mut log_moment = Approx::default();
     for part in &split {
-        let whole = part.whole.moments();
-        log_moment += part.steps * whole.log_moment;
-        log_moment_error += part.steps * (whole.log_moment_error + f64::EPSILON * whole.log_moment.abs());
-        let (fraction, fraction_error) = (part.log_fraction.0.exp(), part.log_fraction.1.exp_m1());
+        log_moment += part.whole.moments().log_moment.times(part.steps);
+        let (fraction, fraction_error) = (part.log_fraction.value.exp(), part.log_fraction.error.exp_m1());
         let both = part.whole.changes(spacing, last).into_iter();
         for (power, (whole, far)) in powers.iter_mut().zip(both.zip(part.far.changes(spacing, last))) {
-            let far = (fraction * (1.0 + far.0), fraction * far.1, fraction * far.2);
-            let rounding = (fraction_error + 4.0 * f64::EPSILON) * far.0.hypot(far.1);
-            power.multiply(whole, (far.0, far.1, far.2 + rounding), part.steps);
+            let value = fraction * (1.0 + far.value);
+            let rounding = (fraction_error + 4.0 * f64::EPSILON) * value.norm();
+            let far = Approx::new(value, fraction * far.error + rounding);
+            power.multiply(whole, far, part.steps);
         }
     }
     drop(split);
@@ -184,7 +184,6 @@ fn at_tilt(
     let line = Line {
         c,
         log_moment,
-        log_moment_error,
         spacing,
         decayed,
         left_out: near.left_out.clone(),
@@ -198,7 +197,7 @@ fn at_tilt(
 fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
     let mut total = LogSum::default();
     for part in split {
-        let log_steps = part.steps.ln() + part.log_fraction.0 + part.log_fraction.1;
+        let log_steps = part.steps.ln() + part.log_fraction.upper();
         let decay = match wanted {
             Some(wanted) => part.far.best_log_decay(y, wanted + log_steps + 0.5),
             None => part.far.log_decay(y),
@@ -231,7 +230,7 @@ impl Near {
                 break;
             }
             let of =
-                |(part, steps): &mut (StepLoss, f64)| *steps * part.moments(c, NEAR_TOLERANCE).log_moment_upper();
+                |(part, steps): &mut (StepLoss, f64)| *steps * part.moments(c, NEAR_TOLERANCE).log_moment.upper();
             let log_moment: f64 = near.iter_mut().map(of).sum();
             let bound = log_moment - c * epsilon;
             if !bound.is_finite() || bound > smallest {

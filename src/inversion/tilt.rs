@@ -50,7 +50,7 @@ impl Tilt {
             steps_back += 1;
             let back = best.c * 0.75;
             let Some(there) = usable(segments, back) else { break };
-            let higher = (there.log_moment - back * epsilon) - (total.log_moment - c * epsilon);
+            let higher = (there.log_moment.value - back * epsilon) - (total.log_moment.value - c * epsilon);
             let Some(tilt) = Self::at(segments, &there, back, epsilon, level + higher.max(0.0)) else {
                 break;
             };
@@ -76,7 +76,7 @@ impl Tilt {
     fn at(segments: &mut [Segment], total: &Total, c: f64, epsilon: f64, level: f64) -> Option<Self> {
         let spread = total.variance.sqrt();
         let period = |other: f64, log_moment: f64| {
-            (log_moment - total.log_moment - (other - c) * epsilon + level) / (other - c).abs()
+            (log_moment - total.log_moment.value - (other - c) * epsilon + level) / (other - c).abs()
         };
         let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
         let mut best = [None::<(f64, f64, f64)>; 2];
@@ -88,7 +88,7 @@ impl Tilt {
                 let log_moment = if other == 0.0 || other == -1.0 {
                     0.0
                 } else {
-                    Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment_upper())
+                    Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment.upper())
                 };
                 let found = period(other, log_moment);
                 let better = best[side].is_none_or(|(.., shortest)| found < shortest);

@@ -1,5 +1,6 @@
 //! Privacy loss of a step with finitely many outcomes: randomised response on one bit, or a law on a lattice.
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::loss_curve::Support;
@@ -9,6 +10,7 @@ use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::loss::privacy_loss::{StepLoss, rounded_up};
 use crate::special::log_space::LogSum;
 use crate::step::{Direction, GroupLaw};
+use realfft::num_complex::Complex64;
 
 /// A loss with finitely many values, their probabilities under P summing to 1.
 #[derive(Debug, Clone)]
@@ -98,8 +100,10 @@ impl AtomLoss {
         let largest = self.atoms.iter().map(size).fold(0.0, f64::max);
         let mut law = Nodes {
             c,
-            log_moment,
-            log_moment_error: 4.0 * f64::EPSILON * if near_one { 2.0 * error } else { 4.0 + largest },
+            log_moment: Approx::new(
+                log_moment,
+                4.0 * f64::EPSILON * if near_one { 2.0 * error } else { 4.0 + largest },
+            ),
             ..Nodes::default()
         };
         for &(loss, log_mass) in &self.atoms {
@@ -122,8 +126,8 @@ impl AtomLoss {
         law
     }
 
-    /// δ of one step at ε, and a bound on its error.
-    fn delta(&self, epsilon: f64) -> (f64, f64) {
+    /// δ of one step at ε.
+    fn delta(&self, epsilon: f64) -> Approx {
         let (mut value, mut error) = (0.0, 0.0);
         for &(loss, log_mass) in &self.atoms {
             let gap = loss - epsilon;
@@ -138,7 +142,7 @@ impl AtomLoss {
                 error += mass * wrong;
             }
         }
-        (value, error)
+        Approx::new(value, error)
     }
 }
 
@@ -175,8 +179,8 @@ impl PrivacyLoss for AtomLoss {
     }
 
     fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
-        let (value, error) = self.delta(epsilon);
-        Enclosure::of_logs((value - error).max(0.0).ln(), (value + error).ln())
+        let delta = self.delta(epsilon);
+        Enclosure::of_logs(delta.lower().max(0.0).ln(), delta.upper().ln())
     }
 
     fn truncated(&self, _: f64) -> (StepLoss, f64) {
@@ -243,7 +247,7 @@ impl TiltedLoss for TiltedAtoms {
         0.0
     }
 
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         smooth_changes(&self.0, spacing, last)
     }
 }
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn a_replaced_bit_that_is_always_seen_is_randomised_response_itself() {
         let loss = AtomLoss::replaced_response(1.0, 0.75);
-        let (value, error) = loss.delta(0.5);
+        let Approx { value, error } = loss.delta(0.5);
         assert!((value - (0.75 - 0.5f64.exp() * 0.25)).abs() < 1e-15 && error < 1e-13);
         assert_eq!(loss.atoms.len(), 2);
     }

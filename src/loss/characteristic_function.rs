@@ -3,16 +3,18 @@
 //! Evaluating a sine and a cosine per node and frequency would dominate the cost of a contour. Each node's e^{ijhℓ} is
 //! instead rotated by e^{ihℓ} from one frequency to the next, and recomputed before rounding errors build up.
 
+use crate::approx::Approx;
 use crate::loss::nodes::Nodes;
+use realfft::num_complex::Complex64;
 
-/// Σ w (e^{ijhℓ} − 1) for j = 0..=last: real part, imaginary part and a bound on the error, for every j.
+/// Σ w (e^{ijhℓ} − 1) for every j = 0..=last.
 ///
 /// The sums are differences to 1, so that small characteristic exponents keep their digits. With E = e^{ijhℓ} − 1 and
 /// D = e^{ihℓ} − 1 a rotation is E ← E + D + ED, and n rotations add at most 3n roundings of the largest |E|. After
 /// [`ROTATIONS`] of them E restarts from an anchor, which is itself rotated by [`ROTATIONS`] times the angle, and is
 /// evaluated directly after as many rotations of its own.
-pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
-    let mut sums = vec![(0.0, 0.0); last + 1];
+pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
+    let mut sums = vec![Complex64::default(); last + 1];
     let mut block = Block::default();
     let arch = pulp::Arch::new();
     let (weights, losses) = (nodes.weights.chunks(BLOCK), nodes.losses.chunks(BLOCK));
@@ -25,7 +27,7 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f
     }
     sums.into_iter()
         .enumerate()
-        .map(|(j, (real, imaginary))| {
+        .map(|(j, sum)| {
             let y = j as f64 * spacing;
             let size = (y * nodes.mean_size).min(2.0);
             let rotations = j.min(ROTATIONS) + (j / ROTATIONS).min(ROTATIONS);
@@ -35,7 +37,7 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<(f
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 + nodes.c.hypot(y) * nodes.loss_rounding;
             // The nodes' error is relative to their own moment M, and so is φ = E[e^{zℓ}]/M; half as much again is for rounding.
-            (real, imaginary, 1.5 * nodes.error + rounding)
+            Approx::new(sum, 1.5 * nodes.error + rounding)
         })
         .collect()
 }
@@ -112,7 +114,7 @@ impl Changes {
 
     /// Rotates each node's change by the other's, and returns Σ weight·change of the results.
     #[inline(always)]
-    fn rotate(&mut self, by: &Self, weights: &[f64]) -> (f64, f64) {
+    fn rotate(&mut self, by: &Self, weights: &[f64]) -> Complex64 {
         let states = self
             .real
             .chunks_exact_mut(LANES)
@@ -130,7 +132,7 @@ impl Changes {
                 imaginary[i] += w[i] * next_im;
             }
         }
-        (real.iter().sum(), imaginary.iter().sum())
+        Complex64::new(real.iter().sum(), imaginary.iter().sum())
     }
 }
 
@@ -152,10 +154,10 @@ impl Block {
 
     /// Adds Σ weight·(e^{ijhℓ} − 1) over these nodes to the sum of every j.
     #[inline(always)]
-    fn add_sums(&mut self, sums: &mut [(f64, f64)]) {
+    fn add_sums(&mut self, sums: &mut [Complex64]) {
         let weights = &self.weights[..self.used];
         for (j, sum) in sums.iter_mut().enumerate().skip(1) {
-            let (real, imaginary) = if j % ROTATIONS != 0 {
+            *sum += if j % ROTATIONS != 0 {
                 self.state.rotate(&self.step, weights)
             } else {
                 if j % (ROTATIONS * ROTATIONS) == 0 {
@@ -166,8 +168,6 @@ impl Block {
                 self.state = self.anchor;
                 sums
             };
-            sum.0 += real;
-            sum.1 += imaginary;
         }
     }
 }
@@ -175,7 +175,7 @@ impl Block {
 /// A call of [`Block::add_sums`], which `pulp` compiles for several instruction sets; [`pulp::Arch`] picks one at run time.
 struct AddSums<'a> {
     block: &'a mut Block,
-    sums: &'a mut [(f64, f64)],
+    sums: &'a mut [Complex64],
 }
 
 impl pulp::NullaryFnOnce for AddSums<'_> {
@@ -204,20 +204,17 @@ mod tests {
     }
 
     /// |a − b| at each j.
-    fn distances(a: &[(f64, f64, f64)], b: &[(f64, f64, f64)]) -> Vec<f64> {
-        a.iter().zip(b).map(|(a, b)| (a.0 - b.0).hypot(a.1 - b.1)).collect()
+    fn distances(a: &[Approx<Complex64>], b: &[Approx<Complex64>]) -> Vec<f64> {
+        a.iter().zip(b).map(|(a, b)| (a.value - b.value).norm()).collect()
     }
 
     /// Σ w (e^{ijhℓ} − 1) from one sine a node, where jhℓ has so few digits that it is exact.
-    fn direct(law: &[(f64, f64)], spacing: f64, j: usize) -> (f64, f64, f64) {
-        law.iter().fold((0.0, 0.0, 0.0), |sum, (loss, weight)| {
+    fn direct(law: &[(f64, f64)], spacing: f64, j: usize) -> Complex64 {
+        let change = |(loss, weight): &(f64, f64)| {
             let (sine, cosine) = (0.5 * (j as f64 * spacing * loss)).sin_cos();
-            (
-                sum.0 - 2.0 * weight * sine * sine,
-                sum.1 + 2.0 * weight * sine * cosine,
-                0.0,
-            )
-        })
+            2.0 * weight * sine * Complex64::new(-sine, cosine)
+        };
+        law.iter().map(change).sum()
     }
 
     #[test]
@@ -230,9 +227,8 @@ mod tests {
             let nodes: Vec<(f64, f64)> = nodes.iter().map(|node| (node.0, 1.0 / nodes.len() as f64)).collect();
             let found = smooth_changes(&exact_nodes(&nodes), spacing, 10_000);
             let mut worst = 0.0f64;
-            for (j, &(real, imaginary, error)) in found.iter().enumerate() {
-                let exact = direct(&nodes, spacing, j);
-                let off = (real - exact.0).hypot(imaginary - exact.1);
+            for (j, &Approx { value, error }) in found.iter().enumerate() {
+                let off = (value - direct(&nodes, spacing, j)).norm();
                 assert!(off <= error, "{spacing} {j}: {off} {error}");
                 worst = worst.max(off / error.max(f64::MIN_POSITIVE));
             }
@@ -251,9 +247,9 @@ mod tests {
         let wrong = smooth_changes(&nodes, 0.03125, 100);
         let mut attained = [0.0f64; 2];
         for (j, off) in distances(&wrong, &exact).into_iter().enumerate() {
-            assert!(off <= wrong[j].2, "{j}");
+            assert!(off <= wrong[j].error, "{j}");
             let half = usize::from(j > 50);
-            attained[half] = attained[half].max(off / wrong[j].2.max(1e-300));
+            attained[half] = attained[half].max(off / wrong[j].error.max(1e-300));
         }
         // The real part of a mean over ±ℓ is all there is at yℓ = π, the imaginary part of 1/2 near 0.
         assert!(attained[0] > 0.5 && attained[1] > 0.8, "{attained:?}");
@@ -266,9 +262,9 @@ mod tests {
         let wrong = smooth_changes(&nodes, 0.03125, 100);
         for (j, off) in distances(&wrong, &exact).into_iter().enumerate().skip(1) {
             assert!(
-                off <= wrong[j].2 && off > 0.99 * wrong[j].2,
+                off <= wrong[j].error && off > 0.99 * wrong[j].error,
                 "{j}: {off} {}",
-                wrong[j].2
+                wrong[j].error
             );
         }
     }
@@ -281,9 +277,8 @@ mod tests {
         nodes.error = MISSING;
         let found = smooth_changes(&nodes, std::f64::consts::PI, 1)[1];
         // Relative to the moment of the nodes, E[e^{zℓ}] − 1 lacks MISSING·(e^{iyℓ} − 0).
-        let truth = (-MISSING, 0.0);
-        let off = (found.0 - truth.0).hypot(found.1 - truth.1);
-        assert!(off <= found.2 && 2.0 * off > found.2, "{off} {}", found.2);
+        let off = (found.value + MISSING).norm();
+        assert!(off <= found.error && 2.0 * off > found.error, "{off} {found:?}");
     }
 
     /// E[e^{zℓ}]/E[e^{cℓ}] − 1 of (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²), z = c + iy. mpmath, 40 digits:
@@ -313,8 +308,8 @@ mod tests {
                 let mut tilted = loss.tilted(c, log_tolerance);
                 tilted.certify(y);
                 let found = tilted.changes(y, 1)[1];
-                let off = (found.0 - real).hypot(found.1 - imaginary);
-                assert!(off <= found.2, "{rate} {log_tolerance}: {off} {}", found.2);
+                let off = (found.value - Complex64::new(real, imaginary)).norm();
+                assert!(off <= found.error, "{rate} {log_tolerance}: {off} {found:?}");
             }
         }
     }

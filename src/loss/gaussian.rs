@@ -4,6 +4,7 @@
 //! mixture of these over the number j of them in the batch, with μ = 2j/σ (`docs/theory/dominating-pairs.md`; convexity of the
 //! hockey-stick divergence in the pair).
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::gate::Separation;
 use crate::loss::gaussian_curve::GaussianCurve;
@@ -12,8 +13,10 @@ use crate::loss::one_step;
 use crate::loss::privacy_loss::StepLoss;
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::loss::smooth_piece::Scratch;
+use crate::special::log_space::complex_exp_m1;
 use crate::special::log_space::{LogSum, log_sum_exp};
 use crate::step::GroupLaw;
+use realfft::num_complex::Complex64;
 
 /// Half of the range of a standardised output that a grid sweeps: P(|N(0, 1)| > 9.6) = 8e-22.
 const SWEEP_REACH: f64 = 9.6;
@@ -103,8 +106,7 @@ impl GaussianLoss {
                 0.0 // e^0
             },
             halves,
-            log_moment,
-            log_moment_error: error + f64::EPSILON * log_moment.abs(),
+            log_moment: Approx::new(log_moment, error + f64::EPSILON * log_moment.abs()),
         }
     }
 }
@@ -232,9 +234,7 @@ pub(crate) struct TiltedGaussians {
     /// μ²/2.
     halves: Vec<f64>,
     /// K(c).
-    pub log_moment: f64,
-    /// Bound on the rounding error of `log_moment`.
-    pub log_moment_error: f64,
+    pub log_moment: Approx,
 }
 
 impl TiltedGaussians {
@@ -247,19 +247,16 @@ impl TiltedGaussians {
         (mean, variance)
     }
 
-    /// E[e^{(c + iy)ℓ}]/E[e^{cℓ}] − 1, real and imaginary part, and a bound on its rounding error.
-    fn change(&self, y: f64) -> (f64, f64, f64) {
-        let (mut real, mut imaginary, mut rounding) = (0.0, 0.0, 0.0);
+    /// E[e^{(c + iy)ℓ}]/E[e^{cℓ}] − 1.
+    fn change(&self, y: f64) -> Approx<Complex64> {
+        let mut change = Approx::<Complex64>::default();
         for (weight, half) in self.weights.iter().zip(&self.halves) {
             let (fall, phase) = (-y * y * half, y * (2.0 * self.c + 1.0) * half);
-            let (sine, cosine) = phase.sin_cos();
-            let versine = 2.0 * (0.5 * phase).sin().powi(2);
-            real += weight * (fall.exp_m1() * cosine - versine);
-            imaginary += weight * fall.exp() * sine;
+            change.value += weight * complex_exp_m1(Complex64::new(fall, phase));
             let size = (fall.abs() + phase.abs()).min(2.0) + fall.exp() * phase.abs();
-            rounding += weight * (8.0 * f64::EPSILON + self.weight_rounding) * size;
+            change.error += weight * (8.0 * f64::EPSILON + self.weight_rounding) * size;
         }
-        (real, imaginary, rounding)
+        change
     }
 }
 
@@ -268,7 +265,6 @@ impl TiltedLoss for TiltedGaussians {
         let (mean, variance) = self.mean_and_variance();
         TiltedMoments {
             log_moment: self.log_moment,
-            log_moment_error: self.log_moment_error,
             mean,
             variance,
         }
@@ -294,7 +290,7 @@ impl TiltedLoss for TiltedGaussians {
         modulus.max(LEAST).ln() + self.weight_rounding + 128.0 * f64::EPSILON
     }
 
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         (0..=last).map(|j| self.change(j as f64 * spacing)).collect()
     }
 }
@@ -331,8 +327,8 @@ mod tests {
             (7.0, 173.796_027_195_674_06, 46.875, 6.25),
         ] {
             let found = mixture().moments(c, 0.0);
-            let error = found.log_moment_error;
-            assert!((found.log_moment - log_moment).abs() <= error, "{c}: {found:?}");
+            let error = found.log_moment.error;
+            assert!((found.log_moment.value - log_moment).abs() <= error, "{c}: {found:?}");
             assert!(error <= 1e-14 * log_moment.abs().max(1.0), "{c}: {error}");
             // A probability is right to a unit in its last place, and a moment next to 1 keeps its digits.
             assert!(error <= 2e-14 * log_moment.abs() || c == -0.5, "{c}: {error}");
@@ -350,10 +346,9 @@ mod tests {
             (0.8, -0.684_094_332_119_266_2, 0.023_303_915_706_321_864),
             (5.0, -0.886_945_475_890_896_9, 0.000_630_819_090_835_075_8),
         ] {
-            let found = law.change(y);
-            let error = (found.0 - real).hypot(found.1 - imaginary);
-            assert!(error <= found.2, "{y}: {found:?}");
-            assert!(found.2 <= 1e-14 * real.hypot(imaginary), "{y}: {found:?}");
+            let (found, exact) = (law.change(y), Complex64::new(real, imaginary));
+            assert!((found.value - exact).norm() <= found.error, "{y}: {found:?}");
+            assert!(found.error <= 1e-14 * exact.norm(), "{y}: {found:?}");
         }
     }
 
@@ -367,10 +362,7 @@ mod tests {
             let found = one.log_decay(y);
             let room = 1e-13 * exact.abs().clamp(1e-2, 1.0);
             assert!(found >= exact && found - exact <= room, "{y}: {found} {exact}");
-            let modulus = |y: f64| {
-                let (real, imaginary, _) = several.change(y);
-                (1.0 + real).hypot(imaginary).ln()
-            };
+            let modulus = |y: f64| (1.0 + several.change(y).value).norm().ln();
             let largest = [1.0, 1.1, 1.7, 4.0].map(|factor| modulus(factor * y));
             let largest = largest.into_iter().fold(f64::NEG_INFINITY, f64::max);
             assert!(several.log_decay(y) >= largest - 1e-15, "{y}: {largest}");
@@ -385,12 +377,12 @@ mod tests {
         let mut far = whole.far_part(Separation::Atom).unwrap();
         for c in [-0.5, 0.3, 2.0] {
             let [near, far, both] = [near.moments(c, 0.0), far.moments(c, 0.0), mixture().moments(c, 0.0)];
-            assert!((near.log_moment - 0.2f64.ln()).abs() <= near.log_moment_error && near.mean == 0.0);
-            let sum = (near.log_moment.exp() + far.log_moment.exp()).ln();
-            assert!((sum - both.log_moment).abs() <= 1e-14 * (1.0 + sum.abs()), "{c}");
+            assert!((near.log_moment.value - 0.2f64.ln()).abs() <= near.log_moment.error && near.mean == 0.0);
+            let sum = (near.log_moment.value.exp() + far.log_moment.value.exp()).ln();
+            assert!((sum - both.log_moment.value).abs() <= 1e-14 * (1.0 + sum.abs()), "{c}");
         }
         // Steeper than any tilt in use: the atom stays what it is.
-        assert!((near.moments(1e150, 0.0).log_moment_upper() - 0.2f64.ln()).abs() < 1e-14);
+        assert!((near.moments(1e150, 0.0).log_moment.upper() - 0.2f64.ln()).abs() < 1e-14);
         let single = GaussianLoss::new(vec![0.0], vec![1.7]);
         assert_eq!((single.single_gaussian(), single.usual_loss()), (Some(1.7), None));
     }

@@ -1,9 +1,11 @@
 //! The characteristic function of a tilted Laplace loss, and how it decays.
 
+use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::nodes::Nodes;
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
+use realfft::num_complex::Complex64;
 
 /// A Laplace loss tilted by e^{cℓ}.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl TiltedLoss for TiltedLaplace<'_> {
         self.decay.log_at(y)
     }
 
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         smooth_changes(&self.nodes, spacing, last)
     }
 }
@@ -74,7 +76,7 @@ impl LaplaceLoss {
     /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
-        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment).exp();
+        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment.value).exp();
         let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
         let each = self.stretches();
         let whole = self.pieces() * each;

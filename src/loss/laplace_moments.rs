@@ -3,9 +3,11 @@
 //! The loss has atoms and, between whole numbers, smooth pieces, on which r(x) = A + Be^{2x/b} and the integrand is
 //! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
+use crate::approx::Approx;
 use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::laplace_sums::Knot;
 use crate::loss::nodes::Nodes;
-use crate::loss::power_excess::log_power_excess;
+use crate::loss::power_excess::PowerExcess;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 use crate::step::Direction;
@@ -100,22 +102,21 @@ impl LaplaceLoss {
         (2.0 * power * share + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
     }
 
-    /// P's mass on [start, end] of a piece, and a bound on its rounding error.
-    fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> (f64, f64) {
+    /// P's mass on [start, end] of a piece.
+    fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> Approx {
         let b = self.scale();
         let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
         let part = |exponent: f64, error: f64| {
             let mass = 0.5 * exponent.exp() * width;
             let size = if mass > 0.0 { exponent.abs() + start / b } else { 0.0 };
-            (mass, mass * (ROUNDINGS * (4.0 + size) + error))
+            Approx::new(mass, mass * (ROUNDINGS * (4.0 + size) + error))
         };
         match direction {
             Direction::Add => part(-start / b, 0.0),
             Direction::Remove => {
                 // ∫ (A + Be^{2x/b})e^{−x/b}/2b
-                let (constant, rising, error) = self.coefficients(piece);
-                let (falling, growing) = (part(constant - start / b, error), part(rising + end / b, error));
-                (falling.0 + growing.0, falling.1 + growing.1)
+                let Knot { constant, rising, .. } = self.knots[piece];
+                part(constant.value - start / b, constant.error) + part(rising.value + end / b, rising.error)
             }
         }
     }
@@ -149,7 +150,8 @@ struct Search {
     c: f64,
     y: f64,
     parts: Vec<Part>,
-    left_out: LeftOut,
+    /// What the panels that were left out, where e^{cℓ} is next to nothing, add to E[e^{cℓ}] − 1.
+    left_out: Approx,
     /// log of the tilted mass of the heaviest atom.
     log_heaviest: f64,
     /// What quadrature may be off by, of E[e^{cℓ}], and of the parts of E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)] that are not tilted.
@@ -179,7 +181,7 @@ impl Search {
             c,
             y,
             parts: atoms.iter().map(part).collect(),
-            left_out: LeftOut::default(),
+            left_out: Approx::default(),
             log_heaviest,
             error,
             untilted_error: LogSum::default(),
@@ -197,10 +199,10 @@ impl Search {
     fn leave_out(&mut self, loss: &LaplaceLoss, panel: &Panel) {
         let of = |direction| loss.mass_between(direction, panel.piece, (panel.start, panel.end));
         let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
-        match panel.direction {
-            Direction::Add => self.left_out.add(self.c, plain, mixed),
-            Direction::Remove => self.left_out.add(self.c, mixed, plain),
-        }
+        self.left_out += match panel.direction {
+            Direction::Add => change_without_tilt(self.c, plain, mixed),
+            Direction::Remove => change_without_tilt(self.c, mixed, plain),
+        };
     }
 
     /// Adds the nodes of a panel; false if it has to be halved first.
@@ -219,16 +221,14 @@ impl Search {
         }
         self.complete &= growth <= MOST_GROWTH;
         self.panels += 1;
-        let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
+        let of_rule = GaussLegendre::log_error(growth, half);
         self.error
             .add(loss.most_tilted(direction, (piece, start, end), self.c) + of_rule);
         self.untilted_error
             .add(loss.most_untilted(piece, start, end) + (1.0 + 2.0 * self.c.abs()).ln() + of_rule);
-        let rule = GaussLegendre::get();
-        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-            let x = middle + half * node;
+        for (x, weight) in GaussLegendre::get().points(middle, half) {
             let (log_ratio, _) = loss.log_ratio(piece, x);
-            let log_mass = loss.log_density(direction, x, log_ratio) + (half * weight).ln();
+            let log_mass = loss.log_density(direction, x, log_ratio) + weight.ln();
             self.parts.push(Part {
                 loss: direction.sign() * log_ratio,
                 log_mass,
@@ -240,11 +240,11 @@ impl Search {
     }
 
     fn law(mut self) -> Nodes {
-        self.left_out.rounding += self.untilted_error.ln().exp();
-        let mut nodes = law_of(&self.parts, &self.left_out, self.c, self.error.ln());
+        self.left_out.error += self.untilted_error.ln().exp();
+        let mut nodes = law_of(&self.parts, self.left_out, self.c, self.error.ln());
         if !self.complete {
             nodes.error = f64::INFINITY;
-            nodes.log_moment_error = f64::INFINITY;
+            nodes.log_moment.error = f64::INFINITY;
         }
         nodes
     }
@@ -269,20 +269,13 @@ struct Part {
     output: (usize, f64),
 }
 
-/// What the panels that were left out, where e^{cℓ} is next to nothing, add to E[e^{cℓ}] − 1, and its rounding error.
-#[derive(Default)]
-struct LeftOut {
-    change: f64,
-    rounding: f64,
-}
-
-impl LeftOut {
-    /// A panel with these masses under P and under Q, and their rounding errors.
-    fn add(&mut self, c: f64, (p, p_rounding): (f64, f64), (q, q_rounding): (f64, f64)) {
-        let tilt = c.max(0.0);
-        self.change += tilt * (q - p) - p;
-        self.rounding += (1.0 + tilt) * p_rounding + tilt * q_rounding;
-    }
+/// What a panel with the masses `p` and `q`, on which e^{cℓ} is next to nothing, adds to E[e^{cℓ}] − 1.
+fn change_without_tilt(c: f64, p: Approx, q: Approx) -> Approx {
+    let tilt = c.max(0.0);
+    Approx::new(
+        tilt * (q.value - p.value) - p.value,
+        (1.0 + tilt) * p.error + tilt * q.error,
+    )
 }
 
 /// What one loss adds to E[e^{cℓ}] − 1.
@@ -298,12 +291,12 @@ impl Change {
     /// For c > 0 the mass times e^{cℓ} − 1 + c(e^{−ℓ} − 1), as E[e^{−ℓ}] = 1: that is not negative.
     fn of(loss: f64, log_mass: f64, c: f64) -> Self {
         if c > 0.0 {
-            let (log_excess, log_slope) = log_power_excess(-loss, -c);
-            let value = (log_mass + log_excess).exp();
+            let excess = PowerExcess::at(-loss, -c);
+            let value = (log_mass + excess.log_value).exp();
             return Self {
                 value,
-                slope: (log_mass + log_slope).exp(),
-                size: if value > 0.0 { log_excess.abs() } else { 0.0 },
+                slope: (log_mass + excess.log_slope).exp(),
+                size: if value > 0.0 { excess.log_value.abs() } else { 0.0 },
             };
         }
         let tilt = c * loss;
@@ -321,9 +314,9 @@ impl Change {
 }
 
 /// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
-fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
+fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -> Nodes {
     let mut total = LogSum::default();
-    let (mut excess, mut excess_rounding) = (left_out.change, left_out.rounding); // E[e^{cℓ} − 1]
+    let (mut excess, mut excess_rounding) = (left_out.value, left_out.error); // E[e^{cℓ} − 1]
     for part in parts {
         let Part {
             loss, log_mass, error, ..
@@ -337,7 +330,7 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     let near_one = log_total.abs() < 0.5;
     let mut nodes = Nodes {
         c,
-        log_moment: if near_one { excess.ln_1p() } else { log_total },
+        log_moment: Approx::exact(if near_one { excess.ln_1p() } else { log_total }),
         error: 2.0 * (log_error - log_total).exp(),
         ..Nodes::default()
     };
@@ -372,7 +365,7 @@ fn law_of(parts: &[Part], left_out: &LeftOut, c: f64, log_error: f64) -> Nodes {
     } else {
         nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs()) + c.abs() * nodes.loss_rounding
     };
-    nodes.log_moment_error = 1.1 * (nodes.error + rounding);
+    nodes.log_moment.error = 1.1 * (nodes.error + rounding);
     nodes
 }
 
@@ -381,10 +374,10 @@ mod tests {
     use super::*;
     use crate::loss::privacy_loss::{PrivacyLoss, TiltedMoments};
     use crate::step::GroupLaw;
+    use realfft::num_complex::Complex64;
 
-    fn log_moment(loss: &mut LaplaceLoss, c: f64) -> (f64, f64) {
-        let found = loss.moments(c, 0.0);
-        (found.log_moment, found.log_moment_error)
+    fn log_moment(loss: &mut LaplaceLoss, c: f64) -> Approx {
+        loss.moments(c, 0.0).log_moment
     }
 
     /// With one record, r = A + B e^{2x/b} from e^{−u} to e^{v}, and E[e^ℓ; "remove"] has a closed form.
@@ -403,7 +396,10 @@ mod tests {
             * (constant * constant * -(-1.0 / scale).exp_m1()
                 + 2.0 * constant * rising * (1.0 / scale).exp_m1()
                 + rising * rising / 3.0 * (3.0 / scale).exp_m1());
-        let (log_moment, error) = log_moment(&mut loss, 1.0);
+        let Approx {
+            value: log_moment,
+            error,
+        } = log_moment(&mut loss, 1.0);
         assert!(error < 1e-12);
         assert!((log_moment - (ends + between).ln()).abs() < 1e-13);
     }
@@ -417,8 +413,11 @@ mod tests {
             let atom = if low.0 > high.0 { low } else { high };
             let c = 1e7;
             let TiltedMoments {
-                log_moment,
-                log_moment_error: error,
+                log_moment:
+                    Approx {
+                        value: log_moment,
+                        error,
+                    },
                 mean,
                 variance,
             } = loss.moments(c, 0.0);
@@ -439,7 +438,7 @@ mod tests {
             (0.2, 1e-3, 2, 200.0, 0.353_106_754_212_323_8),
         ] {
             let law = GroupLaw::binomial(records, rate).unwrap();
-            let (found, error) = log_moment(&mut LaplaceLoss::new(&law, scale, Direction::Add), c);
+            let Approx { value: found, error } = log_moment(&mut LaplaceLoss::new(&law, scale, Direction::Add), c);
             assert!(
                 (found - expected).abs() <= error + 2e-16 && error < 1e-12,
                 "{scale} {rate} {c}: {found} {expected} {error}"
@@ -458,22 +457,19 @@ mod tests {
                     let decay = loss.decay(&real);
                     for y in [0.3, 20.0, 150.0] {
                         let nodes = loss.nodes(c, y);
-                        let moment = |nodes: &Nodes, y: f64| {
+                        let moment = |nodes: &Nodes, y: f64| -> Complex64 {
                             let parts = nodes.weights.iter().zip(&nodes.losses);
-                            let (mut re, mut im) = (0.0, 0.0);
-                            for (weight, loss) in parts {
-                                re += weight * (y * loss).cos();
-                                im += weight * (y * loss).sin();
-                            }
-                            (re, im)
+                            parts.map(|(weight, loss)| weight * Complex64::cis(y * loss)).sum()
                         };
                         let found = moment(&nodes, y);
                         // Panels for a height four times as far are at least twice as fine.
                         let finer = moment(&loss.nodes(c, 4.0 * y + 400.0), y);
                         assert!(nodes.error < 1e-13, "{}", nodes.error);
-                        assert!((found.0 - finer.0).hypot(found.1 - finer.1) < 1e-12);
-                        assert!(found.0.hypot(found.1) <= decay.log_at(y).exp());
-                        assert!((nodes.log_moment - real.log_moment).abs() <= 2.0 * nodes.log_moment_error);
+                        assert!((found - finer).norm() < 1e-12);
+                        assert!(found.norm() <= decay.log_at(y).exp());
+                        assert!(
+                            (nodes.log_moment.value - real.log_moment.value).abs() <= 2.0 * nodes.log_moment.error
+                        );
                     }
                 }
             }

@@ -3,8 +3,9 @@
 //! As E\[r\] = 1 it is E\[F\] with F = r^p − 1 − p(r − 1) ≥ 0, whose parts add up without cancellation: those of the outputs
 //! below 0 and above k in closed form, the others by Gauss–Legendre quadrature on panels with a certified error.
 
+use crate::approx::Approx;
 use crate::loss::laplace::LaplaceLoss;
-use crate::loss::power_excess::log_power_excess;
+use crate::loss::power_excess::PowerExcess;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
 
@@ -25,8 +26,8 @@ struct Total {
 }
 
 impl LaplaceLoss {
-    /// log(E[r^p] − 1) and a bound on the relative error of E[r^p] − 1, infinite where that would take too many panels.
-    pub(crate) fn log_power_excess(&mut self, p: f64) -> (f64, f64) {
+    /// log(E[r^p] − 1); its error is infinite where that would take too many panels.
+    pub(crate) fn log_power_excess(&mut self, p: f64) -> Approx {
         let mut total = Total::default();
         let last = self.pieces();
         for (j, log_mass) in [(0, 0.5f64.ln()), (last, 0.5f64.ln() - last as f64 / self.scale)] {
@@ -42,9 +43,9 @@ impl LaplaceLoss {
                 continue;
             }
             let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-            let log_error = self.log_bound(p, piece, middle, half) + half.ln() + GaussLegendre::log_error_factor();
+            let log_error = GaussLegendre::log_error(self.log_bound(p, piece, middle, half), half);
             if panels >= MOST_PANELS {
-                return (total.value.ln(), f64::INFINITY);
+                return Approx::new(total.value.ln(), f64::INFINITY);
             }
             // The integral is at most `most`: where even that would not do, no use evaluating.
             if log_error > PANEL_TOLERANCE + total.value.ln().max(most) {
@@ -65,18 +66,18 @@ impl LaplaceLoss {
         self.add_work(panels * NODES);
         let value = total.value.ln();
         let sum = f64::EPSILON * (panels + 8) as f64;
-        (value, 1.01 * (total.error.ln() - value).exp() + sum)
+        let relative = 1.01 * (total.error.ln() - value).exp() + sum;
+        // The true logarithm is between log(1 − e) and log(1 + e) from this one, and the former is farther.
+        Approx::new(value, -(-relative.min(1.0)).ln_1p())
     }
 
     /// The integral over a panel by the rule.
     fn panel(&self, p: f64, piece: usize, middle: f64, half: f64) -> Total {
-        let rule = GaussLegendre::get();
         let mut total = Total::default();
-        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-            let x = middle + half * node;
+        for (x, weight) in GaussLegendre::get().points(middle, half) {
             let (log_ratio, _) = self.log_ratio(piece, x);
             let error = self.log_ratio_error(piece, x, log_ratio);
-            total.add(p, log_ratio, error, self.log_noise(x) + (half * weight).ln());
+            total.add(p, log_ratio, error, self.log_noise(x) + weight.ln());
         }
         total
     }
@@ -88,7 +89,7 @@ impl LaplaceLoss {
 
     /// An upper bound on the log of F times the density of the noise on [start, end]: F is convex in r and 0 at r = 1.
     fn most_excess(&self, p: f64, piece: usize, start: f64, end: f64) -> f64 {
-        let at = |x: f64| log_power_excess(self.log_ratio(piece, x).0, p).0;
+        let at = |x: f64| PowerExcess::at(self.log_ratio(piece, x).0, p).log_value;
         at(start).max(at(end)) + self.log_noise(start) + 1e-9
     }
 
@@ -124,7 +125,10 @@ impl LaplaceLoss {
 impl Total {
     /// F at log ratio u, which may be off by `error`, times e^`log_mass`.
     fn add(&mut self, p: f64, log_ratio: f64, error: f64, log_mass: f64) {
-        let (log_excess, log_slope) = log_power_excess(log_ratio, p);
+        let PowerExcess {
+            log_value: log_excess,
+            log_slope,
+        } = PowerExcess::at(log_ratio, p);
         self.value.add(log_mass + log_excess);
         if log_excess > f64::NEG_INFINITY {
             let units = UNITS + 4.0 * (log_excess.abs() + log_mass.abs());
@@ -142,6 +146,7 @@ impl Total {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::laplace_sums::Knot;
     use crate::step::{Direction, GroupLaw};
     use realfft::num_complex::Complex64;
     use std::f64::consts::PI;
@@ -168,7 +173,7 @@ mod tests {
             (1, 0.3, 0.1, -1.5, -0.356_763_865_720_470_85),
             (1, 0.3, 0.1, 1.0625, -1.736_445_750_855_573_7),
         ] {
-            let (value, error) = of(k, q, b).log_power_excess(p);
+            let Approx { value, error } = of(k, q, b).log_power_excess(p);
             assert!((value - exact).abs() <= error, "{k} {p}: {value} {error}");
             assert!(error <= 1e-11, "{k} {p}: {error}");
         }
@@ -183,12 +188,12 @@ mod tests {
             for half in [0.5, 0.1, 0.01, 0.001] {
                 for p in [2.0, 7.5, -1.5, 1.0625] {
                     let bound = loss.log_bound(p, piece, middle, half);
-                    let (constant, rising, _) = loss.coefficients(piece);
+                    let Knot { constant, rising, .. } = loss.knots[piece];
                     let size = |i: i32| {
                         let angle = 2.0 * PI * f64::from(i) / 256.0;
                         let z =
                             middle + half * Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
-                        let r = constant.exp() + rising.exp() * (2.0 * z / 0.7).exp();
+                        let r = constant.value.exp() + rising.value.exp() * (2.0 * z / 0.7).exp();
                         let excess = r.powf(p) - 1.0 - p * (r - 1.0);
                         (excess * (-z / 0.7).exp() / 1.4).norm().ln()
                     };
@@ -210,7 +215,7 @@ mod tests {
                 let bound = loss.most_excess(p, piece, start, end);
                 for i in 0..=50 {
                     let x = start + (end - start) * f64::from(i) / 50.0;
-                    let (log_excess, _) = log_power_excess(loss.log_ratio(piece, x).0, p);
+                    let log_excess = PowerExcess::at(loss.log_ratio(piece, x).0, p).log_value;
                     assert!(log_excess + loss.log_noise(x) <= bound, "{p} {x}");
                 }
             }

@@ -9,32 +9,26 @@
 //!
 //! > r(0) − 1 = Σ_{i ≥ 1} w_i (e^{−i/b} − 1) and r(x) = r(j) + B_j e^{2j/b}·(e^{2(x − j)/b} − 1), which only adds.
 
+use crate::approx::Approx;
 use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::log_add;
 
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
 const NEAR_ONE: f64 = 0.5;
 
-/// A number and a bound on the error that rounding may have made of it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rounded {
-    pub(crate) value: f64,
-    pub(crate) error: f64,
-}
-
 /// What is known of the ratio on [j, j + 1].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Knot {
     /// log A_j.
-    pub(crate) constant: Rounded,
+    pub(crate) constant: Approx,
     /// log B_j.
-    pub(crate) rising: Rounded,
+    pub(crate) rising: Approx,
     /// r(j) − 1; infinite where that is beyond the range of an `f64`.
-    pub(crate) excess: Rounded,
+    pub(crate) excess: Approx,
     /// B_j e^{2j/b}, with its *relative* error; infinite likewise.
-    pub(crate) rise: Rounded,
+    pub(crate) rise: Approx,
     /// log r(j).
-    pub(crate) log_ratio: Rounded,
+    pub(crate) log_ratio: Approx,
 }
 
 impl Knot {
@@ -88,7 +82,7 @@ pub(crate) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
     let count = log_weights.len();
     let exponent = |i: usize| i as f64 / scale;
     let units = |i: usize| 2.0 * log_weights[i].abs() + 3.0 * exponent(i);
-    let nothing = Rounded::default();
+    let nothing = Approx::default();
     let mut knots = Vec::with_capacity(count);
     let mut running = LogSum::default();
     for (i, log_weight) in log_weights.iter().enumerate() {
@@ -124,19 +118,19 @@ fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
     }
     for (j, knot) in knots.iter_mut().enumerate() {
         let at = 2.0 * j as f64 / scale;
-        knot.excess = Rounded {
+        knot.excess = Approx {
             value: excess.value(),
             error: error + 2.0 * f64::EPSILON * excess.value().abs(),
         };
         let log_rise = knot.rising.value + at;
         if log_rise > f64::NEG_INFINITY {
-            knot.rise = Rounded {
+            knot.rise = Approx {
                 value: log_rise.exp(),
                 error: knot.rising.error + f64::EPSILON * (4.0 + 2.0 * at + log_rise.abs()),
             };
         }
         let (log_ratio, _) = knot.log_ratio_at(j as f64, 0.0, scale);
-        knot.log_ratio = Rounded {
+        knot.log_ratio = Approx {
             value: log_ratio,
             error: knot.log_ratio_error(j as f64, 0.0, scale, log_ratio),
         };
@@ -192,16 +186,16 @@ impl LogSum {
         self.size += value * (units + term.abs() + self.scale.abs() + 4.0);
     }
 
-    fn ln(self) -> Rounded {
+    fn ln(self) -> Approx {
         let sum = self.sum.value();
         if sum == 0.0 {
-            return Rounded {
+            return Approx {
                 value: f64::NEG_INFINITY,
                 error: 0.0,
             };
         }
         let value = self.scale + sum.ln();
-        Rounded {
+        Approx {
             value,
             error: f64::EPSILON * (self.size / sum + 4.0 + self.scale.abs() + value.abs()),
         }
@@ -217,7 +211,7 @@ mod tests {
         knots(GroupLaw::binomial(records, rate).unwrap().log_weights(), scale)
     }
 
-    fn is_within(found: Rounded, exact: f64) -> bool {
+    fn is_within(found: Approx, exact: f64) -> bool {
         (found.value - exact).abs() <= found.error
     }
 

@@ -1,5 +1,6 @@
 //! A discrete law that stands for a privacy loss: the nodes of a certified quadrature rule.
 
+use crate::approx::Approx;
 use crate::loss::privacy_loss::TiltedMoments;
 
 /// A discrete law that has the moments of the loss under P tilted by e^{cℓ}.
@@ -14,9 +15,7 @@ pub(crate) struct Nodes {
     /// Tilted weight of the loss 0.
     pub atom: f64,
     /// K(c) = log E_P[e^{cℓ}].
-    pub log_moment: f64,
-    /// Bound on the error of `log_moment`.
-    pub log_moment_error: f64,
+    pub log_moment: Approx,
     /// Bound on quadrature and truncation errors of E_P[e^{zℓ}]/E_P[e^{cℓ}] up to the certified Im z.
     pub error: f64,
     /// Mean and variance of the tilted loss.
@@ -42,8 +41,7 @@ impl Nodes {
     pub(crate) fn beyond_reach(c: f64, pieces: usize) -> Self {
         Self {
             c,
-            log_moment: f64::INFINITY,
-            log_moment_error: f64::INFINITY,
+            log_moment: Approx::new(f64::INFINITY, f64::INFINITY),
             error: f64::INFINITY,
             slopes: vec![0.0; pieces],
             supports: vec![(f64::INFINITY, f64::NEG_INFINITY); pieces],
@@ -55,7 +53,6 @@ impl Nodes {
     pub(crate) fn moments(&self) -> TiltedMoments {
         TiltedMoments {
             log_moment: self.log_moment,
-            log_moment_error: self.log_moment_error,
             mean: self.mean,
             variance: self.variance,
         }

@@ -95,11 +95,23 @@ fn log_excess_over_ratio(u: f64, p: f64) -> f64 {
     }
 }
 
-/// log F for F = e^{pu} − 1 − p(e^u − 1), which is not negative for p outside (0, 1), and log|dF/du|.
-///
-/// F is right to some ten units in the last place, relative to 1 + |log F|, as far as u and p are.
-pub(crate) fn log_power_excess(u: f64, p: f64) -> (f64, f64) {
-    (log_excess(u, p).ln(u), log_slope(u, p))
+/// F = e^{pu} − 1 − p(e^u − 1), which is not negative for p outside (0, 1), and how fast it changes with u.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PowerExcess {
+    /// log F, right to some ten units in the last place, relative to 1 + |log F|, as far as u and p are.
+    pub(crate) log_value: f64,
+    /// log|dF/du|.
+    pub(crate) log_slope: f64,
+}
+
+impl PowerExcess {
+    /// F at u for the power p.
+    pub(crate) fn at(u: f64, p: f64) -> Self {
+        Self {
+            log_value: log_excess(u, p).ln(u),
+            log_slope: log_slope(u, p),
+        }
+    }
 }
 
 /// log of |dF/du| = |p|·|e^{pu} − e^u|.

@@ -1,8 +1,10 @@
 //! What the engines ask of the privacy loss of one step: one trait, with one implementation for each kind of noise.
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::gate::Separation;
 use crate::loss::loss_curve::Support;
+use realfft::num_complex::Complex64;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
@@ -169,20 +171,11 @@ impl Default for Effort {
 #[derive(Debug, Clone, Copy)]
 pub struct TiltedMoments {
     /// K(c) = log E[e^{cℓ}].
-    pub log_moment: f64,
-    /// Bound on the error of `log_moment`.
-    pub log_moment_error: f64,
+    pub log_moment: Approx,
     /// K'(c), the mean of the tilted loss.
     pub mean: f64,
     /// K''(c), its variance.
     pub variance: f64,
-}
-
-impl TiltedMoments {
-    /// An upper bound on K(c).
-    pub(crate) fn log_moment_upper(&self) -> f64 {
-        self.log_moment + self.log_moment_error
-    }
 }
 
 /// A loss tilted by e^{cℓ}, and what bounds its characteristic function φ(y) = E[e^{(c + iy)ℓ}]/E[e^{cℓ}].
@@ -210,8 +203,8 @@ pub trait TiltedLoss {
         self.log_decay(y)
     }
 
-    /// φ − 1 at y = 0, h, …, `last`·h for h = `spacing`: real part, imaginary part and a bound on the error.
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)>;
+    /// φ − 1 at y = 0, h, …, `last`·h for h = `spacing`.
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>>;
 
     /// Gives back memory that can be computed again.
     fn forget_panels(&mut self) {}
@@ -223,7 +216,6 @@ mod tests {
     use crate::loss::smooth_piece::Scratch;
     use crate::special::gauss_legendre::GaussLegendre;
     use crate::step::{Direction, GroupLaw};
-    use realfft::num_complex::Complex64;
 
     /// A loss of each kind, of pairs in which members are rare and of others.
     fn all_kinds() -> Vec<(&'static str, StepLoss)> {
@@ -292,14 +284,14 @@ mod tests {
                 let mean = sum(&masses, |l| (c * l).exp() * l) / scale;
                 let variance = sum(&masses, |l| (c * l).exp() * (l - mean).powi(2)) / scale;
                 for found in [loss.moments(c, -35.0), loss.tilted(c, -35.0).moments()] {
-                    let wrong = (found.log_moment - scale.ln()).abs();
+                    let wrong = (found.log_moment.value - scale.ln()).abs();
                     assert!(
-                        wrong <= found.log_moment_error + 1e-12,
+                        wrong <= found.log_moment.error + 1e-12,
                         "{name} {c}: {found:?} {}",
                         scale.ln()
                     );
                     assert!(
-                        found.log_moment_error <= 1e-12 * (1.0 + found.log_moment.abs()),
+                        found.log_moment.error <= 1e-12 * (1.0 + found.log_moment.value.abs()),
                         "{name} {c}: {found:?}"
                     );
                     assert!(
@@ -338,8 +330,8 @@ mod tests {
                     }
                     tilted.certify(LAST as f64 * spacing);
                     assert!(tilted.quadrature_error() < 1e-13, "{name} {c}");
-                    for (j, (re, im, error)) in tilted.changes(spacing, LAST).into_iter().enumerate() {
-                        let wrong = (Complex64::new(1.0 + re, im) - exact[j]).norm();
+                    for (j, Approx { value, error }) in tilted.changes(spacing, LAST).into_iter().enumerate() {
+                        let wrong = (1.0 + value - exact[j]).norm();
                         assert!(wrong <= error + 1e-12, "{name} {c} {j}: {wrong} {error}");
                         assert!(error <= 1e-11, "{name} {c} {j}: {error}");
                     }
@@ -435,9 +427,12 @@ mod tests {
             let mut far = loss.far_part(separation).unwrap();
             for c in [0.0, 0.8, 3.0] {
                 let [near, far, whole] = [&mut near, &mut far, &mut loss].map(|part| part.moments(c, -33.0));
-                let both = (near.log_moment.exp() + far.log_moment.exp()).ln();
-                let slack = near.log_moment_error + far.log_moment_error + whole.log_moment_error + 1e-14;
-                assert!((both - whole.log_moment).abs() <= slack, "{name} {c}: {both} {whole:?}");
+                let both = (near.log_moment.value.exp() + far.log_moment.value.exp()).ln();
+                let slack = near.log_moment.error + far.log_moment.error + whole.log_moment.error + 1e-14;
+                assert!(
+                    (both - whole.log_moment.value).abs() <= slack,
+                    "{name} {c}: {both} {whole:?}"
+                );
                 assert!(slack < 1e-8, "{name} {c}: {slack}");
             }
         }

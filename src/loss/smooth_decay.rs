@@ -1,11 +1,13 @@
 //! The characteristic function of a tilted smooth loss, and how it decays.
 
+use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::nodes::Nodes;
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_piece::{ImaginaryShift, Piece, Scratch};
 use crate::stopping::checkpoint;
+use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
 
 /// A smooth loss tilted by e^{cℓ}, with the imaginary shifts of the output that show how its characteristic function decays.
@@ -84,7 +86,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
         least
     }
 
-    fn changes(&self, spacing: f64, last: usize) -> Vec<(f64, f64, f64)> {
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         smooth_changes(&self.nodes, spacing, last)
     }
 
@@ -137,7 +139,7 @@ impl SmoothLoss {
             for end in finite {
                 let log_weight = {
                     let point = piece.point(end, scratch);
-                    point.log_density + nodes.c * point.loss - nodes.log_moment
+                    point.log_density + nodes.c * point.loss - nodes.log_moment.value
                 };
                 change += log_weight.exp() * end_segment(piece, end, nodes.c, imaginary_shifts[i], scratch);
             }

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::loss::MixturePair;
+use crate::loss::moment::LogMoment;
 use crate::loss::moment::{Moments, crude_log_moment};
 use crate::renyi::divergence::{Divergence, ExactPair};
 use crate::step::{Direction, GroupLaw};
@@ -58,7 +59,7 @@ impl GaussianPair {
         checkpoint();
         match self {
             Self::Noisy(moments) => {
-                let (value, upper) = moments.log_power_moment(direction.ratio_exponent(order));
+                let LogMoment { value, upper } = moments.log_power_moment(direction.ratio_exponent(order));
                 Divergence {
                     value: value / (order - 1.0),
                     upper: upper / (order - 1.0) * (1.0 + f64::EPSILON),

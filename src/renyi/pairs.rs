@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::loss::laplace::LaplaceLoss;
-use crate::loss::power_excess::log_power_excess;
+use crate::loss::power_excess::PowerExcess;
 use crate::renyi::divergence::{Divergence, EqualPair, ExactPair};
 use crate::renyi::gaussian_pair::GaussianPair;
 use crate::renyi::skellam_pair::SkellamPair;
@@ -51,10 +51,10 @@ impl ExactPair for LaplacePair {
             Direction::Add => &mut self.add,
             Direction::Remove => &mut self.remove,
         };
-        let (log_excess, error) = loss.log_power_excess(direction.ratio_exponent(order));
-        let upper = log_excess + error.ln_1p() + f64::EPSILON * log_excess.abs();
+        let excess = loss.log_power_excess(direction.ratio_exponent(order));
+        let upper = excess.upper() + f64::EPSILON * excess.value.abs();
         Ok(Divergence {
-            value: log1p_exp(log_excess) / (order - 1.0),
+            value: log1p_exp(excess.value) / (order - 1.0),
             upper: log1p_exp(upper) / (order - 1.0) * (1.0 + 8.0 * f64::EPSILON),
         })
     }
@@ -76,8 +76,8 @@ impl ExactPair for ResponsePair {
     fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         let exponent = direction.ratio_exponent(order);
         let offset = self.seen * (2.0 * self.keep - 1.0);
-        let yes = (-self.keep).ln_1p() + log_power_excess((offset / (1.0 - self.keep)).ln_1p(), exponent).0;
-        let no = self.keep.ln() + log_power_excess((-offset / self.keep).ln_1p(), exponent).0;
+        let yes = (-self.keep).ln_1p() + PowerExcess::at((offset / (1.0 - self.keep)).ln_1p(), exponent).log_value;
+        let no = self.keep.ln() + PowerExcess::at((-offset / self.keep).ln_1p(), exponent).log_value;
         let value = log1p_exp(log_add(yes, no)) / (order - 1.0);
         Ok(Divergence {
             value,

@@ -4,11 +4,12 @@
 //! batch is J has the pair P = Σ_j w_j Sk(jC, V) and Q = Sk(0, V) (`docs/theory/dominating-pairs.md`). Skellam laws are log-concave, so that
 //! the ratio r = P/Q grows with n.
 
+use crate::approx::Approx;
 use crate::error::{Error, Result};
-use crate::loss::power_excess::log_power_excess;
+use crate::loss::power_excess::PowerExcess;
 use crate::renyi::divergence::{Divergence, ExactPair};
 use crate::special::log_space::{LogSum, log1p_exp};
-use crate::special::root::solve_decreasing;
+use crate::special::root::{last_descent, solve_decreasing};
 use crate::step::{Direction, GroupLaw};
 use crate::stopping::checkpoint;
 
@@ -37,8 +38,8 @@ pub(super) struct SkellamPair {
     /// log of the mass at n = 0, 1, ….
     log_masses: Vec<f64>,
     /// log r at n = 0, 1, … and at −1, −2, …, with a bound on its error, as far as they were needed.
-    above: Vec<(f64, f64)>,
-    below: Vec<(f64, f64)>,
+    above: Vec<Approx>,
+    below: Vec<Approx>,
 }
 
 impl SkellamPair {
@@ -105,7 +106,7 @@ impl SkellamPair {
                 order * ((i + 0.5) / v).asinh() - (order - 1.0) * ((i + farthest + 1.0) / v).asinh()
             }
         };
-        let log_ratio = self.log_ratio(side, n).0;
+        let log_ratio = self.log_ratio(side, n).value;
         let log_mass = self.log_mass(side.distance(n));
         match (side, direction) {
             (Side::Above, Direction::Remove) => log_mass + order * log_ratio + after(steep(distance - farthest)),
@@ -191,8 +192,8 @@ impl SkellamPair {
         self.log_masses = relative.into_iter().map(|log| log + log_zero).collect();
     }
 
-    /// log r at n of one side, and a bound on its error.
-    fn log_ratio(&mut self, side: Side, n: usize) -> (f64, f64) {
+    /// log r at n of one side.
+    fn log_ratio(&mut self, side: Side, n: usize) -> Approx {
         let known = match side {
             Side::Above => self.above.get(n),
             Side::Below => self.below.get(n),
@@ -210,7 +211,7 @@ impl SkellamPair {
 
     /// r − 1 = Σ w_j (e^{d_j} − 1) with d_j the log of P_j/Q, over the counts around the likeliest: w_j P_j is log-concave
     /// in j.
-    fn compute_ratio(&mut self, n: i64) -> (f64, f64) {
+    fn compute_ratio(&mut self, n: i64) -> Approx {
         let farthest = n.unsigned_abs() as usize + self.largest_count() * self.sensitivity;
         if farthest >= self.log_masses.len() {
             self.extend(farthest);
@@ -219,16 +220,8 @@ impl SkellamPair {
         let step = self.sensitivity as i64;
         let change = |count: usize| self.log_masses[(n - count as i64 * step).unsigned_abs() as usize] - here;
         let term = |i: usize| self.law[i].0 + change(self.law[i].1);
-        // The likeliest count, by bisection on the sign of the difference of neighbours.
-        let (mut low, mut high) = (0, self.law.len() - 1);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if term(middle + 1) > term(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
+        // The likeliest count.
+        let low = last_descent(&self.law, |(log_weight, count)| -(log_weight + change(*count)));
         let top = term(low);
         let counts = |i: &usize| term(*i) > top - NEGLIGIBLE;
         let window = (0..=low)
@@ -244,7 +237,7 @@ impl SkellamPair {
         };
         let size = here.abs().min(self.variance) + (self.law[low].1 * self.sensitivity) as f64;
         let error = 8.0 * f64::EPSILON * (4.0 + log_ratio.abs() + size);
-        (log_ratio, error)
+        Approx::new(log_ratio, error)
     }
 }
 
@@ -280,12 +273,12 @@ impl ExactPair for SkellamPair {
                 if n as f64 > MAX_MASSES {
                     return Err(too_many());
                 }
-                let (log_ratio, ratio_error) = self.log_ratio(side, n);
+                let log_ratio = self.log_ratio(side, n);
                 let log_mass = self.log_mass(side.distance(n));
-                let (excess, slope) = log_power_excess(log_ratio, exponent);
-                let term = log_mass + excess;
+                let excess = PowerExcess::at(log_ratio.value, exponent);
+                let term = log_mass + excess.log_value;
                 total.add(term);
-                error.add(log_mass + slope + ratio_error.ln());
+                error.add(log_mass + excess.log_slope + log_ratio.error.ln());
                 // Masses are products of n ratios, each right to a few units in the last place.
                 let mass_error = 4.0 * f64::EPSILON * (8.0 + n as f64 + self.variance.sqrt());
                 error.add(term + mass_error.ln());

@@ -16,6 +16,7 @@
 use crate::error::Result;
 use crate::loss::MixturePair;
 use crate::loss::line::Normal;
+use crate::loss::moment::LogMoment;
 use crate::loss::moment::{Integrand, Moments};
 use crate::monitor::Monitor;
 use crate::simulation::alias::{AliasTable, CELL_BITS, proposal_counts};
@@ -58,8 +59,8 @@ pub(crate) struct LossTable {
     sign: f64,
     /// sign·p: log f = `power`·loss + log N(x; 0, σ²).
     power: f64,
-    /// log E_P[e^{λ·loss}] and an upper bound on it.
-    pub(crate) log_moment: (f64, f64),
+    /// log E_P[e^{λ·loss}].
+    pub(crate) log_moment: LogMoment,
     /// Bound on the error of a drawn loss.
     pub(crate) loss_error: f64,
     /// Bound on |log| of the density of the draws over the tilted law's.
@@ -95,7 +96,7 @@ impl LossTable {
             return Err(too_little_noise(moments.pair().noise_multiplier()));
         }
         let log_moment = if tilt == 0.0 {
-            (0.0, 0.0)
+            LogMoment::default()
         } else {
             moments.log_power_moment(exponent)
         };
@@ -336,7 +337,8 @@ mod tests {
             }
             let mean = sum / f64::from(draws);
             let error = ((squares / f64::from(draws) - mean * mean) / f64::from(draws)).sqrt();
-            let mut cumulant = |lambda: f64| moments.log_power_moment(direction.ratio_exponent(1.0 + lambda)).0;
+            let mut cumulant =
+                |lambda: f64| moments.log_power_moment(direction.ratio_exponent(1.0 + lambda)).value;
             let before = if tilt == 0.0 { 0.0 } else { cumulant(tilt) };
             let exact = (cumulant(tilt + mu) - before).exp();
             assert!(

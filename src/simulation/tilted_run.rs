@@ -38,7 +38,7 @@ fn choose_tilt(epsilon: f64, segments: &mut [(Moments, u64)], direction: Directi
         let exponent = direction.ratio_exponent(1.0 + tilt);
         let cumulant: f64 = segments
             .iter_mut()
-            .map(|(moments, steps)| *steps as f64 * moments.log_power_moment(exponent).0)
+            .map(|(moments, steps)| *steps as f64 * moments.log_power_moment(exponent).value)
             .sum();
         cumulant - tilt * epsilon + log_peak(tilt)
     };
@@ -87,8 +87,8 @@ impl TiltedRun {
         let (mut law_error, mut mean_size) = (0.0, 0.0);
         for (table, steps) in &self.tables {
             let count = *steps as f64;
-            log_moment += count * table.log_moment.0;
-            log_moment_upper += count * table.log_moment.1;
+            log_moment += count * table.log_moment.value;
+            log_moment_upper += count * table.log_moment.upper;
             loss_error += count * table.loss_error;
             law_error += count * table.law_error;
             mean_size += count * table.mean_size;
@@ -242,7 +242,7 @@ mod tests {
         let mut segments = [(Moments::new(MixturePair::new(&law, 1.0).unwrap()), 20)];
         let tilt = choose_tilt(2.0, &mut segments, Direction::Remove);
         let mut log_bound = |tilt: f64| {
-            let cumulant = segments[0].0.log_power_moment(1.0 + tilt).0;
+            let cumulant = segments[0].0.log_power_moment(1.0 + tilt).value;
             20.0 * cumulant - 2.0 * tilt + log_peak(tilt)
         };
         let chosen = log_bound(tilt);

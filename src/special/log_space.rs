@@ -1,5 +1,7 @@
 //! Sums of exponentials that neither overflow nor underflow.
 
+use realfft::num_complex::Complex64;
+
 /// e^−this is less than half the last bit of any sum of at least 1; exponentials that underflow are slow.
 const LEAST_EXPONENT: f64 = 700.0;
 
@@ -39,15 +41,23 @@ pub(crate) fn log1p_exp(x: f64) -> f64 {
     if x > 36.0 { x + (-x).exp() } else { x.exp().ln_1p() }
 }
 
-/// log|1 + z| for z = x + iy, accurate in relative terms near z = 0 and in absolute terms of |1 + z| near z = −1.
-pub(crate) fn log_modulus_1p(x: f64, y: f64) -> f64 {
-    let square = x * (2.0 + x) + y * y;
-    if square < -0.5 {
+/// log(1 + z), of which the real part is accurate in relative terms near z = 0 and in absolute terms of |1 + z| near z = −1.
+pub(crate) fn complex_ln_1p(z: Complex64) -> Complex64 {
+    let square = z.re * (2.0 + z.re) + z.im * z.im;
+    let log_modulus = if square < -0.5 {
         // |1 + z|² as 1 + square would keep nothing of a modulus below 1e-8.
-        (1.0 + x).hypot(y).ln()
+        (1.0 + z.re).hypot(z.im).ln()
     } else {
         0.5 * square.ln_1p()
-    }
+    };
+    Complex64::new(log_modulus, z.im.atan2(1.0 + z.re))
+}
+
+/// e^z − 1, accurate in relative terms near z = 0.
+pub(crate) fn complex_exp_m1(z: Complex64) -> Complex64 {
+    let (sine, cosine) = z.im.sin_cos();
+    let versine = 2.0 * (0.5 * z.im).sin().powi(2); // 1 − cos
+    Complex64::new(z.re.exp_m1() * cosine - versine, z.re.exp() * sine)
 }
 
 /// A running sum of exponentials, kept as `scale` and a sum of exp(term − scale).
@@ -103,11 +113,11 @@ mod tests {
 
     #[test]
     fn a_modulus_keeps_its_digits_near_both_ends() {
-        assert!((log_modulus_1p(1e-20, 0.0) / 1e-20 - 1.0).abs() < 1e-12);
+        assert!((complex_ln_1p(Complex64::from(1e-20)).re / 1e-20 - 1.0).abs() < 1e-12);
         for small in [1e-9f64, 1e-5] {
-            let z = (small - 1.0, 2.0 * small);
-            let exact = ((1.0 + z.0).powi(2) + z.1 * z.1).sqrt();
-            assert!((log_modulus_1p(z.0, z.1).exp() / exact - 1.0).abs() < 1e-12);
+            let z = Complex64::new(small - 1.0, 2.0 * small);
+            let exact = ((1.0 + z.re).powi(2) + z.im * z.im).sqrt();
+            assert!((complex_ln_1p(z).re.exp() / exact - 1.0).abs() < 1e-12);
         }
     }
 

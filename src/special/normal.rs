@@ -1,5 +1,6 @@
 //! Tails of the normal distribution, in logarithms.
 
+use crate::approx::Approx;
 use statrs::function::erf::erfc_inv;
 use std::f64::consts::{PI, SQRT_2};
 
@@ -32,16 +33,16 @@ pub(crate) fn log_mills(t: f64) -> f64 {
     sum.ln() - t.ln()
 }
 
-/// t with P(N(0, 1) < t) = `probability` in [0, 1], and a bound on its error; infinite at both ends.
+/// t with P(N(0, 1) < t) = `probability` in [0, 1]; infinite at both ends.
 ///
 /// One Newton step on the logarithm of the tail corrects what the library's inverse leaves, down to the error of
 /// [`log_upper_tail`] over the hazard rate.
-pub(crate) fn quantile(probability: f64) -> (f64, f64) {
+pub(crate) fn quantile(probability: f64) -> Approx {
     if probability <= 0.0 {
-        return (f64::NEG_INFINITY, 0.0);
+        return Approx::exact(f64::NEG_INFINITY);
     }
     if probability >= 1.0 {
-        return (f64::INFINITY, 0.0);
+        return Approx::exact(f64::INFINITY);
     }
     // The smaller tail; 1 − p is exact above 1/2.
     let (tail, sign) = if probability < 0.5 {
@@ -55,7 +56,7 @@ pub(crate) fn quantile(probability: f64) -> (f64, f64) {
         t += (log_upper_tail(t) - tail.ln()) * log_mills(t).exp();
     }
     let error = 1e-15 * (6.0 + t * t + tail.ln().abs()) * log_mills(t).exp() + f64::EPSILON * t.abs();
-    (sign * t, error)
+    Approx::new(sign * t, error)
 }
 
 #[cfg(test)]
@@ -65,15 +66,15 @@ mod tests {
     #[test]
     fn quantiles_invert_the_tail() {
         for probability in [1e-300, 1e-20, 1e-3, 0.3, 0.5, 0.9, 1.0 - 1e-12] {
-            let (t, error) = quantile(probability);
+            let Approx { value: t, error } = quantile(probability);
             let back = log_upper_tail(-t).exp();
             let density = (-0.5 * t * t).exp() / (2.0 * PI).sqrt();
             let slack = error * density + 2e-15 * (4.0 + t * t) * probability;
             assert!((back - probability).abs() <= slack, "{probability} {back} {error}");
         }
         // mpmath, 30 digits
-        assert!((quantile(1e-25).0 + 10.420_452_200_803_098).abs() < 1e-14);
-        assert!((quantile(1e-100).0 + 21.273_453_560_965_325).abs() < 1e-14);
+        assert!((quantile(1e-25).value + 10.420_452_200_803_098).abs() < 1e-14);
+        assert!((quantile(1e-100).value + 21.273_453_560_965_325).abs() < 1e-14);
     }
 
     #[test]
@@ -101,8 +102,8 @@ mod tests {
 
     #[test]
     fn example_of_quantile() {
-        let (t, error) = quantile(0.975);
+        let Approx { value: t, error } = quantile(0.975);
         assert!((t - 1.959_963_984_540_054).abs() < 1e-15 + error && error < 1e-14);
-        assert_eq!(quantile(0.0).0, f64::NEG_INFINITY);
+        assert_eq!(quantile(0.0).value, f64::NEG_INFINITY);
     }
 }

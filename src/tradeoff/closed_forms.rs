@@ -1,19 +1,20 @@
 //! Trade-off functions and hockey-stick curves with a formula.
 
+use crate::approx::Approx;
 use crate::interval::Interval;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::{log_upper_tail, quantile};
 
-/// Φ(Φ^{-1}(α) + μ) or, if not `below`, its complement to 1, with a bound on the relative error.
-pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> (f64, f64) {
-    let (t, error) = quantile(alpha);
+/// Φ(Φ^{-1}(α) + μ) or, if not `below`, its complement to 1.
+pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> Interval {
+    let Approx { value: t, error } = quantile(alpha);
     if t.is_infinite() {
-        return (if (t > 0.0) == below { 1.0 } else { 0.0 }, 0.0);
+        return Interval::exact(if (t > 0.0) == below { 1.0 } else { 0.0 });
     }
     let threshold = if below { -(t + distance) } else { t + distance };
     let hazard = threshold.max(0.0) + 1.0;
     let wrong = error + f64::EPSILON * (t.abs() + distance);
-    (
+    Interval::around(
         log_upper_tail(threshold).exp(),
         hazard * wrong + 2e-15 * (4.0 + threshold.max(0.0).powi(2)),
     )
@@ -74,8 +75,7 @@ pub(crate) fn mirrored(epsilon: f64, of_size: Interval) -> Interval {
 
 /// Upper bound on the smallest μ with G_μ ≤ f_{ε,0}, which is attained at the corner α = β = 1/(1 + e^ε) of the latter.
 pub(crate) fn distance_of_pure(epsilon: f64) -> f64 {
-    let (corner, error) = quantile((-log1p_exp(epsilon)).exp());
-    2.0 * (error - corner)
+    -2.0 * quantile((-log1p_exp(epsilon)).exp()).lower()
 }
 
 #[cfg(test)]
@@ -96,15 +96,15 @@ mod tests {
             ),
         ] {
             for (is_below, exact) in [(true, below), (false, above)] {
-                let (value, error) = gaussian_tail(distance, alpha, is_below);
+                let found = gaussian_tail(distance, alpha, is_below);
                 assert!(
-                    (value / exact - 1.0).abs() <= error && error < 1e-11,
-                    "{value} {exact} {error}"
+                    found.lower <= exact && exact <= found.upper && found.width() < 2e-11 * exact,
+                    "{found:?} {exact}"
                 );
             }
         }
-        assert_eq!(gaussian_tail(1.0, 0.0, true), (0.0, 0.0));
-        assert_eq!(gaussian_tail(1.0, 1.0, false), (0.0, 0.0));
+        assert_eq!(gaussian_tail(1.0, 0.0, true), Interval::exact(0.0));
+        assert_eq!(gaussian_tail(1.0, 1.0, false), Interval::exact(0.0));
     }
 
     #[test]

@@ -66,8 +66,8 @@ pub(super) fn power_by_delta(alpha: f64, delta: impl Fn(f64) -> Result<Interval>
     checkpoint();
     // The optimum of the G_μ with the same advantage 2Φ(μ/2) − 1.
     let advantage = delta(0.0)?.upper;
-    let mu = (2.0 * quantile(0.5 + 0.5 * advantage).0).clamp(1e-3, 30.0);
-    let start = (-mu * quantile(alpha).0 - 0.5 * mu * mu, 0.25 * mu.min(1.0));
+    let mu = (2.0 * quantile(0.5 + 0.5 * advantage).value).clamp(1e-3, 30.0);
+    let start = (-mu * quantile(alpha).value - 0.5 * mu * mu, 0.25 * mu.min(1.0));
     fallible_minimum((-LOG_RANGE, LOG_RANGE), start, Some(0.0), |t| {
         let delta = delta(t.ln())?;
         Ok(Interval {
@@ -143,7 +143,7 @@ mod tests {
         for alpha in [1e-9, 1e-3, 0.2, 0.6, 0.99] {
             assert_holds(
                 power_by_delta(alpha, delta).unwrap(),
-                gaussian_tail(0.8, alpha, true).0,
+                gaussian_tail(0.8, alpha, true).middle(),
                 1e-9,
             );
         }

@@ -27,10 +27,7 @@ impl TradeoffCurve {
     pub fn power(&self, alpha: f64) -> Result<Interval> {
         require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
         let found = match &*self.0 {
-            Node::Gaussian { distance } => {
-                let (lower, error) = gaussian_tail(*distance, alpha, true);
-                Interval::around(lower, error)
-            }
+            Node::Gaussian { distance } => gaussian_tail(*distance, alpha, true),
             Node::Laplace { distance } => Interval::around(laplace_power(*distance, alpha), 1e-15),
             Node::EpsilonDelta { epsilon, delta } => {
                 let steep = delta + epsilon.exp() * alpha;
@@ -70,8 +67,7 @@ impl TradeoffCurve {
     pub fn beta(&self, alpha: f64) -> Result<Interval> {
         if let Node::Gaussian { distance } = &*self.0 {
             require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
-            let (value, error) = gaussian_tail(*distance, alpha, false);
-            return Ok(Interval::around(value, error).within(0.0, 1.0 - alpha));
+            return Ok(gaussian_tail(*distance, alpha, false).within(0.0, 1.0 - alpha));
         }
         let power = self.power(alpha)?;
         Ok(Interval {

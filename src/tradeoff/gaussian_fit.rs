@@ -96,10 +96,10 @@ impl TradeoffCurve {
 fn smallest_mu(corners: &[(f64, f64)], regret: f64) -> f64 {
     let needed = |&(alpha, power): &(f64, f64)| {
         let (hits, alarms) = (quantile((power - regret).min(1.0)), quantile((alpha + regret).min(1.0)));
-        if hits.0 == f64::NEG_INFINITY {
+        if hits.value == f64::NEG_INFINITY {
             return 0.0; // A power of at most κ is reached by any μ.
         }
-        hits.0 - alarms.0 + hits.1 + alarms.1
+        (hits - alarms).upper()
     };
     corners.iter().map(needed).fold(0.0, f64::max)
 }

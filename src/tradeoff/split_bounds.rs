@@ -36,7 +36,7 @@ const GAUSSIAN_ERROR: f64 = 1e-13;
 impl SplitBound {
     /// Φ(Φ^{-1}(α) + μ) = 1 − G_μ(α).
     fn gaussian_power(&self, alpha: f64) -> f64 {
-        log_upper_tail(-(quantile(alpha).0 + self.distance)).exp()
+        log_upper_tail(-(quantile(alpha).value + self.distance)).exp()
     }
 
     fn gaussian_delta(&self, epsilon: f64) -> Interval {

@@ -1,7 +1,9 @@
 //! Every error of a contour against closed forms, or against a law that attains its bound.
 
 use super::*;
+use crate::approx::Approx;
 use crate::inversion::reference::{GaussianRun, tilt};
+use realfft::num_complex::Complex64;
 
 /// A contour of a Gaussian run at tilt c with period `period`, so long that nothing is left beyond its end.
 fn long_contour(run: GaussianRun, c: f64, (below, above): (f64, f64), period: f64) -> Contour {
@@ -9,8 +11,7 @@ fn long_contour(run: GaussianRun, c: f64, (below, above): (f64, f64), period: f6
     let last = (9.0 / run.variance.sqrt() / spacing).ceil();
     let line = Line {
         c,
-        log_moment: run.log_moment(c),
-        log_moment_error: 0.0,
+        log_moment: Approx::exact(run.log_moment(c)),
         spacing,
         decayed: 0.0,
         left_out: Vec::new(),
@@ -26,8 +27,7 @@ fn long_contour(run: GaussianRun, c: f64, (below, above): (f64, f64), period: f6
 fn atom_contour(loss: f64, c: f64, (below, above): (f64, f64), (spacing, reach): (f64, f64)) -> Contour {
     let line = Line {
         c,
-        log_moment: c * loss,
-        log_moment_error: 0.0,
+        log_moment: Approx::exact(c * loss),
         spacing,
         decayed: 1.0,
         left_out: Vec::new(),
@@ -70,8 +70,8 @@ fn aliasing_below_zero_attains_its_bound_from_both_sides() {
     let run = GaussianRun::new(1.0, 1.0);
     for (epsilon, period) in [(-1.0, 12.0), (-3.0, 14.0)] {
         let contour = long_contour(run, -0.5, (-1.0, 0.0), period);
-        let (value, _, error) = contour.sum(epsilon);
-        let scale = (contour.log_moment - contour.c * epsilon).exp();
+        let Approx { value, error } = contour.sum(epsilon);
+        let scale = (contour.log_moment.value - contour.c * epsilon).exp();
         let complement = run.log_complement(epsilon).exp();
         let (wrong, bound) = (-value * scale - complement, contour.aliasing(epsilon) * scale);
         assert!(wrong <= bound + error * scale && wrong > 0.9 * bound, "{wrong} {bound}");
@@ -86,7 +86,7 @@ fn an_atom_at_epsilon_attains_the_bound_on_the_tail() {
     let epsilon = 2.0;
     for reach in [40.0, 300.0] {
         let contour = atom_contour(epsilon, 0.5, (0.0, 1.0), (0.1, reach));
-        let (value, _, error) = contour.sum(epsilon);
+        let Approx { value, error } = contour.sum(epsilon);
         let aliasing: f64 = (1..5)
             .map(|m| 2.0 * PI / 0.1 * f64::from(m))
             .map(|shift| -(-shift).exp_m1() * (-0.5 * shift).exp())
@@ -97,7 +97,7 @@ fn an_atom_at_epsilon_attains_the_bound_on_the_tail() {
         // Below 0 what is cut off makes 1 − δ = 1 too small.
         let contour = atom_contour(epsilon, -0.5, (-1.0, 0.0), (0.1, reach));
         assert_eq!(contour.delta(epsilon).lower(), 0.0);
-        let (value, _, error) = contour.sum(epsilon);
+        let Approx { value, error } = contour.sum(epsilon);
         assert!(
             1.0 + value <= error && 1.0 + value > 0.9 * error,
             "{reach}: {value} {error}"
@@ -124,8 +124,8 @@ fn the_errors_of_the_points_bound_what_they_add_and_are_attained() {
         };
     }
     let (before, after) = (exact.sum(epsilon), wrong.sum(epsilon));
-    let off = after.0 - before.0;
-    assert!(off <= after.2 && off > 0.99 * after.2, "{off} {}", after.2);
+    let off = after.value - before.value;
+    assert!(off <= after.error && off > 0.99 * after.error, "{off} {after:?}");
 }
 
 #[test]
@@ -136,17 +136,17 @@ fn rounding_is_within_its_bound_and_the_bound_is_not_idle() {
         let run = GaussianRun::new(1.0, 1.0);
         let mut contour = long_contour(run, 1.5, (0.1, 12.0), 40.0);
         let epsilon = 1.0;
-        let (plain, _, plain_error) = contour.sum(epsilon);
+        let plain = contour.sum(epsilon);
         // All losses moved by `shift`, and ε with them.
         for (j, point) in contour.points.iter_mut().enumerate() {
             point.phase += j as f64 * contour.spacing * shift;
         }
-        let (value, _, error) = contour.sum(epsilon + shift);
+        let Approx { value, error } = contour.sum(epsilon + shift);
         assert!(
-            (value - plain).abs() <= error + plain_error,
-            "{shift}: {value} {plain} {error}"
+            (value - plain.value).abs() <= error + plain.error,
+            "{shift}: {value} {plain:?} {error}"
         );
-        worst = worst.max((value - plain).abs() / error);
+        worst = worst.max((value - plain.value).abs() / error);
     }
     assert!(worst > 0.001, "{worst}");
 }
@@ -168,13 +168,13 @@ fn what_the_points_leave_out_is_added_once() {
 #[test]
 fn a_power_carries_the_error_of_its_base() {
     for (base, error, steps) in [
-        (0.9, 1e-9, 7.0),
+        (0.9f64, 1e-9, 7.0f64),
         (0.999, 1e-6, 2000.0),
         (0.5, 0.1, 3.0),
         (0.2, 0.3, 5.0),
     ] {
         let mut power = Power::default();
-        power.multiply((base - 1.0, 0.0, error), steps);
+        power.multiply(Approx::new(Complex64::from(base - 1.0), error), steps);
         let point = power.point();
         let off = (base + error).powf(steps) - base.powf(steps);
         assert!(point.error + 1e-13 >= off, "{base} {steps}: {} {off}", point.error);
@@ -191,13 +191,13 @@ fn a_high_power_is_that_of_high_precision() {
     // mpmath: (1 + mpc(mpf(-1e-7), mpf(3e-4)))**10**7
     let (real, imaginary) = (-0.562_946_215_861_236_5, 0.126_343_400_674_526_37);
     let mut power = Power::default();
-    power.multiply((-1e-7, 3e-4, 0.0), 1e7);
+    power.multiply(Approx::exact(Complex64::new(-1e-7, 3e-4)), 1e7);
     let point = power.point();
     let off = (point.modulus * point.phase.cos() - real).hypot(point.modulus * point.phase.sin() - imaginary);
     assert!(off <= point.error && point.error < 1e-11, "{off} {}", point.error);
     // mpmath: (1 + mpc(mpf(-1e-7), mpf(3e-4)*(1 + mpf(1e-9))))**10**7 is off by 1e-9·3000 of its modulus.
     let mut moved = Power::default();
-    moved.multiply((-1e-7, 3e-4 * (1.0 + 1e-9), 3e-13), 1e7);
+    moved.multiply(Approx::new(Complex64::new(-1e-7, 3e-4 * (1.0 + 1e-9)), 3e-13), 1e7);
     let moved = moved.point();
     let off = (moved.modulus * moved.phase.cos() - real).hypot(moved.modulus * moved.phase.sin() - imaginary);
     assert!(off <= moved.error && off > 0.9 * moved.error, "{off} {}", moved.error);

@@ -1,9 +1,11 @@
 //! The split contour and its bounds against brute-force sums.
 
 use super::*;
+use crate::approx::Approx;
 use crate::inversion::saddle;
 use crate::special::normal::log_upper_tail;
 use crate::step::{Direction, GroupLaw};
+use realfft::num_complex::Complex64;
 
 /// (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²).
 #[derive(Clone, Copy)]
@@ -79,7 +81,7 @@ fn the_moments_of_the_near_part_are_bounded_to_five_digits() {
         panic!("the loss has no atom")
     };
     let mut part = segment.loss.near_part(separation).unwrap();
-    let mut near_moment = |c: f64| part.moments(c, NEAR_TOLERANCE).log_moment_upper();
+    let mut near_moment = |c: f64| part.moments(c, NEAR_TOLERANCE).log_moment.upper();
     for c in [0.5, 4.0, 20.0] {
         let shut = |x: f64| log_upper_tail((x - gate.centre) / gate.width).exp();
         let exact = sampled.mean(|x| shut(x) * (c * sampled.loss(x)).exp()).ln();
@@ -116,14 +118,11 @@ fn the_bound_on_the_decay_is_attained_by_one_step() {
         let mut split = parts(&mut segments, &mut far, &tilt).unwrap();
         let whole = 0.9 + 0.1 * (2.0 * c * (c + 1.0)).exp();
         for y in [0.5f64, 1.0, 2.0] {
-            let (modulus, phase) = (
-                0.1 * (2.0 * (c * (c + 1.0) - y * y)).exp() / whole,
-                2.0 * y * (2.0 * c + 1.0),
-            );
-            let far = (modulus * phase.cos(), modulus * phase.sin());
+            let modulus = 0.1 * (2.0 * (c * (c + 1.0) - y * y)).exp() / whole;
+            let far = Complex64::from_polar(modulus, 2.0 * y * (2.0 * c + 1.0));
             let mut powers = Powers::default();
-            let both = (0.9 / whole + far.0 - 1.0, far.1, 0.0);
-            powers.multiply(both, (far.0, far.1, 0.0), steps);
+            let both = 0.9 / whole + far - 1.0;
+            powers.multiply(Approx::exact(both), Approx::exact(far), steps);
             let exact = powers.difference().modulus.ln();
             let bound = decay(&mut split, y, None);
             assert!(bound >= exact - 1e-12, "{steps} {y}: {bound} {exact}");

@@ -1,5 +1,6 @@
 //! One step's loss, tilted, and the part of it with large losses.
 
+use crate::approx::Approx;
 use crate::inversion::segment::Segment;
 use crate::loss::StepLoss;
 use crate::loss::privacy_loss::TiltedLoss;
@@ -12,8 +13,8 @@ pub(super) struct Split<'a> {
     pub(super) steps: f64,
     pub(super) whole: Box<dyn TiltedLoss + 'a>,
     pub(super) far: Box<dyn TiltedLoss + 'a>,
-    /// log of the far fraction H(c)/φ(c), and a bound on its error.
-    pub(super) log_fraction: (f64, f64),
+    /// log of the far fraction H(c)/φ(c).
+    pub(super) log_fraction: Approx,
 }
 
 impl<'a> Split<'a> {
@@ -22,18 +23,14 @@ impl<'a> Split<'a> {
             steps: segment.steps,
             whole: segment.loss.tilted(c, tolerance),
             far: far.tilted(c, tolerance),
-            log_fraction: (0.0, 0.0),
+            log_fraction: Approx::default(),
         };
         split.set_fraction();
-        split.log_fraction.0.is_finite().then_some(split)
+        split.log_fraction.value.is_finite().then_some(split)
     }
 
     fn set_fraction(&mut self) {
-        let (far, whole) = (self.far.moments(), self.whole.moments());
-        self.log_fraction = (
-            far.log_moment - whole.log_moment,
-            far.log_moment_error + whole.log_moment_error,
-        );
+        self.log_fraction = self.far.moments().log_moment - self.whole.moments().log_moment;
     }
 
     /// Standard deviation of the far loss.
