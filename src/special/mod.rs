@@ -1,6 +1,7 @@
 //! Numbers and numerics that know nothing of privacy.
 
 pub(crate) mod compensated_sum;
+pub(crate) mod complex_gamma;
 pub(crate) mod extended;
 pub(crate) mod gauss_legendre;
 pub(crate) mod log_space;
