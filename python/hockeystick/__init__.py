@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick.accounting import get_delta, get_epsilon
+from hockeystick.allocation import FixedBins, RandomAllocation
 from hockeystick.curve import PrivacyCurve, privacy_curve
 from hockeystick.errors import (
     ContradictionError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ContradictionError",
     "Explanation",
+    "FixedBins",
     "FullBatch",
     "Gaussian",
     "Group",
@@ -59,6 +61,7 @@ __all__ = [
     "OptimalOrderWarning",
     "Poisson",
     "PrivacyCurve",
+    "RandomAllocation",
     "RandomizedResponse",
     "SamplingMismatchError",
     "SamplingMismatchWarning",

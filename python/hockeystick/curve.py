@@ -25,7 +25,9 @@ from hockeystick._arguments import (
 from hockeystick._coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
+from hockeystick.allocation import FixedBins, RandomAllocation
 from hockeystick.configuration import Segment, configure, microbatches_of
+from hockeystick.errors import UnsupportedError
 from hockeystick.groups import Group
 from hockeystick.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
 from hockeystick.mechanisms import FAMILIES, Mechanism, check_noise_multiplier, family_of, parameter_of
@@ -374,6 +376,7 @@ class PrivacyCurve:
             )
         counts = self._steps.copy()
         for kind, count in other._steps.items():
+            _require_whole_epochs(kind, counts.get(kind, 0), count)
             counts[kind] = counts.get(kind, 0) + count
         return PrivacyCurve(counts, self._adjacency, min(self._tolerance, other._tolerance))
 
@@ -383,6 +386,8 @@ class PrivacyCurve:
             return NotImplemented
         count = operator.index(times)
         require(count >= 0, "times", count, "a whole number >= 0")
+        for kind, steps in self._steps.items():
+            _require_whole_epochs(kind, steps, steps if count > 1 else 0)
         repeated = {kind: steps * count for kind, steps in self._steps.items()} if count else {}
         return PrivacyCurve(repeated, self._adjacency, self._tolerance)
 
@@ -582,6 +587,17 @@ def _normal(group: Group) -> Group:
     return Group(group.size, group.rates, norms, gradients)
 
 
+def _require_whole_epochs(kind: StepKind, one: int, other: int) -> None:
+    """Raise ``UnsupportedError`` where numbers of steps of two runs cannot be added up, as epochs are not whole."""
+    draw = kind.draw
+    if not isinstance(draw, RandomAllocation | FixedBins) or one == 0 or other == 0:
+        return
+    if isinstance(draw, FixedBins) or one % draw.batches or other % draw.batches:
+        raise UnsupportedError(
+            f"runs of {draw!r} are composed only where their epochs are whole and bins are drawn afresh"
+        )
+
+
 def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     """Place of a segment among others: by what it is in the core's terms, as a step of one batch."""
     kind, _ = segment
@@ -597,6 +613,8 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
         drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
     elif isinstance(draw, FullBatch):
         drawing = ("fixed_batch", 1.0, kind.records, kind.records)
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        drawing = ("allocation", float(isinstance(draw, FixedBins)), draw.batches, 1)
     elif isinstance(draw, Mixture):
         drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
     else:
@@ -620,6 +638,8 @@ def _row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str
     draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
     if isinstance(draw, Mixture):
         sampling = f"mixture of {len(draw.weights)}"
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        sampling = f"{type(draw).__name__}({draw.batches})"
     elif kind.has_own_rates:
         sampling = "Poisson, own rates"
     elif isinstance(draw, Poisson) or (isinstance(draw, float) and draw < 1.0):

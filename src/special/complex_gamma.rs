@@ -29,7 +29,11 @@ pub(crate) fn ln_gamma(z: Complex64) -> (Complex64, f64) {
     let log = z.ln();
     let inverse = z.inv();
     let square = inverse * inverse;
-    let series = STIRLING.iter().rev().fold(Complex64::default(), |sum, &term| sum * square + term) * inverse;
+    let series = STIRLING
+        .iter()
+        .rev()
+        .fold(Complex64::default(), |sum, &term| sum * square + term)
+        * inverse;
     let large = (z - 0.5) * log - z;
     let value = large + HALF_LOG_TWO_PI + series - product.ln();
     let error = 4.0 * f64::EPSILON * (z.norm() * (1.0 + log.norm()) + 60.0);
@@ -68,7 +72,10 @@ mod tests {
             let (found, error) = ln_gamma(Complex64::new(x, y));
             let turns = (found.im - imaginary) / std::f64::consts::TAU;
             let off = (found.re - real).hypot((turns - turns.round()) * std::f64::consts::TAU);
-            assert!(off <= error && error < 1e-11 * (1.0 + real.abs()), "{x} {y}: {found} {off} {error}");
+            assert!(
+                off <= error && error < 1e-11 * (1.0 + real.abs()),
+                "{x} {y}: {found} {off} {error}"
+            );
         }
     }
 
@@ -83,9 +90,16 @@ mod tests {
     #[test]
     fn derivatives_are_those_of_mpmath() {
         // mpmath: psi(0, x), psi(1, x).
-        for (x, first, second) in [(0.3, -3.502524222200133, 12.245364546107732), (4.5, 1.388870926359529, 0.24872510303901038), (1000.0, 6.907255195648812, 0.0010005001666666333)] {
+        for (x, first, second) in [
+            (0.3, -3.502524222200133, 12.245364546107732),
+            (4.5, 1.388870926359529, 0.24872510303901038),
+            (1000.0, 6.907255195648812, 0.0010005001666666333),
+        ] {
             let (a, b) = digamma_and_trigamma(x);
-            assert!((a - first).abs() < 1e-13 * (1.0 + first.abs()) && (b / second - 1.0).abs() < 1e-13, "{x}: {a} {b}");
+            assert!(
+                (a - first).abs() < 1e-13 * (1.0 + first.abs()) && (b / second - 1.0).abs() < 1e-13,
+                "{x}: {a} {b}"
+            );
         }
     }
 }

@@ -36,7 +36,11 @@ impl Decay {
         Self {
             stiffness: bins.stiffness(),
             still: bins.still,
-            levels: if bins.still > 0.0 { (0..LEVELS).map(level).collect() } else { Vec::new() },
+            levels: if bins.still > 0.0 {
+                (0..LEVELS).map(level).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 

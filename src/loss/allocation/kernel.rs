@@ -5,8 +5,8 @@
 //! log Y = √v·g − v/2, along the line g − iβ, on which Y is turned by √v·β so that e^{−ςY} is small where Y is large.
 //!
 //! * **Spacing.** The integrand is entire and at most e^{b²/2}·φ(g)·B_k on the lines Im g = −b, b = β ± a, with B_k a bound on
-//!   |Y^k e^{−ςY}| there: both keep the phase of ςY within [−1.2, 1.2]. The error is at most 2·e^{b²/2}·E[B_k]·q/(1 − q), where
-//!   q = e^{−2πa/h} = e^{−42}.
+//!   |Y^k e^{−ςY}| there: both keep the phase of ςY within [−1.5, 1.5]. The error is at most 2·e^{b²/2}·E[B_k]·q/(1 − q), where
+//!   q = e^{−2πa/h} = e^{−40}.
 //! * **Ends.** The moduli of the terms are log-concave in g, so that those that are left out are below those of
 //!   a geometric series with the ratio of the last two that are not.
 //! * **Rounding.** Bounds on all terms are summed along. For |ς| ≤ 1 the sum is that of e^{−ς(Y − 1)} − 1 + ς(Y − 1), whose expectation is
@@ -20,14 +20,17 @@ use std::f64::consts::PI;
 
 /// Largest order n.
 pub(crate) const MAX_ORDER: usize = 24;
-/// Largest phase of ςY on the lines that bound the error of the trapezoid rule.
-const WIDEST_PHASE: f64 = 1.2;
+/// Largest phase of ςY on the lines that bound the error of the trapezoid rule, where v is small and elsewhere: turning further costs
+/// digits where v is small, as e^{b²/2} grows, and turning less where it is large, as large Y are then hardly suppressed on the lines.
+const WIDEST_PHASES: (f64, f64) = (1.5, 1.3);
+/// The largest v that is small.
+const SMALL_VARIANCE: f64 = 0.5;
 /// The distance a of these lines, at most.
-const FARTHEST_LINE: f64 = 1.4;
+const FARTHEST_LINE: f64 = 1.0;
 /// −log q: what the spacing of the nodes leaves.
-const LEVEL: f64 = 42.0;
+const LEVEL: f64 = 40.0;
 /// Standard deviations to which the normal law is summed.
-const REACH: f64 = 9.6;
+const REACH: f64 = 9.0;
 /// Terms below this part of the sum end it.
 const NEGLIGIBLE: f64 = 1e-21;
 /// Terms that are added up before they are added to the others.
@@ -63,6 +66,8 @@ struct Rule {
     turn: Complex64,
     /// cos and sin of the phase of ςY.
     phase: (f64, f64),
+    /// The cosine of the largest phase of ςY on the lines that bound the error of the rule.
+    on_lines: f64,
     /// 2·e^{b²/2}·q/(1 − q).
     spacing_error: f64,
 }
@@ -75,13 +80,25 @@ struct Output {
     size: f64,
 }
 
+/// Numbers by k.
+type ByOrder = [f64; MAX_ORDER + 1];
+
 /// Sums over the nodes, by k.
 #[derive(Clone, Copy)]
 struct Sums {
-    values: [Complex64; MAX_ORDER + 1],
-    /// Sums of moduli, and of moduli times their relative errors in units of the machine's.
-    sizes: [f64; MAX_ORDER + 1],
-    errors: [f64; MAX_ORDER + 1],
+    real: ByOrder,
+    imaginary: ByOrder,
+    /// Of moduli, and of moduli times the errors of their phases in units of the machine's.
+    sizes: ByOrder,
+    phases: ByOrder,
+}
+
+/// The moduli of the terms of one node: `first`·`factor`^k, but `zeroth` for k = 0.
+#[derive(Clone, Copy, Default)]
+struct Moduli {
+    zeroth: f64,
+    first: f64,
+    factor: f64,
 }
 
 /// log L^count and the series of L/L(ς), to the power of the count.
@@ -89,8 +106,10 @@ struct Factor {
     exponent: Complex64,
     exponent_error: f64,
     coefficients: Vec<Complex64>,
+    /// Bounds on the coefficients, computed or exact.
     majorants: Vec<f64>,
-    coefficient_error: f64,
+    /// The number of batches times bounds on the errors of the coefficients of L: those of the power are the product with the majorants.
+    errors: Vec<f64>,
 }
 
 impl Ray {
@@ -110,7 +129,11 @@ impl Ray {
 
     /// Number of nodes that one point takes.
     pub(crate) fn size(&self) -> usize {
-        self.rules.iter().map(|rule| rule.outputs.len() * (4 + self.order)).sum::<usize>() / 4
+        self.rules
+            .iter()
+            .map(|rule| rule.outputs.len() * (4 + self.order))
+            .sum::<usize>()
+            / 4
     }
 
     /// ψ_n at s = e^`log_s`·e^{iθ}.
@@ -128,12 +151,14 @@ impl Ray {
             series.push(series[k - 1] * (step / k as f64));
             bounds.push(bounds[k - 1] * (step / k as f64));
         }
-        let mut coefficient_error: f64 = 0.0;
+        let mut errors = vec![0.0; n + 1];
         for rule in &self.rules {
             let factor = rule.factor(self.direction * size, size, scale, n);
             exponent += factor.exponent;
             exponent_error += factor.exponent_error;
-            coefficient_error = coefficient_error.max(factor.coefficient_error);
+            for (sum, error) in errors.iter_mut().zip(&factor.errors) {
+                *sum += error;
+            }
             if n > 0 {
                 series = product(&series, &factor.coefficients);
                 bounds = product(&bounds, &factor.majorants);
@@ -142,14 +167,14 @@ impl Ray {
         let order = n as f64;
         let log_factorial = (1..=n).map(|k| (k as f64).ln()).sum::<f64>();
         let shift = order * (self.total * scale).ln();
-        let roundings = (order * (order + 12.0) + 8.0) * f64::EPSILON * (1.0 + self.rules.len() as f64);
-        let in_terms = (order * coefficient_error).exp_m1() + roundings;
+        let roundings = (0.5 * order * (order + 12.0) + 8.0) * f64::EPSILON * (1.0 + self.rules.len() as f64);
+        let in_terms: f64 = (1..=n).map(|k| errors[k] * bounds[n - k]).sum();
         let value = series[n] * Complex64::from_polar(1.0, exponent.im);
         let outer = exponent_error + 4.0 * f64::EPSILON * (exponent.norm() + log_factorial + shift.abs() + 2.0);
         Node {
             log_scale: exponent.re + log_factorial - shift,
             value,
-            error: bounds[n] * in_terms + value.norm() * outer.exp_m1(),
+            error: 1.01 * in_terms + bounds[n] * roundings + value.norm() * outer.exp_m1(),
         }
     }
 }
@@ -157,12 +182,21 @@ impl Ray {
 impl Rule {
     fn new(part: Part, order: usize, angle: f64, largest: f64) -> Self {
         let root = part.variance.sqrt();
-        let line = FARTHEST_LINE.min(WIDEST_PHASE / root);
-        let beta = (line - (WIDEST_PHASE - angle) / root).max(0.0);
+        let widest = if part.variance <= SMALL_VARIANCE {
+            WIDEST_PHASES.0
+        } else {
+            WIDEST_PHASES.1
+        };
+        let line = FARTHEST_LINE.min(widest / root);
+        let beta = (line - (widest - angle) / root).max(0.0);
+        let on_lines = (angle - root * (beta - line))
+            .abs()
+            .max((angle - root * (beta + line)).abs());
         let spacing = 2.0 * PI * line / LEVEL;
         let farthest = (beta - line).abs().max(beta + line);
         let low = REACH + (root * largest).min(largest.ln_1p() / root);
-        let high = REACH + order as f64 * root;
+        // The bound on what the centred sum leaves out has the second moment of Y.
+        let high = REACH + order.max(2) as f64 * root;
         let (first, last) = (-(low / spacing).ceil() as i64, (high / spacing).ceil() as i64);
         let output = |i: i64| {
             let g = i as f64 * spacing;
@@ -179,6 +213,7 @@ impl Rule {
             outputs: (first..=last).map(output).collect(),
             turn: Complex64::from_polar(1.0, -root * beta),
             phase: ((angle - root * beta).cos(), (angle - root * beta).sin()),
+            on_lines: on_lines.cos(),
             spacing_error: 2.0 * (0.5 * farthest * farthest).exp() * q / (1.0 - q),
         }
     }
@@ -189,17 +224,24 @@ impl Rule {
         let (sums, ends) = self.sums(s, size, scale, n, centred);
         let unit = f64::EPSILON;
         let growth = if centred { s.re.exp() } else { 1.0 };
-        let base = if centred { sums.values[0] + 1.0 } else { sums.values[0] };
+        let zeroth = Complex64::new(sums.real[0], sums.imaginary[0]);
+        let base = if centred { zeroth + 1.0 } else { zeroth };
+        let on_lines = if centred {
+            std::array::from_fn(|k| growth * self.on_lines(k, size, scale))
+        } else {
+            self.suppressed(size, scale, n)
+        };
         // Of the expectation of e^{−ς(Y−1)} − 1 + ς(Y − 1): at most |ς|²|Y − 1|²/2·e^{|ς|} on the lines.
         let of_base = if centred {
             0.5 * size * size * size.exp() * (self.part.variance.exp() + 3.0)
         } else {
-            1.0
+            on_lines[0]
         };
-        let base_error = sums.errors[0] * unit + ends[0] + self.spacing_error * of_base;
+        let base_error = (sums.phases[0] + 10.0 * sums.sizes[0]) * unit + ends[0] + self.spacing_error * of_base;
         let relative = base_error / base.norm();
         let (log, own) = if centred {
-            (Complex64::new(log_modulus_1p(sums.values[0].re, sums.values[0].im), base.arg()) - s, s.norm())
+            let log = Complex64::new(log_modulus_1p(zeroth.re, zeroth.im), base.arg());
+            (log - s, s.norm())
         } else {
             (base.ln(), 0.0)
         };
@@ -210,15 +252,17 @@ impl Rule {
             f64::INFINITY
         };
         let mut coefficients = vec![Complex64::new(1.0, 0.0); n + 1];
-        let mut majorants = vec![1.0; n + 1];
-        let (mut coefficient_error, mut turn, mut factorial) = (0.0f64, Complex64::new(1.0, 0.0), 1.0);
+        let (mut majorants, mut errors) = (vec![1.0; n + 1], vec![0.0; n + 1]);
+        let (mut turn, mut factorial) = (Complex64::new(1.0, 0.0), 1.0);
         for k in 1..=n {
             turn *= self.turn;
             factorial *= k as f64;
-            coefficients[k] = sums.values[k] * turn / (base * factorial);
-            majorants[k] = sums.sizes[k] / (base.norm() * factorial);
-            let error = sums.errors[k] * unit + ends[k] + self.spacing_error * growth * self.on_lines(k, size, scale);
-            coefficient_error = coefficient_error.max(error / sums.sizes[k] + 2.0 * relative + 8.0 * unit);
+            let unit_size = 1.0 / (base.norm() * factorial);
+            coefficients[k] = Complex64::new(sums.real[k], sums.imaginary[k]) * turn / (base * factorial);
+            let rounding = (sums.phases[k] + (14.0 + 4.0 * k as f64) * sums.sizes[k]) * unit;
+            let spacing = self.spacing_error * on_lines[k];
+            errors[k] = (rounding + ends[k] + spacing) * unit_size + 2.0 * relative * coefficients[k].norm();
+            majorants[k] = sums.sizes[k] * unit_size + errors[k];
         }
         if n > 0 {
             coefficients = power(&coefficients, count);
@@ -229,103 +273,156 @@ impl Rule {
             exponent_error,
             coefficients,
             majorants,
-            coefficient_error,
+            errors: errors.into_iter().map(|error| error * count).collect(),
         }
     }
 
-    /// A bound on E[|Y^k e^{−ςY}|]·scale^k on the lines.
+    /// Bounds on E[|Y^k e^{−ςY}|]·scale^k on the lines, by the rule itself for β = 0, whose own error is bounded crudely.
+    fn suppressed(&self, size: f64, scale: f64, n: usize) -> ByOrder {
+        let x = size * self.on_lines;
+        let mut bounds = [0.0; MAX_ORDER + 1];
+        for output in &self.outputs {
+            let mut term = output.size * (-x * output.y).exp();
+            for bound in bounds.iter_mut().take(n + 1) {
+                *bound += term;
+                term *= output.y * scale;
+            }
+        }
+        for (k, bound) in bounds.iter_mut().enumerate().take(n + 1) {
+            let crude = self.on_lines(k, size, scale);
+            *bound = (*bound * 1.01 + self.spacing_error * crude).min(crude);
+        }
+        bounds
+    }
+
+    /// A bound on E[|Y^k e^{−ςY}|]·scale^k on the lines: the best of E[Y^j] times the largest Y^{k−j}·e^{−|ςY|cos}, j ≤ k.
     fn on_lines(&self, k: usize, size: f64, scale: f64) -> f64 {
-        let k = k as f64;
-        let moment = 0.5 * self.part.variance * k * (k - 1.0) + k * scale.ln();
-        let largest = k * ((k * scale / (size * WIDEST_PHASE.cos())).ln() - 1.0);
-        moment.min(largest).exp()
+        let log_cut = (size * self.on_lines).ln() + 1.0;
+        let bound = |j: usize| {
+            let (j, rest) = (j as f64, (k - j) as f64);
+            let cut = if rest > 0.0 { rest * (rest.ln() - log_cut) } else { 0.0 };
+            0.5 * self.part.variance * j * (j - 1.0) + cut
+        };
+        let least = (0..=k).map(bound).fold(f64::INFINITY, f64::min);
+        (least + k as f64 * scale.ln()).exp()
     }
 
     /// The sums over the nodes, and bounds on what they leave out.
-    fn sums(&self, s: Complex64, size: f64, scale: f64, n: usize, centred: bool) -> (Sums, [f64; MAX_ORDER + 1]) {
-        let empty = Sums {
-            values: [Complex64::default(); MAX_ORDER + 1],
-            sizes: [0.0; MAX_ORDER + 1],
-            errors: [0.0; MAX_ORDER + 1],
-        };
-        let (mut all, mut block) = (empty, empty);
+    fn sums(&self, s: Complex64, size: f64, scale: f64, n: usize, centred: bool) -> (Sums, ByOrder) {
+        let (mut all, mut block) = (Sums::EMPTY, Sums::EMPTY);
         let mut ends = [0.0; MAX_ORDER + 1];
-        let (mut before, mut last) = ([0.0f64; MAX_ORDER + 1], [0.0f64; MAX_ORDER + 1]);
+        let (mut before, mut last) = (Moduli::default(), Moduli::default());
         let shift = if centred { s } else { Complex64::default() };
-        let first_sizes = 2usize;
         let mut used = 0;
-        for (place, output) in self.outputs.iter().enumerate() {
+        for output in &self.outputs {
             let x = size * output.y;
             let z = Complex64::new(shift.re - x * self.phase.0, shift.im - x * self.phase.1);
             let modulus = z.re.exp();
             let (sine, cosine) = z.im.sin_cos();
             let turned = Complex64::new(modulus * cosine, modulus * sine);
             let slack = 3.0 * (x + size);
-            let (mut term, mut part) = (output.weight * turned, output.size * modulus);
-            (before, last) = (last, before);
+            before = last;
+            last = Moduli {
+                zeroth: output.size * modulus,
+                first: output.size * modulus,
+                factor: output.y * scale,
+            };
             if centred {
                 let (value, error) = excess(z, turned, slack);
-                block.values[0] += output.weight * value;
-                block.sizes[0] += output.size * value.norm();
-                block.errors[0] += output.size * (error + 8.0 * value.norm());
-                last[0] = output.size * size * size * (1.0 + output.y) * (1.0 + output.y) * 0.5 * size.exp();
+                block.add_zeroth(output.weight * value, output.size * value.norm(), output.size * error);
+                last.zeroth = 0.5 * output.size * (size * (1.0 + output.y)).powi(2) * size.exp();
             } else {
-                block.values[0] += term;
-                block.sizes[0] += part;
-                block.errors[0] += part * (10.0 + slack);
-                last[0] = part;
+                block.add_zeroth(output.weight * turned, last.first, last.first * slack);
             }
-            let factor = output.y * scale;
-            for k in 1..=n {
-                term *= factor;
-                part *= factor;
-                block.values[k] += term;
-                block.sizes[k] += part;
-                block.errors[k] += part * (10.0 + 2.0 * k as f64 + slack);
-                last[k] = part;
-            }
-            used = place + 1;
+            let direction = output.weight * Complex64::new(cosine, sine) * (1.0 / output.size);
+            block.add_others(direction, last, slack, n);
+            used += 1;
             if used % BLOCK == 0 {
                 all.take(&mut block, n);
             }
-            if used == first_sizes {
-                leave_out(&mut ends, &last, &before, n);
+            if used == 2 {
+                leave_out(&mut ends, last, before, n);
             }
-            let enough = last[0] < NEGLIGIBLE * all.sizes[0] && last[n] < NEGLIGIBLE * all.sizes[n];
-            if output.y > 1.0 && enough && last[0] < 0.25 * before[0] && (1..=n).all(|k| last[k] < 0.25 * before[k]) {
+            if output.y > 1.0 && used % BLOCK == 0 && all.outweigh(last, before, n) {
                 break;
             }
         }
         all.take(&mut block, n);
-        leave_out(&mut ends, &before, &last, n);
+        leave_out(&mut ends, before, last, n);
         let additions = (BLOCK + used.div_ceil(BLOCK)) as f64;
         for k in 0..=n {
-            all.errors[k] += additions * all.sizes[k];
+            all.phases[k] += additions * all.sizes[k];
         }
         (all, ends)
     }
 }
 
 impl Sums {
+    const EMPTY: Self = Self {
+        real: [0.0; MAX_ORDER + 1],
+        imaginary: [0.0; MAX_ORDER + 1],
+        sizes: [0.0; MAX_ORDER + 1],
+        phases: [0.0; MAX_ORDER + 1],
+    };
+
+    fn add_zeroth(&mut self, value: Complex64, size: f64, error: f64) {
+        self.real[0] += value.re;
+        self.imaginary[0] += value.im;
+        self.sizes[0] += size;
+        self.phases[0] += error;
+    }
+
+    /// Adds the terms of k = 1, …, n, all of which have the same direction.
+    fn add_others(&mut self, direction: Complex64, moduli: Moduli, slack: f64, n: usize) {
+        let mut part = moduli.first;
+        for k in 1..=n {
+            part *= moduli.factor;
+            self.real[k] += direction.re * part;
+            self.imaginary[k] += direction.im * part;
+            self.sizes[k] += part;
+            self.phases[k] += slack * part;
+        }
+    }
+
     /// Adds `block` and empties it.
     fn take(&mut self, block: &mut Self, n: usize) {
         for k in 0..=n {
-            self.values[k] += block.values[k];
+            self.real[k] += block.real[k];
+            self.imaginary[k] += block.imaginary[k];
             self.sizes[k] += block.sizes[k];
-            self.errors[k] += block.errors[k];
-            block.values[k] = Complex64::default();
-            (block.sizes[k], block.errors[k]) = (0.0, 0.0);
+            self.phases[k] += block.phases[k];
+            (block.real[k], block.imaginary[k], block.sizes[k], block.phases[k]) = (0.0, 0.0, 0.0, 0.0);
         }
+    }
+
+    /// True if terms from `last` on are negligible for all k.
+    fn outweigh(&self, last: Moduli, before: Moduli, n: usize) -> bool {
+        let (mut at_last, mut at_before) = (last.first, before.first);
+        let mut all = last.zeroth < NEGLIGIBLE * self.sizes[0] && last.zeroth < 0.5 * before.zeroth;
+        for k in 1..=n {
+            at_last *= last.factor;
+            at_before *= before.factor;
+            all &= at_last < NEGLIGIBLE * self.sizes[k] && at_last < 0.5 * at_before;
+        }
+        all
     }
 }
 
 /// Adds a bound on what lies beyond the term `outer`, next to which `inner` is: a geometric series, as terms are log-concave.
-fn leave_out(ends: &mut [f64], inner: &[f64], outer: &[f64], n: usize) {
-    for k in 0..=n {
-        let ratio = outer[k] / inner[k];
-        ends[k] += match ratio {
-            _ if outer[k] == 0.0 => 0.0,
-            ratio if ratio < 0.99 => outer[k] * ratio / (1.0 - ratio),
+fn leave_out(ends: &mut ByOrder, inner: Moduli, outer: Moduli, n: usize) {
+    let (mut at_inner, mut at_outer) = (inner.zeroth, outer.zeroth);
+    for (k, end) in ends.iter_mut().enumerate().take(n + 1) {
+        if k == 1 {
+            (at_inner, at_outer) = (inner.first, outer.first);
+        }
+        if k > 0 {
+            at_inner *= inner.factor;
+            at_outer *= outer.factor;
+        }
+        let ratio = at_outer / at_inner;
+        *end += match ratio {
+            _ if at_outer == 0.0 => 0.0,
+            ratio if ratio < 0.99 => at_outer * ratio / (1.0 - ratio),
             _ => f64::INFINITY,
         };
     }

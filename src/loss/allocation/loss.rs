@@ -91,7 +91,11 @@ impl PrivacyLoss for Allocation {
         let (real, transform) = {
             let mut mellin = self.mellin();
             let real = mellin.real(self.exponent(c));
-            let transform = if self.bins.still > 0.0 { mellin.transform() } else { Vec::new() };
+            let transform = if self.bins.still > 0.0 {
+                mellin.transform()
+            } else {
+                Vec::new()
+            };
             (real, transform)
         };
         let line = real.map(|real| TransformLine {

@@ -14,12 +14,12 @@ use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
 
 /// Orders n that are used.
-const ORDERS: [usize; 8] = [0, 4, 6, 8, 12, 16, 20, MAX_ORDER];
+const ORDERS: [usize; 7] = [0, 8, 10, 12, 16, 20, MAX_ORDER];
 /// Least and largest p: below, the left end of the integral is long, above it is too narrow.
-const LEAST_POWER: f64 = 4.0;
+const LEAST_POWER: f64 = 7.0;
 const LARGEST_POWER: f64 = 1e6;
 /// −log of the part of an integral that its ends may leave out, and that the spacing may add.
-pub(crate) const LEVEL: f64 = 42.0;
+pub(crate) const LEVEL: f64 = 37.0;
 /// Spacing of the values by which the range of u is found.
 const COARSE: f64 = 0.25;
 /// Most coarse values, and most fine ones, of one integral.
@@ -61,8 +61,6 @@ pub(crate) struct RealMoment {
     pub(crate) high: f64,
     /// log of a bound on what it leaves out, over Γ(p)·M.
     pub(crate) log_left_out: f64,
-    /// The spacing in u.
-    pub(crate) spacing: f64,
 }
 
 /// Moments of one law of W, with the tables found so far.
@@ -104,19 +102,24 @@ impl Mellin {
             .entry((order, spacing.to_bits()))
             .or_insert_with(|| Table::new(bins, order, spacing));
         let before = table.work;
-        let log = |node: &Node| {
-            (node.log_scale + node.value.re.ln(), node.error / node.value.re)
-        };
+        let log = |node: &Node| (node.log_scale + node.value.re.ln(), node.error / node.value.re);
         let found: Vec<(f64, f64)> = table.values(bins, from, to).iter().map(log).collect();
         self.work += table.work - before;
-        found.iter().all(|(log, error)| log.is_finite() && *error < 0.01).then_some(found)
+        Some(found)
+    }
+
+    /// Upper bounds on log ψ_n at coarse steps.
+    fn upper_values(&mut self, order: usize, range: (i64, i64)) -> Option<Vec<f64>> {
+        let values = self.values(order, COARSE, range)?;
+        let upper: Vec<f64> = values.iter().map(|(log, error)| log + error.ln_1p()).collect();
+        upper.iter().all(|log| log.is_finite()).then_some(upper)
     }
 
     /// (λ, an upper bound on log E[e^{−λW}]) for λ from next to 0 to far beyond 1/W.
     pub(crate) fn transform(&mut self) -> Vec<(f64, f64)> {
         const ENDS: (i64, i64) = (-16, 64);
-        let values = self.values(0, COARSE, ENDS).unwrap_or_default();
-        let at = |(i, (log, error)): (usize, &(f64, f64))| ((COARSE * (ENDS.0 + i as i64) as f64).exp(), log + 2.0 * error);
+        let values = self.upper_values(0, ENDS).unwrap_or_default();
+        let at = |(i, log): (usize, &f64)| ((COARSE * (ENDS.0 + i as i64) as f64).exp(), log + 1e-12 * log.abs());
         values.iter().enumerate().map(at).collect()
     }
 
@@ -139,10 +142,18 @@ impl Mellin {
 
     fn integrate(&mut self, exponent: Exponent, range: &Range, spacing: f64, decay: &Decay) -> Option<RealMoment> {
         let Exponent { w, order, power } = exponent;
-        let (from, to) = ((range.low / spacing).ceil() as i64, (range.high / spacing).floor() as i64);
+        let (from, to) = (
+            (range.low / spacing).ceil() as i64,
+            (range.high / spacing).floor() as i64,
+        );
         let values = self.values(order, spacing, (from, to))?;
-        let term = |(j, (log, error)): (usize, &(f64, f64))| (power * (from + j as i64) as f64 * spacing + log, *error);
-        let largest = values.iter().enumerate().map(|value| term(value).0).fold(f64::NEG_INFINITY, f64::max);
+        let term =
+            |(j, (log, error)): (usize, &(f64, f64))| (power * (from + j as i64) as f64 * spacing + log, *error);
+        let largest = values
+            .iter()
+            .enumerate()
+            .map(|value| term(value).0)
+            .fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut errors) = (0.0, 0.0);
         for value in values.iter().enumerate() {
             let (log, error) = term(value);
@@ -173,7 +184,6 @@ impl Mellin {
             low: range.low,
             high: range.high,
             log_left_out,
-            spacing,
         })
     }
 
@@ -211,19 +221,21 @@ impl Mellin {
         let left = (gamma(power) + power.ln() - margin - self.log_whole_moment(order)) / power;
         let steeper = (0..20).map(|i| w.max(0.0) + 0.5 * 2f64.powi(i));
         let right = steeper
-            .map(|kappa| (margin + gamma(power + kappa) - gamma(power) + self.bins.log_negative_moment(kappa - w)) / kappa)
+            .map(|kappa| {
+                (margin + gamma(power + kappa) - gamma(power) + self.bins.log_negative_moment(kappa - w)) / kappa
+            })
             .fold(f64::INFINITY, f64::min);
         let (from, to) = ((left / COARSE).floor() as i64, (right / COARSE).ceil() as i64);
-        let values = self.values(order, COARSE, (from, to))?;
+        let values = self.upper_values(order, (from, to))?;
         let at = |i: usize| (from + i as i64) as f64 * COARSE;
         let mut bounds = Vec::with_capacity(values.len());
         let mut peak = f64::NEG_INFINITY;
         for (i, pair) in values.windows(2).enumerate() {
             let (low, high) = (at(i).exp(), at(i + 1).exp());
-            let slope = (pair[0].0 - pair[1].0) / (high - low);
+            let slope = (pair[0] - pair[1]) / (high - low);
             let top = (power / slope.max(1e-300)).clamp(low, high);
-            bounds.push(power * top.ln() + pair[0].0 - slope * (top - low) + (2.0 * COARSE).ln() + 0.01);
-            peak = peak.max(power * at(i) + pair[0].0);
+            bounds.push(power * top.ln() + pair[0] - slope * (top - low) + (2.0 * COARSE).ln() + 0.01);
+            peak = peak.max(power * at(i) + pair[0]);
         }
         let allowed = peak - (1.0 + power.sqrt()).ln() - LEVEL;
         let mut left_out = LogSum::default();
@@ -288,7 +300,10 @@ pub(crate) fn log_aliasing(power: f64, angle: f64, spacing: f64, y: f64, log_dec
 pub(crate) fn spacing(power: f64, angle: f64, ys: &[f64], log_decay: &dyn Fn(f64) -> f64) -> Option<f64> {
     let candidates = (0..60).map(|i| WIDEST * 2f64.powf(-0.5 * f64::from(i)));
     let mut fine = candidates.skip_while(|&h| {
-        let worst = ys.iter().map(|&y| log_aliasing(power, angle, h, y, log_decay)).fold(f64::NEG_INFINITY, f64::max);
+        let worst = ys
+            .iter()
+            .map(|&y| log_aliasing(power, angle, h, y, log_decay))
+            .fold(f64::NEG_INFINITY, f64::max);
         worst.is_nan() || worst > -LEVEL
     });
     fine.next()

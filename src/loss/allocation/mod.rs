@@ -11,6 +11,7 @@ mod decay;
 mod kernel;
 mod loss;
 mod mellin;
+mod pairs;
 mod series;
 mod table;
 mod tilted;

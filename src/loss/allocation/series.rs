@@ -3,7 +3,10 @@
 use std::ops::{Add, Mul};
 
 /// What coefficients must be able to do.
-pub(crate) trait Coefficient: Copy + From<f64> + Add<Output = Self> + Mul<Output = Self> + Mul<f64, Output = Self> {}
+pub(crate) trait Coefficient:
+    Copy + From<f64> + Add<Output = Self> + Mul<Output = Self> + Mul<f64, Output = Self>
+{
+}
 impl<T: Copy + From<f64> + Add<Output = T> + Mul<Output = T> + Mul<f64, Output = T>> Coefficient for T {}
 
 /// The product of two series, as long as the first.
@@ -68,7 +71,10 @@ mod tests {
                 exponential[k] = exponential[k - 1] * exponent / j;
                 growth[k] = growth[k - 1] / j;
             }
-            for (found, exact) in [(power(&line, exponent), binomial), (power(&growth, exponent), exponential)] {
+            for (found, exact) in [
+                (power(&line, exponent), binomial),
+                (power(&growth, exponent), exponential),
+            ] {
                 for (a, b) in found.iter().zip(&exact) {
                     assert!((a - b).abs() <= 1e-13 * b.abs(), "{exponent}: {a} {b}");
                 }

@@ -4,9 +4,9 @@
 //! times M(w), so that rounding is not amplified. A ray serves the y around its own: the amplification is e^{(ζ − ζ')²/2} for the
 //! coordinate ζ = √p·asinh(y/p).
 
+use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::{Node, Ray};
-use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::mellin::{RealMoment, log_aliasing, spacing};
 use crate::special::complex_gamma::ln_gamma;
 use realfft::num_complex::Complex64;
@@ -58,8 +58,14 @@ impl TransformLine {
         let exponent = self.real.exponent;
         let power = exponent.power;
         let decay = |y: f64| self.log_decay(y);
-        let ys = [first as f64 * step, 0.5 * (first + last) as f64 * step, last as f64 * step];
-        let Some(spacing) = spacing(power, angle, &ys, &decay) else { return unknown };
+        let ys = [
+            first as f64 * step,
+            0.5 * (first + last) as f64 * step,
+            last as f64 * step,
+        ];
+        let Some(spacing) = spacing(power, angle, &ys, &decay) else {
+            return unknown;
+        };
         let shift = -angle.cos().ln();
         let (low, high) = (self.real.low + shift, self.real.high + shift);
         if (high - low) / spacing > MOST_NODES {
@@ -73,7 +79,10 @@ impl TransformLine {
                 (u, ray.at(u))
             })
             .collect();
-        let reference = nodes.iter().map(|(u, node)| power * u + node.log_scale).fold(f64::NEG_INFINITY, f64::max);
+        let reference = nodes
+            .iter()
+            .map(|(u, node)| power * u + node.log_scale)
+            .fold(f64::NEG_INFINITY, f64::max);
         let mut sums = vec![Complex64::default(); last + 1 - first];
         let (mut sizes, mut turned, mut errors) = (0.0, 0.0, 0.0);
         for (u, node) in &nodes {
@@ -103,7 +112,10 @@ impl TransformLine {
             let phase = power * angle - gamma.im;
             let value = *sum * Complex64::from_polar(scale, phase);
             let slack = f64::EPSILON
-                * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
+                * (roundings
+                    + 4.0 * (power * angle).abs()
+                    + 4.0 * gamma.im.abs()
+                    + 4.0 * (base.abs() + angle * y));
             let phases = f64::EPSILON * 4.0 * y * turned;
             let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * shift - angle * y).exp();
             let error = scale * (errors + sizes * (slack + gamma_error) + phases)
