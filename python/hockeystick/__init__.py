@@ -31,6 +31,7 @@ from hockeystick._curves.accounting import get_delta, get_epsilon
 from hockeystick._curves.curve import PrivacyCurve, privacy_curve
 from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick._explaining import Explanation, explain
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ContradictionError",
     "Explanation",
+    "FixedBins",
     "FullBatch",
     "Gaussian",
     "Group",
@@ -59,6 +61,7 @@ __all__ = [
     "OptimalOrderWarning",
     "Poisson",
     "PrivacyCurve",
+    "RandomAllocation",
     "RandomizedResponse",
     "SamplingMismatchError",
     "SamplingMismatchWarning",

@@ -54,7 +54,10 @@ fn noiseless(steps: &[(Step, u64)], direction: Option<Direction>) -> Result<Opti
                 confusion.add(log_confusion + (*count as f64).ln());
                 StepOutcome::RevealsMembership { log_unseen }
             }
-            None => step.outcome(direction)?,
+            None => {
+                outcomes.extend(step.outcomes(direction, *count)?);
+                continue;
+            }
         };
         outcomes.push((outcome, *count));
     }
@@ -71,7 +74,7 @@ impl PairCurve {
         for &direction in adjacency.pairs() {
             let mut outcomes = Vec::with_capacity(steps.len());
             for (step, count) in steps {
-                outcomes.push((step.outcome(direction)?, *count));
+                outcomes.extend(step.outcomes(direction, *count)?);
             }
             let adds = direction == Some(Direction::Add);
             let loss = ComposedLoss::new(outcomes, adds);

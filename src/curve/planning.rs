@@ -274,7 +274,7 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
     let single = adjacency == Adjacency::Replace && matches!(step.sampling, Sampling::Poisson { .. });
     let largest = match step.sampling {
         _ if single => 1,
-        Sampling::Mixture => 1,
+        Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. } => 1,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
         Sampling::Poisson { .. } => MAX_GROUP_SIZE,
     };

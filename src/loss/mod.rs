@@ -16,6 +16,7 @@
 //! GROUP Theorem 18 and Lemma 14 (`docs/theory/dominating-pairs.md`): every k-neighbouring pair of data sets is dominated by
 //! N(0, σ²) against a mixture Σ_j w_j N(s_j, σ²), with weights that say how many members of the group are in the batch.
 
+pub(crate) mod allocation;
 pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
 pub(crate) mod gate;

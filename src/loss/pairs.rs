@@ -78,7 +78,7 @@ impl Step {
         };
         // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are
         // given say no better than to their own rounding how rare it is to be seen.
-        if direction.is_none() || self.sampling == Sampling::Mixture || LEAST * noise_multiplier > 1.0 {
+        if direction.is_none() || self.sampling.has_no_single_law() || LEAST * noise_multiplier > 1.0 {
             return Ok(None);
         }
         let law = self.law()?;
@@ -111,6 +111,10 @@ impl Step {
         require_group_size(self.group.size)?;
         self.mechanism.check()?;
         let loss = match (self.mechanism, direction) {
+            // The steps of an epoch are one release: see `Step::outcomes`.
+            _ if self.sampling.is_allocated() => {
+                return Err(unsupported("allocation into batches", "steps on their own"));
+            }
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
                 let law = self.law()?;
                 if noise_multiplier < REVEALING_NOISE && law.shifts() != [0.0] {
@@ -130,7 +134,9 @@ impl Step {
                         )?;
                         StepLoss::replace_poisson(sample_rate, sigma)?
                     }
-                    (None, Sampling::Mixture) => return Err(unsupported("Mixture", "replacement")),
+                    (None, Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }) => {
+                        return Err(unsupported("Mixture", "replacement"));
+                    }
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
@@ -175,7 +181,9 @@ impl Step {
                 Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
             }
             (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
-            (Sampling::Mixture, _) => Err(unsupported("Laplace", "an explicit mixture")),
+            (Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }, _) => {
+                Err(unsupported("Laplace", "an explicit mixture"))
+            }
         }
     }
 
@@ -190,7 +198,9 @@ impl Step {
             }
             (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
             (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
-            (Sampling::Mixture, _) => Err(unsupported("RandomizedResponse", "an explicit mixture")),
+            (Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }, _) => {
+                Err(unsupported("RandomizedResponse", "an explicit mixture"))
+            }
         }
     }
 }

@@ -47,6 +47,8 @@ static RANDOMIZED_RESPONSE: Class = Class::new("hockeystick._vocabulary.mechanis
 static POISSON: Class = Class::new("hockeystick._vocabulary.sampling", "Poisson");
 static WITHOUT_REPLACEMENT: Class = Class::new("hockeystick._vocabulary.sampling", "WithoutReplacement");
 static FULL_BATCH: Class = Class::new("hockeystick._vocabulary.sampling", "FullBatch");
+static RANDOM_ALLOCATION: Class = Class::new("hockeystick._vocabulary.allocation", "RandomAllocation");
+static FIXED_BINS: Class = Class::new("hockeystick._vocabulary.allocation", "FixedBins");
 static MIXTURE: Class = Class::new("hockeystick._vocabulary.sampling", "Mixture");
 static GROUP: Class = Class::new("hockeystick._vocabulary.groups", "Group");
 
@@ -250,6 +252,8 @@ enum Draw {
     FixedBatch { batch_size: u64, dataset_size: u64 },
     /// All records.
     FullBatch,
+    /// One of the batches of an epoch, drawn afresh in each, or once.
+    Allocated(Sampling),
     /// The law itself.
     Mixture { weights: Vec<f64>, shifts: Vec<f64> },
 }
@@ -277,6 +281,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Draw {
         }
         if FULL_BATCH.has(&value)? {
             return Ok(Self::FullBatch);
+        }
+        let batches =
+            || -> PyResult<u64> { Ok(count("batches", value.getattr(intern!(py, "batches"))?.extract()?)?) };
+        if RANDOM_ALLOCATION.has(&value)? {
+            return Ok(Self::Allocated(Sampling::RandomAllocation { batches: batches()? }));
+        }
+        if FIXED_BINS.has(&value)? {
+            return Ok(Self::Allocated(Sampling::FixedBins { batches: batches()? }));
         }
         if MIXTURE.has(&value)? {
             return Ok(Self::Mixture {
@@ -405,6 +417,7 @@ impl Steps {
                 dataset_size: group.size,
             },
             Draw::FullBatch => Sampling::Poisson { sample_rate: 1.0 },
+            Draw::Allocated(sampling) => *sampling,
             Draw::Mixture { weights, shifts } => {
                 group.rates = Some(weights.clone());
                 group.norms = Some(shifts.clone());

@@ -3,6 +3,7 @@
 pub(crate) mod adaptive;
 pub(crate) mod binomial;
 pub(crate) mod compensated_sum;
+pub(crate) mod complex_gamma;
 pub(crate) mod extended;
 pub(crate) mod gauss_legendre;
 pub(crate) mod log_space;

@@ -68,6 +68,10 @@ impl Step {
                 }
                 _ => Err(Error::Mismatch("a mixture needs rates and norms".into())),
             },
+            Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. } => {
+                let message = "batches of an epoch into which records are allocated have no law of their own";
+                Err(Error::Mismatch(message.into()))
+            }
         }
     }
 }

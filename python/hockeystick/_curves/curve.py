@@ -31,7 +31,14 @@ from hockeystick._vocabulary.mechanisms import (
 from hockeystick._vocabulary.sampling import (
     Sampling,
 )
-from hockeystick._vocabulary.step_kinds import StepKind, for_core, in_order, row, step_kind
+from hockeystick._vocabulary.step_kinds import (
+    StepKind,
+    for_core,
+    in_order,
+    require_whole_epochs,
+    row,
+    step_kind,
+)
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
@@ -339,6 +346,7 @@ class PrivacyCurve:
             )
         counts = self._steps.copy()
         for kind, count in other._steps.items():
+            require_whole_epochs(kind, counts.get(kind, 0), count)
             counts[kind] = counts.get(kind, 0) + count
         return PrivacyCurve(counts, self._adjacency, min(self._tolerance, other._tolerance))
 
@@ -348,6 +356,8 @@ class PrivacyCurve:
             return NotImplemented
         count = operator.index(times)
         require(count >= 0, "times", count, "a whole number >= 0")
+        for kind, steps in self._steps.items():
+            require_whole_epochs(kind, steps, steps if count > 1 else 0)
         repeated = {kind: steps * count for kind, steps in self._steps.items()} if count else {}
         return PrivacyCurve(repeated, self._adjacency, self._tolerance)
 

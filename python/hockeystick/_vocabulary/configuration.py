@@ -16,6 +16,7 @@ from hockeystick._arguments import (
     float_or_floats,
 )
 from hockeystick._vocabulary.adjacency import ADJACENCIES, check_adjacency
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
 from hockeystick._vocabulary.sampling import (
@@ -50,7 +51,12 @@ Members: TypeAlias = CountOrCounts | Group
 Segment: TypeAlias = tuple[float | Mechanism, float | Sampling | Mixture, int | Group, int]
 """Equal steps of a run as the core takes them: noise, draw, group and number of steps."""
 
-_SCHEME_NAMES = {WithoutReplacement: "without_replacement", FullBatch: "full_batch"}
+_SCHEME_NAMES = {
+    WithoutReplacement: "without_replacement",
+    FullBatch: "full_batch",
+    RandomAllocation: "random_allocation",
+    FixedBins: "fixed_bins",
+}
 """Sampling schemes in the words of the table of supported pairs; all others are Poisson's."""
 
 _UNKNOWN = 1.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown, text
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
 
 LARGEST_DATASET = 2**53
@@ -202,7 +203,7 @@ def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
     object.__setattr__(scheme, "dataset_size", dataset_size)
 
 
-Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch
+Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch | RandomAllocation | FixedBins
 """What the exact curves cover; `Shuffle` is for `hockeystick.shuffle`."""
 
 
@@ -215,7 +216,7 @@ def check_sample_rate(value: object, name: str = "sample_rate") -> float:
 
 def check_sampling(value: object) -> Sampling:
     """Return `value` if it is a sampling scheme that this version can account for."""
-    if isinstance(value, Poisson | WithoutReplacement | FullBatch):
+    if isinstance(value, Poisson | WithoutReplacement | FullBatch | RandomAllocation | FixedBins):
         return value
     if isinstance(value, UnaccountedSampling):
         value.refuse()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.configuration import Segment, configure, microbatches_of
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
@@ -27,6 +28,7 @@ from hockeystick._vocabulary.sampling import (
     check_sample_rate,
 )
 from hockeystick._vocabulary.support import Pair
+from hockeystick.errors import UnsupportedError
 
 
 class StepKind(NamedTuple):
@@ -106,6 +108,17 @@ def _normal(group: Group) -> Group:
     return Group(group.size, group.rates, norms, gradients)
 
 
+def require_whole_epochs(kind: StepKind, one: int, other: int) -> None:
+    """Raise ``UnsupportedError`` where numbers of steps of two runs cannot be added up, as epochs are not whole."""
+    draw = kind.draw
+    if not isinstance(draw, RandomAllocation | FixedBins) or one == 0 or other == 0:
+        return
+    if isinstance(draw, FixedBins) or one % draw.batches or other % draw.batches:
+        raise UnsupportedError(
+            f"runs of {draw!r} are composed only where their epochs are whole and bins are drawn afresh"
+        )
+
+
 def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     """Place of a segment among others: by what it is in the core's terms, as a step of one batch."""
     kind, _ = segment
@@ -121,6 +134,8 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
         drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
     elif isinstance(draw, FullBatch):
         drawing = ("fixed_batch", 1.0, kind.records, kind.records)
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        drawing = ("allocation", float(isinstance(draw, FixedBins)), draw.batches, 1)
     elif isinstance(draw, Mixture):
         drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
     else:
@@ -144,6 +159,8 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
     draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
     if isinstance(draw, Mixture):
         sampling = f"mixture of {len(draw.weights)}"
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        sampling = f"{type(draw).__name__}({draw.batches})"
     elif kind.has_own_rates:
         sampling = "Poisson, own rates"
     elif isinstance(draw, Poisson) or (isinstance(draw, float) and draw < 1.0):

@@ -51,6 +51,7 @@ _REPLACED_GROUP = Pair(
 _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
+_ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
 _SUPPORTED = {
@@ -70,6 +71,8 @@ _SUPPORTED = {
         ORTHOGONAL: _PRODUCT,
     },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
+    ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION},
+    ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION},
     ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
@@ -111,6 +114,8 @@ _WORDS = {
     "poisson": "Poisson sampling",
     "full_batch": "full batches",
     "without_replacement": "fixed batches drawn without replacement",
+    "random_allocation": "random allocation",
+    "fixed_bins": "fixed bins",
     "add_remove": "records added or removed",
     "replace": "records replaced",
     ONE: "one record",
@@ -127,6 +132,8 @@ _ADVICE = {
     "poisson": "sampling=Poisson(sample_rate)",
     "full_batch": "sampling=FullBatch()",
     "without_replacement": "sampling=WithoutReplacement(batch_size, dataset_size)",
+    "random_allocation": "sampling=RandomAllocation(batches)",
+    "fixed_bins": "sampling=FixedBins(batches)",
     "add_remove": "adjacency='add_remove', 'add' or 'remove'",
     "replace": "adjacency='replace'",
     ONE: "group_size=1",
@@ -137,6 +144,9 @@ _ADVICE = {
     ORTHOGONAL: "group=Group(size=..., gradients='orthogonal')",
     RATES_AND_ORTHOGONAL: "group=Group(rates=..., gradients='orthogonal')",
 }
+
+_ADVISED = ("poisson", "full_batch", "without_replacement")
+"""Ways to draw batches that are named as alternatives to others."""
 
 _KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
 
@@ -163,6 +173,8 @@ def _refusal(wanted: Combination) -> str:
     noise, sampling, relation, group = (_WORDS[part] for part in wanted)
     # Nobody who adds one kind of noise wants another but the usual one.
     near = [other for other in SUPPORTED if other.mechanism in (wanted.mechanism, "gaussian")]
+    # Nobody draws batches in epochs who does not want to.
+    near = [other for other in near if other.sampling in (wanted.sampling, *_ADVISED)]
     # That gradients are orthogonal is knowledge, which nobody has because it would help.
     if wanted.group not in _KNOWN_TO_BE_ORTHOGONAL:
         near = [other for other in near if other.group not in _KNOWN_TO_BE_ORTHOGONAL]

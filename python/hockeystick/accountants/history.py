@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar, overload
 
 from hockeystick._arguments import count_scalar, shown
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.configuration import Segment as CoreSegment
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
@@ -61,6 +62,11 @@ def check_poisson_draw(value: object, name: str) -> Any:
         return value.sample_rate if value.microbatches == 1 else value
     if isinstance(value, UnaccountedSampling):
         return value
+    if isinstance(value, RandomAllocation | FixedBins):
+        raise UnsupportedError(
+            f"{name} must be a sample rate or Poisson(...), got {value!r}: accountants do not follow allocated batches in "
+            f"this version; use hockeystick.get_epsilon or hockeystick.privacy_curve"
+        )
     if isinstance(value, SCHEMES):
         raise UnsupportedError(f"{name} must be a sample rate or Poisson(...), got {value!r}: {ONLY_POISSON}")
     return check_sample_rate(value, name)

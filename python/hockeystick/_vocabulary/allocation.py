@@ -1,0 +1,91 @@
+"""Batches into which the records of an epoch are allocated: each record is in exactly one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hockeystick._arguments import count_scalar
+
+LARGEST_EPOCH = 2**40
+"""Largest number of batches in an epoch."""
+
+
+@dataclass(frozen=True)
+class RandomAllocation:
+    """Random allocation ("balls in bins"): in every epoch each record goes into one of its batches, drawn afresh.
+
+    Every record draws its batch on its own, each with the same probability, so that batches differ in
+    size. Steps count batches: ``steps=1000`` with ``batches=100`` is ten epochs. Where `steps` is not a
+    multiple of `batches`, only the remaining batches of the last epoch are released.
+
+    Parameters
+    ----------
+    batches : int
+        Number of batches in an epoch, in [1, 2**40].
+
+    Raises
+    ------
+    ValueError
+        If `batches` is out of range.
+    TypeError
+        If `batches` is not a whole number.
+
+    Notes
+    -----
+    It is supported for Gaussian noise and one record that is added or removed. Shuffled batches
+    (`Shuffle`) are something else: their sizes are fixed, so that records push each other out.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"delta": 1e-6, "noise_multiplier": 1.0, "steps": 10}
+    >>> print(f"{hs.get_epsilon(sampling=hs.RandomAllocation(10), **run):.4f}")
+    2.6524
+    >>> print(f"{hs.get_epsilon(sampling=hs.Poisson(0.1), **run):.4f}")
+    3.4660
+    """
+
+    batches: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", count_scalar(self.batches, "batches", 1, LARGEST_EPOCH))
+
+
+@dataclass(frozen=True)
+class FixedBins:
+    """Bins that stay: each record goes into one of the batches once, and these come back in every epoch.
+
+    What some samplers that are said to do "balls in bins" draw. All steps are one release: after E epochs
+    the record has been in one batch, E times. That is the loss of one epoch of `RandomAllocation` with the
+    noise multiplier divided by the square root of E, far more than that of E epochs with fresh bins.
+
+    Parameters
+    ----------
+    batches : int
+        Number of batches in an epoch, in [1, 2**40].
+
+    Raises
+    ------
+    ValueError
+        If `batches` is out of range.
+    TypeError
+        If `batches` is not a whole number.
+
+    Notes
+    -----
+    It is supported for Gaussian noise and one record that is added or removed.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"delta": 1e-5, "noise_multiplier": 2.0, "steps": 1000}
+    >>> print(f"{hs.get_epsilon(sampling=hs.FixedBins(100), **run):.3f}")
+    2.959
+    >>> print(f"{hs.get_epsilon(sampling=hs.RandomAllocation(100), **run):.3f}")
+    0.603
+    """
+
+    batches: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", count_scalar(self.batches, "batches", 1, LARGEST_EPOCH))

@@ -1,0 +1,310 @@
+//! M(w) = E_Q[W^w] at real w, from one integral over u = log s.
+//!
+//! For p = n − w > 0, Γ(p)·M(w) = ∫ e^{pu}·ψ_n(e^u) du. The trapezoid rule with spacing h adds the values of Γ(p − iy)·M(w + iy) at the
+//! multiples of 2π/h and nothing else, which are bounded by |Γ(p − iy)|, which is explicit, times M(w) times the decay of M.
+
+use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::decay::Decay;
+use crate::loss::allocation::kernel::{MAX_ORDER, Node};
+use crate::loss::allocation::series::{power, product};
+use crate::loss::allocation::table::Table;
+use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
+use crate::special::log_space::LogSum;
+use realfft::num_complex::Complex64;
+use rustc_hash::FxHashMap;
+
+/// Orders n that are used.
+const ORDERS: [usize; 7] = [0, 8, 10, 12, 16, 20, MAX_ORDER];
+/// Least and largest p: below, the left end of the integral is long, above it is too narrow.
+const LEAST_POWER: f64 = 7.0;
+const LARGEST_POWER: f64 = 1e6;
+/// −log of the part of an integral that its ends may leave out, and that the spacing may add.
+pub(crate) const LEVEL: f64 = 37.0;
+/// Spacing of the values by which the range of u is found.
+const COARSE: f64 = 0.25;
+/// Most coarse values, and most fine ones, of one integral.
+const MOST_VALUES: i64 = 20_000;
+/// The widest spacing of an integral; others are smaller by powers of √2.
+const WIDEST: f64 = 0.32;
+
+/// A real exponent, and how its moment is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Exponent {
+    /// w.
+    pub(crate) w: f64,
+    /// n.
+    pub(crate) order: usize,
+    /// p = n − w.
+    pub(crate) power: f64,
+}
+
+impl Exponent {
+    /// The exponent w; `None` where it is beyond those that are computed.
+    pub(crate) fn new(w: f64) -> Option<Self> {
+        let order = *ORDERS.iter().find(|&&n| n as f64 - w >= LEAST_POWER)?;
+        let power = order as f64 - w;
+        (power <= LARGEST_POWER).then_some(Self { w, order, power })
+    }
+}
+
+/// log M at a real exponent, its derivatives, and the range of u.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RealMoment {
+    pub(crate) exponent: Exponent,
+    pub(crate) log: f64,
+    pub(crate) error: f64,
+    /// d log M/dw and its derivative.
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
+    /// The range of u.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// log of a bound on what it leaves out, over Γ(p)·M.
+    pub(crate) log_left_out: f64,
+}
+
+/// Moments of one law of W, with the tables found so far.
+#[derive(Debug)]
+pub(crate) struct Mellin {
+    pub(crate) bins: Bins,
+    tables: FxHashMap<(usize, u64), Table>,
+    known: Vec<RealMoment>,
+    /// Nodes of quadrature rules so far.
+    pub(crate) work: u64,
+}
+
+/// Moments that are remembered.
+const REMEMBERED: usize = 64;
+
+struct Range {
+    low: f64,
+    high: f64,
+    log_left_out: f64,
+}
+
+impl Mellin {
+    pub(crate) fn new(bins: Bins) -> Self {
+        Self {
+            bins,
+            tables: FxHashMap::default(),
+            known: Vec::new(),
+            work: 0,
+        }
+    }
+
+    fn values(&mut self, order: usize, spacing: f64, (from, to): (i64, i64)) -> Option<Vec<(f64, f64)>> {
+        if to - from > MOST_VALUES {
+            return None;
+        }
+        let bins = &self.bins;
+        let table = self
+            .tables
+            .entry((order, spacing.to_bits()))
+            .or_insert_with(|| Table::new(bins, order, spacing));
+        let before = table.work;
+        let log = |node: &Node| (node.log_scale + node.value.re.ln(), node.error / node.value.re);
+        let found: Vec<(f64, f64)> = table.values(bins, from, to).iter().map(log).collect();
+        self.work += table.work - before;
+        Some(found)
+    }
+
+    /// Upper bounds on log ψ_n at coarse steps.
+    fn upper_values(&mut self, order: usize, range: (i64, i64)) -> Option<Vec<f64>> {
+        let values = self.values(order, COARSE, range)?;
+        let upper: Vec<f64> = values.iter().map(|(log, error)| log + error.ln_1p()).collect();
+        upper.iter().all(|log| log.is_finite()).then_some(upper)
+    }
+
+    /// (λ, an upper bound on log E[e^{−λW}]) for λ from next to 0 to far beyond 1/W.
+    pub(crate) fn transform(&mut self) -> Vec<(f64, f64)> {
+        const ENDS: (i64, i64) = (-16, 64);
+        let values = self.upper_values(0, ENDS).unwrap_or_default();
+        let at = |(i, log): (usize, &f64)| ((COARSE * (ENDS.0 + i as i64) as f64).exp(), log + 1e-12 * log.abs());
+        values.iter().enumerate().map(at).collect()
+    }
+
+    /// log M(w) at a real exponent; `None` where it cannot be computed.
+    pub(crate) fn real(&mut self, w: f64) -> Option<RealMoment> {
+        if let Some(known) = self.known.iter().find(|known| known.exponent.w == w) {
+            return Some(*known);
+        }
+        let exponent = Exponent::new(w)?;
+        let range = self.range(exponent)?;
+        let decay = Decay::new(&self.bins, &[]);
+        let spacing = spacing(exponent.power, 0.0, &[0.0], &|y| decay.log_bound(y, (w, 0.0)))?;
+        let found = self.integrate(exponent, &range, spacing, &decay)?;
+        if self.known.len() >= REMEMBERED {
+            self.known.remove(0);
+        }
+        self.known.push(found);
+        Some(found)
+    }
+
+    fn integrate(&mut self, exponent: Exponent, range: &Range, spacing: f64, decay: &Decay) -> Option<RealMoment> {
+        let Exponent { w, order, power } = exponent;
+        let (from, to) = (
+            (range.low / spacing).ceil() as i64,
+            (range.high / spacing).floor() as i64,
+        );
+        let values = self.values(order, spacing, (from, to))?;
+        let term =
+            |(j, (log, error)): (usize, &(f64, f64))| (power * (from + j as i64) as f64 * spacing + log, *error);
+        let largest = values
+            .iter()
+            .enumerate()
+            .map(|value| term(value).0)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut errors) = (0.0, 0.0);
+        for value in values.iter().enumerate() {
+            let (log, error) = term(value);
+            let weight = (log - largest).exp();
+            sum += weight;
+            errors += weight * (error + f64::EPSILON * (2.0 * (log.abs() + largest.abs()) + 4.0));
+        }
+        let (mut mean, mut square) = (0.0, 0.0);
+        for value in values.iter().enumerate() {
+            mean += (term(value).0 - largest).exp() / sum * (value.0 as f64 * spacing);
+        }
+        for value in values.iter().enumerate() {
+            square += (term(value).0 - largest).exp() / sum * (value.0 as f64 * spacing - mean).powi(2);
+        }
+        let (gamma, gamma_error) = ln_gamma(Complex64::new(power, 0.0));
+        let log = largest + (sum * spacing).ln() - gamma.re;
+        let aliasing = log_aliasing(power, 0.0, spacing, 0.0, &|y| decay.log_bound(y, (w, 0.0))).exp();
+        let log_left_out = range.log_left_out - gamma.re - log;
+        let relative = errors / sum + aliasing + log_left_out.exp() + values.len() as f64 * f64::EPSILON;
+        let (digamma, trigamma) = digamma_and_trigamma(power);
+        let start = from as f64 * spacing;
+        (relative < 0.01).then_some(RealMoment {
+            exponent,
+            log,
+            error: 1.1 * relative + gamma_error + 4.0 * f64::EPSILON * (largest.abs() + gamma.re.abs()),
+            mean: digamma - start - mean,
+            variance: square - trigamma,
+            low: range.low,
+            high: range.high,
+            log_left_out,
+        })
+    }
+
+    /// log E[W^n] of a whole n.
+    fn log_whole_moment(&self, n: usize) -> f64 {
+        // In units in which every coefficient is at most 1.
+        let unit = (-0.5 * self.bins.widest() * n.saturating_sub(1) as f64).exp();
+        let mut whole = vec![1.0];
+        let step = self.bins.still * self.bins.total * unit;
+        for k in 1..=n {
+            whole.push(whole[k - 1] * step / k as f64);
+        }
+        for part in &self.bins.parts {
+            let mut series = vec![1.0];
+            let mut factorial = 1.0;
+            for k in 1..=n {
+                factorial *= k as f64;
+                let k = k as f64;
+                series.push((0.5 * part.variance * k * (k - 1.0) + k * unit.ln()).exp() / factorial);
+            }
+            whole = product(&whole, &power(&series, part.count));
+        }
+        let log_factorial = (1..=n).map(|k| (k as f64).ln()).sum::<f64>();
+        whole[n].ln() + log_factorial - n as f64 * (unit * self.bins.total).ln() + 1e-9
+    }
+
+    /// Where e^{pu}·ψ_n(e^u) counts, and a bound on its integral, or the sum of a rule, elsewhere.
+    ///
+    /// Crude ends are where e^{pu}·E[W^n] and e^{−κu}·Γ(p + κ)·E[W^{w − κ}] are negligible. In between, log ψ_n is convex in s, as that of
+    /// every Laplace transform, and so below the chords of coarse values.
+    fn range(&mut self, exponent: Exponent) -> Option<Range> {
+        let Exponent { w, order, power } = exponent;
+        let gamma = |x: f64| ln_gamma(Complex64::new(x, 0.0)).0.re;
+        let margin = LEVEL + 8.0;
+        let left = (gamma(power) + power.ln() - margin - self.log_whole_moment(order)) / power;
+        let steeper = (0..20).map(|i| w.max(0.0) + 0.5 * 2f64.powi(i));
+        let right = steeper
+            .map(|kappa| {
+                (margin + gamma(power + kappa) - gamma(power) + self.bins.log_negative_moment(kappa - w)) / kappa
+            })
+            .fold(f64::INFINITY, f64::min);
+        let (from, to) = ((left / COARSE).floor() as i64, (right / COARSE).ceil() as i64);
+        let values = self.upper_values(order, (from, to))?;
+        let at = |i: usize| (from + i as i64) as f64 * COARSE;
+        let mut bounds = Vec::with_capacity(values.len());
+        let mut peak = f64::NEG_INFINITY;
+        for (i, pair) in values.windows(2).enumerate() {
+            let (low, high) = (at(i).exp(), at(i + 1).exp());
+            let slope = (pair[0] - pair[1]) / (high - low);
+            let top = (power / slope.max(1e-300)).clamp(low, high);
+            bounds.push(power * top.ln() + pair[0] - slope * (top - low) + (2.0 * COARSE).ln() + 0.01);
+            peak = peak.max(power * at(i) + pair[0]);
+        }
+        let allowed = peak - (1.0 + power.sqrt()).ln() - LEVEL;
+        let mut left_out = LogSum::default();
+        // Each crude end is e^−margin of Γ(p) at most, and a rule's sum there at most twice the integral and one term.
+        left_out.add(gamma(power) - margin + 2.0);
+        let mut count = |indices: &mut dyn Iterator<Item = usize>| {
+            let (mut sum, mut last) = (LogSum::default(), None);
+            for i in indices {
+                let mut next = sum;
+                next.add(bounds[i]);
+                if next.ln() > allowed {
+                    break;
+                }
+                sum = next;
+                last = Some(i);
+            }
+            left_out.add(sum.ln());
+            last
+        };
+        let low = count(&mut (0..bounds.len())).map_or(0, |i| i + 1);
+        let high = count(&mut (0..bounds.len()).rev()).unwrap_or(bounds.len());
+        Some(Range {
+            low: at(low),
+            high: at(high),
+            log_left_out: left_out.ln(),
+        })
+    }
+}
+
+/// log of a bound on what the rule with spacing h adds at y to the transform along the ray at `angle`, relative to it at its largest:
+/// Σ |Γ(p − iy_k)/Γ(p − iy)|·e^{θ(y_k − y)}·|M(w + iy_k)|/M(w), y_k = y + 2πk/h, where `log_decay` bounds log |M(w + iy)|/M(w).
+pub(crate) fn log_aliasing(power: f64, angle: f64, spacing: f64, y: f64, log_decay: &dyn Fn(f64) -> f64) -> f64 {
+    /// Terms on either side at most.
+    const TERMS: usize = 40;
+    let period = std::f64::consts::TAU / spacing;
+    let size = |y: f64| ln_gamma(Complex64::new(power, y)).0.re + angle * y;
+    let here = size(y);
+    let mut sum = LogSum::default();
+    for sign in [1.0, -1.0] {
+        let mut before = f64::INFINITY;
+        let mut ended = false;
+        for k in 1..=TERMS {
+            let at = y + sign * k as f64 * period;
+            let term = size(at) - here + log_decay(at.abs());
+            sum.add(term);
+            // |Γ(p + iy)|·e^{θy} is log-concave in y, and so is the bound on the decay: the rest is at most this term again.
+            if term < before - 1.0 && (term < sum.ln() - 5.0 || term < -3.0 * LEVEL) {
+                sum.add(term);
+                ended = true;
+                break;
+            }
+            before = term;
+        }
+        if !ended {
+            return f64::INFINITY;
+        }
+    }
+    sum.ln()
+}
+
+/// The widest spacing for which aliasing is negligible at all `ys`.
+pub(crate) fn spacing(power: f64, angle: f64, ys: &[f64], log_decay: &dyn Fn(f64) -> f64) -> Option<f64> {
+    let candidates = (0..60).map(|i| WIDEST * 2f64.powf(-0.5 * f64::from(i)));
+    let mut fine = candidates.skip_while(|&h| {
+        let worst = ys
+            .iter()
+            .map(|&y| log_aliasing(power, angle, h, y, log_decay))
+            .fold(f64::NEG_INFINITY, f64::max);
+        worst.is_nan() || worst > -LEVEL
+    });
+    fine.next()
+}

@@ -1,0 +1,17 @@
+//! The privacy loss of random allocation: each record goes into exactly one of the t batches of an epoch.
+//!
+//! The pair of an epoch is P = Σ_i N(e_i, Σ)/t against Q = N(0, Σ) in one dimension for each batch, so that dP/dQ = W is a mean of t
+//! independent log-normals of mean 1 under Q ([`bins`]). Everything follows from M(w) = E_Q[W^w] at complex w: the moments of the loss
+//! are M(1 + z) where the record is removed and M(−z) where it is added. [`mellin`] computes M from the transform E_Q[W^n e^{−sW}]
+//! along rays in s, [`kernel`] that transform, from power [`series`] of integrals over one log-normal. The proofs are in
+//! `docs/theory/random-allocation.md`.
+
+pub(crate) mod bins;
+mod decay;
+mod kernel;
+mod loss;
+mod mellin;
+mod pairs;
+mod series;
+mod table;
+mod tilted;

@@ -1,0 +1,136 @@
+//! The tilted loss of random allocation: M(w − iy)/M(w) along a line.
+//!
+//! For y > 0 the ray of s is turned by θ, which takes up the decay of Γ(p + iy): at tan θ = y/p the sum of moduli is about |Γ(p + iy)|
+//! times M(w), so that rounding is not amplified. A ray serves the y around its own: the amplification is e^{(ζ − ζ')²/2} for the
+//! coordinate ζ = √p·asinh(y/p).
+
+use crate::approx::Approx;
+use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::decay::Decay;
+use crate::loss::allocation::kernel::{Node, Ray};
+use crate::loss::allocation::mellin::{RealMoment, log_aliasing, spacing};
+use crate::special::complex_gamma::ln_gamma;
+use realfft::num_complex::Complex64;
+use std::f64::consts::PI;
+
+/// Distance of the rays in ζ: the amplification of rounding is at most e^{2.53}.
+const RAY_DISTANCE: f64 = 4.5;
+/// Products of phase factors after which they are computed anew.
+const RENEWED: usize = 64;
+/// Nodes of one ray at most.
+const MOST_NODES: f64 = 2e5;
+
+/// The line Re = w.
+#[derive(Debug)]
+pub(crate) struct TransformLine {
+    pub(crate) bins: Bins,
+    pub(crate) real: RealMoment,
+    pub(crate) decay: Decay,
+}
+
+impl TransformLine {
+    /// log of a bound on |M(w + iy)|/M(w).
+    pub(crate) fn log_decay(&self, y: f64) -> f64 {
+        let moment = self.real.log - self.real.error;
+        self.decay.log_bound(y.abs(), (self.real.exponent.w, moment))
+    }
+
+    /// M(w − iy)/M(w) − 1 at y = 0, `step`, …, `last`·`step`, with bounds on the errors.
+    pub(crate) fn changes(&self, step: f64, last: usize) -> Vec<Approx<Complex64>> {
+        let power = self.real.exponent.power;
+        let root = power.sqrt();
+        let mut found = vec![Approx::exact(Complex64::default())];
+        let mut first = 1;
+        while first <= last {
+            let zeta = root * (first as f64 * step / power).asinh();
+            let ray = ((zeta + 0.5 * RAY_DISTANCE) / RAY_DISTANCE).floor();
+            let end = power * ((ray + 0.5) * RAY_DISTANCE / root).sinh();
+            let until = ((end / step).floor()).clamp(first as f64, last as f64) as usize;
+            let angle = (ray * RAY_DISTANCE / root).sinh().atan();
+            found.extend(self.on_ray(angle, step, (first, until)));
+            first = until + 1;
+        }
+        found
+    }
+
+    /// The changes at the multiples of `step` from `first` to `last`, from the ray at `angle`.
+    fn on_ray(&self, angle: f64, step: f64, (first, last): (usize, usize)) -> Vec<Approx<Complex64>> {
+        let unknown = vec![Approx::new(Complex64::default(), 2.0); last + 1 - first];
+        let exponent = self.real.exponent;
+        let power = exponent.power;
+        let decay = |y: f64| self.log_decay(y);
+        let ys = [
+            first as f64 * step,
+            0.5 * (first + last) as f64 * step,
+            last as f64 * step,
+        ];
+        let Some(spacing) = spacing(power, angle, &ys, &decay) else {
+            return unknown;
+        };
+        let shift = -angle.cos().ln();
+        let (low, high) = (self.real.low + shift, self.real.high + shift);
+        if (high - low) / spacing > MOST_NODES {
+            return unknown;
+        }
+        let (from, to) = ((low / spacing).ceil() as i64, (high / spacing).floor() as i64);
+        let ray = Ray::new(&self.bins, exponent.order, angle, high);
+        let nodes: Vec<(f64, Node)> = (from..=to)
+            .map(|j| {
+                let u = j as f64 * spacing;
+                (u, ray.at(u))
+            })
+            .collect();
+        let reference = nodes
+            .iter()
+            .map(|(u, node)| power * u + node.log_scale)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = vec![Complex64::default(); last + 1 - first];
+        let (mut sizes, mut turned, mut errors) = (0.0, 0.0, 0.0);
+        for (u, node) in &nodes {
+            let log = power * u + node.log_scale;
+            let weight = (log - reference).exp();
+            let own = weight * node.value;
+            let size = own.norm();
+            sizes += size;
+            turned += size * u.abs();
+            errors += weight * node.error + size * f64::EPSILON * (4.0 * (log.abs() + reference.abs()) + 8.0);
+            let turn = Complex64::from_polar(1.0, step * u);
+            let mut current = own;
+            for (i, sum) in sums.iter_mut().enumerate() {
+                if i % RENEWED == 0 {
+                    current = own * Complex64::from_polar(1.0, (first + i) as f64 * step * u);
+                }
+                *sum += current;
+                current *= turn;
+            }
+        }
+        let roundings = (nodes.len() as f64).sqrt().max(8.0) * 4.0 + 6.0 * RENEWED as f64;
+        let base = spacing.ln() + reference - self.real.log;
+        let finish = |(i, sum): (usize, &Complex64)| {
+            let y = (first + i) as f64 * step;
+            let (gamma, gamma_error) = ln_gamma(Complex64::new(power, y));
+            let scale = (base - angle * y - gamma.re).exp();
+            let phase = power * angle - gamma.im;
+            let value = *sum * Complex64::from_polar(scale, phase);
+            let slack = f64::EPSILON
+                * (roundings
+                    + 4.0 * (power * angle).abs()
+                    + 4.0 * gamma.im.abs()
+                    + 4.0 * (base.abs() + angle * y));
+            let phases = f64::EPSILON * 4.0 * y * turned;
+            let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * shift - angle * y).exp();
+            let error = scale * (errors + sizes * (slack + gamma_error) + phases)
+                + value.norm() * self.real.error * 1.1
+                + log_aliasing(power, angle, spacing, y, &decay).exp()
+                + whole * self.real.log_left_out.exp();
+            Approx::new(value - 1.0, error + f64::EPSILON)
+        };
+        sums.iter().enumerate().map(finish).collect()
+    }
+
+    /// About how many nodes one y takes up to `reach`.
+    pub(crate) fn size(&self, reach: f64) -> usize {
+        let width = self.real.high - self.real.low;
+        (width * (reach + 20.0) / PI).clamp(16.0, MOST_NODES) as usize
+    }
+}
