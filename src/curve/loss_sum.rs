@@ -107,7 +107,7 @@ impl LossSum {
     /// δ of one step, or of equal steps with two outcomes.
     pub(super) fn closed_form(&self, epsilon: f64) -> Option<Enclosure> {
         match self.segments.as_slice() {
-            [Segment { loss, steps: 1.0 }] => Some(one_step::delta(loss, epsilon)),
+            [Segment { loss, steps: 1.0 }] if loss.has_closed_form() => Some(one_step::delta(loss, epsilon)),
             [Segment { loss, steps }] => coin_count::delta(&**loss, *steps, epsilon),
             _ => None,
         }
@@ -116,7 +116,7 @@ impl LossSum {
     /// The loss of a run of one step.
     pub(super) fn only_step(&self) -> Option<&StepLoss> {
         match self.segments.as_slice() {
-            [Segment { loss, steps: 1.0 }] => Some(loss),
+            [Segment { loss, steps: 1.0 }] if loss.has_closed_form() => Some(loss),
             _ => None,
         }
     }
@@ -125,7 +125,10 @@ impl LossSum {
     pub(crate) fn standard_deviation(&mut self) -> Option<f64> {
         let closed = match self.segments.as_slice() {
             [] => true,
-            [segment] => segment.steps == 1.0 || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some(),
+            [segment] => {
+                (segment.steps == 1.0 && segment.loss.has_closed_form())
+                    || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some()
+            }
             _ => false,
         };
         if closed {
@@ -162,7 +165,7 @@ impl LossSum {
     /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of the cost of an answer; `None` where an answer is a closed
     /// form.
     pub(crate) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {
-        let is_closed = matches!(self.segments.as_slice(), [] | [Segment { steps: 1.0, .. }]);
+        let is_closed = self.is_empty() || self.only_step().is_some();
         // An answer is the intersection of this and other bounds.
         (!is_closed).then(|| self.single_step_bounds(0.0, width).log_upper)
     }

@@ -10,6 +10,7 @@
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | finitely many outcomes | atoms | `atoms` |
+//! | several independent outputs | a sum of losses | `independent_sum` |
 //!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
@@ -22,6 +23,7 @@ pub(crate) mod characteristic_function;
 pub(crate) mod gate;
 pub(crate) mod gaussian;
 mod gaussian_curve;
+pub(crate) mod independent_sum;
 pub(crate) mod laplace;
 mod laplace_curve;
 mod laplace_decay;

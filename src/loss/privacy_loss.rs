@@ -34,6 +34,12 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Integrals add what they cost to `effort` and stop at its limit; the enclosure is then wider.
     fn one_step(&self, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure;
 
+    /// Whether [`PrivacyLoss::one_step`] answers at all questions to the width asked for. Where it does not, one step is inverted like a
+    /// run of several.
+    fn has_closed_form(&self) -> bool {
+        true
+    }
+
     /// A copy without the outputs of the far tail that P has with a probability of about e^`log_mass`, and the log of the
     /// probability that was really left out: far tails make moments explode. −∞ where nothing is left out.
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64);

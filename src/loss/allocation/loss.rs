@@ -54,7 +54,11 @@ impl Allocation {
         if let Some(found) = self.mellin().real(self.exponent(c)) {
             let exact = c == 0.0;
             return TiltedMoments {
-                log_moment: if exact { Approx::exact(0.0) } else { Approx::new(found.log, found.error) },
+                log_moment: if exact {
+                    Approx::exact(0.0)
+                } else {
+                    Approx::new(found.log, found.error)
+                },
                 mean: self.direction.sign() * found.mean,
                 variance: found.variance,
             };
