@@ -18,6 +18,8 @@ use crate::shuffle::shuffled_run::{Question, ShuffledRun};
 
 /// Noise multipliers below this count as 0 in the upper end, which can only overstate it.
 const REVEALING_NOISE: f64 = 1e-8;
+/// Larger noise multipliers count as this one in the upper end, which can only overstate it.
+const MAX_NOISE: f64 = 1e30;
 
 impl ShuffledRun {
     /// Certified bounds on the smallest ε ≥ 0 with δ(ε) ≤ `delta`; the lower one is that of concrete data sets.
@@ -59,7 +61,7 @@ impl ShuffledRun {
         let rounding = law.rounding + 4.0 * f64::EPSILON * (2.0 + (law.squares.len() as f64).sqrt());
         let factor = total * (1.0 + 4.0 * rounding) / (1.0 - 4.0 * rounding);
         let weights = law.probabilities.iter().map(|p| (p / total).ln()).collect();
-        let scale = self.change.sensitivity() / self.noise_multiplier;
+        let scale = self.change.sensitivity() / self.noise_multiplier.min(MAX_NOISE);
         let shifts = law.squares.iter().map(|&square| (square as f64).sqrt() * scale);
         let mixed = match question {
             Question::Delta(epsilon) => {
@@ -97,7 +99,7 @@ impl ShuffledRun {
         let (complete, rest) = self.complete();
         let epochs = complete as f64 + if rest > 0 { 1.0 } else { 0.0 };
         let (members, together) = (self.group_size as f64, self.group_size.min(self.batch_size) as f64);
-        (epochs * members * together).sqrt() * self.change.sensitivity() / self.noise_multiplier
+        (epochs * members * together).sqrt() * self.change.sensitivity() / self.noise_multiplier.min(MAX_NOISE)
     }
 
     /// An upper bound on the answer of a mixture of Gaussian pairs of which the adversary sees the component.

@@ -19,6 +19,7 @@
 //! Δ(fg) = f(c)·Δg + Δf·g(a), whose terms are positive (`docs/theory/shuffling-interval.md`).
 
 use crate::special::normal::log_upper_tail;
+use crate::stopping::checkpoint;
 
 /// Members that are followed at most: the others of a larger group do not change in these two data sets.
 const MAX_MEMBERS: u64 = 64;
@@ -169,6 +170,7 @@ impl Blocks {
         let mut open = (0.0, 0.0);
         let mut low = f64::NEG_INFINITY;
         for i in 0..=count + 1 {
+            checkpoint();
             let high = if i > count {
                 f64::INFINITY
             } else {

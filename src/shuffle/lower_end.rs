@@ -27,6 +27,8 @@ const CELLS_OF_ONE_EPOCH: usize = 6000;
 const ROUGH_CELLS: usize = 200;
 /// The lower end for less noise is that of this: masses of cells, 1e-150 at least, tell no losses above 345 apart.
 const MIN_NOISE: f64 = 0.05;
+/// Relative error of masses from which on nothing is concluded: only for epochs of more than 10¹¹ batches.
+const MAX_ERROR: f64 = 0.5;
 /// Orders of the moments by which pairs are compared: powers of √2 from 1/64 to 2¹⁰.
 const ORDERS: std::ops::RangeInclusive<i32> = -12..=20;
 
@@ -87,6 +89,9 @@ impl Candidate {
     /// A certified lower bound on the answer.
     fn lower_bound(self, question: Question, tolerance: f64) -> Result<f64> {
         let (shift, loss) = self.slack;
+        if shift == f64::INFINITY {
+            return Ok(0.0);
+        }
         let steps = self.parts.into_iter().map(|(atoms, count)| {
             let outcome = if atoms.len() > 1 {
                 StepOutcome::Loss(StepLoss::new(AtomLoss::new(atoms)))
@@ -191,12 +196,17 @@ impl ShuffledRun {
             };
             let (law, width) = blocks.cells(self.change.shifts(), cells);
             // Three times: the masses, their sums, and the quotients by these.
-            let error = (3.0 * (blocks.error(width) + f64::EPSILON * law.len() as f64)).min(0.5);
+            let error = 3.0 * (blocks.error(width) + f64::EPSILON * law.len() as f64);
+            let lost = if error < MAX_ERROR {
+                (-error).ln_1p()
+            } else {
+                f64::NEG_INFINITY
+            };
             let swapped: Vec<Cell> = law.iter().map(|cell| (cell.1, cell.0)).collect();
             for (candidate, law) in found.iter_mut().zip([law, swapped]) {
                 candidate.parts.push((atoms(&law), count));
-                candidate.slack.0 += count as f64 * (error.ln_1p() - (-error).ln_1p());
-                candidate.slack.1 -= count as f64 * (-error).ln_1p();
+                candidate.slack.0 += count as f64 * (error.ln_1p() - lost);
+                candidate.slack.1 -= count as f64 * lost;
             }
         }
         found
