@@ -153,7 +153,6 @@ def explain(
     level = float_scalar(delta, "delta")
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
     if isinstance(sampling, Shuffle):
-        require(steps > 0, "steps", steps, "at least 1: a run without steps reveals nothing")
         arguments: dict[str, Any] = {
             "noise_multiplier": noise_multiplier,
             "sample_rate": sample_rate,
