@@ -55,7 +55,7 @@
 //! | [`simulation`] | δ by Monte Carlo, with confidence intervals |
 //! | `curve` | δ(ε) and ε(δ) of whole runs: closed forms, the choice between ways to compute, bounds for groups, planning |
 //! | [`renyi`] | exact Rényi divergences, published group bounds, conversion to (ε, δ), whole runs, calibration |
-//! | [`shuffle`] | how often a group takes part in shuffled and subsampled batches |
+//! | [`shuffle`] | how often a group takes part in shuffled and subsampled batches; both ends of ε of shuffled ones |
 //! | [`tradeoff`] | trade-off functions and their algebra |
 //! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
 //! | [`auditing`] | lower bounds on ε from what attacks found |

@@ -45,7 +45,7 @@ MATRICES = [
 ]
 WORDS = {
     "direction": ["add", "remove"],
-    "adjacency": ["add_remove", "add", "remove", "replace"],
+    "adjacency": ["add_remove", "add", "remove", "replace", "zero_out"],
     "bound": ["exact", "jensen", "black_box", "lower"],
     "conversion": ["canonne", "optimal"],
     "unknown": ["epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "group_size"],
@@ -164,6 +164,7 @@ class Hostile:
             "float | _Array": lambda: self.one([*FLOATS, *VECTORS]),
             "int | _Counts": lambda: self.one([*COUNTS, *COUNT_VECTORS]),
             "_Runs": lambda: (self.one(VECTORS), self.one(COUNT_VECTORS), self.one(COUNT_VECTORS)),
+            "tuple[int, int]": lambda: (self.one(COUNTS), self.one(COUNTS)),
             "tuple[float, float]": lambda: (self.one(FLOATS), self.one(FLOATS)),
             "list[_Segment]": lambda: self.several(self.segment),
             "list[tuple[_Array, _Array, float, int]]": lambda: self.several(

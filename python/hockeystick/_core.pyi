@@ -45,6 +45,7 @@ __all__ = [
     "renyi_calibrate_dp",
     "renyi_group_bound",
     "renyi_mixture",
+    "shuffled_interval",
     "solve",
 ]
 
@@ -235,6 +236,16 @@ class TradeoffCurve:
     def worst_case_probability(self, p: _Array) -> tuple[_Array, _Array]: ...
     def mu(self, regret: float) -> float: ...
 
+def shuffled_interval(
+    unknown: str,
+    sampling: tuple[int, int],
+    noise_multiplier: float | _Array,
+    group_size: int | _Counts,
+    steps: int | _Counts,
+    adjacency: str,
+    at: float | _Array,
+    tolerance: float,
+) -> tuple[_Array, _Array]: ...
 def membership_law(
     sampling: str,
     dataset_size: int,

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._curves.accounting import get_epsilon
 from hockeystick._curves.curve import PrivacyCurve, privacy_curve
-from hockeystick._guarantees.comparison import BOUNDS, compared, status
+from hockeystick._guarantees.comparison import (
+    BOUNDS,
+    INTERVAL_SOURCE,
+    INTERVAL_STATUS,
+    compared,
+    enclosed,
+    status,
+)
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
@@ -14,7 +22,13 @@ from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism, parameter_of
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson, Sampling
+from hockeystick._vocabulary.sampling import (
+    LARGEST_DATASET,
+    Poisson,
+    Sampling,
+    Shuffle,
+    WithoutReplacement,
+)
 from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick.accountants.adaptors import check_draw
 
@@ -73,7 +87,7 @@ def explain(
     delta: float,
     noise_multiplier: float | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     steps: int,
     group_size: int = 1,
     group: Group | None = None,
@@ -138,6 +152,18 @@ def explain(
     """
     level = float_scalar(delta, "delta")
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
+    if isinstance(sampling, Shuffle):
+        arguments: dict[str, Any] = {
+            "noise_multiplier": noise_multiplier,
+            "sample_rate": sample_rate,
+            "steps": count_scalar(steps, "steps", 1),
+            "group_size": group_size,
+            "group": group,
+            "adjacency": adjacency,
+            "mechanism": mechanism,
+            "tolerance": tolerance,
+        }
+        return _of_shuffled(sampling, level, arguments)
     noise: dict[str, Any] = {"noise_multiplier": noise_multiplier, "mechanism": mechanism}
     members: dict[str, Any] = {"group_size": group_size, "group": group}
     curve = privacy_curve(
@@ -168,6 +194,37 @@ def explain(
     steps_so_far = ((own, check_draw(scheme, "sampling"), curve.steps),)
     run = RecordedRun(steps_so_far, kind.records, group, adjacency, tolerance)
     found["other_schemes"] = _others(run, level, records)
+    found["disclosure"] = disclosure(found, unit)
+    return found
+
+
+def _of_shuffled(sampling: Shuffle, delta: float, arguments: dict[str, Any]) -> Explanation:
+    """Return the explanation of a run with shuffled batches, of which an interval is known."""
+    lower, upper = map(float, get_epsilon(delta=delta, sampling=sampling, bounds=True, **arguments))
+    group, mechanism, adjacency = (arguments[name] for name in ("group", "mechanism", "adjacency"))
+    records = arguments["group_size"] if group is None else group.size
+    unit = "one record" if records == 1 else f"a group of {records} records"
+    own = float(arguments["noise_multiplier"] if mechanism is None else mechanism.noise_multiplier)
+    verb = "is" if records == 1 else "are"
+    found = Explanation()
+    found["statement"] = (
+        f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit} that {verb} {CHANGED[adjacency]}"
+    )
+    found.update(epsilon=upper, lower=lower, delta=delta)
+    found["mechanism"] = f"Gaussian({own:g})"
+    found["sampling"] = repr(sampling)
+    found["adjacency"] = f"{adjacency}: {RELATIONS[adjacency]}"
+    found["group"] = unit
+    found["steps"] = arguments["steps"]
+    found["adversary"] = ADVERSARY
+    found["status"] = INTERVAL_STATUS
+    found["theorem"] = INTERVAL_SOURCE
+    found["bound"] = "no amplification by sampling"
+    found["certified"] = f"epsilon of the run lies in [{lower:.9g}, {upper:.9g}]"
+    found["accounting"] = "certified interval for shuffled batches"
+    draw = WithoutReplacement(sampling.batch_size, sampling.dataset_size)
+    run = RecordedRun(((own, draw, found["steps"]),), records, None, "add_remove", arguments["tolerance"])
+    found["other_schemes"] = _others(run, delta, sampling.dataset_size)
     found["disclosure"] = disclosure(found, unit)
     return found
 
@@ -218,16 +275,21 @@ def _others(run: RecordedRun, delta: float, dataset_size: int | None) -> list[di
         }
         for entry in compared(run, delta, dataset_size)
     ]
-    found.append(
-        {
-            "scheme": "shuffling (each record once an epoch)",
-            "sampling": None,
-            "adjacency": None,
-            "epsilon": None,
-            "status": None,
-            "theorem": None,
-            "note": "none of the numbers above is about it; hockeystick.shuffle bounds it against an "
-            "adversary who knows every batch",
-        }
+    return [*found, _shuffling(run, delta, dataset_size)]
+
+
+def _shuffling(run: RecordedRun, delta: float, dataset_size: int | None) -> dict[str, Any]:
+    """Return the interval of shuffled batches, where it is known, beside what Poisson accounting claims."""
+    entry = enclosed(run, delta, dataset_size)
+    none_of_these = (
+        "none of the numbers above is about it; hockeystick.shuffle bounds it against an adversary "
     )
-    return found
+    return {
+        "scheme": "shuffling (each record once an epoch)",
+        "sampling": None if entry is None else entry.sampling,
+        "adjacency": None if entry is None else entry.relation,
+        "epsilon": None if entry is None else entry.epsilon,
+        "status": None if entry is None else entry.status,
+        "theorem": None if entry is None else entry.theorem,
+        "note": none_of_these + "who knows every batch" if entry is None else entry.note,
+    }

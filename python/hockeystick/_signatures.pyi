@@ -12,7 +12,7 @@ from typing_extensions import NotRequired
 
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
 
 class _Common(TypedDict):
     adjacency: NotRequired[str]
@@ -27,6 +27,10 @@ class _Drawing(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
     sampling: NotRequired[Sampling | None]
 
+class _DrawingOrShuffling(TypedDict):
+    sample_rate: NotRequired[ArrayLike | None]
+    sampling: NotRequired[Sampling | Shuffle | None]
+
 class _Members(TypedDict):
     group_size: NotRequired[ArrayLike]
     group: NotRequired[Group | None]
@@ -38,12 +42,12 @@ class _Target(TypedDict):
     epsilon: ArrayLike
     delta: ArrayLike
 
-class EpsilonArguments(_Common, _Noise, _Drawing, _Members, _Steps):
+class EpsilonArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
     """Of `get_epsilon`."""
 
     delta: ArrayLike
 
-class DeltaArguments(_Common, _Noise, _Drawing, _Members, _Steps):
+class DeltaArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
     """Of `get_delta`."""
 
     epsilon: ArrayLike

@@ -27,7 +27,7 @@ type Pair<'py> = (Vector<'py>, Vector<'py>);
 type Solved<'py> = (Vector<'py>, Vector<'py>, Bound<'py, PyArray1<bool>>);
 
 /// Answers question number 0..length, in parallel; the answers do not depend on their neighbours.
-fn answer_all<T: Send + 'static>(
+pub(crate) fn answer_all<T: Send + 'static>(
     py: Python<'_>,
     length: usize,
     answer: impl Fn(usize) -> Result<T> + Send + Sync + 'static,

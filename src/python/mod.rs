@@ -15,6 +15,7 @@ mod monitor;
 mod renyi;
 mod runner;
 mod runs;
+mod shuffled;
 mod tradeoff;
 mod vocabulary;
 mod words;
@@ -39,6 +40,8 @@ mod _core {
     use super::renyi::{group_rdp, renyi_calibrate, renyi_calibrate_dp};
     #[pymodule_export]
     use super::runs::{history_delta, history_epsilon, history_renyi};
+    #[pymodule_export]
+    use super::shuffled::shuffled_interval;
     #[pymodule_export]
     use super::tradeoff::{TradeoffCurve, membership_law};
     use super::{Bound, PyModule, PyResult};

@@ -79,3 +79,8 @@ words!(crate::shuffle::EpochSampling, "sampling", "\"shuffle\" or \"without_repl
     "shuffle" => Self::Shuffling,
     "without_replacement" => Self::Subsampling,
 );
+
+words!(crate::shuffle::RecordChange, "adjacency", "\"zero_out\" or \"replace\"",
+    "zero_out" => Self::ZeroOut,
+    "replace" => Self::Replace,
+);

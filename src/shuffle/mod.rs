@@ -4,14 +4,22 @@
 //! members fall into ([`occupancy`]) and that of how these units fall into rounds ([`rounds`]). [`integer_law`] and [`convolution`] are
 //! the arithmetic of such laws: sums of products of positive numbers, with a bound on all that is left out
 //! (`docs/theory/shuffling.md`).
+//!
+//! [`certified_interval`] bounds ε and δ of shuffled batches against the ordinary adversary on both sides: by what two data sets certainly
+//! reveal ([`lower_end`], [`epoch_pair`]), and by what an adversary learns who knows the batches.
 
+mod certified_interval;
 mod convolution;
+mod epoch_pair;
 mod epoch_run;
 mod integer_law;
+mod lower_end;
 mod membership;
 mod occupancy;
 mod rounds;
+mod shuffled_run;
 
 pub use epoch_run::{EpochRun, EpochSampling};
 pub use membership::MembershipLaw;
 pub use occupancy::OccupancyLaw;
+pub use shuffled_run::{RecordChange, ShuffledRun};

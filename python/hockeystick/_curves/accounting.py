@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import FloatOrFloats
+from hockeystick._curves.shuffled import solve_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
+from hockeystick._vocabulary.shuffled_step import configure_shuffled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,7 +40,7 @@ def get_epsilon(
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
@@ -62,7 +64,7 @@ def get_epsilon(
         with `mechanism`.
     sample_rate : array_like, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
+    sampling : Poisson, WithoutReplacement, FullBatch or Shuffle, optional
         How batches are drawn. Give either this or `sample_rate`.
     steps : array_like
         Number of steps, whole and at least zero.
@@ -71,8 +73,9 @@ def get_epsilon(
     group : Group, optional
         A group whose members differ, in place of `group_size`. Members' rates take the place of the
         sample rate.
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Whether the group's records are added, removed, either of the two (the default) or replaced.
+    adjacency : {"add_remove", "add", "remove", "replace", "zero_out"}, optional
+        Whether the group's records are added, removed, either of the two (the default) or replaced; or
+        whether their gradients are replaced by 0, for `Shuffle` alone, which has this and "replace".
     mechanism : Gaussian, Laplace or RandomizedResponse, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
@@ -102,7 +105,8 @@ def get_epsilon(
     Warns
     -----
     WideIntervalWarning
-        If an interval wider than `tolerance` had to be used; its ends still hold.
+        If an interval wider than `tolerance` had to be used; its ends still hold. Of shuffled batches only
+        if both ends are not asked for.
 
     Notes
     -----
@@ -116,6 +120,10 @@ def get_epsilon(
     ("Optimal Group Privacy for DP-SGD"); PITFALLS, Propositions 9 and 13 and Theorem 14
     ("Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms").
 
+    For shuffled batches (`Shuffle`) no tight pair is known, and (lower, upper) encloses the true epsilon:
+    lower is what two concrete data sets certainly reveal, upper holds even if the adversary knows every
+    batch. `steps` counts batches; the last epoch may be incomplete.
+
     References
     ----------
     - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
@@ -124,6 +132,8 @@ def get_epsilon(
       Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
     - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
       arXiv:2106.08567
+    - Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha and Zhang 2024, "How Private are DP-SGD
+      Implementations?", arXiv:2403.17673 (shuffled batches)
 
     Examples
     --------
@@ -136,7 +146,30 @@ def get_epsilon(
     >>> lower, upper = hs.get_epsilon(delta=1e-5, group_size=8, bounds=True, **run)
     >>> lower <= upper <= lower * (1 + 2e-6)
     True
+    >>> epoch = {"noise_multiplier": 1.0, "sampling": hs.Shuffle(600, 60_000), "steps": 100}
+    >>> lower, upper = hs.get_epsilon(delta=1e-5, adjacency="zero_out", bounds=True, **epoch)
+    >>> print(f"{lower:.3f} {upper:.3f}")
+    4.063 4.377
     """
+    if isinstance(sampling, Shuffle):
+        shuffled = configure_shuffled(
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+        )
+        return solve_shuffled(
+            "epsilon",
+            shuffled,
+            steps=steps,
+            at=delta,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
@@ -172,7 +205,7 @@ def get_delta(
     epsilon: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
@@ -242,6 +275,25 @@ def get_delta(
     >>> f"{delta:.5e}"
     '2.37119e-09'
     """
+    if isinstance(sampling, Shuffle):
+        shuffled = configure_shuffled(
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+        )
+        return solve_shuffled(
+            "delta",
+            shuffled,
+            steps=steps,
+            at=epsilon,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from hockeystick._curves.accounting import get_epsilon
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.adjacency import ZERO_OUT
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
     Sampling,
+    Shuffle,
     UnaccountedSampling,
     WithoutReplacement,
 )
@@ -26,6 +30,21 @@ LARGE_DATASET = 10**9
 """Stands for the size of the data set where a fixed batch is compared with a sample rate alone."""
 
 RELATIONS = {"add_remove": "add or remove", "replace": "replace"}
+
+RELATIONS_OF_ALL = {**RELATIONS, ZERO_OUT: "zero out"}
+"""With the relation that shuffled batches alone are asked about."""
+
+INTERVAL_SOURCE = (
+    "lower end: Chua et al. 2024, composed in cells of the largest sum of an epoch; "
+    "upper end: SHUFFLE, Theorem 5.6"
+)
+"""Theorems behind both ends of the interval of shuffled batches."""
+
+INTERVAL_STATUS = (
+    "interval: two data sets reveal the lower end at least, and the upper end holds even if the adversary "
+    "knows every batch"
+)
+"""How far the interval of shuffled batches is a guarantee."""
 
 POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
 
@@ -45,11 +64,22 @@ class Entry(NamedTuple):
     status: str | None
     theorem: str | None
     note: str
+    lower: float | None = None
+    """Where `epsilon` is the upper end of an interval that is known to be wide: the lower one."""
 
     @property
     def scheme(self) -> str:
         """Scheme and relation in words."""
-        return f"{self.name}, {RELATIONS[self.relation]}"
+        return f"{self.name}, {RELATIONS_OF_ALL[self.relation]}"
+
+    @property
+    def shown(self) -> str:
+        """Epsilon in words, rounded to the safe side: both ends where these are far apart."""
+        if self.epsilon is None:
+            return "not covered"
+        if self.lower is None:
+            return rounded_up(self.epsilon)
+        return f"{rounded_down(self.lower, 3)} to {rounded_up(self.epsilon, 3)}"
 
 
 def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) -> list[Entry]:
@@ -97,18 +127,10 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
 
 def shuffled(run: RecordedRun, delta: float, dataset_size: int | None = None) -> Entry | None:
     """Epsilon of shuffled batches, against an adversary who knows them all; None where it is not known."""
-    draws = {draw for _, draw, _ in run.segments}
-    if len(draws) != 1 or run.group is not None:
+    scheme = _shuffled_scheme(run, dataset_size)
+    if scheme is None:
         return None
-    (draw,) = draws
-    if isinstance(draw, Poisson):
-        return None
-    if isinstance(draw, WithoutReplacement):
-        batch, size = draw.batch_size, draw.dataset_size
-    elif dataset_size is not None:
-        batch, size = min(dataset_size, max(1, round(_rate(draw) * dataset_size))), dataset_size
-    else:
-        return None
+    batch, size = scheme.batch_size, scheme.dataset_size
     try:
         accountant = ShuffleAccountant(batch, size, run.group_size)
         history: list[Any] = [(noise, batch / size, count) for noise, _, count in run.segments]
@@ -126,6 +148,46 @@ def shuffled(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         "SHUFFLE, Theorem 5.6",
         f"against a {accountant.description['adversary']}",
     )
+
+
+def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) -> Entry | None:
+    """Interval for epsilon of shuffled batches against the usual adversary; None where it is not known."""
+    scheme = _shuffled_scheme(run, dataset_size)
+    noises = {noise for noise, _, _ in run.segments}
+    if scheme is None or len(noises) != 1 or not isinstance(noise := next(iter(noises)), float):
+        return None
+    common: dict[str, Any] = {
+        "delta": delta,
+        "noise_multiplier": noise,
+        "steps": run.steps,
+        "group_size": run.group_size,
+        "tolerance": max(run.tolerance, 1e-4),
+    }
+    try:
+        ends = get_epsilon(sampling=scheme, adjacency=ZERO_OUT, bounds=True, **common)
+        lower, upper = map(float, ends)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WideIntervalWarning)
+            poisson = float(get_epsilon(sample_rate=scheme.batch_size / scheme.dataset_size, **common))
+    except ValueError:  # a group larger than the data set
+        return None
+    note = f"at least {rounded_down(lower, 3)}; Poisson accounting says {rounded_up(poisson, 3)}"
+    return Entry(SHUFFLED, ZERO_OUT, repr(scheme), upper, INTERVAL_STATUS, INTERVAL_SOURCE, note, lower)
+
+
+def _shuffled_scheme(run: RecordedRun, dataset_size: int | None) -> Shuffle | None:
+    """Return shuffled batches of the sizes of the run; None where it does not have one size."""
+    draws = {draw for _, draw, _ in run.segments}
+    if len(draws) != 1 or run.group is not None:
+        return None
+    (draw,) = draws
+    if isinstance(draw, Poisson):
+        return None
+    if isinstance(draw, WithoutReplacement):
+        return Shuffle(draw.batch_size, draw.dataset_size)
+    if dataset_size is None:
+        return None
+    return Shuffle(min(dataset_size, max(1, round(_rate(draw) * dataset_size))), dataset_size)
 
 
 def status(curve: PrivacyCurve) -> str:

@@ -12,6 +12,7 @@ RELATIONS = {
     "add": "the group's records are added",
     "remove": "the group's records are removed",
     "replace": "the group's records are replaced by as many others",
+    "zero_out": "the gradients of the group's records are replaced by 0",
 }
 """What happens to the records of a group, by adjacency."""
 
@@ -20,6 +21,7 @@ CHANGED = {
     "add": "added",
     "remove": "removed",
     "replace": "replaced",
+    "zero_out": "zeroed out",
 }
 """Participle for each adjacency, as in "one record that is added or removed"."""
 

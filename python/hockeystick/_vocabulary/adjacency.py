@@ -14,6 +14,9 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 
 ADJACENCIES = (*DIRECTIONS, "replace")
 
+ZERO_OUT = "zero_out"
+"""The gradients of the group are replaced by 0, so that no batch changes its size: for shuffled batches."""
+
 ADVERSARY = "an adversary who sees the output of every step"
 """Whom the guarantees of this library are about."""
 
@@ -26,11 +29,19 @@ def check_adjacency(value: object) -> str:
 
     Raises
     ------
+    UnsupportedError
+        For "zero_out", which is about shuffled batches alone.
     ValueError
         For any other string.
     TypeError
         For anything but a string.
     """
+    if isinstance(value, str) and value == ZERO_OUT:
+        raise UnsupportedError(
+            "adjacency 'zero_out' is for sampling=Shuffle(batch_size, dataset_size), in get_epsilon, "
+            "get_delta and explain; use 'add_remove', which is the same with Poisson sampling and full "
+            "batches, or 'add', 'remove' or 'replace'"
+        )
     return choice(value, "adjacency", ADJACENCIES)
 
 

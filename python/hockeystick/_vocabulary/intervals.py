@@ -51,7 +51,7 @@ def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> N
             f"{name} is certified to lie in [{lower[worst]:.9g}, {upper[worst]:.9g}], which is wider than "
             f"the tolerance {wanted[worst]:g}" + (f"; so are {others} further intervals" if others else ""),
             WideIntervalWarning,
-            stacklevel=_levels_inside(),
+            stacklevel=levels_inside(),
         )
 
 
@@ -78,11 +78,11 @@ def warn_if_loose(
         f"intervals in between are wider than the tolerance {tolerance:g}; the safe end is returned"
         + (f"; so it is for {others} further elements" if others else ""),
         WideIntervalWarning,
-        stacklevel=_levels_inside(),
+        stacklevel=levels_inside(),
     )
 
 
-def _levels_inside() -> int:
+def levels_inside() -> int:
     """`stacklevel` with which the caller blames the first line outside this package."""
     package = __name__.partition(".")[0]
     level, frame = 0, sys._getframe(1)

@@ -102,8 +102,9 @@ class Shuffle:
     """Shuffled batches: every epoch a fresh random permutation is cut into batches of one size.
 
     What ``DataLoader(shuffle=True, drop_last=True)`` does. Records that do not fill a batch are in none.
-    No dominating pair against the usual adversary is known, so `get_epsilon` and the curves refuse it;
-    `hockeystick.shuffle` and `ShuffleAccountant` bound it against one who knows every batch.
+    No tight dominating pair against the usual adversary is known, so the curves refuse it. `get_epsilon`,
+    `get_delta` and `explain` enclose its epsilon in a certified interval for ``adjacency="zero_out"`` and
+    "replace"; `hockeystick.shuffle` and `ShuffleAccountant` bound it against one who knows every batch.
 
     Parameters
     ----------
@@ -224,6 +225,7 @@ def check_sampling(value: object) -> Sampling:
         raise UnsupportedError(
             f"sampling {shown(value)} has no proven dominating pair against the usual adversary: use "
             "Poisson(sample_rate), WithoutReplacement(batch_size, dataset_size) or FullBatch(); or "
+            "get_epsilon or get_delta with adjacency='zero_out' and bounds=True for a certified interval; or "
             "hockeystick.shuffle.tradeoff or ShuffleAccountant for a weaker guarantee, against a strong "
             "adversary who knows batch membership"
         )

@@ -6,6 +6,7 @@ nothing is imported here.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import sys
@@ -14,7 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hockeystick._arguments import choice
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, WithoutReplacement, check_sampling
+from hockeystick._curves.accounting import get_epsilon
+from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Poisson,
+    Sampling,
+    Shuffle,
+    WithoutReplacement,
+    check_sampling,
+)
 from hockeystick.errors import SamplingMismatchError, SamplingMismatchWarning
 
 RATE_TOLERANCE = 1e-9
@@ -301,8 +311,28 @@ def _shuffled(size: int, draws: int, batch_size: int) -> LoaderScheme:
         batch_size,
         f"the loader shuffles {size} records and walks through them in batches of {batch_size}, {part} an "
         f"epoch: batches depend on each other, and Poisson sampling at rate {rate:.6g} may need less noise "
-        f"than this does. Use Poisson sampling, or draw fresh fixed batches by a batch_sampler of your own "
-        f"and say so: hockeystick.opacus.PrivacyEngine(sampling=WithoutReplacement({batch}, {size}))",
+        f"than this does{_understated(size, batch, draws)}. Use Poisson sampling, or draw fresh fixed "
+        f"batches by a batch_sampler of your own and say so: "
+        f"hockeystick.opacus.PrivacyEngine(sampling=WithoutReplacement({batch}, {size}))",
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _understated(size: int, batch: int, draws: int) -> str:
+    """Return what Poisson accounting gets wrong in one epoch with noise of the clipping norm, as an example.
+
+    The lower end is about the whole batches of an epoch, which a last one that is smaller only adds to.
+    """
+    if draws < size:
+        return ""
+    run: dict[str, Any] = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": size // batch, "tolerance": 1e-4}
+    scheme = Shuffle(batch, size)
+    ends = get_epsilon(sampling=scheme, adjacency="zero_out", bounds=True, **run)
+    least, claimed = float(ends[0]), float(get_epsilon(sample_rate=batch / size, **run))
+    return (
+        f" (one epoch with noise multiplier 1 has an epsilon of at least {rounded_down(least, 3)} at delta "
+        f"1e-5, where Poisson accounting says {rounded_up(claimed, 3)}: see get_epsilon with "
+        f"sampling={scheme!r}, adjacency='zero_out' and bounds=True)"
     )
 
 

@@ -16,15 +16,25 @@ from hockeystick._arguments import (
     float_scalar,
     require,
 )
-from hockeystick._guarantees.comparison import RELATIONS, SHUFFLED, compared, shuffled
+from hockeystick._guarantees.comparison import (
+    RELATIONS,
+    RELATIONS_OF_ALL,
+    SHUFFLED,
+    Entry,
+    compared,
+    enclosed,
+    shuffled,
+)
 from hockeystick._guarantees.guarantee import guarantee_of, warnings_left_out
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._rounding import rounded_up
+from hockeystick._vocabulary.adjacency import ZERO_OUT
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (
     BLUE,
+    GREEN,
     GREY,
     LOWER_BOUND,
     ORANGE,
@@ -41,8 +51,13 @@ GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 
 BLACK_BOX: dict[str, Any] = {"color": ORANGE, "marker": "^", "linestyle": (0, (4, 2)), "linewidth": 1.0}
 
-MARKS = {"add_remove": (BLUE, "o"), "replace": (ORANGE, "s"), SHUFFLED: (PURPLE, "D")}
-"""Colour and marker of a relation, and of the guarantee against another adversary."""
+MARKS = {
+    "add_remove": (BLUE, "o"),
+    "replace": (ORANGE, "s"),
+    SHUFFLED: (PURPLE, "D"),
+    ZERO_OUT: (GREEN, "|"),
+}
+"""Colour and marker of a relation, of the guarantee against another adversary, and of an interval."""
 
 
 def epsilon_by_group_size(
@@ -182,8 +197,9 @@ def schemes(
 
     Notes
     -----
-    Schemes without a proven bound for this run say so. Shuffled batches have one only against an adversary
-    who knows every batch (SHUFFLE): theirs is another guarantee, and has a mark of its own.
+    Schemes without a proven bound for this run say so. Of shuffled batches both ends of a certified interval
+    are drawn, as no tight bound is known, and the guarantee against an adversary who knows every batch
+    (SHUFFLE), which is another one and has a mark of its own.
 
     References
     ----------
@@ -202,11 +218,10 @@ def schemes(
     require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps reveals nothing")
     with warnings_left_out():
         entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
-        other = shuffled(steps, level, records)
-    if other is not None:
-        entries.append((SHUFFLED, other))
+        others = {ZERO_OUT: enclosed(steps, level, records), SHUFFLED: shuffled(steps, level, records)}
+    entries += [(kind, other) for kind, other in others.items() if other is not None]
     rows = list(dict.fromkeys(entry.name for _, entry in entries))
-    words = {**RELATIONS, SHUFFLED: "replace, batches known"}
+    words = {**RELATIONS, SHUFFLED: "replace, batches known", ZERO_OUT: "zero out, both ends"}
     with canvas(ax) as axes:
         for kind, (colour, marker) in MARKS.items():
             found = [entry for key, entry in entries if key == kind and _has_place(entry.epsilon)]
@@ -215,12 +230,16 @@ def schemes(
             values = [float(entry.epsilon or 0.0) for entry in found]
             places = [rows.index(entry.name) + _offset(kind) for entry in found]
             axes.plot(values, places, marker=marker, color=colour, linestyle="none", label=words[kind])
+            for entry, place in zip(found, places, strict=True):
+                if entry.lower is not None:
+                    _interval(axes, entry, place, colour)
         for kind, entry in entries:
             place = rows.index(entry.name) + _offset(kind)
             if entry.epsilon is not None and _has_place(entry.epsilon):
-                _beside(axes, entry.epsilon, place, plain(float(rounded_up(entry.epsilon, 3))))
+                text = plain(float(rounded_up(entry.epsilon, 3))) if entry.lower is None else entry.shown
+                _beside(axes, entry.epsilon, place, text)
             else:
-                _at_edge(axes, place, f"{RELATIONS[entry.relation]}: {_missing(entry.epsilon)}")
+                _at_edge(axes, place, f"{RELATIONS_OF_ALL[entry.relation]}: {_missing(entry.epsilon)}")
         axes.set_xscale("log")
         axes.margins(x=0.25)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -231,7 +250,10 @@ def schemes(
         axes.set_xlabel(epsilon_label(level))
         axes.set_ylabel("sampling")
         if axes.get_legend_handles_labels()[0]:
-            key: dict[str, Any] = {"bbox_to_anchor": (0.4, 1.0), "ncols": 3}
+            key: dict[str, Any] = {
+                "bbox_to_anchor": (0.4, 1.0),
+                "ncols": 2 if len(axes.get_legend_handles_labels()[0]) > 3 else 3,
+            }
             axes.legend(loc="lower center", columnspacing=1.0, handletextpad=0.2, **key)
         return axes
 
@@ -254,7 +276,13 @@ def _black_box(run: RecordedRun, delta: float, sizes: Counts) -> Floats:
 
 
 def _offset(kind: str) -> float:
-    return {"add_remove": -0.17, "replace": 0.17}.get(kind, 0.0)
+    return {"add_remove": -0.17, "replace": 0.17, ZERO_OUT: -0.17, SHUFFLED: 0.17}[kind]
+
+
+def _interval(axes: Axes, entry: Entry, place: float, colour: str) -> None:
+    """Draw a line from the lower end, if the axis has it, to the upper one."""
+    if entry.lower is not None and entry.epsilon is not None and _has_place(entry.lower):
+        axes.plot([entry.lower, entry.epsilon], [place, place], marker="|", color=colour, linewidth=1.2)
 
 
 def _beside(axes: Axes, epsilon: float, place: float, text: str) -> None:

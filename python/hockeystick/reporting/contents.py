@@ -11,7 +11,7 @@ import numpy as np
 from hockeystick import plot
 from hockeystick._core import __version__
 from hockeystick._guarantees.attacks import Attacks
-from hockeystick._guarantees.comparison import BOUNDS, compared, shuffled, sources, status
+from hockeystick._guarantees.comparison import BOUNDS, compared, enclosed, shuffled, sources, status
 from hockeystick._guarantees.guarantee import (
     AccountantGuarantee,
     ExactGuarantee,
@@ -268,11 +268,9 @@ def _schemes(question: Question) -> list[Block]:
     if getattr(question.source, "clipping", "individual") != "individual":
         return []  # batches that are clipped as one move by less: other noise for the same epsilon
     entries = compared(guarantee.run, delta, size)
-    other = shuffled(guarantee.run, delta, size)
-    rows = [
-        (entry.scheme, "not covered" if entry.epsilon is None else rounded_up(entry.epsilon), entry.note)
-        for entry in (*entries, *(() if other is None else (other,)))
-    ]
+    others = (enclosed(guarantee.run, delta, size), shuffled(guarantee.run, delta, size))
+    entries += [other for other in others if other is not None]
+    rows = [(entry.scheme, entry.shown, entry.note) for entry in entries]
     words = f"Epsilon at delta = {delta:g} if batches were drawn in another way"
     return [
         Paragraph(_OTHERS),
