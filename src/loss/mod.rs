@@ -10,6 +10,7 @@
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | finitely many outcomes | atoms | `atoms` |
+//! | one of several of these at random, and everybody sees which | their mixture | `public_outcome` |
 //!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
@@ -40,6 +41,7 @@ mod panel;
 pub(crate) mod posterior;
 pub(crate) mod power_excess;
 pub(crate) mod privacy_loss;
+pub(crate) mod public_outcome;
 mod smooth;
 mod smooth_decay;
 mod smooth_nodes;
