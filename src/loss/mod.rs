@@ -48,6 +48,7 @@ mod smooth_nodes;
 mod smooth_pairs;
 mod smooth_panel;
 pub(crate) mod smooth_piece;
+mod truncated_pairs;
 
 pub(crate) use mixture_pair::Local;
 pub use mixture_pair::MixturePair;

@@ -9,9 +9,9 @@ use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
 /// Noise multipliers below this reveal the shift of every output: shifts are 10⁸ standard deviations apart, and their densities
 /// overlap by less than e^-1e15.
-const REVEALING_NOISE: f64 = 1e-8;
+pub(super) const REVEALING_NOISE: f64 = 1e-8;
 /// Larger noise multipliers are replaced by this one, which can only overstate the loss.
-const MAX_NOISE: f64 = 1e30;
+pub(super) const MAX_NOISE: f64 = 1e30;
 
 /// The dominating pair of one step: its privacy loss, where there is one, and the outputs that only one of P and Q may have.
 #[derive(Debug)]
@@ -78,7 +78,8 @@ impl Step {
         };
         // The nearest other mean is at 1, at 2 for fixed batches, or at the smallest norm, which is at most 1. Weights that are
         // given say no better than to their own rounding how rare it is to be seen.
-        if direction.is_none() || self.sampling == Sampling::Mixture || LEAST * noise_multiplier > 1.0 {
+        let several_laws = matches!(self.sampling, Sampling::Mixture | Sampling::TruncatedPoisson { .. });
+        if direction.is_none() || several_laws || LEAST * noise_multiplier > 1.0 {
             return Ok(None);
         }
         let law = self.law()?;
@@ -110,6 +111,9 @@ impl Step {
     pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
         require_group_size(self.group.size)?;
         self.mechanism.check()?;
+        if let Some(sample) = self.truncated_sample() {
+            return self.truncated(&sample, direction);
+        }
         let loss = match (self.mechanism, direction) {
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
                 let law = self.law()?;
@@ -131,6 +135,9 @@ impl Step {
                         StepLoss::replace_poisson(sample_rate, sigma)?
                     }
                     (None, Sampling::Mixture) => return Err(unsupported("Mixture", "replacement")),
+                    (None, Sampling::TruncatedPoisson { .. }) => {
+                        return Err(unsupported("one law", "replacement"));
+                    }
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
@@ -175,6 +182,7 @@ impl Step {
                 Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
             }
             (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
+            (Sampling::TruncatedPoisson { .. }, _) => Err(unsupported("Laplace", "a largest batch size")),
             (Sampling::Mixture, _) => Err(unsupported("Laplace", "an explicit mixture")),
         }
     }
@@ -190,12 +198,15 @@ impl Step {
             }
             (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
             (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
+            (Sampling::TruncatedPoisson { .. }, _) => {
+                Err(unsupported("RandomizedResponse", "a largest batch size"))
+            }
             (Sampling::Mixture, _) => Err(unsupported("RandomizedResponse", "an explicit mixture")),
         }
     }
 }
 
 /// A combination without a pair in `docs/theory/dominating-pairs.md`.
-fn unsupported(mechanism: &str, what: &str) -> Error {
+pub(super) fn unsupported(mechanism: &str, what: &str) -> Error {
     Error::Mismatch(format!("{mechanism} is not supported with {what}"))
 }

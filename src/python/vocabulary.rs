@@ -246,6 +246,12 @@ enum Draw {
     Poisson(Numbers<f64>),
     /// Several Poisson samples of one rate, added up before noise.
     Microbatches { sample_rate: f64, batches: u64 },
+    /// Poisson samples that are cut to a largest size.
+    Truncated {
+        sample_rate: f64,
+        max_batch_size: u64,
+        dataset_size: u64,
+    },
     /// A fixed number without replacement.
     FixedBatch { batch_size: u64, dataset_size: u64 },
     /// All records.
@@ -263,8 +269,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Draw {
             return Ok(Self::Poisson(Numbers::extract(value)?));
         }
         if POISSON.has(&value)? {
+            let sample_rate = value.getattr(intern!(py, "sample_rate"))?.extract()?;
+            let (largest, dataset) = (intern!(py, "max_batch_size"), intern!(py, "dataset_size"));
+            if let Some(largest) = value.getattr(largest)?.extract()? {
+                return Ok(Self::Truncated {
+                    sample_rate,
+                    max_batch_size: count("max_batch_size", largest)?,
+                    dataset_size: count("dataset_size", value.getattr(dataset)?.extract()?)?,
+                });
+            }
             return Ok(Self::Microbatches {
-                sample_rate: value.getattr(intern!(py, "sample_rate"))?.extract()?,
+                sample_rate,
                 batches: count("microbatches", value.getattr(intern!(py, "microbatches"))?.extract()?)?,
             });
         }
@@ -392,6 +407,15 @@ impl Steps {
                     sample_rate: *sample_rate,
                 }
             }
+            Draw::Truncated {
+                sample_rate,
+                max_batch_size,
+                dataset_size,
+            } => Sampling::TruncatedPoisson {
+                sample_rate: *sample_rate,
+                max_batch_size: *max_batch_size,
+                dataset_size: *dataset_size,
+            },
             Draw::FixedBatch {
                 batch_size,
                 dataset_size,

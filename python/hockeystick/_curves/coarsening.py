@@ -95,7 +95,9 @@ def _numbers(kind: StepKind) -> tuple[float, float, int, int]:
     draw = kind.draw
     if isinstance(draw, WithoutReplacement):
         return parameter_of(kind.noise), 1.0, draw.batch_size, draw.dataset_size
-    rate = draw if isinstance(draw, float) else draw.sample_rate if isinstance(draw, Poisson) else 1.0
+    rate = draw if isinstance(draw, float) else 1.0
+    if isinstance(draw, Poisson) and not draw.is_truncated:
+        rate = draw.sample_rate
     return parameter_of(kind.noise), rate, 1, 1
 
 
@@ -105,7 +107,8 @@ def _with_numbers(kind: StepKind, noise: Any, rate: Any, batch_size: Any, datase
     if isinstance(draw, float):
         draw = rate
     elif isinstance(draw, Poisson):
-        draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
+        if not draw.is_truncated:  # whose laws do not grow with the rate: it is not rounded
+            draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
     elif isinstance(draw, WithoutReplacement):
         draw = type(draw) if batch_size is None else type(draw)(batch_size, dataset_size)
     mechanism: Any = float if isinstance(kind.noise, float) else type(kind.noise)

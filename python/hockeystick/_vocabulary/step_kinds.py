@@ -121,6 +121,8 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
         drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
     elif isinstance(draw, FullBatch):
         drawing = ("fixed_batch", 1.0, kind.records, kind.records)
+    elif isinstance(draw, Poisson) and draw.is_truncated:
+        drawing = ("truncated_poisson", draw.sample_rate, draw.max_batch_size, draw.dataset_size)
     elif isinstance(draw, Mixture):
         drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
     else:
@@ -154,6 +156,8 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
         sampling = f"WithoutReplacement({draw.batch_size}, {draw.dataset_size})"
     else:
         sampling = "FullBatch()"  # the same pairs
+    if isinstance(draw, Poisson) and draw.is_truncated:
+        sampling += f", at most {draw.max_batch_size} of {draw.dataset_size}"
     if kind.microbatches > 1:
         sampling += f" of {kind.microbatches} batches"
     group = f"{kind.records} record" + ("s" if kind.records > 1 else "")

@@ -53,6 +53,8 @@ _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
+_TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")
+
 _SUPPORTED = {
     ("gaussian", "poisson", "add_remove"): {
         ONE: _THEOREM_18,
@@ -70,6 +72,8 @@ _SUPPORTED = {
         ORTHOGONAL: _PRODUCT,
     },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
+    ("gaussian", "truncated_poisson", "add_remove"): {ONE: _TRUNCATED, SEVERAL: _TRUNCATED},
+    ("gaussian", "truncated_poisson", "replace"): {ONE: _TRUNCATED},
     ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
@@ -109,6 +113,7 @@ _WORDS = {
     "laplace": "Laplace noise",
     "randomized_response": "randomised response",
     "poisson": "Poisson sampling",
+    "truncated_poisson": "Poisson sampling with a largest batch size",
     "full_batch": "full batches",
     "without_replacement": "fixed batches drawn without replacement",
     "add_remove": "records added or removed",
@@ -125,6 +130,7 @@ _WORDS = {
 _ADVICE = {
     "gaussian": "noise_multiplier in place of mechanism",
     "poisson": "sampling=Poisson(sample_rate)",
+    "truncated_poisson": "sampling=Poisson(sample_rate, max_batch_size=..., dataset_size=...)",
     "full_batch": "sampling=FullBatch()",
     "without_replacement": "sampling=WithoutReplacement(batch_size, dataset_size)",
     "add_remove": "adjacency='add_remove', 'add' or 'remove'",
@@ -137,6 +143,9 @@ _ADVICE = {
     ORTHOGONAL: "group=Group(size=..., gradients='orthogonal')",
     RATES_AND_ORTHOGONAL: "group=Group(rates=..., gradients='orthogonal')",
 }
+
+_WHOLE_SAMPLES = ("poisson", "full_batch", "without_replacement")
+"""Ways to draw batches that are advised in place of others."""
 
 _KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
 
@@ -163,6 +172,8 @@ def _refusal(wanted: Combination) -> str:
     noise, sampling, relation, group = (_WORDS[part] for part in wanted)
     # Nobody who adds one kind of noise wants another but the usual one.
     near = [other for other in SUPPORTED if other.mechanism in (wanted.mechanism, "gaussian")]
+    # Nor does anybody cut samples whose loader does not.
+    near = [other for other in near if other.sampling in (wanted.sampling, *_WHOLE_SAMPLES)]
     # That gradients are orthogonal is knowledge, which nobody has because it would help.
     if wanted.group not in _KNOWN_TO_BE_ORTHOGONAL:
         near = [other for other in near if other.group not in _KNOWN_TO_BE_ORTHOGONAL]

@@ -69,7 +69,7 @@ def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, a
     """
     stated = accountant.sampling if isinstance(accountant, ShuffleAccountant) else sampling
     drawn = f"poisson_sampling=True draws Poisson samples at rate {rate!r}"
-    if isinstance(stated, Poisson) and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate:
+    if isinstance(stated, Poisson) and not stated.is_truncated and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate:
         stated = None
     if stated is not None:
         if action != "ignore":
@@ -141,14 +141,16 @@ def _as_stated(
 
 def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | None:
     """Return `sampling` in the words of an accountant, None where that has none."""
-    if isinstance(sampling, Poisson):
+    if isinstance(sampling, Poisson) and not sampling.is_truncated:
         sampling = Poisson(
             sampling.sample_rate
         )  # a batch of the loader; optimizers count how many they add up
-    draw: float | Sampling | None = sampling.sample_rate if isinstance(sampling, Poisson) else sampling
+    draw: float | Sampling | None = sampling
+    if isinstance(sampling, Poisson) and not sampling.is_truncated:
+        draw = sampling.sample_rate
     if isinstance(sampling, FullBatch) and not isinstance(accountant, GroupAccountant):
         draw = 1.0
-    if isinstance(draw, WithoutReplacement) and not isinstance(accountant, GroupAccountant):
+    if isinstance(draw, WithoutReplacement | Poisson) and not isinstance(accountant, GroupAccountant):
         return None
     if draw is not None:
         require_pair(accountant, draw)
