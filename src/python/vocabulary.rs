@@ -41,6 +41,7 @@ impl Class {
 }
 
 static GAUSSIAN: Class = Class::new("hockeystick._vocabulary.mechanisms", "Gaussian");
+static ADAPTIVE_CLIPPING: Class = Class::new("hockeystick._vocabulary.mechanisms", "AdaptiveClipping");
 static LAPLACE: Class = Class::new("hockeystick._vocabulary.mechanisms", "Laplace");
 static SKELLAM: Class = Class::new("hockeystick._vocabulary.mechanisms", "Skellam");
 static RANDOMIZED_RESPONSE: Class = Class::new("hockeystick._vocabulary.mechanisms", "RandomizedResponse");
@@ -66,6 +67,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Mechanism {
         let py = value.py();
         if GAUSSIAN.has(&value)? {
             let noise_multiplier = value.getattr(intern!(py, "noise_multiplier"))?.extract()?;
+            return Ok(Self::Gaussian { noise_multiplier });
+        }
+        if ADAPTIVE_CLIPPING.has(&value)? {
+            // The sum and the count are one Gaussian query.
+            let noise_multiplier = value.getattr(intern!(py, "joint_noise_multiplier"))?.extract()?;
             return Ok(Self::Gaussian { noise_multiplier });
         }
         if LAPLACE.has(&value)? {

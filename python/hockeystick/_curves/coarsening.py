@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from hockeystick._vocabulary.mechanisms import RandomizedResponse, parameter_of
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, RandomizedResponse, parameter_of
 from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _with_numbers(kind: StepKind, noise: Any, rate: Any, batch_size: Any, datase
             draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
     elif isinstance(draw, WithoutReplacement):
         draw = type(draw) if batch_size is None else type(draw)(batch_size, dataset_size)
+    if isinstance(kind.noise, AdaptiveClipping):  # of two parameters: it is not rounded
+        return kind._replace(draw=draw)
     mechanism: Any = float if isinstance(kind.noise, float) else type(kind.noise)
     return kind._replace(noise=mechanism if noise is None else mechanism(noise), draw=draw)
 

@@ -13,6 +13,7 @@ from hockeystick._vocabulary.configuration import Segment, configure, microbatch
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
+    AdaptiveClipping,
     Mechanism,
     check_noise_multiplier,
     family_of,
@@ -141,6 +142,12 @@ def for_core(steps: dict[StepKind, int]) -> list[Segment]:
     return [(kind.noise, kind.draw, kind.group, count) for kind, count in in_order(steps)]
 
 
+def _noise_in_words(noise: float | Mechanism) -> str:
+    if isinstance(noise, AdaptiveClipping):
+        return f"AdaptiveClipping({noise.noise_multiplier:g}, {noise.count_noise:g})"
+    return f"{FAMILIES[family_of(noise)].__name__}({parameter_of(noise):g})"
+
+
 def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
     """One line of the printed table."""
     draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
@@ -174,7 +181,7 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
         group += f" ({', '.join(qualities)})"
     return (
         str(count),
-        f"{FAMILIES[family_of(kind.noise)].__name__}({parameter_of(kind.noise):g})",
+        _noise_in_words(kind.noise),
         sampling,
         group,
         f"{'tight' if kind.pair.tight else 'upper bound'} ({kind.pair.source})",
