@@ -22,10 +22,10 @@ def dpa():
 
 REFUSED = [
     pytest.param(
-        "ADD_OR_REMOVE_ONE",
+        "REPLACE_SPECIAL",
         1,
         lambda: event("TruncatedSubsampledGaussian", 1000, 0.01, 16, 1.0),
-        "TruncatedSubsampledGaussianDpEvent is not supported: .* PoissonSampledDpEvent",
+        "REPLACE_ONE, which covers .* TruncatedSubsampledGaussianDpEvent",
         id="capped batches",
     ),
     pytest.param("ADD_OR_REMOVE_ONE", 1, lambda: event("ZC", 1.0), "ZCDpEvent is not", id="zCDP"),

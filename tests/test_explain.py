@@ -114,3 +114,10 @@ def test_bad_arguments_are_named():
         hs.explain(sample_rate=0.1, **{**RUN, "noise_multiplier": [1.0, 2.0]})
     with pytest.raises(hs.UnsupportedError):
         hs.explain(sample_rate=0.1, group_size=2, adjacency="replace", **RUN)
+
+
+def test_it_says_that_averages_must_be_taken_by_public_numbers():
+    run = {"delta": 1e-5, "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
+    assert "an expected batch size that is computed from the number of records" in str(hs.explain(**run))
+    # The number of records is the same where one is replaced.
+    assert "expected batch size" not in str(hs.explain(**run, adjacency="replace"))

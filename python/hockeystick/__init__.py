@@ -33,7 +33,13 @@ from hockeystick._curves.planning import get_group_size, get_noise_multiplier, g
 from hockeystick._explaining import Explanation, explain
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.mechanisms import Gaussian, Laplace, RandomizedResponse, Skellam
+from hockeystick._vocabulary.mechanisms import (
+    AdaptiveClipping,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    Skellam,
+)
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.errors import (
     ContradictionError,
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
     from hockeystick.reporting import report
 
 __all__ = [
+    "AdaptiveClipping",
     "ContradictionError",
     "Explanation",
     "FixedBins",

@@ -13,7 +13,8 @@ from hockeystick._curves.solving import answered
 from hockeystick._vocabulary.configuration import check_group_sizes, configure, require_within
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Poisson, Sampling
+from hockeystick.errors import UnsupportedError
 
 __all__ = ["get_epsilon"]
 
@@ -88,6 +89,11 @@ def get_epsilon(
         sampling=sampling,
     )
     sizes = check_group_sizes(group_size)
+    if isinstance(one_record.draw, Poisson) and one_record.draw.is_truncated:
+        raise UnsupportedError(
+            f"{sampling!r} has no black-box bound here: a chain of data sets that lose one record each has a "
+            "pair of its own at every link; use get_epsilon, whose bound is about the group itself"
+        )
     # A record in several accumulated batches is as many records in one.
     check_group_sizes(sizes * one_record.microbatches)
     require_within(sizes, sampling)

@@ -13,6 +13,7 @@ use crate::curve::threshold::{Judged, Verdict};
 use crate::error::{Error, Result, require_delta, require_epsilon};
 use crate::interval::Interval;
 use crate::step::group::MAX_GROUP_SIZE;
+use crate::step::truncated_poisson::MAX_TRUNCATED_GROUP;
 use crate::step::{Adjacency, Mechanism, Sampling, Step};
 
 /// Noise multipliers that are searched.
@@ -271,12 +272,17 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         step.group.size = size as u64;
         run_of(&step, steps, adjacency)
     };
-    let single = adjacency == Adjacency::Replace && matches!(step.sampling, Sampling::Poisson { .. });
+    let poisson = matches!(
+        step.sampling,
+        Sampling::Poisson { .. } | Sampling::TruncatedPoisson { .. }
+    );
+    let single = adjacency == Adjacency::Replace && poisson;
     let largest = match step.sampling {
         _ if single => 1,
         Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. } => 1,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
         Sampling::Poisson { .. } => MAX_GROUP_SIZE,
+        Sampling::TruncatedPoisson { dataset_size, .. } => MAX_TRUNCATED_GROUP.min(dataset_size),
     };
     let axis = Axis::whole((1, largest), target.tolerance);
     let found = threshold::search(

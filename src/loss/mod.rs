@@ -11,6 +11,7 @@
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | finitely many outcomes | atoms | `atoms` |
 //! | several independent outputs | a sum of losses | `independent_sum` |
+//! | one of several of these at random, and everybody sees which | their mixture | `public_outcome` |
 //!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
@@ -43,12 +44,14 @@ mod panel;
 pub(crate) mod posterior;
 pub(crate) mod power_excess;
 pub(crate) mod privacy_loss;
+pub(crate) mod public_outcome;
 mod smooth;
 mod smooth_decay;
 mod smooth_nodes;
 mod smooth_pairs;
 mod smooth_panel;
 pub(crate) mod smooth_piece;
+mod truncated_pairs;
 
 pub(crate) use mixture_pair::Local;
 pub use mixture_pair::MixturePair;

@@ -9,9 +9,9 @@ use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
 /// Noise multipliers below this reveal the shift of every output: shifts are 10⁸ standard deviations apart, and their densities
 /// overlap by less than e^-1e15.
-const REVEALING_NOISE: f64 = 1e-8;
+pub(super) const REVEALING_NOISE: f64 = 1e-8;
 /// Larger noise multipliers are replaced by this one, which can only overstate the loss.
-const MAX_NOISE: f64 = 1e30;
+pub(super) const MAX_NOISE: f64 = 1e30;
 
 /// The dominating pair of one step: its privacy loss, where there is one, and the outputs that only one of P and Q may have.
 #[derive(Debug)]
@@ -110,6 +110,9 @@ impl Step {
     pub fn outcome(&self, direction: Option<Direction>) -> Result<StepOutcome> {
         require_group_size(self.group.size)?;
         self.mechanism.check()?;
+        if let Some(sample) = self.truncated_sample() {
+            return self.truncated(&sample, direction);
+        }
         let loss = match (self.mechanism, direction) {
             // The steps of an epoch are one release: see `Step::outcomes`.
             _ if self.sampling.is_allocated() => {
@@ -134,13 +137,11 @@ impl Step {
                         )?;
                         StepLoss::replace_poisson(sample_rate, sigma)?
                     }
-                    (None, Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }) => {
-                        return Err(unsupported("Mixture", "replacement"));
-                    }
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
                     (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
+                    (None, sampling) => return Err(unsupported(sampling.name(), "replacement")),
                 }
             }
             (Mechanism::Laplace { scale }, direction) => self.laplace(scale, direction)?,
@@ -181,9 +182,7 @@ impl Step {
                 Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
             }
             (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
-            (Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }, _) => {
-                Err(unsupported("Laplace", "an explicit mixture"))
-            }
+            (sampling, _) => Err(unsupported("Laplace", sampling.name())),
         }
     }
 
@@ -198,14 +197,12 @@ impl Step {
             }
             (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
             (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
-            (Sampling::Mixture | Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. }, _) => {
-                Err(unsupported("RandomizedResponse", "an explicit mixture"))
-            }
+            (sampling, _) => Err(unsupported("RandomizedResponse", sampling.name())),
         }
     }
 }
 
 /// A combination without a pair in `docs/theory/dominating-pairs.md`.
-fn unsupported(mechanism: &str, what: &str) -> Error {
+pub(super) fn unsupported(mechanism: &str, what: &str) -> Error {
     Error::Mismatch(format!("{mechanism} is not supported with {what}"))
 }

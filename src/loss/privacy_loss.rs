@@ -242,6 +242,7 @@ mod tests {
             ("replaced, Laplace", StepLoss::replaced_laplace(&batch, 0.8).unwrap()),
             ("replaced, bit", StepLoss::replaced_response(&batch, 0.7).unwrap()),
         ];
+        losses.extend(crate::loss::public_outcome::tests::kinds());
         for direction in [Direction::Remove, Direction::Add] {
             losses.push((
                 "mixture",
@@ -467,10 +468,8 @@ mod tests {
             assert_eq!(loss.single_gaussian().is_some(), name == "one Gaussian");
             assert_eq!(loss.outcomes().is_some(), name.ends_with("bit"));
             assert_eq!(loss.density_terms() == 0, name.ends_with("bit"));
-            assert_eq!(
-                loss.atom_gap().is_some(),
-                name.ends_with("bit") || name.ends_with("Laplace")
-            );
+            let few_atoms = name.ends_with("bit") || name.ends_with("Laplace");
+            assert_eq!(loss.atom_gap().is_some(), few_atoms && !name.starts_with("public"));
             assert_eq!(loss.lattice_gap(), None);
             if let Some(outcomes) = loss.outcomes() {
                 assert!((outcomes.iter().map(|outcome| outcome.1.exp()).sum::<f64>() - 1.0).abs() < 1e-14);

@@ -41,6 +41,7 @@ impl Class {
 }
 
 static GAUSSIAN: Class = Class::new("hockeystick._vocabulary.mechanisms", "Gaussian");
+static ADAPTIVE_CLIPPING: Class = Class::new("hockeystick._vocabulary.mechanisms", "AdaptiveClipping");
 static LAPLACE: Class = Class::new("hockeystick._vocabulary.mechanisms", "Laplace");
 static SKELLAM: Class = Class::new("hockeystick._vocabulary.mechanisms", "Skellam");
 static RANDOMIZED_RESPONSE: Class = Class::new("hockeystick._vocabulary.mechanisms", "RandomizedResponse");
@@ -68,6 +69,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Mechanism {
         let py = value.py();
         if GAUSSIAN.has(&value)? {
             let noise_multiplier = value.getattr(intern!(py, "noise_multiplier"))?.extract()?;
+            return Ok(Self::Gaussian { noise_multiplier });
+        }
+        if ADAPTIVE_CLIPPING.has(&value)? {
+            // The sum and the count are one Gaussian query.
+            let noise_multiplier = value.getattr(intern!(py, "joint_noise_multiplier"))?.extract()?;
             return Ok(Self::Gaussian { noise_multiplier });
         }
         if LAPLACE.has(&value)? {
@@ -248,6 +254,12 @@ enum Draw {
     Poisson(Numbers<f64>),
     /// Several Poisson samples of one rate, added up before noise.
     Microbatches { sample_rate: f64, batches: u64 },
+    /// Poisson samples that are cut to a largest size.
+    Truncated {
+        sample_rate: f64,
+        max_batch_size: u64,
+        dataset_size: u64,
+    },
     /// A fixed number without replacement.
     FixedBatch { batch_size: u64, dataset_size: u64 },
     /// All records.
@@ -267,8 +279,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Draw {
             return Ok(Self::Poisson(Numbers::extract(value)?));
         }
         if POISSON.has(&value)? {
+            let sample_rate = value.getattr(intern!(py, "sample_rate"))?.extract()?;
+            let (largest, dataset) = (intern!(py, "max_batch_size"), intern!(py, "dataset_size"));
+            if let Some(largest) = value.getattr(largest)?.extract()? {
+                return Ok(Self::Truncated {
+                    sample_rate,
+                    max_batch_size: count("max_batch_size", largest)?,
+                    dataset_size: count("dataset_size", value.getattr(dataset)?.extract()?)?,
+                });
+            }
             return Ok(Self::Microbatches {
-                sample_rate: value.getattr(intern!(py, "sample_rate"))?.extract()?,
+                sample_rate,
                 batches: count("microbatches", value.getattr(intern!(py, "microbatches"))?.extract()?)?,
             });
         }
@@ -404,6 +425,15 @@ impl Steps {
                     sample_rate: *sample_rate,
                 }
             }
+            Draw::Truncated {
+                sample_rate,
+                max_batch_size,
+                dataset_size,
+            } => Sampling::TruncatedPoisson {
+                sample_rate: *sample_rate,
+                max_batch_size: *max_batch_size,
+                dataset_size: *dataset_size,
+            },
             Draw::FixedBatch {
                 batch_size,
                 dataset_size,

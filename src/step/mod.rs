@@ -10,6 +10,7 @@ pub(crate) mod mechanism;
 pub(crate) mod members;
 pub(crate) mod run_step;
 pub(crate) mod sampling;
+pub(crate) mod truncated_poisson;
 
 pub use adjacency::{Adjacency, Direction};
 pub use group::Group;

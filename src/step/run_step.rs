@@ -28,8 +28,8 @@ impl Step {
     /// The law of the shift by which the members in a batch change its sum.
     ///
     /// # Errors
-    /// An argument out of range, or several members with orthogonal gradients, whose shifts have different directions: they
-    /// are steps of their own ([`Step::factors`]).
+    /// An argument out of range; several members with orthogonal gradients, whose shifts have different directions: they
+    /// are steps of their own ([`Step::factors`]); or a Poisson sample with a largest size, whose step is one of several pairs.
     pub fn law(&self) -> Result<GroupLaw> {
         let group = &self.group;
         if group.orthogonal && group.size > 1 {
@@ -59,6 +59,9 @@ impl Step {
                 }
                 GroupLaw::hypergeometric(group.size, batch_size, dataset_size)
             }
+            Sampling::TruncatedPoisson { .. } => Err(Error::Mismatch(
+                "a step on a Poisson sample with a largest size has one law for each public outcome".into(),
+            )),
             Sampling::Mixture => match (&group.rates, &group.norms) {
                 (Some(weights), Some(shifts)) => {
                     for &shift in shifts {

@@ -15,6 +15,15 @@ pub enum Sampling {
         /// Records in the (larger) data set.
         dataset_size: u64,
     },
+    /// A Poisson sample of which a uniformly random part is kept if it has more than the largest number of records.
+    TruncatedPoisson {
+        /// q in [0, 1].
+        sample_rate: f64,
+        /// Largest number of records in a batch.
+        max_batch_size: u64,
+        /// Records in the (larger) data set.
+        dataset_size: u64,
+    },
     /// An explicit mixture, for pairs that come from elsewhere: the sum is shifted by one of the group's `norms`, of any size, each of
     /// which has one of the probabilities `rates`. For Gaussian noise, added or removed.
     Mixture,
@@ -39,8 +48,20 @@ impl Sampling {
         matches!(self, Self::RandomAllocation { .. } | Self::FixedBins { .. })
     }
 
-    /// True where there is no law of one step, or it is given.
+    /// True where there is no law of one step, there are several, or it is given.
     pub(crate) fn has_no_single_law(self) -> bool {
-        self == Self::Mixture || self.is_allocated()
+        matches!(self, Self::Mixture | Self::TruncatedPoisson { .. }) || self.is_allocated()
+    }
+
+    /// What the scheme is called in errors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Poisson { .. } => "Poisson sampling",
+            Self::FixedBatch { .. } => "fixed batches",
+            Self::TruncatedPoisson { .. } => "a largest batch size",
+            Self::Mixture => "an explicit mixture",
+            Self::RandomAllocation { .. } => "random allocation",
+            Self::FixedBins { .. } => "fixed bins",
+        }
     }
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from hockeystick._vocabulary.mechanisms import RandomizedResponse, parameter_of
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, RandomizedResponse, parameter_of
 from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def _numbers(kind: StepKind) -> tuple[float, float, int, int]:
     draw = kind.draw
     if isinstance(draw, WithoutReplacement):
         return parameter_of(kind.noise), 1.0, draw.batch_size, draw.dataset_size
-    rate = draw if isinstance(draw, float) else draw.sample_rate if isinstance(draw, Poisson) else 1.0
+    rate = draw if isinstance(draw, float) else 1.0
+    if isinstance(draw, Poisson) and not draw.is_truncated:
+        rate = draw.sample_rate
     return parameter_of(kind.noise), rate, 1, 1
 
 
@@ -105,9 +107,12 @@ def _with_numbers(kind: StepKind, noise: Any, rate: Any, batch_size: Any, datase
     if isinstance(draw, float):
         draw = rate
     elif isinstance(draw, Poisson):
-        draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
+        if not draw.is_truncated:  # whose laws do not grow with the rate: it is not rounded
+            draw = draw.microbatches if rate is None else replace(draw, sample_rate=rate)
     elif isinstance(draw, WithoutReplacement):
         draw = type(draw) if batch_size is None else type(draw)(batch_size, dataset_size)
+    if isinstance(kind.noise, AdaptiveClipping):  # of two parameters: it is not rounded
+        return kind._replace(draw=draw)
     mechanism: Any = float if isinstance(kind.noise, float) else type(kind.noise)
     return kind._replace(noise=mechanism if noise is None else mechanism(noise), draw=draw)
 

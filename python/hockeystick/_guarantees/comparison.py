@@ -47,6 +47,7 @@ INTERVAL_STATUS = (
 """How far the interval of shuffled batches is a guarantee."""
 
 POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
+TRUNCATED = "Poisson sampling, cut"
 
 
 _ACCUMULATED = "several batches of a fixed size under one noise"
@@ -91,21 +92,23 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     size = LARGE_DATASET if dataset_size is None else dataset_size
 
     def poisson(draw: Draw) -> Draw:
-        return draw if isinstance(draw, Poisson) else _rate(draw)
+        return draw if _has_several_batches(draw) else _rate(draw)
 
     def fixed(draw: Draw) -> Any:
         if isinstance(draw, WithoutReplacement):
             return draw
-        if isinstance(draw, Poisson):
+        if isinstance(draw, Poisson) and _has_several_batches(draw):
             return UnaccountedSampling(draw.sample_rate, f"{_ACCUMULATED}: they have no proven pair")
         return WithoutReplacement(min(size, max(1, round(_rate(draw) * size))), size)
 
     def full(draw: Draw) -> Sampling:
-        return replace(draw, sample_rate=1.0) if isinstance(draw, Poisson) else FullBatch()
+        if isinstance(draw, Poisson) and _has_several_batches(draw):
+            return replace(draw, sample_rate=1.0)
+        return FullBatch()
 
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(map(_rate, draws)))
-    batches = dict.fromkeys(fixed(draw) for draw in draws if not isinstance(draw, Poisson))
+    batches = dict.fromkeys(fixed(draw) for draw in draws if not _has_several_batches(draw))
     sized = dataset_size is not None or any(isinstance(draw, WithoutReplacement) for draw in draws)
     schemes: list[tuple[str, Callable[[Draw], Draw], str]] = [
         (POISSON, poisson, "members' own rates" if run.has_own_rates else f"rate {rates}"),
@@ -118,6 +121,9 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         ),
         (FULL, full, "every record in every step"),
     ]
+    largest = ", ".join(_largest(draw) for draw in draws if _is_truncated(draw))
+    if largest:
+        schemes.insert(0, (TRUNCATED, lambda draw: draw, f"batches of at most {largest}"))
     return [
         _entry(name, run.drawn(scheme, relation), delta, note)
         for name, scheme, note in schemes
@@ -233,6 +239,21 @@ def _rate(draw: Draw) -> float:
     if isinstance(draw, float):
         return draw
     return draw.sample_rate if isinstance(draw, Poisson) else 1.0
+
+
+def _has_several_batches(draw: Draw) -> bool:
+    """Whether batches are added up under one noise, which other schemes then do too."""
+    return isinstance(draw, Poisson) and draw.microbatches > 1
+
+
+def _is_truncated(draw: Draw) -> bool:
+    """Whether samples are cut to a largest size."""
+    return isinstance(draw, Poisson) and draw.is_truncated
+
+
+def _largest(draw: Draw) -> str:
+    assert isinstance(draw, Poisson)
+    return f"{draw.max_batch_size} of {draw.dataset_size}"
 
 
 def _batch_sizes(batch: Draw) -> str:

@@ -30,8 +30,16 @@ EXACT_ACCOUNTING = (
 )
 
 
+NORMALISER = (
+    "the noisy sums are divided by numbers that are public: an expected batch size that is computed from the "
+    "number of records reveals that number, which differs between data sets with and without the group"
+)
+"""What a guarantee for added and removed records takes for granted about averages."""
+
+
 def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     """Return the list of Ponomareva et al. 2023, section 5.3.3."""
+    replaced = str(found["adjacency"]).startswith("replace")
     return {
         "setting": "central differential privacy: a trusted trainer adds the noise",
         "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
@@ -42,7 +50,8 @@ def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
         "neighbouring relation": found["adjacency"],
         "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
         "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
-        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)",
+        "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)"
+        + ("" if replaced else f"; {NORMALISER}"),
         "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
         "verifiability": "the code and the arguments that give this number (please link them)",
     }

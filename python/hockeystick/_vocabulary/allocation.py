@@ -12,10 +12,10 @@ LARGEST_EPOCH = 2**40
 
 @dataclass(frozen=True)
 class RandomAllocation:
-    """Random allocation ("balls in bins"): in every epoch each record goes into one of its batches, drawn afresh.
+    """Random allocation: in every epoch each record goes into one of the batches, drawn afresh.
 
     Every record draws its batch on its own, each with the same probability, so that batches differ in
-    size. Steps count batches: ``steps=1000`` with ``batches=100`` is ten epochs. Where `steps` is not a
+    size ("balls in bins"). Steps count batches: ``steps=1000`` with ``batches=100`` is ten epochs. Where `steps` is not a
     multiple of `batches`, only the remaining batches of the last epoch are released.
 
     Parameters

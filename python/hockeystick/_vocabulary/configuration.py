@@ -59,6 +59,9 @@ _SCHEME_NAMES = {
 }
 """Sampling schemes in the words of the table of supported pairs; all others are Poisson's."""
 
+_LARGEST_TRUNCATED_GROUP = 128
+"""Largest group whose law is computed where a sample may be cut."""
+
 _UNKNOWN = 1.0
 """Stands for the noise multiplier or sample rate that is asked for; the core ignores it."""
 
@@ -123,17 +126,38 @@ def configure(
         records = sizes if unknown == "group_size" else _in_all_batches(draw.microbatches, sizes)
     family = "gaussian" if isinstance(noise, float | np.ndarray) else family_of(noise)
     forms = (ONE, SEVERAL) if unknown == "group_size" else _forms(records, members)
-    pair = require_supported(family, _SCHEME_NAMES.get(type(draw), "poisson"), relation, forms)
+    pair = require_supported(family, _scheme_name(draw), relation, forms)
     if isinstance(draw, WithoutReplacement):
         require_within(sizes, draw)
         if relation != "replace" and np.any(sizes > draw.dataset_size - draw.batch_size):
             pair = not_attained(pair, "a batch is all of the smaller data set")
+    elif isinstance(draw, Poisson) and draw.is_truncated:
+        _require_truncated_group(sizes, draw)
     elif isinstance(draw, FullBatch):
         if relation != "replace":
             draw = 1.0
         elif unknown == "group_size":
             sizes = LARGEST_GROUP  # the largest data set that the search may need
     return Step(noise, draw, sizes if members is None or _is_plain(members) else members, relation, pair)
+
+
+def _scheme_name(draw: object) -> str:
+    """Return the sampling in the words of the table of supported pairs."""
+    if isinstance(draw, Poisson) and draw.is_truncated:
+        return "truncated_poisson"
+    return _SCHEME_NAMES.get(type(draw), "poisson")
+
+
+def _require_truncated_group(sizes: CountOrCounts, scheme: Poisson) -> None:
+    """Raise ``ValueError`` if a group is larger than the data set, or its law would take long."""
+    require_within(sizes, scheme)
+    records: Counts = np.asarray(sizes)
+    if np.any(records > _LARGEST_TRUNCATED_GROUP):
+        worst = records[records > _LARGEST_TRUNCATED_GROUP].flat[0]
+        raise ValueError(
+            f"group_size must be at most {_LARGEST_TRUNCATED_GROUP} where batches have a largest size, "
+            f"got {worst}"
+        )
 
 
 def check_group_sizes(value: object) -> CountOrCounts:
@@ -151,11 +175,12 @@ def check_group_sizes(value: object) -> CountOrCounts:
 
 def require_within(sizes: CountOrCounts, sampling: object) -> None:
     """Raise ``ValueError`` if a group is larger than the data set of `sampling`."""
-    if isinstance(sampling, WithoutReplacement):
+    size = sampling.dataset_size if isinstance(sampling, WithoutReplacement | Poisson) else None
+    if size is not None:
         records: Counts = np.asarray(sizes)
-        if np.any(records > sampling.dataset_size):
-            worst = records[records > sampling.dataset_size].flat[0]
-            raise ValueError(f"group_size must be at most dataset_size {sampling.dataset_size}, got {worst}")
+        if np.any(records > size):
+            worst = records[records > size].flat[0]
+            raise ValueError(f"group_size must be at most dataset_size {size}, got {worst}")
 
 
 def microbatches_of(draw: object) -> int:
@@ -165,6 +190,8 @@ def microbatches_of(draw: object) -> int:
 
 def _require_accumulable(scheme: Poisson, adjacency: str, group: Group | None) -> None:
     """Raise ``UnsupportedError`` where several batches under one noise have no proven pair."""
+    if scheme.microbatches == 1:
+        return
     if adjacency == "replace":
         raise UnsupportedError(
             f"{scheme!r} has no proven pair for replaced records: use adjacency='add_remove', 'add' or "
@@ -231,7 +258,7 @@ def _draw(
         raise TypeError("give exactly one of sample_rate and sampling")
     if sampling is not None:
         scheme = check_sampling(sampling)
-        return scheme.sample_rate if isinstance(scheme, Poisson) and scheme.microbatches == 1 else scheme
+        return scheme.sample_rate if isinstance(scheme, Poisson) and scheme.is_plain else scheme
     if sample_rate is not None:
         return float_or_floats(sample_rate, "sample_rate")
     if has_rates:

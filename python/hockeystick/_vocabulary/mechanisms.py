@@ -43,6 +43,79 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class AdaptiveClipping:
+    """Gaussian noise on a clipped sum and on how many of its gradients were clipped: adaptive clipping.
+
+    Both are released in every step, and the clipping norm of the next is computed from the count.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation sigma of the noise on the sum of clipped gradients, in units of the clipping norm
+        of the step; finite and at least zero.
+    count_noise : float
+        Standard deviation sigma_b of the noise on the count, in records, where each record in the batch
+        adds 1/2 or -1/2 to the count: whether it was clipped, less one half; finite and at least zero.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If an argument is not a real number.
+
+    Notes
+    -----
+    A record moves the sum by at most one clipping norm and the count by 1/2. In units of the noise that is a
+    shift of length at most sqrt(sigma^-2 + (2 sigma_b)^-2) = 1/z of one Gaussian query, with the noise
+    multiplier `joint_noise_multiplier` z (Andrew et al. 2021, Theorem 1); a group of k moves it by at most
+    k / z. A clipping norm that depends on earlier releases changes nothing, as the shift is in its units.
+
+    A count that each record changes by 1 (how many gradients were clipped, without one half being
+    subtracted) is covered with half of its noise: `count_noise` is then half of the standard deviation. What
+    is computed from the count must use no other data, such as the number of records in the batch.
+
+    References
+    ----------
+    G. Andrew, O. Thakkar, B. McMahan, S. Ramaswamy, "Differentially Private Learning with Adaptive
+    Clipping", NeurIPS 2021. arXiv:1905.03871
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> clipping = hs.AdaptiveClipping(noise_multiplier=1.0, count_noise=5.0)
+    >>> round(clipping.joint_noise_multiplier, 4)
+    0.995
+    >>> run = {"delta": 1e-5, "sample_rate": 0.01, "steps": 1000}
+    >>> for noise in ({"mechanism": clipping}, {"noise_multiplier": 1.0}):
+    ...     print(f"{hs.get_epsilon(**noise, **run):.3f}")
+    1.847
+    1.828
+    """
+
+    noise_multiplier: float
+    count_noise: float
+
+    def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "count_noise"):
+            object.__setattr__(self, name, check_noise_multiplier(getattr(self, name), name))
+
+    @property
+    def joint_noise_multiplier(self) -> float:
+        """Noise multiplier of the one Gaussian query that the sum and the count are, rounded down."""
+        total, count = self.noise_multiplier, 2.0 * self.count_noise
+        if total == 0.0 or count == 0.0:
+            return 0.0
+        # The smaller one over the root of one plus a square of at most 1: nothing overflows.
+        least, most = min(total, count), max(total, count)
+        return least / math.hypot(1.0, least / most) * _ROUNDED_DOWN
+
+
+_ROUNDED_DOWN = 1.0 - 1e-15
+"""Makes up for the rounding of a few operations."""
+
+
+@dataclass(frozen=True)
 class Laplace:
     """Laplace noise.
 
@@ -142,24 +215,28 @@ class RandomizedResponse:
         object.__setattr__(self, "p", p)
 
 
-Mechanism: TypeAlias = Gaussian | Laplace | Skellam | RandomizedResponse
+Mechanism: TypeAlias = Gaussian | AdaptiveClipping | Laplace | Skellam | RandomizedResponse
 
 FAMILIES: dict[str, type[Mechanism]] = {
     "gaussian": Gaussian,
+    "adaptive_clipping": AdaptiveClipping,
     "laplace": Laplace,
     "skellam": Skellam,
     "randomized_response": RandomizedResponse,
 }
 """Mechanisms by the names of their families."""
 
-_NAMES = {mechanism: name for name, mechanism in FAMILIES.items()}
+_NAMES = {mechanism: name for name, mechanism in FAMILIES.items()} | {AdaptiveClipping: "gaussian"}
 
-_MECHANISMS = "Gaussian(noise_multiplier), Laplace(scale), Skellam(variance) or RandomizedResponse(p)"
+_MECHANISMS = (
+    "Gaussian(noise_multiplier), AdaptiveClipping(noise_multiplier, count_noise), Laplace(scale), "
+    "Skellam(variance) or RandomizedResponse(p)"
+)
 
 
 def check_mechanism(value: object) -> Mechanism:
     """Return `value`, which must be a mechanism."""
-    if not isinstance(value, Gaussian | Laplace | Skellam | RandomizedResponse):
+    if not isinstance(value, Mechanism):
         raise TypeError(f"mechanism must be {_MECHANISMS}, got {shown(value)}")
     return value
 
@@ -167,7 +244,8 @@ def check_mechanism(value: object) -> Mechanism:
 def check_mechanism_class(value: object) -> type[Mechanism]:
     """Return `value`, which must be the class of a mechanism."""
     for mechanism in FAMILIES.values():
-        if value is mechanism:
+        # Adaptive clipping has two parameters, of which neither alone is to be found.
+        if value is mechanism and mechanism is not AdaptiveClipping:
             return mechanism
     raise TypeError(
         f"mechanism must be the class Gaussian, Laplace, Skellam or RandomizedResponse, got {shown(value)}"
@@ -175,7 +253,10 @@ def check_mechanism_class(value: object) -> type[Mechanism]:
 
 
 def family_of(noise: float | Mechanism) -> str:
-    """Name of the family of `noise`, a mechanism or the noise multiplier of Gaussian noise."""
+    """Name of the family of `noise`, a mechanism or the noise multiplier of Gaussian noise.
+
+    Adaptive clipping is one Gaussian query.
+    """
     return "gaussian" if isinstance(noise, float) else _NAMES[type(noise)]
 
 
@@ -185,6 +266,8 @@ def parameter_of(noise: float | Mechanism) -> float:
         return noise
     if isinstance(noise, Gaussian):
         return noise.noise_multiplier
+    if isinstance(noise, AdaptiveClipping):
+        return noise.joint_noise_multiplier
     if isinstance(noise, Laplace):
         return noise.scale
     return noise.variance if isinstance(noise, Skellam) else noise.p

@@ -26,13 +26,22 @@ class Poisson:
         Number m of batches, each drawn on its own at the sample rate, whose clipped gradients are added
         up before noise is added once, in [1, 10000]: gradient accumulation. One step is then one such
         sum, and the noise multiplier that of its noise.
+    max_batch_size : int, optional
+        Largest number B of records in a batch: of a sample that has more, a uniformly random B are kept
+        (truncated Poisson sampling). Together with `dataset_size`.
+    dataset_size : int, optional
+        Number of records in the data set, in [1, 2**53]; where records are added or removed, that of the
+        larger data set. Together with `max_batch_size`.
 
     Raises
     ------
     ValueError
-        If `sample_rate` is not in [0, 1], or `microbatches` is out of range.
+        If `sample_rate` is not in [0, 1], or a number is out of range.
     TypeError
-        If `sample_rate` is not a real number, or `microbatches` not a whole one.
+        If `sample_rate` is not a real number, another number not a whole one, or only one of
+        `max_batch_size` and `dataset_size` is given.
+    UnsupportedError
+        If several batches with a largest size are to be added up, which has no proven pair.
 
     Notes
     -----
@@ -40,6 +49,14 @@ class Poisson:
     clipping norm each time. That is the law of a group of m records in one batch: a group of k records in
     m batches has the dominating pair of a group of k·m. A batch at the rate m·q is something else, in which
     a record comes once at most: it would understate the loss.
+
+    A sample that is cut has another pair than Poisson sampling, and the rate alone understates: a record
+    that joins a full batch pushes another one out, so that the sum may move by twice the clipping norm. The
+    pair is an upper bound. A largest size that holds all records is Poisson sampling.
+
+    References
+    ----------
+    A. Ganesh, "Tighter privacy analysis for truncated Poisson sampling", 2025. arXiv:2508.15089
 
     Examples
     --------
@@ -49,19 +66,49 @@ class Poisson:
     >>> run = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": 3}
     >>> print(f"{hs.get_epsilon(sampling=hs.Poisson(0.1, microbatches=3), **run):.3f}")
     7.003
+    >>> capped = hs.Poisson(0.01, max_batch_size=128, dataset_size=10_000)
+    >>> print(f"{hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sampling=capped, steps=1000):.3f}")
+    3.995
     """
 
     sample_rate: float
     microbatches: int = field(default=1, kw_only=True)
+    max_batch_size: int | None = field(default=None, kw_only=True)
+    dataset_size: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sample_rate", check_sample_rate(self.sample_rate))
         count = count_scalar(self.microbatches, "microbatches", 1, LARGEST_GROUP)
         object.__setattr__(self, "microbatches", count)
+        if (self.max_batch_size is None) != (self.dataset_size is None):
+            raise TypeError("give both of max_batch_size and dataset_size, or neither")
+        if self.max_batch_size is None:
+            return
+        for name in ("max_batch_size", "dataset_size"):
+            object.__setattr__(self, name, count_scalar(getattr(self, name), name, 1, LARGEST_DATASET))
+        if count > 1:
+            raise UnsupportedError(
+                "several batches with a largest size under one noise have no proven pair: use "
+                "microbatches=1, or leave max_batch_size out"
+            )
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a sample may be cut: whether there are more records than a batch may have."""
+        if self.max_batch_size is None or self.dataset_size is None:
+            return False
+        return self.max_batch_size < self.dataset_size
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the sample rate says everything: one batch, and no sample that is cut."""
+        return self.microbatches == 1 and not self.is_truncated
 
     def __repr__(self) -> str:
-        accumulated = "" if self.microbatches == 1 else f", microbatches={self.microbatches}"
-        return f"{type(self).__name__}(sample_rate={self.sample_rate!r}{accumulated})"
+        more = "" if self.microbatches == 1 else f", microbatches={self.microbatches}"
+        if self.max_batch_size is not None:
+            more += f", max_batch_size={self.max_batch_size}, dataset_size={self.dataset_size}"
+        return f"{type(self).__name__}(sample_rate={self.sample_rate!r}{more})"
 
 
 @dataclass(frozen=True)

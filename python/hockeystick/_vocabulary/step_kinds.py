@@ -14,6 +14,7 @@ from hockeystick._vocabulary.configuration import Segment, configure, microbatch
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
+    AdaptiveClipping,
     Mechanism,
     check_noise_multiplier,
     family_of,
@@ -109,7 +110,7 @@ def _normal(group: Group) -> Group:
 
 
 def require_whole_epochs(kind: StepKind, one: int, other: int) -> None:
-    """Raise ``UnsupportedError`` where numbers of steps of two runs cannot be added up, as epochs are not whole."""
+    """Raise ``UnsupportedError`` where two runs cannot be added up, as their epochs are not whole."""
     draw = kind.draw
     if not isinstance(draw, RandomAllocation | FixedBins) or one == 0 or other == 0:
         return
@@ -136,6 +137,8 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
         drawing = ("fixed_batch", 1.0, kind.records, kind.records)
     elif isinstance(draw, RandomAllocation | FixedBins):
         drawing = ("allocation", float(isinstance(draw, FixedBins)), draw.batches, 1)
+    elif isinstance(draw, Poisson) and draw.is_truncated:
+        drawing = ("truncated_poisson", draw.sample_rate, draw.max_batch_size, draw.dataset_size)
     elif isinstance(draw, Mixture):
         drawing, rates, norms = ("mixture", 1.0, 1, 1), draw.weights, draw.shifts
     else:
@@ -152,6 +155,12 @@ def in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
 def for_core(steps: dict[StepKind, int]) -> list[Segment]:
     """Segments as the compiled core takes them."""
     return [(kind.noise, kind.draw, kind.group, count) for kind, count in in_order(steps)]
+
+
+def _noise_in_words(noise: float | Mechanism) -> str:
+    if isinstance(noise, AdaptiveClipping):
+        return f"AdaptiveClipping({noise.noise_multiplier:g}, {noise.count_noise:g})"
+    return f"{FAMILIES[family_of(noise)].__name__}({parameter_of(noise):g})"
 
 
 def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
@@ -171,6 +180,8 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
         sampling = f"WithoutReplacement({draw.batch_size}, {draw.dataset_size})"
     else:
         sampling = "FullBatch()"  # the same pairs
+    if isinstance(draw, Poisson) and draw.is_truncated:
+        sampling += f", at most {draw.max_batch_size} of {draw.dataset_size}"
     if kind.microbatches > 1:
         sampling += f" of {kind.microbatches} batches"
     group = f"{kind.records} record" + ("s" if kind.records > 1 else "")
@@ -187,7 +198,7 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
         group += f" ({', '.join(qualities)})"
     return (
         str(count),
-        f"{FAMILIES[family_of(kind.noise)].__name__}({parameter_of(kind.noise):g})",
+        _noise_in_words(kind.noise),
         sampling,
         group,
         f"{'tight' if kind.pair.tight else 'upper bound'} ({kind.pair.source})",

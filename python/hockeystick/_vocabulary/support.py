@@ -54,6 +54,8 @@ _TWO_ANSWERS = _tight("mixture of two answers")
 _ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
+_TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")
+
 _SUPPORTED = {
     ("gaussian", "poisson", "add_remove"): {
         ONE: _THEOREM_18,
@@ -73,6 +75,8 @@ _SUPPORTED = {
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION},
     ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION},
+    ("gaussian", "truncated_poisson", "add_remove"): {ONE: _TRUNCATED, SEVERAL: _TRUNCATED},
+    ("gaussian", "truncated_poisson", "replace"): {ONE: _TRUNCATED},
     ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
@@ -112,6 +116,7 @@ _WORDS = {
     "laplace": "Laplace noise",
     "randomized_response": "randomised response",
     "poisson": "Poisson sampling",
+    "truncated_poisson": "Poisson sampling with a largest batch size",
     "full_batch": "full batches",
     "without_replacement": "fixed batches drawn without replacement",
     "random_allocation": "random allocation",
@@ -130,6 +135,7 @@ _WORDS = {
 _ADVICE = {
     "gaussian": "noise_multiplier in place of mechanism",
     "poisson": "sampling=Poisson(sample_rate)",
+    "truncated_poisson": "sampling=Poisson(sample_rate, max_batch_size=..., dataset_size=...)",
     "full_batch": "sampling=FullBatch()",
     "without_replacement": "sampling=WithoutReplacement(batch_size, dataset_size)",
     "random_allocation": "sampling=RandomAllocation(batches)",
@@ -146,7 +152,7 @@ _ADVICE = {
 }
 
 _ADVISED = ("poisson", "full_batch", "without_replacement")
-"""Ways to draw batches that are named as alternatives to others."""
+"""Ways to draw batches that are advised in place of others."""
 
 _KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
 
@@ -173,7 +179,7 @@ def _refusal(wanted: Combination) -> str:
     noise, sampling, relation, group = (_WORDS[part] for part in wanted)
     # Nobody who adds one kind of noise wants another but the usual one.
     near = [other for other in SUPPORTED if other.mechanism in (wanted.mechanism, "gaussian")]
-    # Nobody draws batches in epochs who does not want to.
+    # Nor does anybody cut samples, or deal records out in epochs, whose loader does not.
     near = [other for other in near if other.sampling in (wanted.sampling, *_ADVISED)]
     # That gradients are orthogonal is knowledge, which nobody has because it would help.
     if wanted.group not in _KNOWN_TO_BE_ORTHOGONAL:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts, whole_in_every_batch
+from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import AnySegment, Draw, check_draw, check_history, merged
 from hockeystick.accountants.individual.accountant import IndividualAccountant
@@ -23,14 +24,17 @@ from hockeystick.accountants.state import check_keys, segments_from_json
 from hockeystick.accountants.state_limits import MAX_BYTES, MAX_PARTS, check_limits, refusals
 
 __all__ = [
+    "ADVICE",
     "DEFAULT_ORDERS",
     "MAX_BYTES",
     "MAX_PARTS",
+    "PROBLEM",
     "AnySegment",
     "Draw",
     "NormAccountant",
     "NormRefresher",
     "Optimizer",
+    "adapts_clipping",
     "batches_of",
     "check_draw",
     "check_history",
@@ -43,6 +47,7 @@ __all__ = [
     "in_equal_parts",
     "load_checked",
     "merged",
+    "noise_of",
     "of_single_batches",
     "record",
     "record_accumulated",

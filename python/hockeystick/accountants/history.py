@@ -51,7 +51,7 @@ def check_noise(value: object, name: str) -> float | Mechanism:
 
 def check_draw(value: object, name: str) -> Any:
     """`value` as a sample rate where one Poisson batch is drawn, or a sampling scheme."""
-    if isinstance(value, SCHEMES):
+    if isinstance(value, SCHEMES) or (isinstance(value, Poisson) and value.is_truncated):
         return value
     return check_poisson_draw(value, name)
 
@@ -59,17 +59,26 @@ def check_draw(value: object, name: str) -> Any:
 def check_poisson_draw(value: object, name: str) -> Any:
     """`value` as a sample rate, or what stands for several Poisson batches or a loader without account."""
     if isinstance(value, Poisson):
+        _require_whole_samples(value, name)
         return value.sample_rate if value.microbatches == 1 else value
     if isinstance(value, UnaccountedSampling):
         return value
     if isinstance(value, RandomAllocation | FixedBins):
         raise UnsupportedError(
-            f"{name} must be a sample rate or Poisson(...), got {value!r}: accountants do not follow allocated batches in "
-            f"this version; use hockeystick.get_epsilon or hockeystick.privacy_curve"
+            f"{name} must be a sample rate or Poisson(...), got {value!r}: accountants do not follow "
+            f"allocated batches in this version; use hockeystick.get_epsilon or hockeystick.privacy_curve"
         )
     if isinstance(value, SCHEMES):
         raise UnsupportedError(f"{name} must be a sample rate or Poisson(...), got {value!r}: {ONLY_POISSON}")
     return check_sample_rate(value, name)
+
+
+def _require_whole_samples(draw: object, name: str) -> None:
+    """Raise ``UnsupportedError`` if samples are cut to a largest size, which few accountants know."""
+    if isinstance(draw, Poisson) and draw.is_truncated:
+        raise UnsupportedError(
+            f"{name} must be without a largest batch size, got {draw!r}: GroupAccountant accounts for it"
+        )
 
 
 ONLY_POISSON = "GroupAccountant and IndividualAccountant account for batches of other kinds"
@@ -102,6 +111,7 @@ def check_gaussian_step(
 ) -> tuple[float, float | Sampling]:
     """Noise multiplier and draw of a step that is given either a sample rate or a sampling scheme."""
     _require_one(sample_rate, sampling)
+    _require_whole_samples(sampling, "sampling")
     return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
 
 

@@ -12,8 +12,9 @@ from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_adjacency
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
-from hockeystick._vocabulary.sampling import Poisson, Sampling, check_sample_rate
+from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
+from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
 from hockeystick.accountants.history import (
     Draw,
     Segment,
@@ -303,7 +304,10 @@ class Accountant(ABC):
         count = batches_of()
 
         def hook(optim: Optimizer) -> None:
-            self._accumulated(optim.noise_multiplier, rate, count(optim))
+            if adapts_clipping(optim):
+                self._record(noise_of(optim), UnaccountedSampling(rate, f"{PROBLEM}. {ADVICE}"))
+            else:
+                self._accumulated(optim.noise_multiplier, rate, count(optim))
 
         return hook
 

@@ -113,7 +113,9 @@ def _is_registered(name: object, found: object, expected: Mapping[str, Any]) -> 
 def _to_json(value: Any, key: str, kinds: Mapping[str, type[Any]]) -> float | dict[str, Any]:
     for name, kind in kinds.items():
         if isinstance(value, kind):
-            return {key: name, **asdict(value)}
+            # What is left out is None: states of earlier versions do not have it.
+            arguments = {argument: given for argument, given in asdict(value).items() if given is not None}
+            return {key: name, **arguments}
     return float(value)
 
 
@@ -136,7 +138,7 @@ def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: st
     if not isinstance(found, str) or found not in kinds:
         raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {shown(found)}")
     kind = kinds[found]
-    arguments = tuple(field.name for field in fields(kind))
+    arguments = [field.name for field in fields(kind) if field.default is not None or field.name in value]
     check_keys(value, (key, *arguments), name)
     return kind(**{argument: value[argument] for argument in arguments})
 

@@ -82,7 +82,8 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     """Print the answer to `question`."""
     arguments = arguments_of(given)
     dataset_size = arguments.pop("dataset_size", None)
-    if dataset_size is not None and given.get("batch_size") is None:
+    sized = given.get("batch_size") is not None or given.get("max_batch_size") is not None
+    if dataset_size is not None and not sized:
         raise click.UsageError("--dataset-size needs --batch-size")
     lower, upper = (np.atleast_1d(end) for end in question.find(bounds=True, **arguments))
     sizes = _group_sizes(arguments)
@@ -123,7 +124,7 @@ def _why_at_least(unknown: str, lower: float, upper: float, arguments: dict[str,
     """
     if math.isfinite(upper):
         return None
-    records = getattr(arguments.get("sampling"), "dataset_size", LARGEST_GROUP + 1)
+    records = getattr(arguments.get("sampling"), "dataset_size", None) or LARGEST_GROUP + 1
     if unknown == "group_size" and lower == records:
         return None
     most = LARGEST_STEPS if unknown == "steps" else LARGEST_GROUP

@@ -9,7 +9,7 @@ from hockeystick._vocabulary.adjacency import ADJACENCIES
 from hockeystick._vocabulary.groups import GRADIENTS, Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
-from hockeystick._vocabulary.sampling import FullBatch, WithoutReplacement
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
 
 click: Any = needed("click", "cli")
 
@@ -75,6 +75,11 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "help": "Records in a batch (with --sampling poisson: expected), with --dataset-size and --sampling.",
     },
     "dataset_size": {"type": int, "help": "Number of records (the larger data set)."},
+    "max_batch_size": {
+        "type": int,
+        "help": "Largest number of records in a Poisson batch: a random part of a larger sample is kept. "
+        "Needs --dataset-size.",
+    },
     "steps": {"type": int, "required": True, "help": "Number of steps."},
     "group_size": {
         "multiple": True,
@@ -130,7 +135,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 NOISE = ("noise_multiplier", "mechanism", "scale", "p")
-DRAWING = ("sample_rate", "sampling", "batch_size", "dataset_size")
+DRAWING = ("sample_rate", "sampling", "batch_size", "dataset_size", "max_batch_size")
 MEMBERS = ("group_size", "rates", "norms", "gradients")
 REPORTED = ("group_sizes", "target", "title", "details")
 ALWAYS = ("adjacency", "tolerance", "as_json")
@@ -154,6 +159,8 @@ def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in given.items() if name in _PLAIN and value is not None}
     found |= _mechanism(given)
     found |= _sampling(given)
+    if "sampling" in found:
+        found.pop("sample_rate", None)  # the rate of a scheme that says more
     found |= _members(given)
     return found
 
@@ -187,6 +194,9 @@ def _sampling(given: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("give either --sample-rate, or --batch-size with --dataset-size")
     if rate is not None and scheme not in (None, "poisson"):
         raise click.UsageError(f"--sample-rate is that of --sampling poisson, got --sampling {scheme}")
+    largest = given.get("max_batch_size")
+    if largest is not None:
+        return _truncated(scheme, rate, batch_size, dataset_size, largest)
     # On its own it is for `explain` and `report`, which compare with fixed batches.
     found: dict[str, Any] = {} if dataset_size is None else {"dataset_size": dataset_size}
     if batch_size is not None:
@@ -198,6 +208,22 @@ def _sampling(given: dict[str, Any]) -> dict[str, Any]:
     if scheme == "poisson" and rate is None and not given.get("rates"):
         raise click.UsageError("--sampling poisson needs --sample-rate, or --batch-size with --dataset-size")
     return found
+
+
+def _truncated(
+    scheme: str | None, rate: float | None, batch_size: int | None, dataset_size: int | None, largest: int
+) -> dict[str, Any]:
+    """Return Poisson samples that are cut to a largest size."""
+    if dataset_size is None:
+        raise click.UsageError("--max-batch-size needs --dataset-size")
+    if scheme not in (None, "poisson") or (scheme is None and rate is None):
+        raise click.UsageError("--max-batch-size is that of --sampling poisson")
+    if rate is None:
+        if batch_size is None:
+            raise click.UsageError("--max-batch-size needs --sample-rate or --batch-size")
+        rate = batch_size / dataset_size
+    sampling = Poisson(rate, max_batch_size=largest, dataset_size=dataset_size)
+    return {"dataset_size": dataset_size, "sampling": sampling}
 
 
 def _batches(scheme: str | None, batch_size: int, dataset_size: int | None) -> dict[str, Any]:
@@ -220,6 +246,9 @@ def sampling_in_words(arguments: dict[str, Any]) -> str:
     if isinstance(sampling, WithoutReplacement):
         drawn = f"{sampling.batch_size} of {sampling.dataset_size} records"
         return f"fixed batches ({drawn}, a fresh random subset in each step)"
+    if isinstance(sampling, Poisson):
+        drawn = f"each record joins each batch with probability {sampling.sample_rate:g}"
+        return f"Poisson ({drawn}; at most {sampling.max_batch_size} of {sampling.dataset_size} records)"
     if isinstance(sampling, FullBatch):
         return "full batches (every record in every batch)"
     return "Poisson" if rate is None else f"Poisson (each record joins each batch with probability {rate:g})"

@@ -11,7 +11,7 @@ def pure_epsilon(curve: PrivacyCurve) -> float:
 
     It is the sum itself where that is a number, as for Laplace noise of scale 1 without sampling.
     """
-    return _core.Composition(curve.core_segments(), curve.adjacency, curve.tolerance).most_loss()
+    return _core.Composition(curve.core_segments(), curve.adjacency, curve.tolerance).max_loss()
 
 
 def noiseless_delta(curve: PrivacyCurve) -> float:

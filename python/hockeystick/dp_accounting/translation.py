@@ -171,6 +171,31 @@ def _without_replacement(event: Any, setting: Setting) -> Translation:
     return _release(event, event.event, sampling, setting)
 
 
+def _truncated(event: Any, setting: Setting) -> Translation:
+    """Return the step on a Poisson sample that is cut to a largest size.
+
+    `dataset_size` counts the protected records: it is that of the larger data set.
+    """
+    rate = check_sample_rate(event.sampling_probability, "sampling_probability")
+    noise = check_noise_multiplier(event.noise_multiplier)
+    size = count_scalar(event.dataset_size, "dataset_size", 0)
+    largest = count_scalar(event.truncated_batch_size, "truncated_batch_size", 0)
+    if rate == 0.0 or size == 0 or largest == 0:
+        return _NOTHING
+    if setting.special:
+        raise NoPairError(
+            event,
+            "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_ONE, which covers replacement by a "
+            "record of value zero, for TruncatedSubsampledGaussianDpEvent. Found REPLACE_SPECIAL.",
+        )
+    if noise == 0.0:
+        return _EVERYTHING
+    require(setting.group_size <= size, "group_size", setting.group_size, f"at most {size} records")
+    sampling = Poisson(rate, max_batch_size=largest, dataset_size=size)
+    group: dict[str, Any] = {"adjacency": setting.adjacency, "group_size": setting.group_size}
+    return _one(step_kind(noise_multiplier=noise, sampling=sampling, **group)[0])
+
+
 def _release(event: Any, released: Any, sampling: Sampling, setting: Setting) -> Translation:
     """Return the step of sums with noise, all of one batch that is drawn by `sampling`."""
     group: dict[str, Any] = {"adjacency": setting.adjacency, "group_size": setting.group_size}
@@ -281,11 +306,6 @@ _OTHER_NOISE = "only Gaussian noise, Laplace noise and randomised response have 
 
 _REFUSALS = {
     "UnsupportedDpEvent": "it stands for what no accountant knows",
-    "TruncatedSubsampledGaussianDpEvent": (
-        "the pair of a Poisson sample with a cap is not built yet, and the curve without the cap is no bound "
-        "for it, because a record that joins a full batch pushes another one out; without a cap use "
-        "PoissonSampledDpEvent, for batches of one size SampledWithoutReplacementDpEvent"
-    ),
     "SampledWithReplacementDpEvent": (
         "a record may be in a batch several times; use PoissonSampledDpEvent or "
         "SampledWithoutReplacementDpEvent"
@@ -311,6 +331,7 @@ _TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
     "LaplaceDpEvent": _full_batch,
     "PoissonSampledDpEvent": _poisson_sampled,
     "SampledWithoutReplacementDpEvent": _without_replacement,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
     "MixtureOfGaussiansDpEvent": _mixture,
     "RandomizedResponseDpEvent": _randomized_response,
 }

@@ -10,7 +10,7 @@ from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampl
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
-from hockeystick.opacus.hooks import Charge, charge_for, charge_of_poisson, step_hook
+from hockeystick.opacus.hooks import Charge, charge_for, charge_of_optimizer, charge_of_poisson, step_hook
 from hockeystick.opacus.loaders import ON_MISMATCH, complain
 from hockeystick.opacus.noise import noise_for
 
@@ -138,6 +138,7 @@ class PrivacyEngine(OpacusEngine):
         optimizer, loader = made[1], made[-1]
         if poisson and charge.has_account:
             charge = charge_for(self.accountant, loader, 1 / len(loader), self._on_mismatch)
+        charge = charge_of_optimizer(charge, optimizer, self._on_mismatch)
         if charge.problem is not None:
             complain(charge.problem, "warn")
         if not charge.has_account and not isinstance(self.accountant, Accountant):

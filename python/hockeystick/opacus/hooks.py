@@ -17,9 +17,13 @@ from hockeystick._vocabulary.sampling import (
 )
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.accountants.adaptors import (
+    ADVICE,
+    PROBLEM,
     Draw,
+    adapts_clipping,
     batches_of,
     in_equal_parts,
+    noise_of,
     record,
     record_accumulated,
     require_pair,
@@ -35,7 +39,16 @@ from hockeystick.opacus.loaders import (
     mismatch,
 )
 
-__all__ = ["ON_MISMATCH", "Charge", "attach", "charge_for", "charge_of_poisson", "poisson_hook", "step_hook"]
+__all__ = [
+    "ON_MISMATCH",
+    "Charge",
+    "attach",
+    "charge_for",
+    "charge_of_optimizer",
+    "charge_of_poisson",
+    "poisson_hook",
+    "step_hook",
+]
 
 _GOES_ON = (
     "Training goes on, and the steps are counted, but every question about their privacy will be refused "
@@ -69,7 +82,11 @@ def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, a
     """
     stated = accountant.sampling if isinstance(accountant, ShuffleAccountant) else sampling
     drawn = f"poisson_sampling=True draws Poisson samples at rate {rate!r}"
-    if isinstance(stated, Poisson) and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate:
+    if (
+        isinstance(stated, Poisson)
+        and not stated.is_truncated
+        and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate
+    ):
         stated = None
     if stated is not None:
         if action != "ignore":
@@ -141,14 +158,16 @@ def _as_stated(
 
 def _covered(accountant: Any, sampling: Sampling | None) -> float | Sampling | None:
     """Return `sampling` in the words of an accountant, None where that has none."""
-    if isinstance(sampling, Poisson):
+    if isinstance(sampling, Poisson) and not sampling.is_truncated:
         sampling = Poisson(
             sampling.sample_rate
         )  # a batch of the loader; optimizers count how many they add up
-    draw: float | Sampling | None = sampling.sample_rate if isinstance(sampling, Poisson) else sampling
+    draw: float | Sampling | None = sampling
+    if isinstance(sampling, Poisson) and not sampling.is_truncated:
+        draw = sampling.sample_rate
     if isinstance(sampling, FullBatch) and not isinstance(accountant, GroupAccountant):
         draw = 1.0
-    if isinstance(draw, WithoutReplacement) and not isinstance(accountant, GroupAccountant):
+    if isinstance(draw, WithoutReplacement | Poisson) and not isinstance(accountant, GroupAccountant):
         return None
     if draw is not None:
         require_pair(accountant, draw)
@@ -166,12 +185,37 @@ def _without_account(
     return Charge(UnaccountedSampling(opacus_rate, problem), f"{problem}. {_GOES_ON}", once)
 
 
-def step_hook(accountant: Any, charge: Charge) -> Callable[[Any], None]:
-    """Return a function of an Opacus optimizer that charges one step, however many batches it is for."""
+def charge_of_optimizer(charge: Charge, optimizer: Any, action: str) -> Charge:
+    """Return what a step of an optimizer is charged as, given the charge of the loader.
+
+    Raises
+    ------
+    SamplingMismatchError
+        If no account is known for what the optimizer releases and `action` is "raise".
+    """
+    if action == "ignore" or not adapts_clipping(optimizer) or not charge.has_account:
+        return charge
+    if action == "raise":
+        complain(f"{PROBLEM}. {ADVICE}", "raise")
+    rate = charge.draw if isinstance(charge.draw, float) else 1.0
+    problem = f"{PROBLEM}. {ADVICE}. {_GOES_ON}"
+    return Charge(UnaccountedSampling(rate, f"{PROBLEM}. {ADVICE}"), problem)
+
+
+def step_hook(accountant: Any, charge: Charge, action: str = "ignore") -> Callable[[Any], None]:
+    """Return a function of an Opacus optimizer that charges one step, however many batches it is for.
+
+    With another `action` than "ignore" the optimizer is looked at too, at its first step.
+    """
     count = batches_of()
 
     def hook(optimizer: Any) -> None:
-        _charge(accountant, optimizer.noise_multiplier, charge, count(optimizer))
+        nonlocal charge, action
+        known, charge = charge, charge_of_optimizer(charge, optimizer, action)
+        if charge is not known and charge.problem is not None:
+            complain(charge.problem, "warn")
+        action = "ignore"
+        _charge(accountant, noise_of(optimizer), charge, count(optimizer))
 
     return hook
 
@@ -289,6 +333,7 @@ def attach(
         raise TypeError(f"optimizer must be an opacus DPOptimizer, got {type(optimizer).__name__}")
     wanted = None if sampling is None else check_sampling(sampling)
     charge = charge_for(accountant, data_loader, 1 / len(data_loader), action, wanted)
+    charge = charge_of_optimizer(charge, optimizer, action)
     if charge.problem is not None:
         complain(charge.problem, "warn")
     optimizer.attach_step_hook(step_hook(accountant, charge))

@@ -164,6 +164,9 @@ def mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:
         return f"Poisson sampling is accounted for, but {scheme.description}"
     if scheme.sampling is None or type(scheme.sampling) is not type(wanted):
         return f"{wanted!r} is accounted for, but {scheme.description}"
+    if isinstance(wanted, Poisson) and wanted.is_truncated:
+        # No loader that is known cuts its samples.
+        return f"{wanted!r} is accounted for, but {scheme.description}"
     if isinstance(wanted, Poisson):
         found = scheme.sampling.sample_rate if isinstance(scheme.sampling, Poisson) else math.nan
         if abs(found - wanted.sample_rate) <= RATE_TOLERANCE * wanted.sample_rate:

@@ -242,7 +242,7 @@ class Registered:
         charge = charge_for(self, loader, sample_rate, self._on_mismatch)
         if charge.problem is not None:
             complain(charge.problem, "warn")
-        return step_hook(self, charge)
+        return step_hook(self, charge, self._on_mismatch)
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
         """Save the accountant as plain JSON types.

@@ -47,6 +47,11 @@ def of_single_batches(
     noise_multiplier: float, draw: float | Sampling, steps: int
 ) -> tuple[float, float | Sampling, int]:
     """Noise, draw and number of steps of one batch each that reveal at least as much as those of several."""
+    if isinstance(draw, Poisson) and draw.is_truncated:
+        raise UnsupportedError(
+            f"single examples are not accounted for with {draw!r}: use GroupAccountant, or leave "
+            "max_batch_size out"
+        )
     if not isinstance(draw, Poisson):
         return noise_multiplier, draw, steps
     batches = draw.microbatches
