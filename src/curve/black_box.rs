@@ -5,6 +5,7 @@
 
 use crate::curve::composition::Composition;
 use crate::error::{Result, require_delta};
+use crate::special::root::bisect;
 use crate::step::group::require_group_size;
 
 /// Number of ε of one record that are tried, evenly spaced in their logarithm, before the best interval is halved.
@@ -63,19 +64,7 @@ fn smallest_epsilon(mut is_met: impl FnMut(f64) -> Result<bool>) -> Result<f64> 
             previous = epsilon;
             continue;
         }
-        let (mut low, mut high) = (previous, epsilon);
-        for _ in 0..HALVINGS {
-            let middle = 0.5 * (low + high);
-            if high - low <= RESOLUTION * high || middle <= low || middle >= high {
-                break;
-            }
-            if is_met(middle)? {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        return Ok(high);
+        return bisect((previous, epsilon), HALVINGS, |high| RESOLUTION * high, is_met);
     }
     Ok(f64::INFINITY)
 }

@@ -3,6 +3,7 @@
 use crate::loss::StepLoss;
 use crate::loss::loss_curve::{Support, Sweep};
 use crate::loss::smooth_piece::Scratch;
+use crate::special::root::newton_increasing;
 
 /// Curves of one step at most: each is sampled some thousand times before it is swept.
 const MOST_CURVES: usize = 300;
@@ -70,30 +71,13 @@ impl Support<'_> {
 impl Sweep<'_> {
     /// Where the loss of a curve passes `level`, within the curve's interval.
     pub(crate) fn boundary(&self, level: f64, scratch: &mut Scratch) -> f64 {
-        let (mut low, mut high) = (self.start, self.end);
-        if self.curve.point(low, scratch).loss >= level {
-            return low;
+        if self.curve.point(self.start, scratch).loss >= level {
+            return self.start;
         }
-        let mut x = 0.5 * (low + high);
-        for _ in 0..200 {
+        newton_increasing((self.start, self.end), f64::EPSILON, 0.0, |x| {
             let point = self.curve.point(x, scratch);
-            if point.loss < level {
-                low = x;
-            } else {
-                high = x;
-            }
-            let newton = x - (point.loss - level) / point.slope;
-            let next = if newton > low && newton < high {
-                newton
-            } else {
-                0.5 * (low + high)
-            };
-            if next == x || high - low <= f64::EPSILON * high.abs() {
-                return next;
-            }
-            x = next;
-        }
-        x
+            (point.loss - level, point.slope)
+        })
     }
 }
 

@@ -3,28 +3,32 @@
 //! Every tilt gives a certified answer and the saddle point the narrowest, so that nothing here needs to be exact.
 
 use crate::inversion::segment::{Segment, Total};
+use crate::special::root::{bracket_decreasing, solve_decreasing_between};
 use std::f64::consts::PI;
+use std::ops::RangeInclusive;
 
 /// The smallest and the largest tilt that a search looks at; where the saddle point lies beyond, none is found.
 const MIN_TILT: f64 = 1e-12;
 const MAX_TILT: f64 = 1e12;
 /// The largest tilt that a search starts at.
 const MAX_START: f64 = 1e6;
+/// Distance from −1 and 0 of the tilts in (−1, 0) that a search looks at.
+const MIN_DISTANCE: f64 = 1e-9;
 /// A tilt is accepted where the excess, in the units of its caller, is below this: within a tenth of the spread of the
 /// loss, or a tenth of log δ.
 const EXCESS_TOLERANCE: f64 = 0.02;
 /// Makes the excess of a search 1 where ε is five spreads, or log δ five units, away.
 const EXCESS_SCALE: f64 = 0.2;
-/// Factors by which brackets grow in c, the first and the largest, and one too small to go on with.
-const FIRST_FACTOR: f64 = 2.0;
-const MAX_FACTOR: f64 = 64.0;
-const MIN_FACTOR: f64 = 1.01;
-/// Steps of regula falsi.
-const REFINEMENTS: usize = 40;
+/// Steps in the coordinate of the strip by which brackets grow: the first, which is a factor of 2 in c, the largest (64), and one
+/// too small to go on with.
+const FIRST_STEP: f64 = std::f64::consts::LN_2;
+const MAX_STEP: f64 = 6.0 * FIRST_STEP;
+const MIN_STEP: f64 = 0.01;
+/// Limits of the accuracy of a coordinate.
+const MIN_ACCURACY: f64 = 1e-3;
+const MAX_ACCURACY: f64 = 0.1;
 /// Values beyond this are cut for interpolation: where the moments explode they do not say how far the root is.
 const MAX_INTERPOLATED: f64 = 3.0;
-/// Steps of the search in (−1, 0).
-const NEGATIVE_STEPS: usize = 24;
 /// The saddle-point approximation of log δ is bounded near c = 0; larger δ belong to ε below the mean of the loss.
 const MAX_LOG_DELTA: f64 = -1.5;
 
@@ -41,21 +45,46 @@ pub(crate) struct Saddle {
     width: f64,
 }
 
-/// One point of a search: a saddle point, the standard deviation of the tilted loss and the excess there.
-#[derive(Debug, Clone, Copy)]
-struct Candidate {
-    saddle: Saddle,
-    spread: f64,
-    excess: f64,
+/// The interval in which a tilt is searched, with a coordinate that grows with c from −∞ to ∞.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Strip {
+    /// c > 0, for the upper tail of the loss: the coordinate is log c.
+    Upper,
+    /// −1 < c < 0, for ε below the mean: the coordinate is log((1 + c)/−c).
+    Lower,
 }
 
-/// ε and log δ of which c > 0 is the saddle point, and the standard deviation of the tilted loss.
+impl Strip {
+    fn tilt(self, coordinate: f64) -> f64 {
+        match self {
+            Self::Upper => coordinate.exp(),
+            Self::Lower => -1.0 / (1.0 + coordinate.exp()),
+        }
+    }
+
+    fn coordinate(self, c: f64) -> f64 {
+        match self {
+            Self::Upper => c.ln(),
+            Self::Lower => ((1.0 + c) / -c).ln(),
+        }
+    }
+
+    /// The coordinates that a search looks at.
+    fn range(self) -> RangeInclusive<f64> {
+        match self {
+            Self::Upper => MIN_TILT.ln()..=MAX_TILT.ln(),
+            Self::Lower => MIN_DISTANCE.ln()..=-MIN_DISTANCE.ln(),
+        }
+    }
+}
+
+/// The saddle point of `segments` at c, with the standard deviation of the tilted loss.
 fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
     let total = Total::at(segments, c)?;
     let epsilon = total.mean - 1.0 / c - 1.0 / (c + 1.0);
     let curvature = total.variance + c.powi(-2) + (c + 1.0).powi(-2);
-    let log_delta =
-        total.log_moment.value - c * epsilon - (c * (c + 1.0)).ln() - 0.5 * (2.0 * PI * curvature).ln();
+    let at_saddle = total.log_moment.value - c * epsilon;
+    let log_delta = at_saddle - (c * (c + 1.0)).abs().ln() - 0.5 * (2.0 * PI * curvature).ln();
     let saddle = Saddle {
         c,
         epsilon,
@@ -65,101 +94,93 @@ fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
     Some((saddle, total.variance.sqrt()))
 }
 
-/// The saddle point c > 0 where `excess` (decreasing in c) passes through 0, up to [`EXCESS_TOLERANCE`].
-fn solve(segments: &mut [Segment], start: f64, excess: impl Fn(&Saddle) -> f64) -> Option<Saddle> {
-    let mut evaluate = |c: f64| {
-        at(segments, c).map(|(saddle, spread)| Candidate {
-            saddle,
-            spread,
-            excess: excess(&saddle),
-        })
-    };
-    let found = first_finite(&mut evaluate, start)?;
-    if found.excess.abs() < EXCESS_TOLERANCE {
-        return Some(found.saddle);
-    }
-    let ((low, high), spread) = bracket(&mut evaluate, found)?;
-    refine(&mut evaluate, (low, high), spread)
+/// One search for the tilt at which an excess that decreases in c passes through 0.
+struct Search<'a, F> {
+    segments: &'a mut [Segment],
+    strip: Strip,
+    excess: F,
+    /// The last saddle point that was evaluated, and the highest one at which the excess was positive.
+    last: Option<Saddle>,
+    lower: Option<Saddle>,
+    /// The interval of coordinates that the root is known to lie in.
+    bracket: (f64, f64),
+    /// How close its ends have to be: half a standard deviation of the loss at the last tilt.
+    accuracy: f64,
 }
 
-/// The first of `start`, `start`/8, `start`/64, … whose moments are within the range of an `f64`.
-fn first_finite(evaluate: &mut impl FnMut(f64) -> Option<Candidate>, mut start: f64) -> Option<Candidate> {
-    loop {
-        match evaluate(start) {
-            Some(found) => return Some(found),
-            None if start > MIN_TILT => start *= 0.125,
-            None => return None,
+impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
+    /// The excess at a coordinate; `None` where the moments are beyond the range of an `f64`.
+    fn evaluate(&mut self, coordinate: f64) -> Option<f64> {
+        let (saddle, spread) = at(self.segments, self.strip.tilt(coordinate))?;
+        let excess = (self.excess)(&saddle);
+        self.last = Some(saddle);
+        self.accuracy = (0.5 / (saddle.c.abs() * spread)).clamp(MIN_ACCURACY, MAX_ACCURACY);
+        if excess <= 0.0 {
+            self.bracket.1 = self.bracket.1.min(coordinate);
+        } else if coordinate > self.bracket.0 {
+            self.bracket.0 = coordinate;
+            self.lower = Some(saddle);
         }
+        Some(excess.clamp(-MAX_INTERPOLATED, MAX_INTERPOLATED))
     }
-}
 
-/// Tilts on both sides of the root, in ascending order, by steps from `found` that grow in log c; and the spread at the
-/// last tilt that was evaluated.
-fn bracket(
-    evaluate: &mut impl FnMut(f64) -> Option<Candidate>,
-    found: Candidate,
-) -> Option<((Candidate, Candidate), f64)> {
-    let upwards = found.excess > 0.0;
-    let (mut near, mut far) = (found, found);
-    let mut factor = FIRST_FACTOR;
-    while (far.excess > 0.0) == upwards {
-        near = far;
-        let c = if upwards {
-            near.saddle.c * factor
-        } else {
-            near.saddle.c / factor
-        };
-        if !(MIN_TILT..=MAX_TILT).contains(&c) {
-            return None;
+    /// The last tilt, if the excess there is as small as it has to be.
+    fn close_enough(&self, excess: f64) -> Option<Saddle> {
+        self.last.filter(|_| excess.abs() < EXCESS_TOLERANCE)
+    }
+
+    /// The tilt; where the excess jumps, the largest one at which it was positive, as the moments may explode above.
+    fn run(mut self, start: f64) -> Option<Saddle> {
+        let range = self.strip.range();
+        let first = self.first_finite(self.strip.coordinate(start))?;
+        if let Some(found) = self.close_enough(first.1) {
+            return Some(found);
         }
-        let Some(next) = evaluate(c) else {
-            // Beyond the range of numbers: bisect back towards the last tilt that is not.
-            factor = factor.sqrt();
-            if factor < MIN_FACTOR {
-                return None;
+        let steps = [MIN_STEP, FIRST_STEP, MAX_STEP];
+        let [low, high] = bracket_decreasing(first, steps, range, |x| self.evaluate(x))?;
+        // The search ends with an error at a tilt that is good enough, or beyond the range of numbers.
+        let found = solve_decreasing_between((low, high), MIN_ACCURACY, |x| {
+            let excess = self.evaluate(x).ok_or(None)?;
+            if let Some(found) = self.close_enough(excess) {
+                Err(Some(found))
+            } else if self.bracket.1 - self.bracket.0 < self.accuracy {
+                Err(self.lower)
+            } else {
+                Ok(excess)
             }
-            continue;
-        };
-        far = next;
-        factor = (factor * factor).min(MAX_FACTOR);
+        });
+        found.map_or_else(|found| found, |_| self.lower)
     }
-    let ends = if upwards { (near, far) } else { (far, near) };
-    Some((ends, far.spread))
+
+    /// The start, or the first tilt below it by factors of 8 whose moments are within the range of an `f64`.
+    fn first_finite(&mut self, start: f64) -> Option<(f64, f64)> {
+        let mut x = start;
+        loop {
+            match self.evaluate(x) {
+                Some(excess) => return Some((x, excess)),
+                None if x > *self.strip.range().start() => x -= 3.0 * std::f64::consts::LN_2,
+                None => return None,
+            }
+        }
+    }
 }
 
-/// Regula falsi in log c between tilts on both sides of the root; if it does not converge, the lower one, as the moments
-/// may explode at the upper one.
-fn refine(
-    evaluate: &mut impl FnMut(f64) -> Option<Candidate>,
-    (mut low, mut high): (Candidate, Candidate),
-    mut spread: f64,
-) -> Option<Saddle> {
-    let mut best_c = low.saddle.c;
-    for _ in 0..REFINEMENTS {
-        let (a, b) = (low.saddle.c.ln(), high.saddle.c.ln());
-        // Half a standard deviation of the loss at the tilt.
-        let enough = (0.5 / (best_c * spread)).clamp(1e-3, 0.1);
-        if b - a < enough {
-            break;
-        }
-        let (below, above) = (low.excess.min(MAX_INTERPOLATED), high.excess.max(-MAX_INTERPOLATED));
-        let fraction = (below / (below - above)).clamp(0.1, 0.9);
-        let middle = evaluate((a + fraction * (b - a)).exp())?;
-        (spread, best_c) = (middle.spread, middle.saddle.c);
-        if middle.excess.abs() < EXCESS_TOLERANCE {
-            return Some(middle.saddle);
-        }
-        if middle.excess > 0.0 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Some(low.saddle)
+/// The saddle point in a strip where `excess` (decreasing in c) passes through 0, up to [`EXCESS_TOLERANCE`].
+fn solve(segments: &mut [Segment], strip: Strip, start: f64, excess: impl Fn(&Saddle) -> f64) -> Option<Saddle> {
+    let search = Search {
+        segments,
+        strip,
+        excess,
+        last: None,
+        lower: None,
+        bracket: (f64::NEG_INFINITY, f64::INFINITY),
+        accuracy: MAX_ACCURACY,
+    };
+    search.run(start)
 }
 
 /// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean. The search starts from
-/// `known`, the tilt of an ε nearby.
+/// `known`, the tilt of an ε nearby, or as if the loss were Gaussian.
 pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<f64>) -> Option<f64> {
     let total = Total::at(segments, 0.0)?;
     let spread = total.variance.sqrt();
@@ -167,45 +188,18 @@ pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<
         return None;
     }
     let above = (epsilon - total.mean) / spread;
-    if above > -1.0 {
-        // As if the loss were Gaussian.
+    let (strip, start) = if above > -1.0 {
         let guess = (above.max(0.0) + 1.0) / spread;
         let start = known.filter(|&c| c > 0.0).unwrap_or(guess);
-        // In units of the spread of the loss, or of that at the tilt: near the largest loss that is far smaller.
-        let found = solve(segments, start.min(MAX_START), |saddle| {
-            (epsilon - saddle.epsilon) / spread.min(saddle.width) * EXCESS_SCALE
-        })?;
-        return Some(found.c);
-    }
-    negative(segments, &total, epsilon)
-}
-
-/// The tilt in (−1, 0) for an `epsilon` below the mean of the loss; `total` holds the moments at c = 0.
-///
-/// A'(c) − ε − 1/c − 1/(c + 1) grows from −∞ to ∞ there. The search starts as if the loss were Gaussian and goes on by
-/// steps of a factor until there is a bracket, then by halving.
-fn negative(segments: &mut [Segment], total: &Total, epsilon: f64) -> Option<f64> {
-    let spread = total.variance.sqrt();
-    let (mut low, mut high) = (-1.0 + 1e-9, -1e-9);
-    let mut c = (-(total.mean - epsilon) / total.variance).clamp(-0.5, high);
-    for _ in 0..NEGATIVE_STEPS {
-        let value = Total::at(segments, c)?.mean - epsilon - 1.0 / c - 1.0 / (c + 1.0);
-        if value > 0.0 {
-            high = c;
-        } else {
-            low = c;
-        }
-        let next = match (low > -0.9, high < -1e-8) {
-            (true, true) => 0.5 * (low + high),
-            (false, _) => (1.5 * c).max(0.5 * (low + c)),
-            (true, false) => c / 1.5,
-        };
-        if high - low < 0.3 / spread || high - low < 0.1 * c.abs() {
-            break;
-        }
-        c = next;
-    }
-    Some(c)
+        (Strip::Upper, start.min(MAX_START))
+    } else {
+        (Strip::Lower, (above / spread).clamp(-0.5, -2.0 * MIN_DISTANCE))
+    };
+    // In units of the spread of the loss, or of that at the tilt: near the largest loss that is far smaller.
+    let found = solve(segments, strip, start, |saddle| {
+        (epsilon - saddle.epsilon) / spread.min(saddle.width) * EXCESS_SCALE
+    })?;
+    Some(found.c)
 }
 
 /// The saddle point whose δ is about e^`log_delta`.
@@ -217,7 +211,7 @@ pub(crate) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<
     }
     let target = log_delta.min(MAX_LOG_DELTA);
     let start = (1.0 + (-2.0 * target).sqrt()) / spread;
-    solve(segments, start.min(MAX_START), |saddle| {
+    solve(segments, Strip::Upper, start.min(MAX_START), |saddle| {
         EXCESS_SCALE * (saddle.log_delta - target)
     })
 }
@@ -226,23 +220,16 @@ pub(crate) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<
 mod tests {
     use super::*;
     use crate::inversion::reference::GaussianRun;
+    use crate::special::root::bisect;
 
     /// A'(c) − 1/c − 1/(c + 1) of a Gaussian run: the ε of which c is the saddle point.
     fn epsilon_of(run: GaussianRun, c: f64) -> f64 {
         0.5 * (2.0 * c + 1.0) * run.variance - 1.0 / c - 1.0 / (c + 1.0)
     }
 
-    /// The root of `epsilon_of(c) = epsilon` in (low, high), by bisection.
-    fn exact_root(run: GaussianRun, epsilon: f64, (mut low, mut high): (f64, f64)) -> f64 {
-        for _ in 0..200 {
-            let middle = 0.5 * (low + high);
-            if epsilon_of(run, middle) < epsilon {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+    /// The root of `epsilon_of(c) = epsilon` in (low, high).
+    fn exact_root(run: GaussianRun, epsilon: f64, ends: (f64, f64)) -> f64 {
+        bisect(ends, 200, |_| 0.0, |c| Ok::<_, ()>(epsilon_of(run, c) >= epsilon)).unwrap()
     }
 
     #[test]

@@ -12,7 +12,9 @@ use crate::loss::smooth::{REMEMBERED, Remembered, SmoothLoss};
 use crate::loss::smooth_decay::TiltedSmoothLoss;
 use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::special::log_space::LogSum;
+use crate::special::root::bisect;
 use crate::step::{Direction, GroupLaw};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 impl StepLoss {
@@ -168,20 +170,11 @@ impl PrivacyLoss for SmoothLoss {
         let mut pieces = self.pieces.clone();
         for piece in pieces.iter_mut().filter(|piece| piece.end.is_infinite()) {
             let sigma = piece.noise_multiplier();
-            let (mut low, mut high) = (piece.start.max(-REACH * sigma), piece.largest_shift() + REACH * sigma);
-            for _ in 0..BISECTIONS {
-                let middle = 0.5 * (low + high);
-                if piece.log_masses_above(middle).0 > log_mass {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-                if high - low < ACCURACY * sigma {
-                    break;
-                }
-            }
-            piece.end = high;
-            lost.add(piece.log_masses_above(high).0);
+            let (low, high) = (piece.start.max(-REACH * sigma), piece.largest_shift() + REACH * sigma);
+            let is_light = |x: f64| Ok::<_, Infallible>(piece.log_masses_above(x).0 <= log_mass);
+            let Ok(end) = bisect((low, high), BISECTIONS, |_| ACCURACY * sigma, is_light);
+            piece.end = end;
+            lost.add(piece.log_masses_above(end).0);
         }
         // Room for the errors of the tails, which are below 1e-11.
         (StepLoss::new(Self::new(pieces, self.atom)), lost.ln() + 1e-9)

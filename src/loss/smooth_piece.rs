@@ -15,6 +15,7 @@ use crate::loss::line::Normal;
 use crate::loss::posterior::Posterior;
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
+use crate::special::root::newton_increasing;
 use std::sync::Arc;
 
 /// An interval of outputs with an analytic loss.
@@ -267,6 +268,8 @@ impl Piece {
 
     /// The output at which the loss is `level`; −∞ where every output has a larger loss, +∞ where none has.
     pub(crate) fn output_at(&self, level: f64, scratch: &mut Scratch) -> f64 {
+        /// Part of |x| or σ to which the output is found: a few units in the last place.
+        const RESOLUTION: f64 = 1e-15;
         let sigma = self.noise_multiplier();
         let limit = 60.0 * sigma + 2.0 * self.largest_shift();
         let (mut low, mut high) = (self.start.max(-limit), self.end.min(limit).max(self.start.max(-limit)));
@@ -287,27 +290,10 @@ impl Piece {
                 f64::NEG_INFINITY
             };
         }
-        // Newton's method, kept inside the bracket.
-        let mut x = 0.5 * (low + high);
-        for _ in 0..200 {
+        newton_increasing((low, high), RESOLUTION, sigma, |x| {
             let point = self.point(x, scratch);
-            if point.loss < level {
-                low = x;
-            } else {
-                high = x;
-            }
-            let newton = x - (point.loss - level) / point.slope;
-            let next = if newton > low && newton < high {
-                newton
-            } else {
-                0.5 * (low + high)
-            };
-            if (next - x).abs() <= 1e-15 * x.abs().max(sigma) || high - low <= 1e-15 * high.abs().max(sigma) {
-                return next;
-            }
-            x = next;
-        }
-        x
+            (point.loss - level, point.slope)
+        })
     }
 
     /// What an evaluation at x costs: terms of densities, and what goes with them.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::loss::power_excess::PowerExcess;
 use crate::renyi::divergence::{Divergence, ExactPair};
 use crate::special::log_space::{LogSum, log1p_exp};
-use crate::special::root::solve_decreasing;
+use crate::special::root::{last_descent, solve_decreasing};
 use crate::step::{Direction, GroupLaw};
 use crate::stopping::checkpoint;
 
@@ -220,16 +220,8 @@ impl SkellamPair {
         let step = self.sensitivity as i64;
         let change = |count: usize| self.log_masses[(n - count as i64 * step).unsigned_abs() as usize] - here;
         let term = |i: usize| self.law[i].0 + change(self.law[i].1);
-        // The likeliest count, by bisection on the sign of the difference of neighbours.
-        let (mut low, mut high) = (0, self.law.len() - 1);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if term(middle + 1) > term(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
+        // The likeliest count.
+        let low = last_descent(&self.law, |(log_weight, count)| -(log_weight + change(*count)));
         let top = term(low);
         let counts = |i: &usize| term(*i) > top - NEGLIGIBLE;
         let window = (0..=low)

@@ -1,4 +1,16 @@
-//! Root and minimum of a function of one variable, on a bracket.
+//! Roots and minima of functions of one variable, on a bracket.
+//!
+//! | what is known | search |
+//! |---|---|
+//! | values of a decreasing function | [`solve_decreasing`], from the values at both ends [`solve_decreasing_between`] |
+//! | where such a search may start | [`bracket_decreasing`] |
+//! | values and slopes of an increasing function | [`newton_increasing`] |
+//! | whether a condition is met | [`bisect`] |
+//! | values of a function with one minimum | [`golden_section`], [`brent`], in a slice [`last_descent`] |
+//!
+//! A closure that returns an error ends its search at once, so that a search may also stop at a value that is good enough.
+//! Searches whose values are enclosures, and which ask for them ever more accurately, are part of what they search: those of ε
+//! in `curve/epsilon_search.rs` and of a threshold in `curve/threshold.rs`.
 
 /// A point where the decreasing function `value` is not positive, within `tolerance` above its root.
 ///
@@ -50,6 +62,101 @@ pub(crate) fn solve_decreasing_between<E>(
             (low, at_low) = (x, at_x);
         } else {
             (high, at_high) = (x, at_x);
+        }
+    }
+    Ok(high)
+}
+
+/// Points and values on both sides of the root of a decreasing function, in ascending order, by steps from `start` towards it that
+/// double up to `max_step`.
+///
+/// `value` is `None` where it is beyond the range of numbers: the step is then halved, and below `min_step` there is no bracket;
+/// neither is there one where the root lies outside `limits`.
+pub(crate) fn bracket_decreasing(
+    start: (f64, f64),
+    [min_step, first_step, max_step]: [f64; 3],
+    limits: std::ops::RangeInclusive<f64>,
+    mut value: impl FnMut(f64) -> Option<f64>,
+) -> Option<[(f64, f64); 2]> {
+    let is_below = start.1 > 0.0;
+    let (mut near, mut step) = (start, first_step);
+    loop {
+        let x = if is_below { near.0 + step } else { near.0 - step };
+        if !limits.contains(&x) {
+            return None;
+        }
+        let Some(found) = value(x) else {
+            step *= 0.5;
+            if step < min_step {
+                return None;
+            }
+            continue;
+        };
+        let far = (x, found);
+        if (far.1 > 0.0) != is_below {
+            return Some(if is_below { [near, far] } else { [far, near] });
+        }
+        near = far;
+        step = (2.0 * step).min(max_step);
+    }
+}
+
+/// The root of an increasing function in [low, high] by Newton's method, from the middle; steps that would leave the bracket of all
+/// values seen are halvings of it.
+///
+/// `evaluate` returns the value and the slope. The search ends where a step or the bracket is at most `resolution` times the
+/// larger of |x| and `unit`.
+pub(crate) fn newton_increasing(
+    (mut low, mut high): (f64, f64),
+    resolution: f64,
+    unit: f64,
+    mut evaluate: impl FnMut(f64) -> (f64, f64),
+) -> f64 {
+    /// Far more than bisection alone would take between numbers of one sign.
+    const MAX_STEPS: usize = 200;
+    let mut x = 0.5 * (low + high);
+    for _ in 0..MAX_STEPS {
+        let (value, slope) = evaluate(x);
+        if value < 0.0 {
+            low = x;
+        } else {
+            high = x;
+        }
+        let close = |x: f64| resolution * x.abs().max(unit);
+        let newton = x - value / slope;
+        // Checked first: x is itself an end of the bracket, and rounding may put the step on it.
+        if (newton - x).abs() <= close(x) {
+            return newton.clamp(low, high);
+        }
+        x = if newton > low && newton < high {
+            newton
+        } else {
+            0.5 * (low + high)
+        };
+        if high - low <= close(high) {
+            return x;
+        }
+    }
+    x
+}
+
+/// A point where a condition is met, next to one where it is not: bisection between `low`, where it is not met, and `high`, where it
+/// is, for at most `rounds` rounds or until they are no farther apart than `width(high)`.
+pub(crate) fn bisect<E>(
+    (mut low, mut high): (f64, f64),
+    rounds: usize,
+    width: impl Fn(f64) -> f64,
+    mut is_met: impl FnMut(f64) -> Result<bool, E>,
+) -> Result<f64, E> {
+    for _ in 0..rounds {
+        let middle = 0.5 * (low + high);
+        if high - low <= width(high) || middle <= low || middle >= high {
+            break;
+        }
+        if is_met(middle)? {
+            high = middle;
+        } else {
+            low = middle;
         }
     }
     Ok(high)
@@ -204,6 +311,44 @@ mod tests {
             (0.3..0.3 + 1.1e-9).contains(&root) && evaluations <= 34,
             "{root} {evaluations}"
         );
+    }
+
+    #[test]
+    fn brackets_are_found_on_both_sides_and_where_values_end() {
+        // 10 − x has its root at 10; beyond 12.3 there are no values.
+        let value = |x: f64| (x < 12.3).then_some(10.0 - x);
+        for start in [-30.0, 9.9, 10.5, 12.0] {
+            let [low, high] =
+                bracket_decreasing((start, 10.0 - start), [1e-3, 1.0, 8.0], -1e3..=1e3, value).unwrap();
+            assert!(low.0 < 10.0 && high.0 >= 10.0, "{start} {low:?} {high:?}");
+            assert_eq!((low.1, high.1), (10.0 - low.0, 10.0 - high.0));
+        }
+        let beyond = |x: f64| (x < 9.0).then_some(10.0 - x);
+        assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=1e3, beyond).is_none());
+        assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=9.0, value).is_none());
+    }
+
+    #[test]
+    fn newton_in_a_bracket_finds_the_root_also_where_slopes_mislead() {
+        let mut steps = 0;
+        let cubic = newton_increasing((-10.0, 10.0), f64::EPSILON, 0.0, |x: f64| {
+            steps += 1;
+            (x * x * x - 2.0, 3.0 * x * x)
+        });
+        assert!((cubic - 2f64.cbrt()).abs() < 1e-15 && steps < 20, "{cubic} {steps}");
+        // The arctangent sends Newton's method ever farther away from 1.4 on.
+        let found = newton_increasing((-5.0, 100.0), 1e-15, 1.0, |x: f64| {
+            ((x - 0.25).atan(), 1.0 / (1.0 + (x - 0.25).powi(2)))
+        });
+        assert!((found - 0.25).abs() < 1e-14, "{found}");
+    }
+
+    #[test]
+    fn bisection_ends_on_the_side_where_the_condition_is_met() {
+        let found = bisect((0.0, 1.0), 100, |_| 1e-9, |x| Ok::<_, ()>(x > 0.3)).unwrap();
+        assert!(found > 0.3 && found <= 0.3 + 1e-9, "{found}");
+        let rough = bisect((0.0, 1.0), 3, |_| 0.0, |x| Ok::<_, ()>(x > 0.3)).unwrap();
+        assert_eq!(rough, 0.375);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::inversion::segment::Segment;
 use crate::inversion::split::tilted_step::Split;
 use crate::loss::gate::Separation;
 use crate::loss::privacy_loss::TiltedMoments;
+use crate::special::root::solve_decreasing_between;
 use std::f64::consts::PI;
 
 /// log of the part of a moment that quadrature may leave out: enough for two digits of the estimates.
@@ -14,8 +15,9 @@ const LOG_TOLERANCE: f64 = -12.0;
 /// first one.
 const STEP_FACTOR: f64 = 0.6;
 const MAX_STEPS: usize = 14;
-/// Steps of regula falsi between the two.
+/// Evaluations between the two at most, and the accuracy in log c that ends the search before.
 const REFINEMENTS: usize = 3;
+const ACCURACY: f64 = 0.02;
 /// A near part of less than 1e-9 has no digits of its own as a difference.
 const MAX_FAR_FRACTION: f64 = 1.0 - 1e-9;
 
@@ -75,25 +77,31 @@ impl FarRuns {
         self.mean - epsilon - 1.0 / self.c - 1.0 / (self.c + 1.0)
     }
 
-    /// The estimates between two tilts around the saddle point, by regula falsi in log c.
+    /// The estimates at or below the saddle point between two tilts around it.
     fn between(
         segments: &mut [Segment],
         gates: &[Separation],
-        (mut below, mut above): (Self, Self),
+        (below, above): (Self, Self),
         epsilon: f64,
         work: &mut u64,
-    ) -> Option<Self> {
-        for _ in 0..REFINEMENTS {
-            let (high, low) = (above.excess(epsilon), below.excess(epsilon));
-            let c = below.c * (above.c / below.c).powf((-low / (high - low)).clamp(0.2, 0.8));
-            let middle = Self::at(segments, gates, c, epsilon, work)?;
-            if middle.excess(epsilon) > 0.0 {
-                above = middle;
-            } else {
-                below = middle;
+    ) -> Self {
+        let point = |of: &Self| (of.c.ln(), -of.excess(epsilon));
+        let ends = (point(&below), point(&above));
+        let (mut best, mut evaluations) = (below, 0);
+        // The search ends with an error after a few evaluations, and where a moment is beyond the range of numbers.
+        let _: Result<f64, ()> = solve_decreasing_between(ends, ACCURACY, |log_c| {
+            evaluations += 1;
+            if evaluations > REFINEMENTS {
+                return Err(());
             }
-        }
-        Some(below)
+            let middle = Self::at(segments, gates, log_c.exp(), epsilon, work).ok_or(())?;
+            let (_, value) = point(&middle);
+            if value > 0.0 {
+                best = middle;
+            }
+            Ok(value)
+        });
+        best
     }
 
     /// The estimates at the saddle point of these runs, which is at or below `c`, that of the whole law.
@@ -111,7 +119,7 @@ impl FarRuns {
             }
             let below = Self::at(segments, gates, STEP_FACTOR * above.c, epsilon, work)?;
             if below.excess(epsilon) < 0.0 {
-                return Self::between(segments, gates, (below, above), epsilon, work);
+                return Some(Self::between(segments, gates, (below, above), epsilon, work));
             }
             above = below;
         }
