@@ -221,16 +221,14 @@ impl Search {
         }
         self.complete &= growth <= MOST_GROWTH;
         self.panels += 1;
-        let of_rule = growth + half.ln() + GaussLegendre::log_error_factor();
+        let of_rule = GaussLegendre::log_error(growth, half);
         self.error
             .add(loss.most_tilted(direction, (piece, start, end), self.c) + of_rule);
         self.untilted_error
             .add(loss.most_untilted(piece, start, end) + (1.0 + 2.0 * self.c.abs()).ln() + of_rule);
-        let rule = GaussLegendre::get();
-        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-            let x = middle + half * node;
+        for (x, weight) in GaussLegendre::get().points(middle, half) {
             let (log_ratio, _) = loss.log_ratio(piece, x);
-            let log_mass = loss.log_density(direction, x, log_ratio) + (half * weight).ln();
+            let log_mass = loss.log_density(direction, x, log_ratio) + weight.ln();
             self.parts.push(Part {
                 loss: direction.sign() * log_ratio,
                 log_mass,

@@ -43,7 +43,7 @@ impl LaplaceLoss {
                 continue;
             }
             let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-            let log_error = self.log_bound(p, piece, middle, half) + half.ln() + GaussLegendre::log_error_factor();
+            let log_error = GaussLegendre::log_error(self.log_bound(p, piece, middle, half), half);
             if panels >= MOST_PANELS {
                 return Approx::new(total.value.ln(), f64::INFINITY);
             }
@@ -73,13 +73,11 @@ impl LaplaceLoss {
 
     /// The integral over a panel by the rule.
     fn panel(&self, p: f64, piece: usize, middle: f64, half: f64) -> Total {
-        let rule = GaussLegendre::get();
         let mut total = Total::default();
-        for (node, weight) in rule.nodes.iter().zip(&rule.weights) {
-            let x = middle + half * node;
+        for (x, weight) in GaussLegendre::get().points(middle, half) {
             let (log_ratio, _) = self.log_ratio(piece, x);
             let error = self.log_ratio_error(piece, x, log_ratio);
-            total.add(p, log_ratio, error, self.log_noise(x) + (half * weight).ln());
+            total.add(p, log_ratio, error, self.log_noise(x) + weight.ln());
         }
         total
     }

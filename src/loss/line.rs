@@ -2,6 +2,9 @@
 
 use std::f64::consts::PI;
 
+/// How far beyond the outermost possible peak of an integrand the line is searched, in σ: e^{−40²/2} = 1e-348.
+pub(crate) const MARGIN: f64 = 40.0;
+
 /// A straight line: `value + slope·(x − at)`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {

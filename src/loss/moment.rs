@@ -1,22 +1,24 @@
-//! Certified moments of the likelihood ratio, E_{N(0, σ²)}[r^p], by best-first adaptive quadrature.
+//! Certified moments of the likelihood ratio, E_{N(0, σ²)}[r^p], by best-first adaptive quadrature (`special::adaptive`).
 //!
-//! The line is cut into dyadic panels. The panel with the largest possible contribution is taken first: it
-//! is integrated if Gauss–Legendre quadrature is certified to be accurate there (an analytic integrand
-//! bounded on a Bernstein ellipse, see `loss::panel`), else halved. The search ends when everything
-//! that is left can add no more than a part 1e-13 of the sum. The error reported is the sum of the
-//! certified errors, of what was left out and of a bound on rounding; nothing is estimated by comparing
-//! two rules.
+//! The error reported is the sum of the certified errors, of what was left out and of a bound on rounding.
 //!
 //! Panels do not depend on the exponent, so the ratios found for one order serve all others.
+//!
+//! Two kinds of integrands share the search, the rule and its error bound. This one is real: r^p, and r^p − 1 − p(r − 1) ≥ 0,
+//! from which E[r^p] − 1 keeps its digits where it is 1e-120 (Rényi divergences at tiny sampling rates). That of
+//! `loss::smooth_nodes` is complex, bounded for all frequencies at once, and is wanted to a part of E[e^{cℓ}] itself: its
+//! bounds know nothing of the second-order zero of the excess at r = 1, and with them small excesses would have no digits.
+//! In return it knows the losses between two mixtures and behind a smooth cut-off, which are no powers of one ratio.
 
+use crate::loss::line::MARGIN;
 use crate::loss::mixture_pair::MixturePair;
 pub(crate) use crate::loss::panel::Integrand;
 use crate::loss::panel::Panel;
 use crate::loss::power_excess::excess_sensitivity;
+use crate::special::adaptive::{self, Accepted, Address, Found, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::GaussLegendre;
-use crate::special::log_space::{LogSum, log1p_exp};
-use crate::stopping::checkpoint;
-use std::collections::{BinaryHeap, HashMap};
+use crate::special::log_space::log1p_exp;
+use rustc_hash::FxHashMap;
 
 /// Certified error of one panel, and all that is left out, relative to the integral.
 const PANEL_TOLERANCE: f64 = 1e-14;
@@ -27,9 +29,6 @@ const FARTHEST: f64 = 1e12;
 
 /// Panels examined at most; what is left then counts as error.
 const MAX_PANELS: usize = 400_000;
-
-/// How far beyond the outermost possible peak the line is searched, in σ: e^{-40²/2} = 1e-348.
-const MARGIN: f64 = 40.0;
 
 /// The value of an integral and how far it can be from the truth.
 #[derive(Debug, Clone, Copy)]
@@ -63,36 +62,12 @@ pub struct LogMoment {
     pub upper: f64,
 }
 
-/// Dyadic interval [index, index + 1]·2^level·σ.
-type Address = (i32, i64);
-
-/// Entry of the search: the log of an upper bound on the panel's part of the integral.
-#[derive(Debug, PartialEq)]
-struct Candidate {
-    log_upper: f64,
-    address: Address,
-}
-
-impl Eq for Candidate {}
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.log_upper
-            .total_cmp(&other.log_upper)
-            .then_with(|| self.address.cmp(&other.address))
-    }
-}
-
 /// Moments of one pair, with the panels found so far.
 #[derive(Debug)]
 pub struct Moments {
     pair: MixturePair,
     separated_zero: Option<f64>,
-    panels: HashMap<Address, Panel>,
+    panels: FxHashMap<Address, Panel>,
     scratch: Vec<f64>,
 }
 
@@ -102,7 +77,7 @@ impl Moments {
         Self {
             separated_zero: pair.log_weight_of_separated_zero(),
             pair,
-            panels: HashMap::new(),
+            panels: FxHashMap::default(),
             scratch: Vec::new(),
         }
     }
@@ -167,9 +142,20 @@ impl Moments {
 
     /// Integrates `integrand` with exponent p, leaving out at most `rest_tolerance` of the value.
     pub fn integrate(&mut self, exponent: f64, integrand: Integrand, rest_tolerance: f64) -> Integral {
-        let mut search = Search::new(self, exponent, integrand);
-        search.run(rest_tolerance);
-        search.finish()
+        let level = self.reach(exponent).log2().ceil() as i32;
+        let roots = [-1, 0].map(|index| Address { piece: 0, level, index });
+        let tolerance = Tolerance {
+            log_panel: PANEL_TOLERANCE.ln(),
+            log_rest: rest_tolerance.ln(),
+            max_panels: MAX_PANELS,
+        };
+        let mut power = Power {
+            moments: self,
+            exponent,
+            integrand,
+        };
+        let found = adaptive::integrate(&mut power, &roots, f64::NEG_INFINITY, &tolerance);
+        power.integral(&found)
     }
 
     fn panel(&mut self, address: Address) -> &mut Panel {
@@ -177,8 +163,8 @@ impl Moments {
             pair, panels, scratch, ..
         } = self;
         panels.entry(address).or_insert_with(|| {
-            let width = f64::powi(2.0, address.0) * pair.noise_multiplier();
-            Panel::new(pair, (address.1 as f64 + 0.5) * width, 0.5 * width, scratch)
+            let (centre, half_width) = address.centre_and_half_width(pair.noise_multiplier());
+            Panel::new(pair, centre, half_width, scratch)
         })
     }
 }
@@ -191,122 +177,75 @@ pub(crate) fn crude_log_moment(shift_range: (f64, f64), noise_multiplier: f64, e
     0.5 * exponent * (exponent - 1.0) * scaled * scaled * (1.0 + 4.0 * f64::EPSILON)
 }
 
-/// One run of the best-first search.
-struct Search<'a> {
+/// One of the integrands for one exponent p.
+struct Power<'a> {
     moments: &'a mut Moments,
     exponent: f64,
     integrand: Integrand,
-    heap: BinaryHeap<Candidate>,
-    /// Sum of the integrated panels, and of their certified errors.
-    total: LogSum,
-    error: LogSum,
-    support: (f64, f64),
-    /// Largest contribution of a panel and the panel's midpoint: the size of rounding errors is taken there.
-    peak: (f64, f64),
 }
 
-impl<'a> Search<'a> {
-    fn new(moments: &'a mut Moments, exponent: f64, integrand: Integrand) -> Self {
-        let level = moments.reach(exponent).log2().ceil() as i32;
-        let mut search = Self {
-            moments,
-            exponent,
-            integrand,
-            heap: BinaryHeap::new(),
-            total: LogSum::default(),
-            error: LogSum::default(),
-            support: (f64::INFINITY, f64::NEG_INFINITY),
-            peak: (f64::NEG_INFINITY, 0.0),
-        };
-        search.push((level, -1));
-        search.push((level, 0));
-        search
+impl adaptive::Integrand for Power<'_> {
+    fn log_upper(&mut self, address: Address) -> f64 {
+        let (exponent, integrand) = (self.exponent, self.integrand);
+        let panel = self.moments.panel(address);
+        panel.log_upper(exponent, integrand) + (2.0 * panel.half_width).ln()
     }
 
-    fn push(&mut self, address: Address) {
+    fn rule_bounds(&mut self, address: Address) -> RuleBounds {
+        let (exponent, integrand) = (self.exponent, self.integrand);
         let panel = self.moments.panel(address);
-        let log_upper = panel.log_upper(self.exponent, self.integrand) + (2.0 * panel.half_width).ln();
-        self.heap.push(Candidate { log_upper, address });
+        let log_bound = panel.log_bound(exponent, integrand);
+        RuleBounds {
+            log_error: GaussLegendre::log_error(log_bound, panel.half_width),
+            log_most: log_bound + (2.0 * panel.half_width).ln(),
+        }
+    }
+
+    fn log_integral(&mut self, address: Address) -> f64 {
+        let Moments { pair, panels, .. } = &mut *self.moments;
+        match panels.get_mut(&address) {
+            Some(panel) => panel.log_integral(pair, self.exponent, self.integrand),
+            None => f64::NEG_INFINITY,
+        }
     }
 
     /// Tolerances apply to the logarithm once that is large: its own rounding is then larger than they are.
-    fn slack(&self) -> f64 {
-        self.total.ln().clamp(1.0, 1e11)
+    fn log_slack(&self, log_total: f64) -> f64 {
+        log_total.clamp(1.0, 1e11).ln()
     }
+}
 
-    fn run(&mut self, rest_tolerance: f64) {
-        let mut examined = 0;
-        while let Some(best) = self.heap.peek() {
-            checkpoint();
-            let rest = best.log_upper + (self.heap.len() as f64).ln();
-            if rest <= self.total.ln() + (rest_tolerance * self.slack()).ln() || examined >= MAX_PANELS {
-                break;
-            }
-            examined += 1;
-            let Some(Candidate { address, .. }) = self.heap.pop() else {
-                break;
-            };
-            if !self.accept(address) {
-                let (level, index) = address;
-                self.push((level - 1, 2 * index));
-                self.push((level - 1, 2 * index + 1));
+impl Power<'_> {
+    /// The result of a search with its errors.
+    fn integral(&mut self, found: &Found) -> Integral {
+        let mut support = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut peak = (f64::NEG_INFINITY, 0.0);
+        for &Accepted { address, log_integral } in &found.accepted {
+            let &mut Panel { centre, half_width, .. } = self.moments.panel(address);
+            support.0 = support.0.min(centre - half_width);
+            support.1 = support.1.max(centre + half_width);
+            if log_integral > peak.0 {
+                peak = (log_integral, centre);
             }
         }
-    }
-
-    /// Integrates the panel if that is certified to be accurate.
-    fn accept(&mut self, address: Address) -> bool {
-        let (exponent, integrand, total) = (self.exponent, self.integrand, self.total.ln());
-        let tolerance = (PANEL_TOLERANCE * self.slack()).ln();
-        let Moments { pair, panels, .. } = &mut *self.moments;
-        let Some(panel) = panels.get_mut(&address) else {
-            return false;
-        };
-        let log_bound = panel.log_bound(exponent, integrand) + panel.half_width.ln();
-        let log_error = log_bound + GaussLegendre::log_error_factor();
-        // The integral is at most 2·half-width·bound: no use evaluating where even that would not do.
-        if log_error > tolerance + total.max(log_bound + std::f64::consts::LN_2) {
-            return false;
-        }
-        let log_value = panel.log_integral(pair, exponent, integrand);
-        if log_error > tolerance + total.max(log_value) {
-            return false;
-        }
-        self.total.add(log_value);
-        self.error.add(log_error);
-        self.support.0 = self.support.0.min(panel.centre - panel.half_width);
-        self.support.1 = self.support.1.max(panel.centre + panel.half_width);
-        if log_value > self.peak.0 {
-            self.peak = (log_value, panel.centre);
-        }
-        true
-    }
-
-    fn finish(mut self) -> Integral {
-        let log_value = self.total.ln();
-        let mut rest = LogSum::default();
-        for candidate in self.heap.drain() {
-            rest.add(candidate.log_upper);
-        }
-        let left_out = (rest.ln() - log_value).exp();
-        let certified = (self.error.ln() - log_value).exp();
+        let left_out = (found.log_left_out - found.log_total).exp();
+        let certified = (found.log_error - found.log_total).exp();
         Integral {
-            log_value,
-            relative_error: left_out + certified + self.rounding(),
-            support: self.support,
+            log_value: found.log_total,
+            relative_error: left_out + certified + self.rounding(peak.1),
+            support,
             left_out,
         }
     }
 
-    /// Bound on the relative rounding error, from the size of the exponents where the integrand is largest.
+    /// Bound on the relative rounding error, from the size of the exponents at x, where the integrand is largest.
     ///
     /// log r is found with an error of a few units in the last place of its largest exponent s·x/σ² (near 0,
     /// of itself times that); the integrand multiplies it by its sensitivity d log|integrand|/d log r. The sum
     /// of the panels adds a few units more.
-    fn rounding(&self) -> f64 {
+    fn rounding(&self, x: f64) -> f64 {
         let pair = &self.moments.pair;
         let sigma = pair.noise_multiplier();
-        let x = self.peak.1;
         let local = pair.local(x, &mut Vec::new());
         let shift = local.high_shift.abs().max(local.low_shift.abs()) / sigma;
         let exponent = 1.0 + shift * (x.abs() / sigma + 0.5 * shift) + local.log_ratio.abs();

@@ -8,8 +8,9 @@ use crate::loss::gate::Gate;
 use crate::loss::loss_curve::LossCurve;
 
 use crate::loss::privacy_loss::TiltedMoments;
-use crate::loss::smooth_panel::{Address, PiecePanel};
+use crate::loss::smooth_panel::PiecePanel;
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
+use crate::special::adaptive::Address;
 use rustc_hash::FxHashMap;
 
 /// The privacy loss of a step as smooth pieces and an atom at loss 0, with the panels found so far.

@@ -1,19 +1,19 @@
 //! Certified quadrature nodes of a smooth privacy loss, for moments E_P[e^{zℓ}] of complex order.
 //!
-//! The search is best-first over dyadic panels, as in `loss::moment`, but for the integrand P·e^{zℓ} at all z = c + iy' with
-//! |y'| ≤ y at once. What comes out is a discrete law whose moments are those of the loss up to a certified error. The nodes
+//! The search is that of `special::adaptive`, for the integrand P·e^{zℓ} at all z = c + iy' with |y'| ≤ y at once (`loss::moment`
+//! says why real powers of a ratio have an integrand of their own). What comes out is a discrete law whose moments are those of the loss up to a certified error. The nodes
 //! also serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): panels are certified with an ellipse that
 //! reaches higher by a.
 
 use crate::approx::Approx;
+use crate::loss::line::MARGIN;
 use crate::loss::nodes::Nodes;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_panel::{Address, LEAST_CHANGE, PiecePanel};
+use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
+use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
-use crate::special::log_space::LogSum;
-use crate::stopping::checkpoint;
-use std::collections::BinaryHeap;
+use crate::special::log_space::{LogSum, log_add};
 
 /// Maximum number of panels that one search examines; what is left then counts as error.
 const MAX_PANELS: usize = 8_000;
@@ -25,9 +25,6 @@ const MOST_WORK: u64 = 10_000_000;
 const VISIT: u64 = 80;
 const BOUNDS: u64 = 3;
 
-/// How far beyond the outermost possible peak the line is searched, in σ.
-const MARGIN: f64 = 40.0;
-
 /// Fraction of the tolerance that one panel may use.
 const PANEL_SHARE: f64 = 1.0 / 64.0;
 
@@ -37,55 +34,57 @@ const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
-/// A panel that waits, with the log of a bound on its part of the integral.
-#[derive(Debug, PartialEq)]
-struct Candidate {
-    log_upper: f64,
-    address: Address,
-}
-
-impl Eq for Candidate {}
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.log_upper
-            .total_cmp(&other.log_upper)
-            .then_with(|| self.address.cmp(&other.address))
-    }
-}
-
 /// Outputs farther out than this, in σ, are not distinct numbers.
 const FARTHEST: f64 = 1e15;
 
-/// What nodes are asked for: Re z = c > −1, |Im z| ≤ y, imaginary shifts of up to `imaginary_shifts[i]` in piece i, leaving out
-/// at most e^`log_tolerance` of E_P[e^{cℓ}].
-struct Question<'a> {
+/// The integrand P·e^{zℓ} for Re z = c > −1, |Im z| ≤ y and imaginary shifts of up to `imaginary_shifts[i]` in piece i.
+struct Tilted<'a> {
+    loss: &'a mut SmoothLoss,
     c: f64,
     y: f64,
     imaginary_shifts: &'a [f64],
-    log_tolerance: f64,
+    /// Work of the loss at which the search ends.
+    limit: u64,
 }
 
-/// The state of a search.
-#[derive(Default)]
-struct Search {
-    /// Panels that are neither integrated nor halved, by the largest possible contribution.
-    heap: BinaryHeap<Candidate>,
-    /// The integral so far.
-    total: LogSum,
-    /// Certified errors so far.
-    error: LogSum,
-    accepted: Vec<Address>,
-}
+impl Integrand for Tilted<'_> {
+    fn log_upper(&mut self, address: Address) -> f64 {
+        let panel = self.loss.panel(address);
+        panel.log_upper(self.c, self.y, self.imaginary_shifts[address.piece]) + (2.0 * panel.half_width).ln()
+    }
 
-impl Search {
-    /// log of a bound on what is left in the heap.
-    fn log_rest(&self) -> Option<f64> {
-        Some(self.heap.peek()?.log_upper + (self.heap.len() as f64).ln())
+    fn rule_bounds(&mut self, address: Address) -> RuleBounds {
+        let panel = self.loss.panel(address);
+        let log_bound = panel.log_bound(self.c, self.y, self.imaginary_shifts[address.piece]);
+        let bounds = RuleBounds {
+            log_error: GaussLegendre::log_error(log_bound, panel.half_width),
+            log_most: panel.log_upper(self.c, self.y, 0.0) + (2.0 * panel.half_width).ln(),
+        };
+        let cost = VISIT + panel.cost / NODES as u64 * BOUNDS;
+        self.loss.work += cost;
+        bounds
+    }
+
+    fn log_integral(&mut self, address: Address) -> f64 {
+        let SmoothLoss {
+            pieces,
+            panels,
+            scratch,
+            work,
+            ..
+        } = &mut *self.loss;
+        let mut integral = LogSum::default();
+        if let Some(panel) = panels.get_mut(&address) {
+            *work += panel.cost;
+            for point in panel.points(&pieces[address.piece], scratch) {
+                integral.add(point.log_density + self.c * point.loss);
+            }
+        }
+        integral.ln()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.loss.work > self.limit
     }
 }
 
@@ -93,113 +92,48 @@ impl SmoothLoss {
     /// Nodes for Re z = c > −1, |Im z| ≤ y and imaginary shifts of up to `imaginary_shifts[i]` in piece i, leaving out at most
     /// e^`log_tolerance` of E_P[e^{cℓ}].
     pub(crate) fn nodes(&mut self, c: f64, y: f64, imaginary_shifts: &[f64], log_tolerance: f64) -> Nodes {
-        let question = Question {
+        let Some(roots) = self.roots(c, imaginary_shifts) else {
+            return Nodes::beyond_reach(c, self.pieces().len());
+        };
+        let tolerance = Tolerance {
+            log_panel: log_tolerance + PANEL_SHARE.ln(),
+            log_rest: log_tolerance,
+            max_panels: MAX_PANELS,
+        };
+        let (log_atom, limit) = (self.atom().ln(), self.work + MOST_WORK);
+        let mut tilted = Tilted {
+            loss: self,
             c,
             y,
             imaginary_shifts,
-            log_tolerance,
+            limit,
         };
-        let mut search = Search::default();
-        if self.start(&mut search, &question).is_none() {
-            return Nodes::beyond_reach(c, self.pieces().len());
-        }
-        search.total.add(self.atom().ln());
-        let mut examined = 0;
-        let end = self.work + MOST_WORK;
-        while let Some(rest) = search.log_rest() {
-            checkpoint();
-            if rest <= search.total.ln() + log_tolerance || examined >= MAX_PANELS || self.work > end {
-                break;
-            }
-            examined += 1;
-            let Some(Candidate { address, .. }) = search.heap.pop() else {
-                break;
-            };
-            if !self.accept(&mut search, address, &question) {
-                let (i, level, index) = address;
-                self.push(&mut search, (i, level - 1, 2 * index), &question);
-                self.push(&mut search, (i, level - 1, 2 * index + 1), &question);
-            }
-        }
-        for candidate in search.heap.drain() {
-            search.error.add(candidate.log_upper);
-        }
-        self.collect(c, search.total.ln(), search.error.ln(), &search.accepted)
+        let found = adaptive::integrate(&mut tilted, &roots, log_atom, &tolerance);
+        let log_error = log_add(found.log_error, found.log_left_out);
+        let accepted: Vec<Address> = found.accepted.iter().map(|panel| panel.address).collect();
+        self.collect(c, found.log_total, log_error, &accepted)
     }
 
     /// Panels that cover all outputs that may count; `None` where these lie beyond the digits of an `f64`.
-    fn start(&mut self, search: &mut Search, question: &Question<'_>) -> Option<()> {
-        for i in 0..question.imaginary_shifts.len() {
-            let piece = &self.pieces()[i];
-            let reach = piece.largest_shift() / piece.noise_multiplier() * (2.0 + 2.0 * question.c.abs()) + MARGIN;
+    fn roots(&self, c: f64, imaginary_shifts: &[f64]) -> Option<Vec<Address>> {
+        let mut roots = Vec::new();
+        for piece in 0..imaginary_shifts.len() {
+            let of = &self.pieces()[piece];
+            let reach = of.largest_shift() / of.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
             if reach > FARTHEST {
                 return None;
             }
             let level = reach.log2().ceil() as i32;
-            let (from_left, to_right) = (piece.start.is_infinite(), piece.end.is_infinite());
-            if !from_left && !to_right {
-                self.push(search, (i, 0, 0), question);
-                continue;
-            }
-            for index in [-1, 0] {
-                if (index == -1 && from_left) || (index == 0 && to_right) {
-                    self.push(search, (i, level, index), question);
+            let root = |level, index| Address { piece, level, index };
+            match (of.start.is_infinite(), of.end.is_infinite()) {
+                (false, false) => roots.push(root(0, 0)),
+                (from_left, to_right) => {
+                    roots.extend(from_left.then(|| root(level, -1)));
+                    roots.extend(to_right.then(|| root(level, 0)));
                 }
             }
         }
-        Some(())
-    }
-
-    /// Adds a panel to those that wait.
-    fn push(&mut self, search: &mut Search, address: Address, question: &Question<'_>) {
-        let imaginary_shift = question.imaginary_shifts[address.0];
-        let panel = self.panel(address);
-        let log_upper = panel.log_upper(question.c, question.y, imaginary_shift) + (2.0 * panel.half_width).ln();
-        search.heap.push(Candidate { log_upper, address });
-    }
-
-    /// Integrates a panel if the rule is certified to be accurate there.
-    fn accept(&mut self, search: &mut Search, address: Address, question: &Question<'_>) -> bool {
-        let &Question {
-            c, y, imaginary_shifts, ..
-        } = question;
-        let tolerance = question.log_tolerance + PANEL_SHARE.ln();
-        let so_far = search.total.ln();
-        let piece = self.pieces()[address.0].clone();
-        let Self {
-            panels, scratch, work, ..
-        } = self;
-        let Some(panel) = panels.get_mut(&address) else {
-            return true;
-        };
-        *work += VISIT + panel.cost / NODES as u64 * BOUNDS;
-        let log_bound = panel.log_bound(c, y, imaginary_shifts[address.0]) + panel.half_width.ln();
-        let log_error = log_bound + GaussLegendre::log_error_factor();
-        // No use evaluating where even the largest possible integral would not make the error small enough.
-        let upper = panel.log_upper(c, y, 0.0) + (2.0 * panel.half_width).ln();
-        let may_do = log_error <= tolerance + so_far.max(upper);
-        if !may_do {
-            return false;
-        }
-        *work += panel.cost;
-        let points = panel.points(&piece, scratch);
-        let tilted = |point: &Point| point.log_density + c * point.loss;
-        if log_error > tolerance + so_far {
-            let mut value = LogSum::default();
-            for point in points {
-                value.add(tilted(point));
-            }
-            let does = log_error <= tolerance + so_far.max(value.ln());
-            if !does {
-                return false;
-            }
-        }
-        for point in points {
-            search.total.add(tilted(point));
-        }
-        search.error.add(log_error);
-        search.accepted.push(address);
-        true
+        Some(roots)
     }
 
     fn panel(&mut self, address: Address) -> &mut PiecePanel {
@@ -209,10 +143,10 @@ impl SmoothLoss {
             scratch,
             ..
         } = self;
-        let piece = &pieces[address.0];
+        let piece = &pieces[address.piece];
         panels.entry(address).or_insert_with(|| {
-            let width = f64::powi(2.0, address.1) * unit(piece);
-            piece.panel(origin(piece) + (address.2 as f64 + 0.5) * width, 0.5 * width, scratch)
+            let (centre, half_width) = address.centre_and_half_width(unit(piece));
+            piece.panel(origin(piece) + centre, half_width, scratch)
         })
     }
 
@@ -221,7 +155,7 @@ impl SmoothLoss {
         let mut law = TiltedLaw::new(c, log_total, self.pieces().len());
         for address in accepted {
             if let Some(panel) = self.panels.get(address) {
-                law.add_panel(address.0, panel);
+                law.add_panel(address.piece, panel);
             }
         }
         // The nodes dropped weigh at most NEGLIGIBLE each.
@@ -269,8 +203,9 @@ impl TiltedLaw {
         let support = &mut self.nodes.supports[piece];
         support.0 = support.0.min(panel.centre - panel.half_width);
         support.1 = support.1.max(panel.centre + panel.half_width);
-        for (node, point) in GaussLegendre::get().nodes.iter().zip(points) {
-            self.add_node(piece, panel.centre + panel.half_width * node, point);
+        let outputs = GaussLegendre::get().points(panel.centre, panel.half_width);
+        for ((output, _), point) in outputs.zip(points) {
+            self.add_node(piece, output, point);
         }
     }
 

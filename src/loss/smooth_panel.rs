@@ -7,9 +7,6 @@ use crate::loss::smooth_piece::{Piece, Point, Scratch};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use std::f64::consts::FRAC_PI_2;
 
-/// Piece and dyadic interval [index, index + 1]·2^level from the piece's finite end, in units of σ or of the piece.
-pub(crate) type Address = (usize, i32, i64);
-
 /// Part of the posterior law that the bounds leave outside the range of shifts they use.
 const OUTSIDE: f64 = 1e-6;
 

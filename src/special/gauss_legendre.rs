@@ -58,11 +58,22 @@ impl GaussLegendre {
         rule
     }
 
+    /// The points of the rule on an interval, ascending, and their weights.
+    pub(crate) fn points(&self, centre: f64, half_width: f64) -> impl Iterator<Item = (f64, f64)> {
+        let both = self.nodes.iter().zip(&self.weights);
+        both.map(move |(node, weight)| (centre + half_width * node, half_width * weight))
+    }
+
+    /// log of a bound on the error of the rule on an interval, where |integrand| ≤ e^`log_bound` on the ellipse around it.
+    pub(crate) fn log_error(log_bound: f64, half_width: f64) -> f64 {
+        log_bound + half_width.ln() + Self::log_error_factor()
+    }
+
     /// log of the factor E with |∫ − rule| ≤ half-width · M · E, when |integrand| ≤ M on the ellipse.
     ///
     /// (64/15)·ρ^(−2(n−1))/(1 − ρ^−2) for n nodes: Trefethen, Approximation Theory and Approximation
     /// Practice, Theorem 19.3.
-    pub(crate) fn log_error_factor() -> f64 {
+    fn log_error_factor() -> f64 {
         let rho = ELLIPSE;
         (64.0 / 15.0 / (1.0 - rho.powi(-2))).ln() - 2.0 * (NODES as f64 - 1.0) * rho.ln()
     }

@@ -1,5 +1,6 @@
 //! Numbers and numerics that know nothing of privacy.
 
+pub(crate) mod adaptive;
 pub(crate) mod compensated_sum;
 pub(crate) mod extended;
 pub(crate) mod gauss_legendre;
