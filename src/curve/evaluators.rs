@@ -55,23 +55,23 @@ impl Evaluators {
     }
 
     /// δ' of the truncated law at ε, as far as these evaluators know it.
-    ///
-    /// A contour at c < 0 gives 1 − μ + δ' with μ the mass of the law, which is 1 − p ≤ μ ≤ 1 (Proposition 8 of
-    /// `docs/theory/inversion.md`): its lower end may be p above δ'.
     pub(crate) fn truncated_delta(&self, epsilon: f64) -> Enclosure {
-        let contours = self.contours.iter().map(|contour| {
-            let found = contour.delta(epsilon);
-            if contour.is_below_zero() {
-                found.with_logs(
-                    log_difference(found.log_lower, self.log_truncated_mass),
-                    found.log_upper,
-                )
-            } else {
-                found
-            }
-        });
+        let contours = self.contours.iter().map(|contour| self.by_contour(contour, epsilon));
         let grids = self.grids.iter().map(|grid| grid.delta(epsilon));
         contours.chain(grids).fold(Enclosure::TRIVIAL, Enclosure::meet)
+    }
+
+    /// δ' of the truncated law at ε by one contour of it.
+    ///
+    /// At c < 0 it gives 1 − μ + δ' with μ the mass of the law, which is 1 − p ≤ μ ≤ 1 (Proposition 8 of
+    /// `docs/theory/inversion.md`): its lower end may be p above δ'.
+    pub(crate) fn by_contour(&self, contour: &Contour, epsilon: f64) -> Enclosure {
+        let found = contour.delta(epsilon);
+        if !contour.is_below_zero() {
+            return found;
+        }
+        let lower = log_difference(found.log_lower, self.log_truncated_mass);
+        found.with_logs(lower, found.log_upper)
     }
 
     /// δ of the whole law from δ' of the truncated one: [δ', δ' + p].

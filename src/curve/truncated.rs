@@ -232,7 +232,7 @@ impl Truncated {
                 self.failures[form as usize].push(c);
                 break;
             };
-            found = found.meet(contour.delta(epsilon));
+            found = found.meet(self.evaluators.by_contour(&contour, epsilon));
             self.work += contour.work();
             self.evaluators.add_contour(contour);
             let shortfall = (found.width() / accuracy.width).ln() + 1.0;

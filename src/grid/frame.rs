@@ -3,7 +3,8 @@
 use crate::special::log_space::LogSum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Relative error of the mass of a half-cell: w^{2n}(n!)⁴/((2n+1)(2n)!³) for n nodes and the widths w of `chunk`.
+/// Relative error of the mass of a half-cell: w^{2n}(n!)⁴/((2n+1)(2n)!³) for n nodes and the widths w of `chunk`, which is 1.3e-13 for
+/// 3 nodes and 1.1e-13 for 6. Half of it would not cover either.
 pub(crate) const QUADRATURE: f64 = 2e-13;
 /// Grid intervals that one task sweeps, and that share one resolution.
 pub(crate) const CHUNK: i64 = 256;

@@ -33,6 +33,10 @@ const LINE_LEVEL: f64 = 42.0;
 pub(crate) const LINE_ERROR: f64 = 1e-17;
 /// Bound on the relative error of E[r^p] − 1 for p from −10⁵ to 10⁴ as long as that is at most 1, and of K above:
 /// quadrature, truncation and the roundings of a few exponentials.
+///
+/// The rule and its ends leave e^−54·10⁹ and 2e-21, far below it: it is room for rounding, of exponents of some hundred (a hundred
+/// units of 2e-16 each) that are summed over some hundred nodes. The values of mpmath below attain a five-hundredth of it, and the
+/// comparisons with certified quadrature, which rounds as well, less than a fifth.
 pub(crate) const RELATIVE_ERROR: f64 = 2e-13;
 /// Bound on the relative rounding error of a weight or a loss.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
@@ -326,6 +330,7 @@ mod tests {
     use crate::loss::MixturePair;
     use crate::loss::moment::Moments;
     use crate::step::GroupLaw;
+    use realfft::num_complex::Complex64;
 
     #[test]
     fn moments_agree_with_certified_quadrature() {
@@ -378,14 +383,13 @@ mod tests {
                 let at = |outputs: &Outputs, y: f64| {
                     let law = outputs.tilted(c, exponent);
                     let pairs = law.weights.iter().zip(&law.losses);
-                    pairs.fold((0.0, 0.0), |(real, imaginary), (weight, loss)| {
-                        let (sine, cosine) = (y * loss).sin_cos();
-                        (real + weight * cosine, imaginary + weight * sine)
-                    })
+                    pairs
+                        .map(|(weight, loss)| weight * Complex64::cis(y * loss))
+                        .sum::<Complex64>()
                 };
                 for part in [0.01, 0.3, 0.7, 1.0] {
                     let (one, other) = (at(&nodes, part * reach), at(&finer, part * reach));
-                    let apart = (one.0 - other.0).hypot(one.1 - other.1);
+                    let apart = (one - other).norm();
                     assert!(
                         apart < 1e-13,
                         "{rate} {variance} {c} {direction:?} {part}: {one:?} {other:?}"

@@ -180,8 +180,8 @@ impl Contour {
             let divisor = Complex64::new(c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
             let (square, distance) = (divisor.norm_sqr(), divisor.norm_sqr().sqrt());
             value.add(weight * point.modulus / square * (turned * divisor.conj()).re);
-            let angle = 4.0 * f64::EPSILON * (3.0 + point.phase.abs() + y * epsilon.abs());
-            error += weight * (point.modulus * angle + point.error) / distance;
+            let rounding = rounding_of_term(point.phase, y * epsilon);
+            error += weight * (point.modulus * rounding + point.error) / distance;
         }
         let scale = self.spacing / PI;
         Approx::new(scale * value.value(), scale * error + self.tail)
@@ -281,6 +281,15 @@ impl Power {
             error,
         }
     }
+}
+
+/// Bound on the rounding error of a term of modulus 1 whose angle is `phase` − `turn`, where `turn` = (jh)ε.
+///
+/// The turn is a product of two roundings, and their difference has a third: together at most (3·|turn| + |phase|)/2 times
+/// [`f64::EPSILON`]. What made `phase` itself inexact is part of the point's error. The sine and the cosine, z(z + 1), its
+/// square, and their products and quotient have no more than twelve roundings.
+fn rounding_of_term(phase: f64, turn: f64) -> f64 {
+    0.5 * f64::EPSILON * (12.0 + phase.abs() + 3.0 * turn.abs())
 }
 
 fn ln_or_zero(x: f64) -> f64 {

@@ -24,6 +24,9 @@ const EXCESS_SCALE: f64 = 0.2;
 const FIRST_STEP: f64 = std::f64::consts::LN_2;
 const MAX_STEP: f64 = 6.0 * FIRST_STEP;
 const MIN_STEP: f64 = 0.01;
+/// Limits of the accuracy of a coordinate.
+const MIN_ACCURACY: f64 = 1e-3;
+const MAX_ACCURACY: f64 = 0.1;
 /// Values beyond this are cut for interpolation: where the moments explode they do not say how far the root is.
 const MAX_INTERPOLATED: f64 = 3.0;
 /// The saddle-point approximation of log δ is bounded near c = 0; larger δ belong to ε below the mean of the loss.
@@ -96,11 +99,13 @@ struct Search<'a, F> {
     segments: &'a mut [Segment],
     strip: Strip,
     excess: F,
-    /// The last tilt that was evaluated, and the largest at which the excess was positive.
+    /// The last saddle point that was evaluated, and the highest one at which the excess was positive.
     last: Option<Saddle>,
     lower: Option<Saddle>,
-    /// Standard deviation of the loss at the last tilt.
-    spread: f64,
+    /// The interval of coordinates that the root is known to lie in.
+    bracket: (f64, f64),
+    /// How close its ends have to be: half a standard deviation of the loss at the last tilt.
+    accuracy: f64,
 }
 
 impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
@@ -109,8 +114,11 @@ impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
         let (saddle, spread) = at(self.segments, self.strip.tilt(coordinate))?;
         let excess = (self.excess)(&saddle);
         self.last = Some(saddle);
-        self.spread = spread;
-        if excess > 0.0 && self.lower.is_none_or(|lower| lower.c < saddle.c) {
+        self.accuracy = (0.5 / (saddle.c.abs() * spread)).clamp(MIN_ACCURACY, MAX_ACCURACY);
+        if excess <= 0.0 {
+            self.bracket.1 = self.bracket.1.min(coordinate);
+        } else if coordinate > self.bracket.0 {
+            self.bracket.0 = coordinate;
             self.lower = Some(saddle);
         }
         Some(excess.clamp(-MAX_INTERPOLATED, MAX_INTERPOLATED))
@@ -130,12 +138,16 @@ impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
         }
         let steps = [MIN_STEP, FIRST_STEP, MAX_STEP];
         let [low, high] = bracket_decreasing(first, steps, range, |x| self.evaluate(x))?;
-        // Half a standard deviation of the loss at the tilt.
-        let accuracy = (0.5 / (self.strip.tilt(low.0).abs() * self.spread)).clamp(1e-3, 0.1);
-        // The search ends with an error at a value that is good enough, or beyond the range of numbers.
-        let found = solve_decreasing_between((low, high), accuracy, |x| {
+        // The search ends with an error at a tilt that is good enough, or beyond the range of numbers.
+        let found = solve_decreasing_between((low, high), MIN_ACCURACY, |x| {
             let excess = self.evaluate(x).ok_or(None)?;
-            self.close_enough(excess).map_or(Ok(excess), |found| Err(Some(found)))
+            if let Some(found) = self.close_enough(excess) {
+                Err(Some(found))
+            } else if self.bracket.1 - self.bracket.0 < self.accuracy {
+                Err(self.lower)
+            } else {
+                Ok(excess)
+            }
         });
         found.map_or_else(|found| found, |_| self.lower)
     }
@@ -161,7 +173,8 @@ fn solve(segments: &mut [Segment], strip: Strip, start: f64, excess: impl Fn(&Sa
         excess,
         last: None,
         lower: None,
-        spread: 1.0,
+        bracket: (f64::NEG_INFINITY, f64::INFINITY),
+        accuracy: MAX_ACCURACY,
     };
     search.run(start)
 }

@@ -18,6 +18,9 @@ pub(crate) struct Nodes {
     pub log_moment: Approx,
     /// Bound on quadrature and truncation errors of E_P[e^{zℓ}]/E_P[e^{cℓ}] up to the certified Im z.
     pub error: f64,
+    /// Bound on the part of E_P[e^{cℓ}] that the nodes lack beyond `error`, over it: that of outputs whose losses are next to 0, for
+    /// which E_P[e^{zℓ}] lacks the same mass at every Im z.
+    pub missing: f64,
     /// Mean and variance of the tilted loss.
     pub mean: f64,
     /// Variance of the tilted loss.
@@ -43,6 +46,7 @@ impl Nodes {
             c,
             log_moment: Approx::new(f64::INFINITY, f64::INFINITY),
             error: f64::INFINITY,
+            missing: f64::INFINITY,
             slopes: vec![0.0; pieces],
             supports: vec![(f64::INFINITY, f64::NEG_INFINITY); pieces],
             ..Self::default()

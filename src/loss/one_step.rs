@@ -9,12 +9,13 @@
 //! The second form is computed only where the tails cancel: rounding makes the logarithm of a density wrong by some 1e-16 of its size in
 //! either form. Its cost is counted (see [`Effort`]), and ends with the work that a caller allows.
 
+use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::gaussian_curve::GaussianCurve;
 use crate::loss::loss_curve::LossCurve;
 use crate::loss::privacy_loss::Effort;
-use crate::loss::smooth_piece::{Piece, Scratch, Tail};
+use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::special::gauss_legendre::GaussLegendre;
 use crate::special::log_space::LogSum;
 use crate::special::normal::{log_mills, log_upper_tail};
@@ -80,14 +81,14 @@ fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
 ///
 /// The relative error of Q's tail is multiplied by that tail: where Q is far away the relative error is large, and the tail itself is close
 /// to 0.
-fn difference(p: Tail, q: Tail, epsilon: f64) -> (Enclosure, f64) {
-    let (a, b) = (p.log_mass, q.log_mass + epsilon);
+fn difference(p: Approx, q: Approx, epsilon: f64) -> (Enclosure, f64) {
+    let (a, b) = (p.value, q.value + epsilon);
     let below = (b - a).min(0.0); // log of Q's part over P's
     let value = -below.exp_m1(); // over e^a
     let rounding = 2.0 * f64::EPSILON;
     let (p_error, q_error) = (
         p.error + rounding * (4.0 + a.abs()),
-        q.error + rounding * (4.0 + q.log_mass.abs() + epsilon.abs()),
+        q.error + rounding * (4.0 + q.value.abs() + epsilon.abs()),
     );
     let wrong = p_error.exp_m1() + ((below + q_error).min(0.0).exp() - below.exp()).max(0.0) + rounding;
     let log = |x: f64| if x > 0.0 { a + x.ln() } else { f64::NEG_INFINITY };

@@ -4,6 +4,7 @@
 //! Moments are integrals over the output (`smooth_nodes`); the characteristic function decays because the integral may be
 //! taken along a line above the real axis (`smooth_decay`).
 
+use crate::approx::Approx;
 use crate::loss::gate::Gate;
 use crate::loss::loss_curve::LossCurve;
 
@@ -19,6 +20,8 @@ pub(crate) struct SmoothLoss {
     pub(crate) pieces: Vec<Piece>,
     /// P's probability of a loss of exactly 0, where that is an atom.
     pub(crate) atom: f64,
+    /// P-mass of outputs that a truncation has removed.
+    pub(crate) removed: Approx,
     pub(crate) panels: FxHashMap<Address, PiecePanel>,
     pub(crate) scratch: Scratch,
     /// The latest answers about moments.
@@ -45,6 +48,7 @@ impl SmoothLoss {
         Self {
             pieces,
             atom,
+            removed: Approx::default(),
             panels: FxHashMap::default(),
             scratch: Scratch::default(),
             moments: Vec::new(),

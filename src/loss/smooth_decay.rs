@@ -50,7 +50,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn quadrature_error(&self) -> f64 {
-        self.nodes.error
+        self.nodes.error + self.nodes.missing
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
@@ -144,7 +144,7 @@ impl SmoothLoss {
                 change += log_weight.exp() * end_segment(piece, end, nodes.c, imaginary_shifts[i], scratch);
             }
         }
-        (change + nodes.error + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
+        (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::{LogSum, log_add};
+use std::ops::RangeInclusive;
 
 /// Maximum number of panels that one search examines; what is left then counts as error.
 const MAX_PANELS: usize = 8_000;
@@ -33,6 +34,10 @@ const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+
+/// log E[e^{cℓ}] for which the mass that is missing follows from that of P. Below, 1 − Σ p_i loses digits next to E[e^{cℓ}]; above, all
+/// of P is less than the last bit of it.
+const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 
 /// Outputs farther out than this, in σ, are not distinct numbers.
 const FARTHEST: f64 = 1e15;
@@ -160,9 +165,7 @@ impl SmoothLoss {
         }
         // The nodes dropped weigh at most NEGLIGIBLE each.
         law.nodes.error = (log_error - log_total).exp() + NEGLIGIBLE_WEIGHT * NODES as f64 * accepted.len() as f64;
-        // E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], unless a part of the law is on the other side of a gate.
-        let is_whole = self.pieces().iter().all(|piece| piece.gate.is_none());
-        law.finish(self.atom(), is_whole)
+        law.finish(self.atom(), self.removed, self.gates())
     }
 }
 
@@ -172,11 +175,12 @@ struct TiltedLaw {
     log_total: f64,
     /// Weight of each piece.
     piece_weights: Vec<f64>,
-    /// E[e^{cℓ} − 1], and a bound on its rounding error.
-    excess: f64,
-    excess_rounding: f64,
+    /// E[e^{cℓ} − 1] with its rounding error.
+    excess: Approx,
     /// Sum of the weights.
     sum: f64,
+    /// P-mass of all nodes with its rounding error.
+    mass: Approx,
 }
 
 impl TiltedLaw {
@@ -190,9 +194,9 @@ impl TiltedLaw {
             },
             log_total,
             piece_weights: vec![0.0; pieces],
-            excess: 0.0,
-            excess_rounding: 0.0,
+            excess: Approx::default(),
             sum: 0.0,
+            mass: Approx::default(),
         }
     }
 
@@ -213,14 +217,15 @@ impl TiltedLaw {
         let nodes = &mut self.nodes;
         let tilt = nodes.c * point.loss;
         let weight = (point.log_density + tilt - self.log_total).exp();
+        let mass = point.log_density.exp();
         let change = if tilt < 1.0 {
-            point.log_density.exp() * tilt.exp_m1()
+            mass * tilt.exp_m1()
         } else {
-            (point.log_density + tilt).exp() - point.log_density.exp()
+            (point.log_density + tilt).exp() - mass
         };
         let weight_rounding = ROUNDINGS * (4.0 + point.log_density.abs());
-        self.excess += change;
-        self.excess_rounding += change.abs() * weight_rounding;
+        self.mass += Approx::new(mass, mass * weight_rounding);
+        self.excess += Approx::new(change, change.abs() * weight_rounding);
         if weight < NEGLIGIBLE_WEIGHT {
             return;
         }
@@ -237,35 +242,94 @@ impl TiltedLaw {
         nodes.outputs.push((piece, output));
     }
 
-    /// The law with an atom of P-probability `atom` at 0; `is_whole` if P has mass 1.
-    fn finish(self, atom: f64, is_whole: bool) -> Nodes {
-        let Self {
-            mut nodes, log_total, ..
-        } = self;
-        for (slope, weight) in nodes.slopes.iter_mut().zip(&self.piece_weights) {
+    /// The law with an atom of P-probability `atom` at 0, where P has the mass 1 less `removed` unless there are gates.
+    fn finish(mut self, atom: f64, removed: Approx, gates: Gates) -> Nodes {
+        self.nodes.atom = (atom.ln() - self.log_total).exp();
+        // The weights sum to 1 but for quadrature and rounding.
+        if (1.0 / (self.sum + self.nodes.atom) - 1.0).abs() > 1e-9 {
+            self.nodes.error = f64::INFINITY; // the search stopped before it found the bulk
+        }
+        for (slope, weight) in self.nodes.slopes.iter_mut().zip(&self.piece_weights) {
             *slope /= weight.max(f64::MIN_POSITIVE);
         }
+        if gates == Gates::None && COMPLETED.contains(&self.log_total) {
+            self.complete(removed);
+        } else {
+            self.count_missing(atom, removed, gates);
+        }
+        let nodes = &mut self.nodes;
         let mean = nodes.mean;
         let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
         nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
-        nodes.atom = (atom.ln() - log_total).exp();
         nodes.variance += nodes.atom * mean * mean;
-        let near_one = log_total.abs() < 0.5 && is_whole;
-        let log_moment = if near_one { self.excess.ln_1p() } else { log_total };
-        let rounding = if near_one {
-            self.excess_rounding * (-log_total).exp()
-        } else {
-            // The sum of the weights, from which more may be missing.
-            nodes.error / LEAST_CHANGE + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + log_total.abs())
-        };
+        self.nodes
+    }
+
+    /// Puts the P-mass that the panels lack at a loss of 0.
+    ///
+    /// What the search bounds there is P·(e^{zℓ} − 1). So E[e^{zℓ}] = P + E[e^{zℓ} − 1] is P + Σ p_i (e^{zℓ_i} − 1), with P the whole
+    /// mass and p_i that of a node, up to the certified error: the moment of the nodes and of P − Σ p_i at loss 0.
+    fn complete(&mut self, removed: Approx) {
+        let excess = self.excess - removed;
+        let log_moment = excess.value.ln_1p();
+        let scale = (self.log_total - log_moment).exp();
+        let nodes = &mut self.nodes;
+        for weight in &mut nodes.weights {
+            *weight *= scale;
+        }
+        for sum in [
+            &mut nodes.atom,
+            &mut nodes.error,
+            &mut nodes.mean,
+            &mut nodes.mean_size,
+            &mut nodes.loss_rounding,
+            &mut nodes.weight_rounding.0,
+            &mut nodes.weight_rounding.1,
+        ] {
+            *sum *= scale;
+        }
+        nodes.atom += (1.0 - scale).max(0.0);
+        let rounding = excess.error * (-log_moment).exp();
         let error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
         nodes.log_moment = Approx::new(log_moment, error);
-        // The weights sum to 1 but for quadrature and rounding.
-        let scale = 1.0 / (self.sum + nodes.atom);
-        if (scale - 1.0).abs() > 1e-9 {
-            nodes.error = f64::INFINITY; // the search stopped before it found the bulk
+    }
+
+    /// Bounds the tilted mass that the panels lack, where it is not known: a part of the law is on the other side of a gate, or
+    /// what P has beyond all nodes has too few digits.
+    fn count_missing(&mut self, atom: f64, removed: Approx, gates: Gates) {
+        let nodes = &mut self.nodes;
+        let by_change = nodes.error / LEAST_CHANGE;
+        nodes.missing = match gates {
+            // The bound behind a gate is one on P·e^{zℓ} itself.
+            Gates::All => 0.0,
+            Gates::Some => by_change,
+            Gates::None => {
+                let lacking = Approx::exact(1.0 - atom) - removed - self.mass;
+                by_change.min((lacking.value.abs() + lacking.error) * (-self.log_total).exp())
+            }
+        };
+        let rounding = nodes.missing + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + self.log_total.abs());
+        let error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
+        nodes.log_moment = Approx::new(self.log_total, error);
+    }
+}
+
+/// How many pieces of a loss are one side of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gates {
+    None,
+    Some,
+    All,
+}
+
+impl SmoothLoss {
+    fn gates(&self) -> Gates {
+        let gated = self.pieces().iter().filter(|piece| piece.gate.is_some()).count();
+        match gated {
+            0 => Gates::None,
+            _ if gated == self.pieces().len() => Gates::All,
+            _ => Gates::Some,
         }
-        nodes
     }
 }
 
@@ -351,6 +415,39 @@ mod tests {
                 nodes.log_moment.error
             );
         }
+    }
+
+    /// Where the tilted mass lies far out, the bulk with losses of 1e-6 is left out, and yet counts.
+    ///
+    /// mpmath, 30 digits: f = lambda z: quad(lambda x: npdf(x, 0, s)*exp((1+z)*log(1-q+q*exp((2*x-1)/(2*s*s)))), ...) as in the test of
+    /// `loss::characteristic_function`, log(f(c)) and f(c+iy)/f(c) at q = 1e-6, s = 0.5, y = 0.1875.
+    #[test]
+    fn mass_that_is_left_out_at_losses_next_to_zero_is_counted() {
+        #[rustfmt::skip]
+        let cases = [
+            (7.0, 1.681_770_416_283_740_8, -0.568_305_417_448_470_8, 0.081_028_354_100_612_64),
+            (7.5, 10.068_203_460_345_937, -0.898_748_344_085_283_4, -0.246_812_088_062_188_04),
+            (8.0, 19.660_405_095_193_86, -0.745_962_660_509_326, -0.558_887_024_105_172_6),
+        ];
+        let mut lacking = 0.0f64;
+        for (c, log_moment, real, imaginary) in cases {
+            let mut loss = loss(1, 1e-6, 0.5, Direction::Remove);
+            for log_tolerance in [-4.0, -6.0, -8.0, -12.0, -20.0, -33.0] {
+                let nodes = loss.nodes(c, 0.1875, &[0.0], log_tolerance);
+                let wrong = (nodes.log_moment.value - log_moment).abs();
+                assert!(wrong <= nodes.log_moment.error, "{c} {log_tolerance}: {wrong}");
+                let change = smooth_changes(&nodes, 0.1875, 1)[1];
+                let scale = (log_moment - nodes.log_moment.value).exp();
+                let exact = scale * Complex64::new(real, imaginary);
+                let wrong = (1.0 + change.value - exact).norm();
+                assert!(wrong <= change.error, "{c} {log_tolerance}: {wrong} {change:?}");
+                // The nodes alone, without what they lack, would be off by far more than the error.
+                let sum: f64 = nodes.weights.iter().sum();
+                let alone = 1.0 + change.value / sum;
+                lacking = lacking.max((alone - exact).norm() / change.error);
+            }
+        }
+        assert!(lacking > 50.0, "{lacking}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Pairs with Gaussian noise whose loss is smooth: which pieces make up the loss of each (`docs/theory/dominating-pairs.md`).
 
+use crate::approx::Approx;
 use crate::error::Result;
 use crate::interval::Enclosure;
 use crate::loss::MixturePair;
@@ -176,8 +177,12 @@ impl PrivacyLoss for SmoothLoss {
             piece.end = end;
             lost.add(piece.log_masses_above(end).0);
         }
-        // Room for the errors of the tails, which are below 1e-11.
-        (StepLoss::new(Self::new(pieces, self.atom)), lost.ln() + 1e-9)
+        /// Room for the errors of the tails, which are below 1e-11.
+        const ROOM: f64 = 1e-9;
+        let removed = lost.ln().exp();
+        let mut truncated = Self::new(pieces, self.atom);
+        truncated.removed = self.removed + Approx::new(removed, ROOM * removed);
+        (StepLoss::new(truncated), lost.ln() + ROOM)
     }
 
     fn density_terms(&self) -> usize {

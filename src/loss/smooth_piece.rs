@@ -9,6 +9,7 @@
 //! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here bounds the integrand
 //! P·e^{zℓ} for complex z around an interval of x, and off the real line (the continuation x + ia).
 
+use crate::approx::Approx;
 use crate::loss::MixturePair;
 use crate::loss::gate::Gate;
 use crate::loss::line::Normal;
@@ -43,15 +44,6 @@ pub(crate) struct Point {
     pub log_density: f64,
     /// Size of the exponents behind the loss: its rounding error is a few units in the last place of this.
     pub size: f64,
-}
-
-/// A law's mass above an output.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tail {
-    /// log of the mass.
-    pub log_mass: f64,
-    /// Bound on the error of that, beyond the rounding of the number itself.
-    pub error: f64,
 }
 
 /// Working memory of evaluations.
@@ -226,15 +218,15 @@ impl Piece {
     /// log P(X > x) and log Q(X > x).
     pub(crate) fn log_masses_above(&self, x: f64) -> (f64, f64) {
         let (p, q) = self.tails_above(x);
-        (p.log_mass, q.log_mass)
+        (p.value, q.value)
     }
 
-    /// P(X > x) and Q(X > x).
+    /// log P(X > x) and log Q(X > x); their errors do not count the rounding of the numbers themselves.
     ///
     /// The normal tail at a distance of z standard deviations has a relative error e below 1e-15·(4 + z²), that below the mean
     /// one of 4e-15. A sum of tails has their mean, weighted by the tails, to which e^e − 1 < 1.06·e adds next to nothing while
     /// all are small; else the largest, in the logarithm.
-    pub(crate) fn tails_above(&self, x: f64) -> (Tail, Tail) {
+    pub(crate) fn tails_above(&self, x: f64) -> (Approx, Approx) {
         const ERROR: f64 = 1e-15;
         const SMALL: f64 = 0.1;
         let sigma = self.noise_multiplier();
@@ -258,8 +250,8 @@ impl Piece {
                 wrong.add(sum.ln() + units(x / sigma).ln());
             }
             let mean = 1.06 * ERROR * (wrong.ln() - sum.ln()).exp();
-            Tail {
-                log_mass: sum.ln(),
+            Approx {
+                value: sum.ln(),
                 error: ERROR + if most < SMALL { mean.min(most) } else { most },
             }
         };
@@ -388,8 +380,8 @@ mod tests {
         ] {
             let (p, q) = piece(k, q, sigma, (true, false)).tails_above(x);
             for (tail, exact) in [(p, mixed), (q, plain)] {
-                let rounding = f64::EPSILON * tail.log_mass.abs();
-                let wrong = (tail.log_mass - exact).abs();
+                let rounding = f64::EPSILON * tail.value.abs();
+                let wrong = (tail.value - exact).abs();
                 assert!(wrong <= tail.error + rounding, "{k} {x}: {tail:?} {exact}");
                 let distance = x.max(0.0) / sigma;
                 assert!(tail.error <= 1e-15 * (6.0 + distance * distance), "{k} {x}: {tail:?}");

@@ -122,17 +122,20 @@ pub(crate) fn newton_increasing(
         } else {
             high = x;
         }
+        let close = |x: f64| resolution * x.abs().max(unit);
         let newton = x - value / slope;
-        let next = if newton > low && newton < high {
+        // Checked first: x is itself an end of the bracket, and rounding may put the step on it.
+        if (newton - x).abs() <= close(x) {
+            return newton.clamp(low, high);
+        }
+        x = if newton > low && newton < high {
             newton
         } else {
             0.5 * (low + high)
         };
-        let close = |x: f64| resolution * x.abs().max(unit);
-        if (next - x).abs() <= close(x) || high - low <= close(high) {
-            return next;
+        if high - low <= close(high) {
+            return x;
         }
-        x = next;
     }
     x
 }

@@ -1,0 +1,218 @@
+//! Transforms, composed laws and their errors against direct convolutions, closed forms and laws that attain the bounds.
+
+use super::*;
+use crate::loss::StepLoss;
+use crate::special::compensated_sum::CompensatedSum;
+
+/// `steps` steps; the loss itself is not looked at.
+fn segments(steps: f64) -> Vec<Segment> {
+    vec![Segment {
+        loss: StepLoss::shift(1.0),
+        steps,
+    }]
+}
+
+/// The law with `masses` at 0, h, 2h, …, tilted by c and not scaled.
+fn cells(masses: &[f64], (c, spacing): (f64, f64), mass_error: f64) -> Vec<Cells> {
+    let tilted = |(i, mass): (usize, &f64)| mass * (c * i as f64 * spacing).exp();
+    let law = GridLaw {
+        first: 0,
+        masses: masses.iter().enumerate().map(tilted).collect(),
+        origin: 0.0,
+    };
+    vec![Cells {
+        upper: law,
+        mass_error,
+        ..Cells::default()
+    }]
+}
+
+fn compose(window: &Window, masses: &[f64], steps: f64, mass_error: f64) -> Composed {
+    let cells = cells(masses, (window.c, window.spacing), mass_error);
+    window.compose(&segments(steps), &cells, |cells| &cells.upper).unwrap()
+}
+
+/// δ(ε) of `steps` convolutions of `masses` at 0, h, …: positive terms only.
+fn exact_delta(masses: &[f64], steps: usize, spacing: f64, epsilon: f64) -> f64 {
+    let mut total = vec![1.0];
+    for _ in 0..steps {
+        let mut next = vec![0.0; total.len() + masses.len() - 1];
+        for (i, a) in total.iter().enumerate() {
+            for (j, b) in masses.iter().enumerate() {
+                next[i + j] += a * b;
+            }
+        }
+        total = next;
+    }
+    let gain = |(i, mass): (usize, &f64)| mass * -(epsilon - i as f64 * spacing).min(0.0).exp_m1();
+    total.iter().enumerate().map(gain).sum()
+}
+
+#[test]
+fn the_error_of_a_transform_is_within_its_bound_and_uses_some_of_it() {
+    // Signs in no order, whose transform is summed term by term at every 1/64 of the frequencies.
+    let mut worst = 0.0f64;
+    for length in [64usize, 1024, 16_384] {
+        let mut planner = RealFftPlanner::<f64>::new();
+        let forward = planner.plan_fft_forward(length);
+        let sign = |j: usize| 1.0 - 2.0 * ((j * j * 7 + j * 3) / 11 % 2) as f64;
+        let mut values: Vec<f64> = (0..length).map(sign).collect();
+        let mut spectrum = forward.make_output_vec();
+        forward.process(&mut values, &mut spectrum).unwrap();
+        let (mut square, mut norm) = (0.0, 0.0);
+        for k in (1..length / 2).step_by((length / 64).max(1)) {
+            let (mut real, mut imaginary) = (CompensatedSum::default(), CompensatedSum::default());
+            for j in 0..length {
+                let turn = (j * k % length) as f64 / length as f64;
+                let turn = if turn > 0.5 { turn - 1.0 } else { turn };
+                let (sine, cosine) = (-2.0 * std::f64::consts::PI * turn).sin_cos();
+                real.add(sign(j) * cosine);
+                imaginary.add(sign(j) * sine);
+            }
+            let exact = Complex64::new(real.value(), imaginary.value());
+            square += (spectrum[k] - exact).norm_sqr();
+            norm += length as f64;
+        }
+        let error = (square / norm).sqrt();
+        assert!(error <= transform_error(length), "{length}: {error}");
+        worst = worst.max(error / transform_error(length));
+    }
+    assert!(worst > 0.01, "{worst}");
+    // The constant is that of the theorem and not twice as large.
+    let unit = 0.5 * f64::EPSILON;
+    let stage = unit + 4.0 * unit * (2f64.sqrt() + unit);
+    assert!((stage..1.01 * stage).contains(&TRANSFORM_ERROR), "{stage}");
+}
+
+#[test]
+fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
+    for c in [0.05, 1.0, 30.0] {
+        for points in [0.3, 3.0, 300.0] {
+            let spacing = 1.0 / (points * (c + 1.0));
+            let bound = payoff_norm(c, spacing);
+            let mut largest = 0.0f64;
+            for start in 1..=20 {
+                let payoff = |i: i32| {
+                    let t = (f64::from(i) + f64::from(start) / 20.0) * spacing;
+                    (-c * t).exp() * -(-t).exp_m1()
+                };
+                let norm = (0..2_000_000)
+                    .map(payoff)
+                    .take_while(|u| *u > 1e-12)
+                    .map(|u| u * u)
+                    .sum::<f64>()
+                    .sqrt();
+                assert!(norm <= bound * (1.0 + 1e-12), "{c} {points}: {norm} {bound}");
+                largest = largest.max(norm);
+            }
+            assert!(largest > 0.5 * bound, "{c} {points}: {largest} {bound}");
+        }
+        let at = |t: f64| (-c * t).exp() * -(-t).exp_m1();
+        let top = ((c + 1.0) / c).ln();
+        assert!((at(top) / max_payoff(c) - 1.0).abs() < 1e-14 && at(0.9 * top) < max_payoff(c));
+    }
+}
+
+#[test]
+fn composed_laws_are_within_their_error_of_direct_convolutions() {
+    let bell: Vec<f64> = (0..60)
+        .map(|i| (-0.5 * ((f64::from(i) - 25.0) / 8.0).powi(2)).exp())
+        .collect();
+    let sum: f64 = bell.iter().sum();
+    let bell: Vec<f64> = bell.iter().map(|mass| mass / sum).collect();
+    let rare = [1.0 - 2e-6, 1e-6, 0.0, 0.0, 1e-6];
+    for (masses, steps, c, epsilon) in [
+        (&bell[..], 20, 0.5, 70.0),
+        (&rare[..], 5, 4.0, 0.35),
+        (&bell[..], 3, 2.0, 11.0),
+    ] {
+        let spacing = 0.1;
+        let window = Window {
+            c,
+            start: epsilon - 1.0,
+            length: 4096,
+            spacing,
+            log_aliasing: -2000.0,
+        };
+        let composed = compose(&window, masses, f64::from(steps), 0.0);
+        let exact = exact_delta(masses, steps as usize, spacing, epsilon).ln();
+        let (low, high) = composed.delta(epsilon, c);
+        assert!(
+            low <= exact + 1e-14 && exact <= high + 1e-14,
+            "{steps}: {low} {exact} {high}"
+        );
+        assert!(high - low < 1e-6, "{steps}: {low} {high}");
+    }
+}
+
+#[test]
+fn what_arrives_from_other_periods_attains_the_bound() {
+    // Mass 1 − 1e−3 at 0 is found at P, 2P, … far above ε, where 1 − e^{−t} is 1.
+    let (c, epsilon, spacing, length) = (0.25, 3.0, 0.5, 32usize);
+    let mut masses = vec![0.0; 11];
+    (masses[0], masses[10]) = (0.999, 0.001);
+    let period = length as f64 * spacing;
+    // Chernoff's bound at c' = 0, and nothing from above.
+    let log_aliasing = -c * period - (-(-c * period).exp()).ln_1p();
+    let window = Window {
+        c,
+        start: 2.5,
+        length,
+        spacing,
+        log_aliasing,
+    };
+    let composed = compose(&window, &masses, 1.0, 0.0);
+    let (low, high) = composed.delta(epsilon, c);
+    let exact = exact_delta(&masses, 1, spacing, epsilon);
+    assert!(low.exp() <= exact && exact <= high.exp(), "{low} {exact} {high}");
+    // The sum that was found is too large by nearly all of the bound.
+    let found = high.exp() - log_aliasing.exp();
+    assert!(found - exact > 0.95 * log_aliasing.exp(), "{found} {exact}");
+}
+
+#[test]
+fn an_error_of_the_masses_is_carried_and_attained() {
+    // All mass at the t with the largest payoff, too large by 1 %, in ten steps.
+    let (c, steps, relative) = (1.0f64, 10.0, 0.01);
+    let spacing = 0.125;
+    let mut masses = vec![0.0; 9];
+    masses[8] = 1.0 + relative;
+    let loss = 8.0 * spacing * steps;
+    let epsilon = loss - ((c + 1.0) / c).ln();
+    let window = Window {
+        c,
+        start: epsilon - 0.5,
+        length: 256,
+        spacing,
+        log_aliasing: -2000.0,
+    };
+    let tilted = (c * 8.0 * spacing).exp();
+    let composed = compose(&window, &masses, steps, relative * tilted);
+    let (low, high) = composed.delta(epsilon, c);
+    let exact = -(epsilon - loss).exp_m1();
+    assert!(
+        low.exp() <= exact && low.exp() > 0.95 * exact && high.exp() >= exact,
+        "{low} {exact} {high}"
+    );
+}
+
+#[test]
+fn running_sums_are_those_of_their_definition() {
+    let window = Window {
+        c: 0.7,
+        start: 0.0,
+        length: 8,
+        spacing: 0.3,
+        log_aliasing: 0.0,
+    };
+    let masses: Vec<f64> = (0..8).map(|i| f64::from(i * i % 5) + 0.5).collect();
+    let sums = window.sums(&masses, 3);
+    for (i, sum) in sums.iter().enumerate() {
+        let term = |rate: f64| -> f64 {
+            (i..8)
+                .map(|j| masses[(3 + j) % 8] / 8.0 * (-rate * (j - i) as f64 * 0.3).exp())
+                .sum()
+        };
+        assert!((sum.0 - term(0.7)).abs() < 1e-14 && (sum.1 - term(1.7)).abs() < 1e-14);
+    }
+}
