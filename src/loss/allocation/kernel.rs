@@ -19,7 +19,7 @@ use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
 
 /// Largest order n.
-pub(crate) const MAX_ORDER: usize = 24;
+pub(crate) const MAX_ORDER: usize = 64;
 /// Largest phase of ςY on the lines that bound the error of the trapezoid rule, where v is small and elsewhere: turning further costs
 /// digits where v is small, as e^{b²/2} grows, and turning less where it is large, as large Y are then hardly suppressed on the lines.
 const WIDEST_PHASES: (f64, f64) = (1.5, 1.3);
@@ -27,6 +27,8 @@ const WIDEST_PHASES: (f64, f64) = (1.5, 1.3);
 const SMALL_VARIANCE: f64 = 0.5;
 /// The distance a of these lines, at most.
 const FARTHEST_LINE: f64 = 1.0;
+/// The distance a at most, times the root of the order.
+const ORDER_LINE: f64 = 2.0;
 /// −log q: what the spacing of the nodes leaves.
 const LEVEL: f64 = 40.0;
 /// Standard deviations to which the normal law is summed.
@@ -187,7 +189,10 @@ impl Rule {
         } else {
             WIDEST_PHASES.1
         };
-        let line = FARTHEST_LINE.min(widest / root);
+        // Moduli of the terms are e^{β²/2} too large, and their products in the n-th coefficient the n-th power of that.
+        let line = FARTHEST_LINE
+            .min(widest / root)
+            .min(ORDER_LINE / (order.max(1) as f64).sqrt());
         let beta = (line - (widest - angle) / root).max(0.0);
         let on_lines = (angle - root * (beta - line))
             .abs()

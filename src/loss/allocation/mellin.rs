@@ -14,7 +14,7 @@ use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
 
 /// Orders n that are used.
-const ORDERS: [usize; 7] = [0, 8, 10, 12, 16, 20, MAX_ORDER];
+const ORDERS: [usize; 10] = [0, 8, 10, 12, 16, 20, 24, 32, 48, MAX_ORDER];
 /// Least and largest p: below, the left end of the integral is long, above it is too narrow.
 const LEAST_POWER: f64 = 7.0;
 const LARGEST_POWER: f64 = 1e6;
@@ -22,8 +22,8 @@ const LARGEST_POWER: f64 = 1e6;
 pub(crate) const LEVEL: f64 = 37.0;
 /// Spacing of the values by which the range of u is found.
 const COARSE: f64 = 0.25;
-/// Most coarse values, and most fine ones, of one integral.
-const MOST_VALUES: i64 = 20_000;
+/// Most values of one integral. More are needed only where a moment comes from outcomes that are absurdly rare.
+const MOST_VALUES: i64 = 1000;
 /// The widest spacing of an integral; others are smaller by powers of √2.
 const WIDEST: f64 = 0.32;
 

@@ -20,6 +20,9 @@ const RENEWED: usize = 64;
 /// Nodes of one ray at most.
 const MOST_NODES: f64 = 2e5;
 
+/// A change of which nothing is known: φ is in the unit disc.
+const UNKNOWN: Approx<Complex64> = Approx::new(Complex64::new(0.0, 0.0), 2.0);
+
 /// The line Re = w.
 #[derive(Debug)]
 pub(crate) struct TransformLine {
@@ -55,7 +58,7 @@ impl TransformLine {
 
     /// The changes at the multiples of `step` from `first` to `last`, from the ray at `angle`.
     fn on_ray(&self, angle: f64, step: f64, (first, last): (usize, usize)) -> Vec<Approx<Complex64>> {
-        let unknown = vec![Approx::new(Complex64::default(), 2.0); last + 1 - first];
+        let unknown = vec![UNKNOWN; last + 1 - first];
         let exponent = self.real.exponent;
         let power = exponent.power;
         let decay = |y: f64| self.log_decay(y);
@@ -123,7 +126,13 @@ impl TransformLine {
                 + value.norm() * self.real.error * 1.1
                 + log_aliasing(power, angle, spacing, y, &decay).exp()
                 + whole * self.real.log_left_out.exp();
-            Approx::new(value - 1.0, error + f64::EPSILON)
+            let known = value.re.is_finite() && value.im.is_finite() && error < 2.0;
+            // |φ| ≤ 1, so that φ − 1 is within 2 of 0.
+            if known {
+                Approx::new(value - 1.0, error + f64::EPSILON)
+            } else {
+                UNKNOWN
+            }
         };
         sums.iter().enumerate().map(finish).collect()
     }
