@@ -306,7 +306,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Draw {
         let batches =
             || -> PyResult<u64> { Ok(count("batches", value.getattr(intern!(py, "batches"))?.extract()?)?) };
         if RANDOM_ALLOCATION.has(&value)? {
-            return Ok(Self::Allocated(Sampling::RandomAllocation { batches: batches()? }));
+            let times = count("times", value.getattr(intern!(py, "times"))?.extract()?)?;
+            return Ok(Self::Allocated(Sampling::RandomAllocation {
+                batches: batches()?,
+                times,
+            }));
         }
         if FIXED_BINS.has(&value)? {
             return Ok(Self::Allocated(Sampling::FixedBins { batches: batches()? }));

@@ -27,15 +27,17 @@ pub enum Sampling {
     /// An explicit mixture, for pairs that come from elsewhere: the sum is shifted by one of the group's `norms`, of any size, each of
     /// which has one of the probabilities `rates`. For Gaussian noise, added or removed.
     Mixture,
-    /// Random allocation ("balls in bins"): every record goes into exactly one of the `batches` batches of an epoch, each with the same
-    /// probability and independently of the other records, and again in every epoch. A number of steps counts batches: where it is not a
-    /// multiple of `batches`, of the last epoch only the remaining ones are released. For Gaussian noise and one record.
+    /// Random allocation ("balls in bins"): every record goes into exactly `times` of the `batches` batches of an epoch, each choice with the
+    /// same probability and independently of the other records, and again in every epoch. A number of steps counts batches: where it
+    /// is not a multiple of `batches`, of the last epoch only the remaining ones are released. For Gaussian noise.
     RandomAllocation {
         /// Batches of an epoch, at least 1.
         batches: u64,
+        /// Batches of an epoch that a record is in, in [1, `batches`].
+        times: u64,
     },
     /// Every record goes into one of the `batches` batches, as with [`Sampling::RandomAllocation`], and stays in it: the batches come back
-    /// in every epoch. All steps of a segment are one release. For Gaussian noise and one record.
+    /// in every epoch. All steps of a segment are one release. For Gaussian noise.
     FixedBins {
         /// Batches of an epoch, at least 1.
         batches: u64,

@@ -14,26 +14,38 @@ LARGEST_EPOCH = 2**40
 class RandomAllocation:
     """Random allocation: in every epoch each record goes into one of the batches, drawn afresh.
 
-    Every record draws its batch on its own, each with the same probability, so that batches differ in
-    size ("balls in bins"). Steps count batches: ``steps=1000`` with ``batches=100`` is ten epochs. Where `steps` is not a
-    multiple of `batches`, only the remaining batches of the last epoch are released.
+    Every record draws its batch on its own, each with the same probability, so that batches differ in size
+    ("balls in bins"). Steps count batches: ``steps=1000`` with ``batches=100`` is ten epochs. Where `steps`
+    is not a multiple of `batches`, only the remaining batches of the last epoch are released.
 
     Parameters
     ----------
     batches : int
         Number of batches in an epoch, in [1, 2**40].
+    times : int, optional
+        Number of batches of an epoch that each record is in, in [1, batches].
 
     Raises
     ------
     ValueError
-        If `batches` is out of range.
+        If `batches` or `times` is out of range.
     TypeError
-        If `batches` is not a whole number.
+        If `batches` or `times` is not a whole number.
 
     Notes
     -----
-    It is supported for Gaussian noise and one record that is added or removed. Shuffled batches
-    (`Shuffle`) are something else: their sizes are fixed, so that records push each other out.
+    It is supported for Gaussian noise and records that are added or removed. For one record in one batch of
+    an epoch the pair is tight (Feldman and Shenfeld 2025; Chua et al. 2024). For up to 16 records, and for
+    one record in several batches, it is an upper bound: how many members share a batch, or which part of
+    the batches each choice is made from, is taken as published; and a last part of an epoch counts as a
+    whole one. Shuffled batches (`Shuffle`) are something else: their sizes are fixed, so that records push
+    each other out.
+
+    References
+    ----------
+    - V. Feldman and M. Shenfeld 2025, "Privacy Amplification by Random Allocation", arXiv:2502.08202
+    - L. Chua, B. Ghazi, C. Harrison, E. Leeman, P. Kamath, R. Kumar, P. Manurangsi, A. Sinha and C. Zhang
+      2024, "Balls-and-Bins Sampling for DP-SGD", arXiv:2412.16802
 
     Examples
     --------
@@ -46,9 +58,15 @@ class RandomAllocation:
     """
 
     batches: int
+    times: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", count_scalar(self.batches, "batches", 1, LARGEST_EPOCH))
+        object.__setattr__(self, "times", count_scalar(self.times, "times", 1, self.batches))
+
+    def __repr__(self) -> str:
+        several = "" if self.times == 1 else f", times={self.times}"
+        return f"{type(self).__name__}({self.batches}{several})"
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,8 @@ class FixedBins:
 
     Notes
     -----
-    It is supported for Gaussian noise and one record that is added or removed.
+    It is supported for Gaussian noise and records that are added or removed: one record with a tight pair,
+    up to 16 with an upper bound, as for `RandomAllocation`.
 
     Examples
     --------
@@ -89,3 +108,6 @@ class FixedBins:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", count_scalar(self.batches, "batches", 1, LARGEST_EPOCH))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.batches})"

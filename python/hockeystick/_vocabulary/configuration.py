@@ -62,6 +62,9 @@ _SCHEME_NAMES = {
 _LARGEST_TRUNCATED_GROUP = 128
 """Largest group whose law is computed where a sample may be cut."""
 
+_LARGEST_ALLOCATED_GROUP = 16
+"""Largest group whose patterns of batches are enumerated."""
+
 _UNKNOWN = 1.0
 """Stands for the noise multiplier or sample rate that is asked for; the core ignores it."""
 
@@ -133,6 +136,8 @@ def configure(
             pair = not_attained(pair, "a batch is all of the smaller data set")
     elif isinstance(draw, Poisson) and draw.is_truncated:
         _require_truncated_group(sizes, draw)
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        _require_at_most(sizes, _LARGEST_ALLOCATED_GROUP, "where each record is in one batch of an epoch")
     elif isinstance(draw, FullBatch):
         if relation != "replace":
             draw = 1.0
@@ -145,18 +150,23 @@ def _scheme_name(draw: object) -> str:
     """Return the sampling in the words of the table of supported pairs."""
     if isinstance(draw, Poisson) and draw.is_truncated:
         return "truncated_poisson"
+    if isinstance(draw, RandomAllocation) and draw.times > 1:
+        return "several_allocations"
     return _SCHEME_NAMES.get(type(draw), "poisson")
 
 
 def _require_truncated_group(sizes: CountOrCounts, scheme: Poisson) -> None:
     """Raise ``ValueError`` if a group is larger than the data set, or its law would take long."""
     require_within(sizes, scheme)
+    _require_at_most(sizes, _LARGEST_TRUNCATED_GROUP, "where batches have a largest size")
+
+
+def _require_at_most(sizes: CountOrCounts, largest: int, where: str) -> None:
+    """Raise ``ValueError`` if a group has more than `largest` records."""
     records: Counts = np.asarray(sizes)
-    if np.any(records > _LARGEST_TRUNCATED_GROUP):
-        worst = records[records > _LARGEST_TRUNCATED_GROUP].flat[0]
+    if np.any(records > largest):
         raise ValueError(
-            f"group_size must be at most {_LARGEST_TRUNCATED_GROUP} where batches have a largest size, "
-            f"got {worst}"
+            f"group_size must be at most {largest} {where}, got {records[records > largest].flat[0]}"
         )
 
 

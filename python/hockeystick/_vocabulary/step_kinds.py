@@ -136,7 +136,7 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     elif isinstance(draw, FullBatch):
         drawing = ("fixed_batch", 1.0, kind.records, kind.records)
     elif isinstance(draw, RandomAllocation | FixedBins):
-        drawing = ("allocation", float(isinstance(draw, FixedBins)), draw.batches, 1)
+        drawing = ("allocation", float(isinstance(draw, FixedBins)), draw.batches, getattr(draw, "times", 1))
     elif isinstance(draw, Poisson) and draw.is_truncated:
         drawing = ("truncated_poisson", draw.sample_rate, draw.max_batch_size, draw.dataset_size)
     elif isinstance(draw, Mixture):
@@ -169,7 +169,7 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
     if isinstance(draw, Mixture):
         sampling = f"mixture of {len(draw.weights)}"
     elif isinstance(draw, RandomAllocation | FixedBins):
-        sampling = f"{type(draw).__name__}({draw.batches})"
+        sampling = repr(draw)
     elif kind.has_own_rates:
         sampling = "Poisson, own rates"
     elif isinstance(draw, Poisson) or (isinstance(draw, float) and draw < 1.0):

@@ -52,6 +52,8 @@ _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
 _ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
+_PATTERNS = Pair(False, "public pattern of the group's batches, one allocation in each block")
+_BLOCKS = Pair(False, "Feldman and Shenfeld 2025: one allocation in each of as many blocks")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
 _TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")
@@ -73,8 +75,9 @@ _SUPPORTED = {
         ORTHOGONAL: _PRODUCT,
     },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
-    ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION},
-    ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION},
+    ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
+    ("gaussian", "several_allocations", "add_remove"): {ONE: _BLOCKS},
+    ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
     ("gaussian", "truncated_poisson", "add_remove"): {ONE: _TRUNCATED, SEVERAL: _TRUNCATED},
     ("gaussian", "truncated_poisson", "replace"): {ONE: _TRUNCATED},
     ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
@@ -120,6 +123,7 @@ _WORDS = {
     "full_batch": "full batches",
     "without_replacement": "fixed batches drawn without replacement",
     "random_allocation": "random allocation",
+    "several_allocations": "random allocation to several batches of an epoch",
     "fixed_bins": "fixed bins",
     "add_remove": "records added or removed",
     "replace": "records replaced",
@@ -139,6 +143,7 @@ _ADVICE = {
     "full_batch": "sampling=FullBatch()",
     "without_replacement": "sampling=WithoutReplacement(batch_size, dataset_size)",
     "random_allocation": "sampling=RandomAllocation(batches)",
+    "several_allocations": "sampling=RandomAllocation(batches, times=...)",
     "fixed_bins": "sampling=FixedBins(batches)",
     "add_remove": "adjacency='add_remove', 'add' or 'remove'",
     "replace": "adjacency='replace'",

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 /// Largest number of batches in an epoch.
 const MOST_BATCHES: u64 = 1 << 40;
 /// Smallest and largest v: noise multipliers between 1/8 and 1e6, over which the quadrature in `kernel` is affordable.
-const VARIANCES: (f64, f64) = (1e-12, 64.0);
+const SMALLEST_VARIANCE: f64 = 1e-12;
+pub(crate) const LARGEST_VARIANCE: f64 = 64.0;
 
 /// Batches that are alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +45,7 @@ impl Bins {
             let count = count as f64;
             if variance == 0.0 {
                 still += count / total;
-            } else if (VARIANCES.0..=VARIANCES.1).contains(&variance) {
+            } else if (SMALLEST_VARIANCE..=LARGEST_VARIANCE).contains(&variance) {
                 parts.push(Part { count, variance });
             } else {
                 let message = "random allocation needs a noise multiplier in [0.125, 1e6], over the square root of the \

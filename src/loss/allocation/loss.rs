@@ -28,15 +28,20 @@ pub(crate) struct Allocation {
 impl StepLoss {
     /// The loss where a record is in one of the batches of `bins`.
     pub(crate) fn allocation(bins: Bins, direction: Direction) -> Self {
-        Self::new(Allocation {
-            mellin: Arc::new(Mutex::new(Mellin::new(bins.clone()))),
-            bins,
-            direction,
-        })
+        Self::new(Allocation::new(bins, direction))
     }
 }
 
 impl Allocation {
+    /// The loss where a record is in one of the batches of `bins`.
+    pub(super) fn new(bins: Bins, direction: Direction) -> Self {
+        Self {
+            mellin: Arc::new(Mutex::new(Mellin::new(bins.clone()))),
+            bins,
+            direction,
+        }
+    }
+
     fn mellin(&self) -> MutexGuard<'_, Mellin> {
         self.mellin.lock().unwrap_or_else(PoisonError::into_inner)
     }

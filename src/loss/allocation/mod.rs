@@ -8,6 +8,7 @@
 
 pub(crate) mod bins;
 mod decay;
+pub(crate) mod groups;
 mod kernel;
 mod loss;
 mod mellin;

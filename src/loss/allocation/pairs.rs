@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::groups::{self, MAX_MEMBERS};
 use crate::loss::pairs::StepOutcome;
 use crate::step::{Direction, Group, Mechanism, Sampling, Step};
 
@@ -33,39 +34,80 @@ impl Step {
         let Some(direction) = direction else {
             return Err(unsupported("replaced records"));
         };
-        if self.group != Group::of(1) {
+        let members = self.group.size;
+        if self.group != Group::of(members) || !(1..=MAX_MEMBERS).contains(&members) {
             return Err(unsupported(
-                "a group of several records, or with rates or norms of its own",
+                "a group of more than 16 records, or with rates or norms of its own",
             ));
         }
-        let v = noise_multiplier.powi(-2);
-        let epochs = |batches: u64| -> Result<(u64, u64)> {
-            require(batches >= 1, "batches", batches, "at least 1")?;
-            Ok((count / batches, count % batches))
-        };
-        let mut found = Vec::new();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let variance = noise_multiplier.powi(-2);
         match self.sampling {
-            Sampling::RandomAllocation { batches } => {
-                let (whole, rest) = epochs(batches)?;
-                if whole > 0 {
-                    found.push((outcome(&[(batches, v)], direction)?, whole));
-                }
-                if rest > 0 {
-                    found.push((outcome(&[(rest, v), (batches - rest, 0.0)], direction)?, 1));
+            Sampling::RandomAllocation { batches, times } => {
+                require(batches >= 1, "batches", batches, "at least 1")?;
+                require((1..=batches).contains(&times), "times", times, "in [1, batches]")?;
+                let epochs = count.div_ceil(batches);
+                match (members, times) {
+                    (1, 1) => fresh_bins(batches, variance, count, direction),
+                    (1, _) => blocks(batches, times, variance, epochs, direction),
+                    (_, 1) => Ok(vec![(group(batches, variance, members, direction)?, epochs)]),
+                    _ => Err(unsupported("several records, each in several batches of an epoch")),
                 }
             }
             Sampling::FixedBins { batches } => {
-                let (whole, rest) = epochs(batches)?;
-                let of = |times: u64| if times == 0 { 0.0 } else { v * times as f64 };
-                let bins = [(rest, of(whole + 1)), (batches - rest, of(whole))];
-                if count > 0 {
-                    found.push((outcome(&bins, direction)?, 1));
-                }
+                require(batches >= 1, "batches", batches, "at least 1")?;
+                let (whole, rest) = (count / batches, count % batches);
+                let of = |times: u64| if times == 0 { 0.0 } else { variance * times as f64 };
+                let found = if members == 1 {
+                    outcome(&[(rest, of(whole + 1)), (batches - rest, of(whole))], direction)?
+                } else {
+                    group(batches, of(count.div_ceil(batches)), members, direction)?
+                };
+                Ok(vec![(found, 1)])
             }
-            _ => return Err(unsupported("this way to draw batches")),
+            _ => Err(unsupported("this way to draw batches")),
         }
-        Ok(found)
     }
+}
+
+/// One record in one batch of each epoch: whole epochs, and the last one as far as it is released.
+fn fresh_bins(batches: u64, variance: f64, count: u64, direction: Direction) -> Result<Outcomes> {
+    let (whole, rest) = (count / batches, count % batches);
+    let mut found = Vec::new();
+    if whole > 0 {
+        found.push((outcome(&[(batches, variance)], direction)?, whole));
+    }
+    if rest > 0 {
+        found.push((outcome(&[(rest, variance), (batches - rest, 0.0)], direction)?, 1));
+    }
+    Ok(found)
+}
+
+/// One record in `times` batches of each epoch, an upper bound: the batches are cut at random into so many blocks, everybody sees how, and
+/// the record is in one batch of each. The last epoch counts as a whole one, of which what is released is a part.
+fn blocks(batches: u64, times: u64, variance: f64, epochs: u64, direction: Direction) -> Result<Outcomes> {
+    let (size, larger) = (batches / times, batches % times);
+    let mut found = Vec::new();
+    for (size, number) in [(size + 1, larger), (size, times - larger)] {
+        let number = number.checked_mul(epochs);
+        let number = number.ok_or_else(|| Error::out_of_range("steps", epochs, "below 2^64 over times"))?;
+        if number > 0 {
+            found.push((outcome(&[(size, variance)], direction)?, number));
+        }
+    }
+    Ok(found)
+}
+
+/// The outcome of an epoch for a group of several records; noise too small for it reveals the group.
+fn group(batches: u64, variance: f64, members: u64, direction: Direction) -> Result<StepOutcome> {
+    if variance == f64::INFINITY {
+        return Ok(StepOutcome::RevealsMembership {
+            log_unseen: f64::NEG_INFINITY,
+        });
+    }
+    Ok(StepOutcome::Loss(groups::loss(batches, variance, members, direction)?))
 }
 
 /// The outcome of an epoch with these numbers of batches and their v.

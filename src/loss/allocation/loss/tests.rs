@@ -28,7 +28,7 @@ fn run(sampling: Sampling, sigma: f64, steps: u64, adjacency: Adjacency) -> Comp
 }
 
 fn allocation(batches: u64) -> Sampling {
-    Sampling::RandomAllocation { batches }
+    Sampling::RandomAllocation { batches, times: 1 }
 }
 
 /// The interval of δ holds the value to its digits and is narrow.
@@ -143,7 +143,7 @@ fn combinations_without_a_proof_are_refused() {
     };
     let gaussian = Mechanism::Gaussian { noise_multiplier: 1.0 };
     for (step, adjacency) in [
-        (step(gaussian, 2), Adjacency::AddRemove),
+        (step(gaussian, 17), Adjacency::AddRemove),
         (step(gaussian, 1), Adjacency::Replace),
         (step(Mechanism::Laplace { scale: 1.0 }, 1), Adjacency::Add),
     ] {
