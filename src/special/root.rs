@@ -3,6 +3,7 @@
 //! | what is known | search |
 //! |---|---|
 //! | values of a decreasing function | [`solve_decreasing`], from the values at both ends [`solve_decreasing_between`] |
+//! | the same, where a rough root below the true one suffices | [`false_position`] |
 //! | where such a search may start | [`bracket_decreasing`] |
 //! | values and slopes of an increasing function | [`newton_increasing`] |
 //! | whether a condition is met | [`bisect`] |
@@ -65,6 +66,27 @@ pub(crate) fn solve_decreasing_between<E>(
         }
     }
     Ok(high)
+}
+
+/// Some `rounds` of regula falsi between two ends of a bracket with their values: `value`, which decreases, sees points ever closer to
+/// the root, until it is `None`.
+///
+/// Each point is the root of the chord, but in the middle three fifths of the bracket, so that it shrinks by a fifth at least.
+pub(crate) fn false_position(
+    (mut low, mut high): ((f64, f64), (f64, f64)),
+    rounds: usize,
+    mut value: impl FnMut(f64) -> Option<f64>,
+) {
+    const MARGIN: f64 = 0.2;
+    for _ in 0..rounds {
+        let fraction = (low.1 / (low.1 - high.1)).clamp(MARGIN, 1.0 - MARGIN);
+        let x = low.0 + fraction * (high.0 - low.0);
+        match value(x) {
+            Some(found) if found > 0.0 => low = (x, found),
+            Some(found) => high = (x, found),
+            None => return,
+        }
+    }
 }
 
 /// Points and values on both sides of the root of a decreasing function, in ascending order, by steps from `start` towards it that
@@ -326,6 +348,23 @@ mod tests {
         let beyond = |x: f64| (x < 9.0).then_some(10.0 - x);
         assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=1e3, beyond).is_none());
         assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=9.0, value).is_none());
+    }
+
+    #[test]
+    fn false_positions_approach_the_root() {
+        let (mut nearest, mut evaluations) = (f64::INFINITY, 0);
+        false_position(((0.0, 2.0), (4.0, -14.0)), 8, |x| {
+            evaluations += 1;
+            nearest = nearest.min((x - 2f64.sqrt()).abs());
+            Some(2.0 - x * x)
+        });
+        assert!(nearest < 0.05 && evaluations == 8, "{nearest} {evaluations}");
+        false_position(((0.0, 1.0), (1.0, -1.0)), 8, |x| {
+            evaluations += 1;
+            assert_eq!(x, 0.5);
+            None
+        });
+        assert_eq!(evaluations, 9);
     }
 
     #[test]

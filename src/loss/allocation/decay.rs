@@ -8,6 +8,7 @@
 //! cos(ϑ/2)·(a + R) ≤ |a + R·e^{iϑ}| ≤ a + R; and P(R < R₀) ≤ e^{λ(a + R₀)}·E[e^{−λW}] for every λ > 0.
 
 use crate::loss::allocation::bins::Bins;
+use std::f64::consts::LN_2;
 
 /// Angles that are tried, from the largest down by a factor each time.
 const ANGLES: usize = 24;
@@ -20,49 +21,60 @@ const LEVELS: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Decay {
     stiffness: f64,
-    still: f64,
-    /// (R₀, log of a bound on the probability of less).
+    /// Empty where all batches are released.
+    turns: Vec<Turn>,
+}
+
+/// A turn by one angle.
+#[derive(Debug, Clone)]
+struct Turn {
+    angle: f64,
+    /// log of e^{Tϑ²/2}·C, and of 2 for the sum of two terms.
+    cost: f64,
+    /// By R₀: its phase, and log of the bound on what is below it, over M(w).
     levels: Vec<(f64, f64)>,
 }
 
 impl Decay {
-    /// `transform` holds (λ, an upper bound on log E[e^{−λW}]).
-    pub(crate) fn new(bins: &Bins, transform: &[(f64, f64)]) -> Self {
+    /// For exponents w + iy, where `transform` holds (λ, an upper bound on log E[e^{−λW}]) and `log_moment` is a lower bound on log M(w).
+    pub(crate) fn new(bins: &Bins, transform: &[(f64, f64)], (w, log_moment): (f64, f64)) -> Self {
+        let (still, stiffness) = (bins.still, bins.stiffness());
         let level = |k: usize| {
-            let r = 2.0 * (1.0 - bins.still) * (-0.125 * k as f64).exp();
-            let log = transform.iter().map(|(lambda, log)| lambda * (bins.still + r) + log);
+            let r = 2.0 * (1.0 - still) * (-0.125 * k as f64).exp();
+            let log = transform.iter().map(|(lambda, log)| lambda * (still + r) + log);
             (r, log.fold(0.0, f64::min))
         };
-        Self {
-            stiffness: bins.stiffness(),
-            still: bins.still,
-            levels: if bins.still > 0.0 {
-                (0..LEVELS).map(level).collect()
-            } else {
-                Vec::new()
-            },
-        }
+        let levels: Vec<(f64, f64)> = (0..LEVELS).map(level).collect();
+        let turn = |i: usize| {
+            let angle = LARGEST_ANGLE * ANGLE_FACTOR.powi(i as i32);
+            let at = |&(r, log_probability): &(f64, f64)| {
+                let phase = (r * angle.sin()).atan2(still + r * angle.cos());
+                let largest = if w >= 0.0 { still + r } else { still };
+                (phase, w * largest.ln() + log_probability - log_moment)
+            };
+            Turn {
+                angle,
+                cost: 0.5 * stiffness * angle * angle + w.min(0.0) * (0.5 * angle).cos().ln() + LN_2,
+                levels: levels.iter().map(at).collect(),
+            }
+        };
+        let turns = if still > 0.0 {
+            (0..ANGLES).map(turn).collect()
+        } else {
+            Vec::new()
+        };
+        Self { stiffness, turns }
     }
 
-    /// log of a bound on |M(w + iy)|/M(w), given w and a lower bound on log M(w).
-    pub(crate) fn log_bound(&self, y: f64, (w, log_moment): (f64, f64)) -> f64 {
-        if self.still == 0.0 {
+    /// log of a bound on |M(w + iy)|/M(w).
+    pub(crate) fn log_bound(&self, y: f64) -> f64 {
+        if self.turns.is_empty() {
             return -0.5 * y * y / self.stiffness;
         }
         let mut best = 0.0f64;
-        let mut angle = LARGEST_ANGLE;
-        for _ in 0..ANGLES {
-            let cost = 0.5 * self.stiffness * angle * angle + w.min(0.0) * (0.5 * angle).cos().ln();
-            if cost < y * angle {
-                for &(r, log_probability) in &self.levels {
-                    let turned = (r * angle.sin()).atan2(self.still + r * angle.cos());
-                    let largest = if w >= 0.0 { self.still + r } else { self.still };
-                    let rare = w * largest.ln() + log_probability - log_moment;
-                    let high = rare.max(-y * turned);
-                    best = best.min(cost + high + std::f64::consts::LN_2);
-                }
-            }
-            angle *= ANGLE_FACTOR;
+        for turn in self.turns.iter().filter(|turn| turn.cost < y * turn.angle) {
+            let at = |&(phase, rare): &(f64, f64)| turn.cost + rare.max(-y * phase);
+            best = turn.levels.iter().map(at).fold(best, f64::min);
         }
         best
     }

@@ -95,7 +95,7 @@ impl PrivacyLoss for Allocation {
             (real, transform)
         };
         let line = real.map(|real| TransformLine {
-            decay: Decay::new(&self.bins, &transform),
+            decay: Decay::new(&self.bins, &transform, (real.exponent.w, real.log - real.error)),
             bins: self.bins.clone(),
             real,
         });

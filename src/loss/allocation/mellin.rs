@@ -22,8 +22,12 @@ const LARGEST_POWER: f64 = 1e6;
 pub(crate) const LEVEL: f64 = 37.0;
 /// Spacing of the values by which the range of u is found.
 const COARSE: f64 = 0.25;
-/// Most values of one integral. More are needed only where a moment comes from outcomes that are absurdly rare.
+/// Most values of one integral.
 const MOST_VALUES: i64 = 1000;
+/// Orders from which on no more than so many coarse values are computed: more are needed where a moment comes from outcomes that are
+/// absurdly rare, and then a smaller exponent serves better.
+const HIGH_ORDER: usize = 16;
+const MOST_COARSE: i64 = 80;
 /// The widest spacing of an integral; others are smaller by powers of √2.
 const WIDEST: f64 = 0.32;
 
@@ -130,8 +134,8 @@ impl Mellin {
         }
         let exponent = Exponent::new(w)?;
         let range = self.range(exponent)?;
-        let decay = Decay::new(&self.bins, &[]);
-        let spacing = spacing(exponent.power, 0.0, &[0.0], &|y| decay.log_bound(y, (w, 0.0)))?;
+        let decay = Decay::new(&self.bins, &[], (w, 0.0));
+        let spacing = spacing(exponent.power, 0.0, &[0.0], &|y| decay.log_bound(y))?;
         let found = self.integrate(exponent, &range, spacing, &decay)?;
         if self.known.len() >= REMEMBERED {
             self.known.remove(0);
@@ -170,7 +174,7 @@ impl Mellin {
         }
         let (gamma, gamma_error) = ln_gamma(Complex64::new(power, 0.0));
         let log = largest + (sum * spacing).ln() - gamma.re;
-        let aliasing = log_aliasing(power, 0.0, spacing, 0.0, &|y| decay.log_bound(y, (w, 0.0))).exp();
+        let aliasing = log_aliasing(power, 0.0, spacing, 0.0, &|y| decay.log_bound(y)).exp();
         let log_left_out = range.log_left_out - gamma.re - log;
         let relative = errors / sum + aliasing + log_left_out.exp() + values.len() as f64 * f64::EPSILON;
         let (digamma, trigamma) = digamma_and_trigamma(power);
@@ -226,6 +230,9 @@ impl Mellin {
             })
             .fold(f64::INFINITY, f64::min);
         let (from, to) = ((left / COARSE).floor() as i64, (right / COARSE).ceil() as i64);
+        if order >= HIGH_ORDER && to - from > MOST_COARSE {
+            return None;
+        }
         let values = self.upper_values(order, (from, to))?;
         let at = |i: usize| (from + i as i64) as f64 * COARSE;
         let mut bounds = Vec::with_capacity(values.len());

@@ -34,8 +34,7 @@ pub(crate) struct TransformLine {
 impl TransformLine {
     /// log of a bound on |M(w + iy)|/M(w).
     pub(crate) fn log_decay(&self, y: f64) -> f64 {
-        let moment = self.real.log - self.real.error;
-        self.decay.log_bound(y.abs(), (self.real.exponent.w, moment))
+        self.decay.log_bound(y.abs())
     }
 
     /// M(w − iy)/M(w) − 1 at y = 0, `step`, …, `last`·`step`, with bounds on the errors.
