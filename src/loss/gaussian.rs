@@ -142,14 +142,6 @@ impl StepLoss {
     pub fn gaussians(log_weights: Vec<f64>, distances: Vec<f64>) -> Self {
         Self::new(GaussianLoss::new(log_weights, distances))
     }
-
-    /// k records replaced in a fixed batch: an upper bound, as the divergence of Σ h_j P_j against Σ h_j Q_j is at most Σ h_j
-    /// times that of P_j against Q_j (joint convexity; `docs/theory/dominating-pairs.md`). The shifts of `law` are distances.
-    pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Option<Self> {
-        let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
-        let moves = distances.iter().any(|&m| m != 0.0);
-        moves.then(|| Self::new(GaussianLoss::new(law.log_weights().to_vec(), distances)))
-    }
 }
 
 impl PrivacyLoss for GaussianLoss {

@@ -140,7 +140,7 @@ impl Step {
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
-                    (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma),
+                    (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma)?,
                     (None, sampling) => return Err(unsupported(sampling.name(), "replacement")),
                 }
             }

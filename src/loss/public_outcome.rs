@@ -249,6 +249,10 @@ impl PrivacyLoss for PublicOutcomeLoss {
         whole
     }
 
+    fn has_closed_form(&self) -> bool {
+        self.parts.iter().all(|part| part.1.has_closed_form())
+    }
+
     fn one_step(&self, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure {
         let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
         let mut sum = Enclosure::ZERO; // contradicted if one of its parts is

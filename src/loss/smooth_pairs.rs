@@ -100,7 +100,43 @@ impl StepLoss {
         let loss = SmoothLoss::new(vec![above, below], unmoved * inside);
         Ok(Some(Self::new(loss)))
     }
+
+    /// k records replaced in a fixed batch, an upper bound (`docs/theory/replaced-groups.md`): the number j ≥ 1 of members in the batch is
+    /// published, given that there is one, and whether there is one is hidden as for one record. The shifts of `law` are distances.
+    ///
+    /// For groups of more than [`MAX_HIDDEN`] whether a member is in the batch is published too, which is cheaper.
+    ///
+    /// # Errors
+    /// As [`MixturePair::new`].
+    pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Result<Option<Self>> {
+        let log_absent = law.log_probability_of_zero();
+        let moved = || {
+            law.shifts()
+                .iter()
+                .zip(law.log_weights())
+                .filter(|(shift, _)| **shift > 0.0)
+        };
+        if moved().next().is_none() {
+            return Ok(None);
+        }
+        if log_absent == f64::NEG_INFINITY || moved().count() > MAX_HIDDEN {
+            let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
+            return Ok(Some(Self::gaussians(law.log_weights().to_vec(), distances)));
+        }
+        let present = -log_absent.exp_m1();
+        let mut parts = Vec::new();
+        for (&shift, &log_weight) in moved() {
+            let one = GroupLaw::explicit(&[log_absent.exp(), present], &[0.0, shift])?;
+            if let Some(loss) = Self::replace_fixed_batch(&one, noise_multiplier)? {
+                parts.push((log_weight - present.ln(), loss));
+            }
+        }
+        Ok(Some(Self::public_outcome(parts)))
+    }
 }
+
+/// Largest group of which it is hidden whether a member is in the batch: each number of members is a loss of its own, a millisecond each.
+const MAX_HIDDEN: usize = 16;
 
 impl PrivacyLoss for SmoothLoss {
     fn moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {

@@ -12,6 +12,7 @@ from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick._vocabulary.adjacency import ZERO_OUT
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
@@ -48,6 +49,7 @@ INTERVAL_STATUS = (
 
 POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
 TRUNCATED = "Poisson sampling, cut"
+DEALT = "batches of an epoch"
 
 
 _ACCUMULATED = "several batches of a fixed size under one noise"
@@ -124,6 +126,9 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     largest = ", ".join(_largest(draw) for draw in draws if _is_truncated(draw))
     if largest:
         schemes.insert(0, (TRUNCATED, lambda draw: draw, f"batches of at most {largest}"))
+    dealt = dict.fromkeys(draw for draw in draws if isinstance(draw, RandomAllocation | FixedBins))
+    if dealt and len(dealt) == len(draws):
+        schemes.insert(0, (DEALT, lambda draw: draw, ", ".join(map(repr, dealt))))
     return [
         _entry(name, run.drawn(scheme, relation), delta, note)
         for name, scheme, note in schemes
@@ -236,6 +241,8 @@ def _entry(name: str, run: RecordedRun, delta: float, note: str) -> Entry:
 def _rate(draw: Draw) -> float:
     if isinstance(draw, WithoutReplacement):
         return draw.batch_size / draw.dataset_size
+    if isinstance(draw, RandomAllocation | FixedBins):
+        return getattr(draw, "times", 1) / draw.batches
     if isinstance(draw, float):
         return draw
     return draw.sample_rate if isinstance(draw, Poisson) else 1.0

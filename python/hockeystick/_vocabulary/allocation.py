@@ -35,7 +35,7 @@ class RandomAllocation:
     Notes
     -----
     It is supported for Gaussian noise and records that are added or removed. For one record in one batch of
-    an epoch the pair is tight (Feldman and Shenfeld 2025; Chua et al. 2024). For up to 16 records, and for
+    an epoch the pair is tight (Feldman and Shenfeld 2025; Chua et al. 2024). For up to 6 records, and for
     one record in several batches, it is an upper bound: how many members share a batch, or which part of
     the batches each choice is made from, is taken as published; and a last part of an epoch counts as a
     whole one. Shuffled batches (`Shuffle`) are something else: their sizes are fixed, so that records push
@@ -92,7 +92,7 @@ class FixedBins:
     Notes
     -----
     It is supported for Gaussian noise and records that are added or removed: one record with a tight pair,
-    up to 16 with an upper bound, as for `RandomAllocation`.
+    up to 6 with an upper bound, as for `RandomAllocation`.
 
     Examples
     --------

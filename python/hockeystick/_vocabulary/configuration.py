@@ -62,8 +62,8 @@ _SCHEME_NAMES = {
 _LARGEST_TRUNCATED_GROUP = 128
 """Largest group whose law is computed where a sample may be cut."""
 
-_LARGEST_ALLOCATED_GROUP = 16
-"""Largest group whose patterns of batches are enumerated."""
+_LARGEST_ALLOCATED_GROUP = 6
+"""Largest group for whose patterns of batches a useful bound is found."""
 
 _UNKNOWN = 1.0
 """Stands for the noise multiplier or sample rate that is asked for; the core ignores it."""

@@ -24,7 +24,7 @@ from hockeystick._vocabulary.sampling import (
     check_sample_rate,
     check_sampling,
 )
-from hockeystick.errors import UnsupportedError
+from hockeystick.errors import SamplingMismatchError, UnsupportedError
 
 Segment: TypeAlias = tuple[float, float, int]
 """(noise multiplier, sample rate, number of steps)."""
@@ -36,7 +36,7 @@ AnySegment: TypeAlias = tuple[float | Mechanism, float | Sampling, int]
 Draw: TypeAlias = float | Sampling | UnaccountedSampling
 """What stands for the sampling: a sample rate, a scheme, or why there is no answer."""
 
-SCHEMES = (WithoutReplacement, FullBatch)
+SCHEMES = (WithoutReplacement, FullBatch, RandomAllocation, FixedBins)
 """Sampling schemes that stand for themselves in a history."""
 
 
@@ -63,11 +63,6 @@ def check_poisson_draw(value: object, name: str) -> Any:
         return value.sample_rate if value.microbatches == 1 else value
     if isinstance(value, UnaccountedSampling):
         return value
-    if isinstance(value, RandomAllocation | FixedBins):
-        raise UnsupportedError(
-            f"{name} must be a sample rate or Poisson(...), got {value!r}: accountants do not follow "
-            f"allocated batches in this version; use hockeystick.get_epsilon or hockeystick.privacy_curve"
-        )
     if isinstance(value, SCHEMES):
         raise UnsupportedError(f"{name} must be a sample rate or Poisson(...), got {value!r}: {ONLY_POISSON}")
     return check_sample_rate(value, name)
@@ -78,6 +73,11 @@ def _require_whole_samples(draw: object, name: str) -> None:
     if isinstance(draw, Poisson) and draw.is_truncated:
         raise UnsupportedError(
             f"{name} must be without a largest batch size, got {draw!r}: GroupAccountant accounts for it"
+        )
+    if isinstance(draw, RandomAllocation | FixedBins):
+        raise UnsupportedError(
+            f"{name} must draw every batch on its own, got {draw!r}, which deals records into the batches of "
+            f"an epoch: GroupAccountant accounts for it"
         )
 
 
@@ -95,10 +95,35 @@ def draw_in_words(draw: object) -> str:
 
 
 def check_answerable(segments: Iterable[tuple[Any, Any, int]]) -> None:
-    """Raise ``SamplingMismatchError`` if some steps were drawn in a way that no account is known for."""
-    for _, draw, _ in segments:
+    """Raise ``SamplingMismatchError`` if some steps were drawn in a way that no account is known for.
+
+    Epochs into whose batches records are dealt have to be whole before anything else changes: a record is
+    in one of the batches of an epoch, whatever their noise, and the account of a segment knows of no other.
+    """
+    given = _joined(segments)
+    for place, (_, draw, count) in enumerate(given):
         if isinstance(draw, UnaccountedSampling):
             draw.refuse()
+        if isinstance(draw, RandomAllocation) and place + 1 < len(given) and count % draw.batches:
+            raise SamplingMismatchError(
+                f"noise or sampling changed within an epoch of {draw!r}, after {count} steps: change them "
+                f"after a multiple of {draw.batches} steps"
+            )
+        if isinstance(draw, FixedBins) and any(other[1] == draw for other in given[place + 1 :]):
+            raise SamplingMismatchError(
+                f"noise changed between steps with the same bins of {draw!r}, which are one release: keep "
+                f"the noise as it is"
+            )
+
+
+def _joined(segments: Iterable[tuple[Any, Any, int]]) -> list[tuple[Any, Any, int]]:
+    """Segments with equal neighbours in one."""
+    joined: list[tuple[Any, Any, int]] = []
+    for noise, draw, count in segments:
+        if joined and joined[-1][:2] == (noise, draw):
+            count += joined.pop()[2]
+        joined.append((noise, draw, count))
+    return joined
 
 
 def microbatches_of(draw: object) -> int:

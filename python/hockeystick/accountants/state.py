@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from hockeystick._arguments import count_scalar, shown
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.mechanisms import FAMILIES, Mechanism
 from hockeystick._vocabulary.sampling import (
     FullBatch,
@@ -24,6 +25,8 @@ SCHEMES: dict[str, type[Any]] = {
     "poisson": Poisson,
     "without_replacement": WithoutReplacement,
     "full_batch": FullBatch,
+    "random_allocation": RandomAllocation,
+    "fixed_bins": FixedBins,
     "unaccounted": UnaccountedSampling,
 }
 """Sampling schemes by the words of a saved state; one batch by Poisson sampling is its sample rate."""

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 const MOST_BATCHES: u64 = 1 << 40;
 /// Smallest and largest v: noise multipliers between 1/8 and 1e6, over which the quadrature in `kernel` is affordable.
 const SMALLEST_VARIANCE: f64 = 1e-12;
-pub(crate) const LARGEST_VARIANCE: f64 = 64.0;
+const LARGEST_VARIANCE: f64 = 64.0;
 
 /// Batches that are alike.
 #[derive(Debug, Clone, Copy, PartialEq)]

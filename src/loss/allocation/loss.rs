@@ -32,6 +32,11 @@ impl StepLoss {
     }
 }
 
+/// The moments, whatever became of a thread that computed some of them.
+pub(super) fn locked(mellin: &Mutex<Mellin>) -> MutexGuard<'_, Mellin> {
+    mellin.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Allocation {
     /// The loss where a record is in one of the batches of `bins`.
     pub(super) fn new(bins: Bins, direction: Direction) -> Self {
@@ -43,7 +48,7 @@ impl Allocation {
     }
 
     fn mellin(&self) -> MutexGuard<'_, Mellin> {
-        self.mellin.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.mellin)
     }
 
     /// The exponent of W in e^{cℓ} under P.
@@ -96,7 +101,7 @@ impl PrivacyLoss for Allocation {
         };
         let line = real.map(|real| TransformLine {
             decay: Decay::new(&self.bins, &transform, (real.exponent.w, real.log - real.error)),
-            bins: self.bins.clone(),
+            mellin: &self.mellin,
             real,
         });
         Box::new(TiltedAllocation {
@@ -134,7 +139,7 @@ impl PrivacyLoss for Allocation {
     }
 
     fn work(&self) -> u64 {
-        self.mellin().work
+        self.mellin().work()
     }
 
     /// The pair of the widest batch: that of an epoch is a mixture of such pairs with the same Q.
@@ -144,15 +149,15 @@ impl PrivacyLoss for Allocation {
 }
 
 /// The loss tilted by e^{cℓ}.
-struct TiltedAllocation {
+struct TiltedAllocation<'a> {
     /// `None` beyond what is computed.
-    line: Option<TransformLine>,
+    line: Option<TransformLine<'a>>,
     moments: TiltedMoments,
     direction: Direction,
     reach: f64,
 }
 
-impl TiltedLoss for TiltedAllocation {
+impl TiltedLoss for TiltedAllocation<'_> {
     fn moments(&self) -> TiltedMoments {
         self.moments
     }

@@ -71,10 +71,8 @@ pub(crate) struct RealMoment {
 #[derive(Debug)]
 pub(crate) struct Mellin {
     pub(crate) bins: Bins,
-    tables: FxHashMap<(usize, u64), Table>,
+    tables: FxHashMap<(usize, u64, u64), Table>,
     known: Vec<RealMoment>,
-    /// Nodes of quadrature rules so far.
-    pub(crate) work: u64,
 }
 
 /// Moments that are remembered.
@@ -92,7 +90,6 @@ impl Mellin {
             bins,
             tables: FxHashMap::default(),
             known: Vec::new(),
-            work: 0,
         }
     }
 
@@ -100,16 +97,22 @@ impl Mellin {
         if to - from > MOST_VALUES {
             return None;
         }
-        let bins = &self.bins;
+        let log = |node: &Node| (node.log_scale + node.value.re.ln(), node.error / node.value.re);
+        Some(self.on_ray(order, spacing, 0.0, (from, to)).iter().map(log).collect())
+    }
+
+    /// Nodes of quadrature rules so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.tables.values().map(|table| table.work).sum()
+    }
+
+    /// ψ_n at e^{ih + iθ} for i from `from` to `to`.
+    pub(crate) fn on_ray(&mut self, order: usize, spacing: f64, angle: f64, (from, to): (i64, i64)) -> &[Node] {
         let table = self
             .tables
-            .entry((order, spacing.to_bits()))
-            .or_insert_with(|| Table::new(bins, order, spacing));
-        let before = table.work;
-        let log = |node: &Node| (node.log_scale + node.value.re.ln(), node.error / node.value.re);
-        let found: Vec<(f64, f64)> = table.values(bins, from, to).iter().map(log).collect();
-        self.work += table.work - before;
-        Some(found)
+            .entry((order, spacing.to_bits(), angle.to_bits()))
+            .or_insert_with(|| Table::new(order, spacing, angle));
+        table.values(&self.bins, from, to)
     }
 
     /// Upper bounds on log ψ_n at coarse steps.
@@ -145,7 +148,7 @@ impl Mellin {
     }
 
     fn integrate(&mut self, exponent: Exponent, range: &Range, spacing: f64, decay: &Decay) -> Option<RealMoment> {
-        let Exponent { w, order, power } = exponent;
+        let Exponent { order, power, .. } = exponent;
         let (from, to) = (
             (range.low / spacing).ceil() as i64,
             (range.high / spacing).floor() as i64,

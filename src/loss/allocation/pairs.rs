@@ -37,7 +37,7 @@ impl Step {
         let members = self.group.size;
         if self.group != Group::of(members) || !(1..=MAX_MEMBERS).contains(&members) {
             return Err(unsupported(
-                "a group of more than 16 records, or with rates or norms of its own",
+                "a group of more than 6 records, or with rates or norms of its own",
             ));
         }
         if count == 0 {

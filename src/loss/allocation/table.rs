@@ -1,16 +1,20 @@
-//! Values of ψ_n at equally spaced u = log s, each computed once.
+//! Values of ψ_n at equally spaced u = log s along a ray, each computed once.
 
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::kernel::{Node, Ray};
+use rustc_hash::FxHashMap;
 
-/// ψ_n(e^{ih}) for a range of i that grows on demand.
+/// Rules for s of different sizes are made for u in intervals of this length.
+const RULE_LENGTH: f64 = 2.0;
+
+/// ψ_n(e^{ih + iθ}) for a range of i that grows on demand. A value depends on its own i only, not on what was asked before.
 #[derive(Debug)]
 pub(crate) struct Table {
     order: usize,
-    pub(crate) spacing: f64,
-    ray: Ray,
-    /// The largest u that the rule of the ray is made for.
-    largest: f64,
+    spacing: f64,
+    angle: f64,
+    /// Rules by the interval of u that they are made for; 0 serves all smaller u.
+    rules: FxHashMap<u64, Ray>,
     first: i64,
     nodes: Vec<Node>,
     /// Nodes of quadrature rules so far.
@@ -18,13 +22,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(bins: &Bins, order: usize, spacing: f64) -> Self {
-        let largest = bins.total.ln() + 2.0;
+    pub(crate) fn new(order: usize, spacing: f64, angle: f64) -> Self {
         Self {
             order,
             spacing,
-            ray: Ray::new(bins, order, 0.0, largest),
-            largest,
+            angle,
+            rules: FxHashMap::default(),
             first: 0,
             nodes: Vec::new(),
             work: 0,
@@ -36,28 +39,31 @@ impl Table {
         if self.nodes.is_empty() {
             self.first = from;
         }
-        let end = self.first + self.nodes.len() as i64;
         if from < self.first {
-            let mut below = self.compute(bins, from, self.first);
+            let mut below: Vec<Node> = (from..self.first).map(|i| self.at(bins, i)).collect();
             below.append(&mut self.nodes);
             self.nodes = below;
             self.first = from;
         }
-        if to >= end {
-            let mut above = self.compute(bins, end, to + 1);
-            self.nodes.append(&mut above);
+        let end = self.first + self.nodes.len() as i64;
+        for i in end..=to {
+            let node = self.at(bins, i);
+            self.nodes.push(node);
         }
         let start = (from - self.first) as usize;
         &self.nodes[start..=start + (to - from) as usize]
     }
 
-    fn compute(&mut self, bins: &Bins, from: i64, to: i64) -> Vec<Node> {
-        let highest = to as f64 * self.spacing;
-        if highest > self.largest {
-            self.largest = highest + 2.0;
-            self.ray = Ray::new(bins, self.order, 0.0, self.largest);
-        }
-        self.work += (to - from).max(0) as u64 * self.ray.size() as u64;
-        (from..to).map(|i| self.ray.at(i as f64 * self.spacing)).collect()
+    fn at(&mut self, bins: &Bins, i: i64) -> Node {
+        let u = i as f64 * self.spacing;
+        let base = bins.total.ln() + RULE_LENGTH;
+        let rule = ((u - base) / RULE_LENGTH).ceil().max(0.0) as u64;
+        let (order, angle) = (self.order, self.angle);
+        let ray = self
+            .rules
+            .entry(rule)
+            .or_insert_with(|| Ray::new(bins, order, angle, base + rule as f64 * RULE_LENGTH));
+        self.work += ray.size() as u64;
+        ray.at(u)
     }
 }

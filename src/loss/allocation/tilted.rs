@@ -5,13 +5,14 @@
 //! coordinate ζ = √p·asinh(y/p).
 
 use crate::approx::Approx;
-use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
-use crate::loss::allocation::kernel::{Node, Ray};
-use crate::loss::allocation::mellin::{RealMoment, log_aliasing, spacing};
+use crate::loss::allocation::kernel::Node;
+use crate::loss::allocation::loss::locked;
+use crate::loss::allocation::mellin::{Mellin, RealMoment, log_aliasing, spacing};
 use crate::special::complex_gamma::ln_gamma;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
+use std::sync::Mutex;
 
 /// Distance of the rays in ζ: the amplification of rounding is at most e^{2.53}.
 const RAY_DISTANCE: f64 = 4.5;
@@ -23,15 +24,25 @@ const MOST_NODES: f64 = 2e5;
 /// A change of which nothing is known: φ is in the unit disc.
 const UNKNOWN: Approx<Complex64> = Approx::new(Complex64::new(0.0, 0.0), 2.0);
 
+/// A power near p whose rays are those of p: the same for many tilts, which then share the values along them. It is off by a fifth at
+/// most, and p where the rays are so narrow that this would count.
+fn nearby(power: f64) -> f64 {
+    const WIDE: f64 = 32.0;
+    if power > WIDE {
+        return power;
+    }
+    2f64.powf(0.5 * (2.0 * power.log2()).round())
+}
+
 /// The line Re = w.
 #[derive(Debug)]
-pub(crate) struct TransformLine {
-    pub(crate) bins: Bins,
+pub(crate) struct TransformLine<'a> {
+    pub(crate) mellin: &'a Mutex<Mellin>,
     pub(crate) real: RealMoment,
     pub(crate) decay: Decay,
 }
 
-impl TransformLine {
+impl TransformLine<'_> {
     /// log of a bound on |M(w + iy)|/M(w).
     pub(crate) fn log_decay(&self, y: f64) -> f64 {
         self.decay.log_bound(y.abs())
@@ -39,7 +50,7 @@ impl TransformLine {
 
     /// M(w − iy)/M(w) − 1 at y = 0, `step`, …, `last`·`step`, with bounds on the errors.
     pub(crate) fn changes(&self, step: f64, last: usize) -> Vec<Approx<Complex64>> {
-        let power = self.real.exponent.power;
+        let power = nearby(self.real.exponent.power);
         let root = power.sqrt();
         let mut found = vec![Approx::exact(Complex64::default())];
         let mut first = 1;
@@ -75,13 +86,14 @@ impl TransformLine {
             return unknown;
         }
         let (from, to) = ((low / spacing).ceil() as i64, (high / spacing).floor() as i64);
-        let ray = Ray::new(&self.bins, exponent.order, angle, high);
-        let nodes: Vec<(f64, Node)> = (from..=to)
-            .map(|j| {
-                let u = j as f64 * spacing;
-                (u, ray.at(u))
-            })
-            .collect();
+        let nodes: Vec<(f64, Node)> = {
+            let mut mellin = locked(self.mellin);
+            let values = mellin.on_ray(exponent.order, spacing, angle, (from, to));
+            (from..=to)
+                .zip(values)
+                .map(|(j, node)| (j as f64 * spacing, *node))
+                .collect()
+        };
         let reference = nodes
             .iter()
             .map(|(u, node)| power * u + node.log_scale)

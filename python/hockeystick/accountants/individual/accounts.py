@@ -35,10 +35,10 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
         return 1.0 + norms, 2.0, draw.batch_size / draw.dataset_size
     if isinstance(draw, FullBatch):
         return norms, 1.0, 1.0
-    if isinstance(draw, Poisson):
+    if not isinstance(draw, float):
         raise UnsupportedError(
-            f"examples with norms of their own are not accounted for with {draw!r} here: use microbatches=1, "
-            f"or IndividualAccountant, which bounds it"
+            f"examples with norms of their own are not accounted for with {draw!r} here: use one Poisson "
+            f"batch a step, or IndividualAccountant, which bounds several"
         )
     return norms, 1.0, draw
 
