@@ -15,7 +15,6 @@ use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::loss::smooth_piece::Scratch;
 use crate::special::log_space::complex_exp_m1;
 use crate::special::log_space::{LogSum, log_sum_exp};
-use crate::step::GroupLaw;
 use realfft::num_complex::Complex64;
 
 /// Half of the range of a standardised output that a grid sweeps: P(|N(0, 1)| > 9.6) = 8e-22.
