@@ -145,7 +145,7 @@ impl Mellin {
     }
 
     fn integrate(&mut self, exponent: Exponent, range: &Range, spacing: f64, decay: &Decay) -> Option<RealMoment> {
-        let Exponent { w, order, power } = exponent;
+        let Exponent { order, power, .. } = exponent;
         let (from, to) = (
             (range.low / spacing).ceil() as i64,
             (range.high / spacing).floor() as i64,
