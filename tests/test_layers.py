@@ -22,7 +22,7 @@ LAYERS = (
         "_curves", "black_box", "kernels", "renyi", "shuffle", "tradeoff",
     },
     {"accountants"},
-    {"_guarantees"},
+    {"_guarantees", "_loaders"},
     # Adaptors to other libraries, and what is built on the interface.
     {
         "auditing", "checkpoints", "distributed", "dp_accounting", "_explaining", "opacus", "plot", "release",
@@ -45,6 +45,7 @@ AT_THE_EDGE = (*OUR_OBJECTS, "opacus")
 SHARED = {
     "_curves": "the public functions and curves, which the package itself exports",
     "_guarantees": "what explanations, pictures and reports ask about a guarantee",
+    "_loaders": "how loaders draw, which the adaptors and the package itself export",
     "_vocabulary": "the public nouns, which the package itself exports, and their checks",
     "accountants.adaptors": "what adaptors ask of accountants, and users need not",
     "plot.style": "colours and sizes of pictures",

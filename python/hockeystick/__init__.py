@@ -5,6 +5,7 @@
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
+- `sampling_of`: how a data loader draws its batches.
 - `report`: the same and more, in one HTML page with pictures, or in Markdown without.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.checkpoints`: accountants in files.
@@ -31,6 +32,7 @@ from hockeystick._curves.accounting import get_delta, get_epsilon
 from hockeystick._curves.curve import PrivacyCurve, privacy_curve
 from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick._explaining import Explanation, explain
+from hockeystick._loaders.recognition import sampling_of
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
@@ -100,6 +102,7 @@ __all__ = [
     "release",
     "renyi",
     "report",
+    "sampling_of",
     "shuffle",
     "training",
 ]

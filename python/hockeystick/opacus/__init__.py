@@ -13,8 +13,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hockeystick._loaders.torch_loaders import LoaderScheme, check_loader
 from hockeystick.opacus.hooks import attach
-from hockeystick.opacus.loaders import LoaderScheme, check_loader
 from hockeystick.opacus.registering import register
 from hockeystick.opacus.taking_over import from_opacus
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
+from hockeystick._loaders.torch_loaders import ON_MISMATCH, complain
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sampling
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.opacus.hooks import Charge, charge_for, charge_of_optimizer, charge_of_poisson, step_hook
-from hockeystick.opacus.loaders import ON_MISMATCH, complain
 from hockeystick.opacus.noise import noise_for
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine

@@ -7,6 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hockeystick._arguments import choice
+from hockeystick._loaders.torch_loaders import (
+    ON_MISMATCH,
+    RATE_TOLERANCE,
+    LoaderScheme,
+    check_loader,
+    complain,
+    mismatch,
+)
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
@@ -30,14 +38,6 @@ from hockeystick.accountants.adaptors import (
     whole_in_every_batch,
 )
 from hockeystick.errors import UnsupportedError
-from hockeystick.opacus.loaders import (
-    ON_MISMATCH,
-    RATE_TOLERANCE,
-    LoaderScheme,
-    check_loader,
-    complain,
-    mismatch,
-)
 
 __all__ = [
     "ON_MISMATCH",

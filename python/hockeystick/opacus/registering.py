@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from hockeystick._arguments import choice, require, shown, text
 from hockeystick._extras import needed
+from hockeystick._loaders.torch_loaders import ON_MISMATCH, complain
 from hockeystick._vocabulary.groups import Group
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import Optimizer, require_pair
 from hockeystick.opacus.hooks import charge_for, step_hook
-from hockeystick.opacus.loaders import ON_MISMATCH, complain
 
 NAME = "hockeystick"
 

@@ -60,6 +60,8 @@ class LoaderScheme:
         Number of draws in a full batch; None for Poisson sampling.
     description : str
         The same in words, with what to do about it.
+    shuffle : Shuffle or None
+        Shuffled batches as this library's class, where every batch is full.
     """
 
     name: str
@@ -68,6 +70,7 @@ class LoaderScheme:
     dataset_size: int | None
     batch_size: int | None
     description: str
+    shuffle: Shuffle | None = None
 
     @property
     def is_poisson(self) -> bool:
@@ -129,7 +132,7 @@ def check_loader(
     """
     action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
     wanted = None if assumed is None else check_sampling(assumed)
-    scheme = _scheme_of(loader)
+    scheme = scheme_of(loader)
     problem = mismatch(scheme, wanted)
     if problem is not None:
         complain(problem, action)
@@ -177,13 +180,13 @@ def mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:
     return f"{wanted!r} is accounted for, but the loader draws {scheme.sampling!r}"
 
 
-def _scheme_of(loader: object) -> LoaderScheme:
+def scheme_of(loader: object) -> LoaderScheme:
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
         raise TypeError(f"loader must be a torch.utils.data.DataLoader, got {type(loader).__name__}")
     if isinstance(loader.dataset, data.IterableDataset):
         return _unknown("draws from an IterableDataset, whose order is its own affair")
-    batches = loader.batch_sampler
+    batches, ranks = _unwrapped(loader.batch_sampler)
     splitter = getattr(sys.modules.get("opacus.utils.batch_memory_manager"), "BatchSplittingSampler", None)
     if splitter is not None and isinstance(batches, splitter):
         batches = batches.sampler  # a logical batch in several physical ones
@@ -192,13 +195,24 @@ def _scheme_of(loader: object) -> LoaderScheme:
         return _poisson(batches)
     if batches is None:
         # Without automatic batching every sample is a batch.
-        return _of_draws(loader.sampler, 1, data)
+        return _of_draws(loader.sampler, 1, data, drop_last=False)
     if type(batches) is data.BatchSampler:
         size = int(batches.batch_size)
         if batches.drop_last and len(batches.sampler) < size:
             return _unknown(f"draws nothing: drop_last leaves out a batch of less than {size}")
-        return _of_draws(batches.sampler, size, data)
+        return _of_draws(batches.sampler, size * ranks, data, drop_last=bool(batches.drop_last))
     return _unknown(f"draws batches by {type(batches).__name__}, which is not known")
+
+
+def _unwrapped(batches: Any) -> tuple[Any, int]:
+    """Return the sampler inside what Accelerate wraps around it, and how many ranks share a batch."""
+    module = sys.modules.get("accelerate.data_loader")
+    ranks = 1
+    while module is not None and isinstance(batches, (module.BatchSamplerShard, module.SkipBatchSampler)):
+        if isinstance(batches, module.BatchSamplerShard) and not batches.split_batches:
+            ranks *= int(batches.num_processes)
+        batches = batches.batch_sampler
+    return batches, ranks
 
 
 def _opacus_samplers() -> tuple[type[Any], ...]:
@@ -223,18 +237,19 @@ def _poisson(batches: Any) -> LoaderScheme:
     )
 
 
-def _of_draws(sampler: Any, batch_size: int, data: Any) -> LoaderScheme:
+def _of_draws(sampler: Any, batch_size: int, data: Any, *, drop_last: bool) -> LoaderScheme:
     """Batches of consecutive draws of `sampler`."""
     kind = type(sampler)
     if kind is data.SequentialSampler:
         return _sequential(len(sampler.data_source), batch_size)
-    if kind is data.RandomSampler:
+    seedable = getattr(sys.modules.get("accelerate.data_loader"), "SeedableRandomSampler", None)
+    if kind is data.RandomSampler or kind is seedable:
         size, draws = len(sampler.data_source), int(sampler.num_samples)
         if sampler.replacement:
             return _with_replacement(size, min(batch_size, draws))
-        return _shuffled(size, draws, batch_size)
+        return _shuffled(size, draws, batch_size, drop_last=drop_last)
     if kind is data.SubsetRandomSampler:
-        return _shuffled(len(sampler.indices), len(sampler.indices), batch_size)
+        return _shuffled(len(sampler.indices), len(sampler.indices), batch_size, drop_last=drop_last)
     if kind is data.WeightedRandomSampler:
         return _weighted(sampler, batch_size)
     if isinstance(sampler, sys.modules["torch.utils.data.distributed"].DistributedSampler):
@@ -289,7 +304,7 @@ def _with_replacement(size: int, batch_size: int) -> LoaderScheme:
     )
 
 
-def _shuffled(size: int, draws: int, batch_size: int) -> LoaderScheme:
+def _shuffled(size: int, draws: int, batch_size: int, *, drop_last: bool) -> LoaderScheme:
     """Draws without replacement: a new permutation whenever all records have been drawn."""
     batch = min(batch_size, draws)
     if draws <= batch_size and draws < size:
@@ -305,6 +320,7 @@ def _shuffled(size: int, draws: int, batch_size: int) -> LoaderScheme:
     if batch_size >= size and draws == size:
         return _full_batch(size)
     rate = min(1.0, batch / size)
+    whole = draws == size and (drop_last or size % batch_size == 0)
     part = "each record once" if draws == size else f"{draws} draws"
     return LoaderScheme(
         "shuffle",
@@ -317,6 +333,7 @@ def _shuffled(size: int, draws: int, batch_size: int) -> LoaderScheme:
         f"than this does{_understated(size, batch, draws)}. Use Poisson sampling, or draw fresh fixed "
         f"batches by a batch_sampler of your own and say so: "
         f"hockeystick.opacus.PrivacyEngine(sampling=WithoutReplacement({batch}, {size}))",
+        Shuffle(batch_size, size) if whole else None,
     )
 
 

@@ -1,0 +1,1 @@
+"""How data loaders and batch selections of other libraries draw their batches."""

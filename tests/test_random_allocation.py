@@ -1,0 +1,161 @@
+"""Random allocation and fixed bins: references, limits, accountants and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+from hockeystick.accountants import GroupAccountant, IndividualAccountant
+
+
+def epsilon(sampling, steps, *, noise=1.0, delta=1e-6, **others):
+    lower, upper = hs.get_epsilon(
+        delta=delta, noise_multiplier=noise, sampling=sampling, steps=steps, bounds=True, **others
+    )
+    assert 0.0 <= upper - lower <= 1e-6 * max(1.0, upper)
+    return upper
+
+
+@pytest.mark.parametrize(
+    ("sampling", "steps", "noise", "delta", "expected", "digits"),
+    [
+        # Published brackets and values in ball arithmetic (batches of an epoch, fresh and fixed).
+        (hs.RandomAllocation(2), 2, 1.0, 1e-3, 2.4957919, 1e-7),
+        (hs.RandomAllocation(2), 2, 2.0, 1e-5, 1.4619453, 1e-7),
+        (hs.RandomAllocation(10), 10, 1.0, 1e-6, 2.652405, 1e-6),
+        (hs.RandomAllocation(100), 1000, 2.0, 1e-5, 0.6031, 5e-5),
+        (hs.FixedBins(100), 1000, 2.0, 1e-5, 2.959, 5e-4),
+    ],
+)
+def test_references_are_met(sampling, steps, noise, delta, expected, digits):
+    assert epsilon(sampling, steps, noise=noise, delta=delta) == pytest.approx(expected, abs=digits)
+
+
+def test_one_batch_is_the_full_batch():
+    full = hs.get_epsilon(delta=1e-6, noise_multiplier=3.0, sampling=hs.FullBatch(), steps=5)
+    for one in (hs.RandomAllocation(1), hs.FixedBins(1)):
+        assert epsilon(one, 5, noise=3.0) == pytest.approx(full, abs=1e-6)
+
+
+def test_many_epochs_of_many_batches_are_near_poisson_sampling():
+    dealt = epsilon(hs.RandomAllocation(1000), 200_000, noise=2.0)
+    poisson = hs.get_epsilon(delta=1e-6, noise_multiplier=2.0, sample_rate=1e-3, steps=200_000)
+    assert dealt == pytest.approx(poisson, rel=0.01)
+    assert dealt != poisson
+
+
+def test_epsilon_grows_with_epochs_and_falls_with_noise_and_batches():
+    by_steps = [epsilon(hs.RandomAllocation(20), steps) for steps in (20, 27, 40, 200)]
+    run = {"delta": 1e-6, "noise_multiplier": 1.0, "sampling": hs.RandomAllocation(20), "tolerance": 1e-4}
+    by_steps.insert(0, hs.get_epsilon(steps=7, **run))
+    assert by_steps == sorted(by_steps)
+    by_noise = [epsilon(hs.RandomAllocation(20), 40, noise=noise) for noise in (0.6, 1.0, 2.0, 8.0)]
+    assert by_noise == sorted(by_noise, reverse=True)
+    by_batches = [epsilon(hs.RandomAllocation(batches), 2 * batches) for batches in (2, 5, 20, 100)]
+    assert by_batches == sorted(by_batches, reverse=True)
+    assert epsilon(hs.FixedBins(20), 60) > epsilon(hs.RandomAllocation(20), 60)
+
+
+def test_removal_and_addition_are_the_two_directions():
+    removed, added = (epsilon(hs.RandomAllocation(10), 10, adjacency=side) for side in ("remove", "add"))
+    assert epsilon(hs.RandomAllocation(10), 10) == pytest.approx(max(removed, added), abs=1e-9)
+    assert added < removed
+
+
+def test_groups_and_several_batches_have_upper_bounds():
+    run = {"noise": 2.0, "delta": 1e-5}
+    by_size = [epsilon(hs.RandomAllocation(100), 1000, group_size=size, **run) for size in (1, 2, 4)]
+    # For two and four members the values of an independent program.
+    np.testing.assert_allclose(by_size, [0.6031, 1.2949, 2.8768], atol=6e-5)
+    several = epsilon(hs.RandomAllocation(100, times=2), 1000, **run)
+    assert several == pytest.approx(epsilon(hs.RandomAllocation(50), 1000, **run), abs=1e-5)
+    curve = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(9, times=3), steps=9)
+    assert not curve.tight
+    assert "RandomAllocation(9, times=3)" in str(curve)
+
+
+def test_curves_compose_with_others_where_epochs_are_whole():
+    run = {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(50)}
+    epoch = hs.privacy_curve(steps=50, **run)
+    assert epoch * 4 == hs.privacy_curve(steps=200, **run)
+    mixed = epoch + hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=100)
+    assert mixed.epsilon(1e-6) > epoch.epsilon(1e-6)
+    half = hs.privacy_curve(steps=25, **run)
+    with pytest.raises(hs.UnsupportedError, match="whole"):
+        half + half
+    with pytest.raises(hs.UnsupportedError, match="bins"):
+        hs.privacy_curve(noise_multiplier=2.0, sampling=hs.FixedBins(5), steps=5) * 2
+
+
+def test_an_accountant_counts_batches_of_an_epoch():
+    accountant = GroupAccountant()
+    for _ in range(45):
+        accountant.step(noise_multiplier=1.5, sampling=hs.RandomAllocation(20))
+    expected = hs.get_epsilon(delta=1e-6, noise_multiplier=1.5, sampling=hs.RandomAllocation(20), steps=45)
+    assert accountant.get_epsilon(1e-6) == expected
+    loaded = GroupAccountant()
+    loaded.load_state_dict(json.loads(json.dumps(accountant.state_dict())))
+    assert loaded.get_epsilon(1e-6) == expected
+    accountant.step(noise_multiplier=2.0, sampling=hs.RandomAllocation(20))
+    with pytest.raises(hs.SamplingMismatchError, match="within an epoch"):
+        accountant.get_epsilon(1e-6)
+    assert len(accountant) == 46
+
+
+def test_fixed_bins_are_one_release():
+    accountant = GroupAccountant()
+    for noise in (1.0, 2.0):
+        accountant.step(noise_multiplier=noise, sampling=hs.FixedBins(5))
+    with pytest.raises(hs.SamplingMismatchError, match="same bins"):
+        accountant.get_epsilon(1e-6)
+
+
+def test_planning_and_words():
+    run = {"epsilon": 2.0, "delta": 1e-5, "sampling": hs.RandomAllocation(100)}
+    noise = hs.get_noise_multiplier(steps=1000, **run)
+    assert (
+        hs.get_epsilon(delta=1e-5, noise_multiplier=noise, sampling=hs.RandomAllocation(100), steps=1000)
+        <= 2.0
+    )
+    assert (
+        hs.get_epsilon(
+            delta=1e-5, noise_multiplier=noise * 0.99, sampling=hs.RandomAllocation(100), steps=1000
+        )
+        > 2.0
+    )
+    explained = str(
+        hs.explain(delta=1e-5, noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=1000)
+    )
+    assert "RandomAllocation(100)" in explained
+    assert "Poisson sampling, add or remove" in explained
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"adjacency": "replace"}, hs.UnsupportedError, "records replaced"),
+        ({"mechanism": hs.Laplace(1.0), "noise_multiplier": None}, hs.UnsupportedError, "Laplace"),
+        ({"group_size": 7}, ValueError, "group_size must be at most 6"),
+        ({"group": hs.Group(norms=(1.0, 0.5))}, hs.UnsupportedError, "norms"),
+        (
+            {"sampling": hs.RandomAllocation(10, times=2), "group_size": 2},
+            hs.UnsupportedError,
+            "several batches",
+        ),
+    ],
+)
+def test_what_has_no_proof_is_refused(arguments, error, words):
+    run = {"delta": 1e-6, "noise_multiplier": 1.0, "sampling": hs.RandomAllocation(10), "steps": 10}
+    with pytest.raises(error, match=words):
+        hs.get_epsilon(**run | arguments)
+
+
+def test_bad_numbers_of_batches_are_named():
+    for batches, times in [(0, 1), (-1, 1), (2**40 + 1, 1), (10, 0), (10, 11)]:
+        with pytest.raises(ValueError, match=r"batches|times"):
+            hs.RandomAllocation(batches, times=times)
+    with pytest.raises(ValueError, match="batches"):
+        hs.FixedBins(0)
+    with pytest.raises(hs.UnsupportedError, match="GroupAccountant"):
+        IndividualAccountant(10).step(noise_multiplier=1.0, sampling=hs.RandomAllocation(10))
