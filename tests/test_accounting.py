@@ -362,4 +362,5 @@ def test_a_question_of_plain_numbers_takes_few_python_calls(function, arguments)
     finally:
         sys.setprofile(None)
     assert len(calls) <= 25
-    assert len(set(calls)) <= 5
+    # A curve is counted and compared by the kind of its steps, which has a file of its own.
+    assert len(set(calls) - {"<string>"}) <= 5

@@ -5,6 +5,8 @@ from operator import add
 
 import numpy as np
 import pytest
+from by_definition import hypergeometric
+from mpmath import mp
 from pairs_reference import pair_rows
 
 import hockeystick as hs
@@ -64,16 +66,46 @@ def test_the_interval_of_epsilon_encloses_the_reference(row):
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @pytest.mark.parametrize("row", REPLACED_GROUPS, ids=str)
 def test_replaced_groups_have_the_pair_of_the_reference_or_less(row):
+    """The reference publishes how many members are in a batch even where none is, which is a larger bound."""
     curve, error = curve_of(row), rounding(row)
-    route = "one_step" if row.steps == 1 else "inversion"
-    lower, upper = curve._composed().delta_by(route, np.array([row.epsilon]))
-    assert lower[0] <= row.delta * (1 + error)
-    assert upper[0] >= row.delta * (1 - error)
     low, high = curve.bounds(epsilon=row.epsilon)
-    assert low <= high <= row.delta * (1 + 1e-3)
-    assert curve.epsilon(row.delta * (1 + 1e-3)) <= row.epsilon
-    if curve.bound_used(epsilon=row.epsilon) == "pair":
-        assert high >= row.delta * (1 - error)
+    assert low <= high <= row.delta * (1 + error)
+    assert curve.epsilon(row.delta * (1 + error)) <= row.epsilon
+    route = "one_step" if row.steps == 1 else "inversion"
+    lower, upper = (ends[0] for ends in curve._composed().delta_by(route, np.array([row.epsilon])))
+    assert lower <= upper <= row.delta * (1 + error)
+    # Some data sets reveal as much as one of the records does where the others stay.
+    (segment,) = row.segments()
+    one = hs.get_delta(epsilon=row.epsilon, **segment | {"group_size": 1}, bounds=True)
+    assert upper >= one[0]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("k", "b", "n", "sigma"), [(2, 100, 1000, 2.0), (4, 256, 60_000, 4.0), (3, 40, 100, 1.0)]
+)
+def test_one_step_of_replaced_groups_is_the_sum_of_the_theorem(epsilon, k, b, n, sigma):
+    """docs/theory/replaced-groups.md, Theorem 1, in arbitrary precision."""
+    weights, shifts = hypergeometric(k, b, n)
+    absent = weights[0]
+    ratio = (mp.exp(epsilon) - absent) / (1 - absent)
+
+    def divergence(shift):
+        mu, log_ratio = shift / mp.mpf(sigma), mp.log(ratio)
+        return mp.ncdf(mu / 2 - log_ratio / mu) - ratio * mp.ncdf(-mu / 2 - log_ratio / mu)
+
+    exact = float(sum(w * divergence(s) for w, s in zip(weights[1:], shifts[1:], strict=True)))
+    run = {
+        "noise_multiplier": sigma,
+        "sampling": hs.WithoutReplacement(b, n),
+        "steps": 1,
+        "adjacency": "replace",
+    }
+    curve = hs.privacy_curve(group_size=k, **run)
+    lower, upper = (ends[0] for ends in curve._composed().delta_by("one_step", np.array([epsilon])))
+    assert lower <= exact * (1 + 1e-12)
+    assert upper >= exact * (1 - 1e-12)
+    assert upper - lower <= 1e-6 * exact
 
 
 def test_every_wider_limit_belongs_to_a_row_and_is_wider():

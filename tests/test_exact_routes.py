@@ -87,12 +87,6 @@ RARE = {
 RARELY_REPLACED = {
     "poisson": {"noise_multiplier": 0.8, "sample_rate": 0.01, "steps": 5},
     "fixed batch": {"noise_multiplier": 1.5, "sampling": hs.WithoutReplacement(10, 1000), "steps": 4},
-    "fixed batch group": {
-        "noise_multiplier": 3.0,
-        "sampling": hs.WithoutReplacement(10, 1000),
-        "steps": 4,
-        "group_size": 3,
-    },
 }
 
 ONE_STEP = [

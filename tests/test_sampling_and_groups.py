@@ -120,7 +120,8 @@ def test_the_noise_is_given_once():
         hs.get_epsilon(**run)
     for wrong in ("laplace", hs.Laplace, 1.0):
         with pytest.raises(
-            TypeError, match=r"mechanism must be Gaussian\(noise_multiplier\), Laplace\(scale\)"
+            TypeError,
+            match=r"mechanism must be Gaussian\(noise_multiplier\), .*Laplace\(scale\)",
         ):
             hs.get_epsilon(mechanism=wrong, **run)
 

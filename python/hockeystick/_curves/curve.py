@@ -21,24 +21,14 @@ from hockeystick._arguments import (
 )
 from hockeystick._curves.coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
+from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick._vocabulary.configuration import Segment
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick._vocabulary.mechanisms import (
-    Mechanism,
-)
-from hockeystick._vocabulary.sampling import (
-    Sampling,
-)
-from hockeystick._vocabulary.step_kinds import (
-    StepKind,
-    for_core,
-    in_order,
-    require_whole_epochs,
-    row,
-    step_kind,
-)
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
@@ -110,7 +100,7 @@ class PrivacyCurve:
     @property
     def segments(self) -> tuple[tuple[StepKind, int], ...]:
         """Kinds of steps and how often each occurs, in an order that does not depend on the run's."""
-        return in_order(self._steps)
+        return step_kinds.in_order(self._steps)
 
     @property
     def adjacency(self) -> str:
@@ -346,7 +336,7 @@ class PrivacyCurve:
             )
         counts = self._steps.copy()
         for kind, count in other._steps.items():
-            require_whole_epochs(kind, counts.get(kind, 0), count)
+            step_kinds.require_whole_epochs(kind, counts.get(kind, 0), count)
             counts[kind] = counts.get(kind, 0) + count
         return PrivacyCurve(counts, self._adjacency, min(self._tolerance, other._tolerance))
 
@@ -357,7 +347,7 @@ class PrivacyCurve:
         count = operator.index(times)
         require(count >= 0, "times", count, "a whole number >= 0")
         for kind, steps in self._steps.items():
-            require_whole_epochs(kind, steps, steps if count > 1 else 0)
+            step_kinds.require_whole_epochs(kind, steps, steps if count > 1 else 0)
         repeated = {kind: steps * count for kind, steps in self._steps.items()} if count else {}
         return PrivacyCurve(repeated, self._adjacency, self._tolerance)
 
@@ -394,7 +384,7 @@ class PrivacyCurve:
     def printed_rows(self, most: int = PRINTED_SEGMENTS) -> list[tuple[str, ...]]:
         """Table of the first `most` segments in words, with its header."""
         segments = self.segments[:most]
-        return [_HEADER, *(row(kind, count, self._adjacency) for kind, count in segments)]
+        return [_HEADER, *(step_kinds.row(kind, count, self._adjacency) for kind, count in segments)]
 
     def __str__(self) -> str:
         segments = self.segments
@@ -437,12 +427,12 @@ class PrivacyCurve:
         return self._composition
 
     def _in_core(self, steps: dict[StepKind, int]) -> _core.Composition:
-        return _core.Composition(for_core(steps), self._adjacency, self._tolerance)
+        return _core.Composition(step_kinds.for_core(steps), self._adjacency, self._tolerance)
 
     def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""
         rounded = coarsened(self._steps)
-        return for_core(self._steps if rounded is None else rounded[0])
+        return step_kinds.for_core(self._steps if rounded is None else rounded[0])
 
 
 def privacy_curve(

@@ -5,7 +5,7 @@
 //! log Y = √v·g − v/2, along the line g − iβ, on which Y is turned by √v·β so that e^{−ςY} is small where Y is large.
 //!
 //! * **Spacing.** The integrand is entire and at most e^{b²/2}·φ(g)·B_k on the lines Im g = −b, b = β ± a, with B_k a bound on
-//!   |Y^k e^{−ςY}| there: both keep the phase of ςY within [−1.5, 1.5]. The error is at most 2·e^{b²/2}·E[B_k]·q/(1 − q), where
+//!   |Y^k e^{−ςY}| there: both keep the phase of ςY within [−1.5, 1.5]. The error is at most 2·e^{b²/2}·E\[B_k\]·q/(1 − q), where
 //!   q = e^{−2πa/h} = e^{−40}.
 //! * **Ends.** The moduli of the terms are log-concave in g, so that those that are left out are below those of
 //!   a geometric series with the ratio of the last two that are not.

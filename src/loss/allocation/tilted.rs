@@ -34,6 +34,58 @@ fn nearby(power: f64) -> f64 {
     2f64.powf(0.5 * (2.0 * power.log2()).round())
 }
 
+/// Values of ψ_n along a ray, with u = log |s|.
+struct RayNodes {
+    angle: f64,
+    spacing: f64,
+    /// −log cos θ, by which the range of u moves with the angle.
+    shift: f64,
+    nodes: Vec<(f64, Node)>,
+}
+
+/// Σ e^{pu}·ψ_n·e^{iyu} over the nodes for every y, over e^`reference`, and what bounds its error.
+struct RaySums {
+    reference: f64,
+    values: Vec<Complex64>,
+    /// Sum of the moduli, the same weighted with |u|, and the sum of the errors of the terms.
+    sizes: f64,
+    turned: f64,
+    errors: f64,
+}
+
+impl RayNodes {
+    fn sums(&self, power: f64, step: f64, (first, last): (usize, usize)) -> RaySums {
+        let logs = self.nodes.iter().map(|(u, node)| power * u + node.log_scale);
+        let mut sums = RaySums {
+            reference: logs.fold(f64::NEG_INFINITY, f64::max),
+            values: vec![Complex64::default(); last + 1 - first],
+            sizes: 0.0,
+            turned: 0.0,
+            errors: 0.0,
+        };
+        for (u, node) in &self.nodes {
+            let log = power * u + node.log_scale;
+            let weight = (log - sums.reference).exp();
+            let own = weight * node.value;
+            let size = own.norm();
+            sums.sizes += size;
+            sums.turned += size * u.abs();
+            sums.errors +=
+                weight * node.error + size * f64::EPSILON * (4.0 * (log.abs() + sums.reference.abs()) + 8.0);
+            let turn = Complex64::from_polar(1.0, step * u);
+            let mut current = own;
+            for (i, sum) in sums.values.iter_mut().enumerate() {
+                if i % RENEWED == 0 {
+                    current = own * Complex64::from_polar(1.0, (first + i) as f64 * step * u);
+                }
+                *sum += current;
+                current *= turn;
+            }
+        }
+        sums
+    }
+}
+
 /// The line Re = w.
 #[derive(Debug)]
 pub(crate) struct TransformLine<'a> {
@@ -69,83 +121,66 @@ impl TransformLine<'_> {
     /// The changes at the multiples of `step` from `first` to `last`, from the ray at `angle`.
     fn on_ray(&self, angle: f64, step: f64, (first, last): (usize, usize)) -> Vec<Approx<Complex64>> {
         let unknown = vec![UNKNOWN; last + 1 - first];
+        let Some(nodes) = self.nodes(angle, step, (first, last)) else {
+            return unknown;
+        };
+        let sums = nodes.sums(self.real.exponent.power, step, (first, last));
+        let finish = |(i, sum): (usize, &Complex64)| self.change(&nodes, &sums, *sum, (first + i) as f64 * step);
+        sums.values.iter().enumerate().map(finish).collect()
+    }
+
+    /// The nodes for these frequencies; `None` where they would be too many.
+    fn nodes(&self, angle: f64, step: f64, (first, last): (usize, usize)) -> Option<RayNodes> {
         let exponent = self.real.exponent;
-        let power = exponent.power;
         let decay = |y: f64| self.log_decay(y);
         let ys = [
             first as f64 * step,
             0.5 * (first + last) as f64 * step,
             last as f64 * step,
         ];
-        let Some(spacing) = spacing(power, angle, &ys, &decay) else {
-            return unknown;
-        };
+        let spacing = spacing(exponent.power, angle, &ys, &decay)?;
         let shift = -angle.cos().ln();
         let (low, high) = (self.real.low + shift, self.real.high + shift);
         if (high - low) / spacing > MOST_NODES {
-            return unknown;
+            return None;
         }
         let (from, to) = ((low / spacing).ceil() as i64, (high / spacing).floor() as i64);
-        let nodes: Vec<(f64, Node)> = {
-            let mut mellin = locked(self.mellin);
-            let values = mellin.on_ray(exponent.order, spacing, angle, (from, to));
-            (from..=to)
-                .zip(values)
-                .map(|(j, node)| (j as f64 * spacing, *node))
-                .collect()
-        };
-        let reference = nodes
-            .iter()
-            .map(|(u, node)| power * u + node.log_scale)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let mut sums = vec![Complex64::default(); last + 1 - first];
-        let (mut sizes, mut turned, mut errors) = (0.0, 0.0, 0.0);
-        for (u, node) in &nodes {
-            let log = power * u + node.log_scale;
-            let weight = (log - reference).exp();
-            let own = weight * node.value;
-            let size = own.norm();
-            sizes += size;
-            turned += size * u.abs();
-            errors += weight * node.error + size * f64::EPSILON * (4.0 * (log.abs() + reference.abs()) + 8.0);
-            let turn = Complex64::from_polar(1.0, step * u);
-            let mut current = own;
-            for (i, sum) in sums.iter_mut().enumerate() {
-                if i % RENEWED == 0 {
-                    current = own * Complex64::from_polar(1.0, (first + i) as f64 * step * u);
-                }
-                *sum += current;
-                current *= turn;
-            }
+        let mut mellin = locked(self.mellin);
+        let values = mellin.on_ray(exponent.order, spacing, angle, (from, to));
+        let nodes = (from..=to).zip(values).map(|(j, node)| (j as f64 * spacing, *node));
+        Some(RayNodes {
+            angle,
+            spacing,
+            shift,
+            nodes: nodes.collect(),
+        })
+    }
+
+    /// M(w − iy)/M(w) − 1 from the sum over the nodes at y.
+    fn change(&self, nodes: &RayNodes, sums: &RaySums, sum: Complex64, y: f64) -> Approx<Complex64> {
+        let (power, angle) = (self.real.exponent.power, nodes.angle);
+        let roundings = (nodes.nodes.len() as f64).sqrt().max(8.0) * 4.0 + 6.0 * RENEWED as f64;
+        let base = nodes.spacing.ln() + sums.reference - self.real.log;
+        let (gamma, gamma_error) = ln_gamma(Complex64::new(power, y));
+        let scale = (base - angle * y - gamma.re).exp();
+        let phase = power * angle - gamma.im;
+        let value = sum * Complex64::from_polar(scale, phase);
+        let slack = f64::EPSILON
+            * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
+        let phases = f64::EPSILON * 4.0 * y * sums.turned;
+        let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * nodes.shift - angle * y).exp();
+        let decay = |y: f64| self.log_decay(y);
+        let error = scale * (sums.errors + sums.sizes * (slack + gamma_error) + phases)
+            + value.norm() * self.real.error * 1.1
+            + log_aliasing(power, angle, nodes.spacing, y, &decay).exp()
+            + whole * self.real.log_left_out.exp();
+        let known = value.re.is_finite() && value.im.is_finite() && error < 2.0;
+        // |φ| ≤ 1, so that φ − 1 is within 2 of 0.
+        if known {
+            Approx::new(value - 1.0, error + f64::EPSILON)
+        } else {
+            UNKNOWN
         }
-        let roundings = (nodes.len() as f64).sqrt().max(8.0) * 4.0 + 6.0 * RENEWED as f64;
-        let base = spacing.ln() + reference - self.real.log;
-        let finish = |(i, sum): (usize, &Complex64)| {
-            let y = (first + i) as f64 * step;
-            let (gamma, gamma_error) = ln_gamma(Complex64::new(power, y));
-            let scale = (base - angle * y - gamma.re).exp();
-            let phase = power * angle - gamma.im;
-            let value = *sum * Complex64::from_polar(scale, phase);
-            let slack = f64::EPSILON
-                * (roundings
-                    + 4.0 * (power * angle).abs()
-                    + 4.0 * gamma.im.abs()
-                    + 4.0 * (base.abs() + angle * y));
-            let phases = f64::EPSILON * 4.0 * y * turned;
-            let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * shift - angle * y).exp();
-            let error = scale * (errors + sizes * (slack + gamma_error) + phases)
-                + value.norm() * self.real.error * 1.1
-                + log_aliasing(power, angle, spacing, y, &decay).exp()
-                + whole * self.real.log_left_out.exp();
-            let known = value.re.is_finite() && value.im.is_finite() && error < 2.0;
-            // |φ| ≤ 1, so that φ − 1 is within 2 of 0.
-            if known {
-                Approx::new(value - 1.0, error + f64::EPSILON)
-            } else {
-                UNKNOWN
-            }
-        };
-        sums.iter().enumerate().map(finish).collect()
     }
 
     /// About how many nodes one y takes up to `reach`.

@@ -38,7 +38,7 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
     if not isinstance(draw, float):
         raise UnsupportedError(
             f"examples with norms of their own are not accounted for with {draw!r} here: use one Poisson "
-            f"batch a step, or IndividualAccountant, which bounds several"
+            f"batch a step (microbatches=1), or IndividualAccountant, which bounds several"
         )
     return norms, 1.0, draw
 
