@@ -38,7 +38,9 @@ __all__ = [
     "meet_bounds",
     "membership_law",
     "monte_carlo_delta",
+    "one_run_epsilon_lower_bound",
     "poisson_binomial_law",
+    "probability_at_least",
     "rdp_to_delta",
     "rdp_to_epsilon",
     "renyi_calibrate",
@@ -197,7 +199,7 @@ class IndividualAccounts:
     def from_state(
         rates: list[float],
         gaussian: _Array,
-        telling: NDArray[np.bool_],
+        revealing: NDArray[np.bool_],
         places: NDArray[np.int64],
         moments: _Array,
     ) -> IndividualAccounts: ...
