@@ -47,7 +47,7 @@ def run():
 
 def run_examples(module, name, names):
     """Run the examples of a docstring, also those that are left out where torch is missing."""
-    found = importlib.import_module(f"hockeystick.opacus.{module}")
+    found = importlib.import_module(f"hockeystick.{module}")
     text = getattr(found, name).__doc__.replace("# doctest: +SKIP", "")
     test = doctest.DocTestParser().get_doctest(text, dict(names), name, found.__file__, None)
     assert test.examples
@@ -59,15 +59,15 @@ def run_examples(module, name, names):
 
 
 def test_norms_of_a_data_set(run):
-    assert run_examples("per_example", "per_example_norms", run)["norms"].shape == (RECORDS,)
+    assert run_examples("opacus.per_example", "per_example_norms", run)["norms"].shape == (RECORDS,)
 
 
 def test_a_loader_that_shuffles_is_refused(run):
-    run_examples("loaders", "check_loader", run)
+    run_examples("_loaders.torch_loaders", "check_loader", run)
 
 
 def test_a_tracker_that_is_attached(run):
-    run_examples("tracker", "IndividualTracker", run)
+    run_examples("opacus.tracker", "IndividualTracker", run)
     run["loss_fn"](run["model"](run["dataset"].tensors[0]), run["dataset"].tensors[1]).backward()
     run["optimizer"].step()
     [(noise, rate, steps, *_)] = [tuple(entry) for entry in run["accountant"].history]
@@ -80,7 +80,7 @@ def test_clipping_to_norms_of_their_own(run):
     before = [each.detach().clone() for each in run["model"].parameters()]
     # The loop of the example takes model and gradients to be there.
     names = run_examples(
-        "individual_optimizer", "IndividualClippingOptimizer", run | {"accountant": accountant}
+        "opacus.individual_optimizer", "IndividualClippingOptimizer", run | {"accountant": accountant}
     )
     assert isinstance(names["optimizer"], hs.opacus.IndividualClippingOptimizer)
     after = run["model"].parameters()
@@ -96,7 +96,7 @@ def _registry(monkeypatch):
 
 @pytest.mark.usefixtures("_registry")
 def test_an_accountant_under_a_name():
-    engine = run_examples("registering", "register", {})["engine"]
+    engine = run_examples("opacus.registering", "register", {})["engine"]
     assert type(engine.accountant).__name__ == "GroupAccountant"
 
 
@@ -105,7 +105,7 @@ def test_an_engine_that_finds_the_noise(run):
 
     bare = torch.nn.Linear(4, 2)
     run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
-    names = run_examples("engine", "PrivacyEngine", run)
+    names = run_examples("opacus.engine", "PrivacyEngine", run)
     steps = 10 * len(run["loader"])
     needed = {"epsilon": 8.0, "delta": 1e-5, "sample_rate": RATE, "steps": steps, "group_size": 8}
     assert names["optimizer"].noise_multiplier == hs.get_noise_multiplier(**needed)
