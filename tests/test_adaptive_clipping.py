@@ -133,8 +133,9 @@ def test_arguments_are_checked(wrong):
 
 def adaptive_run(path, on_mismatch):
     """Two steps of Opacus's optimizer with adaptive clipping, accounted for in one of three ways."""
-    torch = pytest.importorskip("torch")
-    opacus = pytest.importorskip("opacus")
+    import opacus
+    import torch
+
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 2)
     data = torch.utils.data.TensorDataset(torch.randn(40, 3), torch.randint(0, 2, (40,)))

@@ -151,6 +151,17 @@ def test_what_has_no_proof_is_refused(arguments, error, words):
         hs.get_epsilon(**run | arguments)
 
 
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize("noise", [1e-12, 1e-3, 0.1, 0.3])
+@pytest.mark.parametrize("sampling", [hs.RandomAllocation(100), hs.FixedBins(100)])
+def test_little_noise_has_the_bound_of_known_batches(noise, sampling):
+    run = {"delta": 1e-6, "noise_multiplier": noise, "steps": 150, "bounds": True}
+    lower, upper = hs.get_epsilon(sampling=sampling, **run)
+    # Everybody sees the batch of each of the two epochs.
+    known = hs.get_epsilon(sampling=hs.FullBatch(), **run | {"steps": 2})
+    assert 0.0 <= lower <= upper <= known[1] * (1.0 + 1e-5)
+
+
 def test_bad_numbers_of_batches_are_named():
     for batches, times in [(0, 1), (-1, 1), (2**40 + 1, 1), (10, 0), (10, 11)]:
         with pytest.raises(ValueError, match=r"batches|times"):

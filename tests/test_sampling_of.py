@@ -9,7 +9,7 @@ import hockeystick as hs
 
 @pytest.fixture
 def torch_data():
-    torch = pytest.importorskip("torch")
+    import torch
     from torch.utils import data
 
     return data, data.TensorDataset(torch.zeros(1000, 2))
@@ -65,7 +65,7 @@ def test_loaders_of_accelerate(torch_data):
 @pytest.mark.opacus
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="JAX Privacy needs Python 3.11")
 def test_batch_selections_of_jax_privacy():
-    selection = pytest.importorskip("jax_privacy.batch_selection")
+    from jax_privacy import batch_selection as selection
 
     poisson = selection.CyclicPoissonSampling(0.1, 10)
     assert hs.sampling_of(poisson) == hs.Poisson(0.1)

@@ -132,9 +132,11 @@ def test_the_rate_alone_understates():
     assert "at most 120 of 1000" in str(curve)
 
 
+@pytest.mark.opacus
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 def test_dp_accounting_says_more(adjacency):
-    dp_accounting = pytest.importorskip("dp_accounting")
+    import dp_accounting
+
     relation = {"add_remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}[adjacency]
     event = dp_accounting.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 4.0)
     theirs = dp_accounting.pld.PLDAccountant(dp_accounting.NeighboringRelation[relation])
@@ -150,8 +152,10 @@ def test_dp_accounting_says_more(adjacency):
     assert 0.75 * theirs.get_epsilon(DELTA) < epsilon < theirs.get_epsilon(DELTA)
 
 
+@pytest.mark.opacus
 def test_events_that_hold_no_data_cost_nothing_and_those_without_noise_everything():
-    dp_accounting = pytest.importorskip("dp_accounting")
+    import dp_accounting
+
     event = dp_accounting.TruncatedSubsampledGaussianDpEvent
     for nothing in (event(0, 0.1, 5, 1.0), event(10, 0.0, 5, 1.0), event(10, 0.1, 0, 1.0)):
         assert hs.dp_accounting.ExactAccountant().compose(nothing).get_epsilon(DELTA) == 0.0
@@ -209,7 +213,8 @@ def test_the_report_reproduces_it(tmp_path):
 
 
 def test_the_command_line_takes_a_largest_size():
-    testing = pytest.importorskip("click.testing")
+    from click import testing
+
     from hockeystick.cli.commands import hockeystick
 
     options = ["--delta", "1e-5", "--noise-multiplier", "2", "--steps", "10"]

@@ -21,6 +21,8 @@ use crate::stopping::checkpoint;
 
 /// log of the factor by which the singular mass must exceed δ for ε to be infinite: far above its rounding error.
 const SINGULAR_MARGIN: f64 = 1e-12;
+/// An upper end of ε that is more than so many times the lower one is compared with that of a pair that dominates the run.
+const WIDE: f64 = 1.1;
 /// Relative width of δ that routes which truncate are given to see how far out they must.
 const ROUGH_WIDTH: f64 = 1e-2;
 /// The starting point of a search where nothing is known of the answer.
@@ -262,7 +264,15 @@ impl ComposedLoss {
             start: self.starting_point(log_delta),
             largest_loss: self.largest_loss(),
         };
-        epsilon_search::epsilon(|epsilon, accuracy| self.delta_for(epsilon, accuracy), &query)
+        let found = epsilon_search::epsilon(|epsilon, accuracy| self.delta_for(epsilon, accuracy), &query)?;
+        if found.upper <= WIDE * found.lower || !self.singular.is_absent() {
+            return Ok(found);
+        }
+        // Where no route is of use, a search that starts far off may end there.
+        match self.losses.epsilon_of_dominating(log_delta) {
+            Some(bound) if bound < found.upper => Interval::of_bounds(found.lower, bound),
+            _ => Ok(found),
+        }
     }
 
     /// Bounds on ε where that of the run without noise is finite: ε is no larger, and hardly smaller.

@@ -162,6 +162,11 @@ impl LossSum {
         found
     }
 
+    /// An upper bound on the ε at which log δ = `log_delta`, from the Gaussian pair that dominates the run; `None` where there is none.
+    pub(crate) fn epsilon_of_dominating(&self, log_delta: f64) -> Option<f64> {
+        single_step_bounds::epsilon_of_dominating(&self.segments, log_delta)
+    }
+
     /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of the cost of an answer; `None` where an answer is a closed
     /// form.
     pub(crate) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {

@@ -7,6 +7,8 @@ use crate::inversion::segment::Segment;
 use crate::loss::StepLoss;
 use crate::loss::privacy_loss::Effort;
 use crate::special::log_space::LogSum;
+use crate::special::root::solve_decreasing;
+use std::convert::Infallible;
 
 /// Width of δ of one step over the width that is asked for of the run.
 const FINER: f64 = 0.1;
@@ -38,13 +40,35 @@ pub(super) fn delta(
     if let Some(log_variation) = log_variation {
         found = found.meet(Enclosure::of_logs(f64::NEG_INFINITY, log_variation));
     }
-    let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
-    if let Some(square) = segments.iter().map(square).sum::<Option<f64>>() {
-        let widest = StepLoss::shift(square.sqrt() * (1.0 + 1e-12));
-        let whole = one_step::delta_within(&widest, epsilon, WIDTH_OF_DOMINATING, effort);
+    if let Some(distance) = widest_distance(segments) {
+        let whole = one_step::delta_within(&StepLoss::shift(distance), epsilon, WIDTH_OF_DOMINATING, effort);
         found = found.meet(whole.with_logs(f64::NEG_INFINITY, whole.log_upper));
     }
     found
+}
+
+/// A μ such that N(μ, 1) against N(0, 1) dominates the run: the whole group always takes part. `None` without Gaussian noise.
+fn widest_distance(segments: &[Segment]) -> Option<f64> {
+    let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
+    let square = segments.iter().map(square).sum::<Option<f64>>()?;
+    Some(square.sqrt() * (1.0 + 1e-12))
+}
+
+/// An upper bound on the ε at which log δ = `log_delta`: that of the Gaussian pair that dominates the run, where there is one.
+///
+/// δ of that pair is at most P(N(0, 1) > z) < e^{−z²/2} at ε = μ²/2 + μz, where the search starts.
+pub(super) fn epsilon_of_dominating(segments: &[Segment], log_delta: f64) -> Option<f64> {
+    /// Relative accuracy of the bound: it replaces ends that are off by factors.
+    const ACCURACY: f64 = 1e-6;
+    let distance = widest_distance(segments).filter(|distance| distance.is_finite())?;
+    let excess = |epsilon: f64| one_step::gaussian_delta(distance, epsilon).log_upper - log_delta;
+    if excess(0.0) <= 0.0 {
+        return Some(0.0);
+    }
+    let far = 0.5 * distance * distance + distance * (-2.0 * log_delta).max(0.0).sqrt();
+    let found = solve_decreasing(0.0, far, ACCURACY * far, |epsilon| Ok::<_, Infallible>(excess(epsilon)));
+    let Ok(found) = found;
+    (excess(found) <= 0.0).then_some(found)
 }
 
 /// δ ≥ p·(1 − e^{ε − S}), where every step has its largest loss with probability p and S is the sum of these losses.
@@ -173,5 +197,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Of a Gaussian pair itself the bound is its ε: δ there is the one that was asked for, to a part in a million of ε.
+    #[test]
+    fn epsilon_of_the_dominating_pair_is_attained_by_it() {
+        let segments = [Segment {
+            loss: StepLoss::shift(0.5),
+            steps: 9.0,
+        }];
+        for log_delta in [-2.0f64, -11.5, -100.0] {
+            let found = epsilon_of_dominating(&segments, log_delta).unwrap();
+            let there = one_step::gaussian_delta(1.5, found);
+            assert!(
+                there.log_upper <= log_delta + 1e-9 && there.log_lower > log_delta - 1e-4 * (1.0 + found),
+                "{found}"
+            );
+        }
+        assert_eq!(epsilon_of_dominating(&segments, -0.1), Some(0.0));
+        assert_eq!(epsilon_of_dominating(&[response(0.1, 0.7, 3.0)], -5.0), None);
     }
 }

@@ -34,7 +34,7 @@ NORMALISER = (
     "the noisy sums are divided by numbers that are public: an expected batch size that is computed from the "
     "number of records reveals that number, which differs between data sets with and without the group"
 )
-"""What a guarantee for added and removed records takes for granted about averages."""
+"""Assumption of add/remove guarantees: what noisy sums are divided by must not depend on private data."""
 
 
 def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:

@@ -1,12 +1,17 @@
-//! The likelihood ratio of one epoch: a mean of independent log-normals.
+//! The likelihood ratio W = dP/dQ of one epoch of random allocation, and the parameters of its law.
+//!
+//! A record is in one of the t batches of the epoch, each with probability 1/t, so that P is the mean of t laws, one for each batch. The
+//! ratio of each of them to Q is a log-normal variable Y_i, as the noise is Gaussian: W is the mean of t independent log-normals.
 
 use crate::error::{Error, Result};
 
 /// Largest number of batches in an epoch.
 const MOST_BATCHES: u64 = 1 << 40;
-/// Smallest and largest v: noise multipliers between 1/8 and 1e6, over which the quadrature in `kernel` is affordable.
+/// Smallest v: noise multipliers of at most 1e6.
 const SMALLEST_VARIANCE: f64 = 1e-12;
-const LARGEST_VARIANCE: f64 = 64.0;
+/// Largest v for which moments are computed: a noise multiplier of 1/8, below which the quadrature in `kernel` is no longer affordable.
+/// Bounds that hide nothing serve less noise.
+pub(crate) const LARGEST_VARIANCE: f64 = 64.0;
 
 /// Batches that are alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +37,7 @@ impl Bins {
     /// Batches given as numbers of them and their v, which is 0 for batches that are not released.
     ///
     /// # Errors
-    /// No batch or too many; noise that is too small or too large.
+    /// No batch or too many; more noise than 1e6.
     pub(crate) fn new(batches: &[(u64, f64)]) -> Result<Self> {
         let total = batches.iter().fold(0u64, |sum, (count, _)| sum.saturating_add(*count));
         if !(1..=MOST_BATCHES).contains(&total) {
@@ -45,12 +50,15 @@ impl Bins {
             let count = count as f64;
             if variance == 0.0 {
                 still += count / total;
-            } else if (SMALLEST_VARIANCE..=LARGEST_VARIANCE).contains(&variance) {
+            } else if variance >= SMALLEST_VARIANCE {
                 parts.push(Part { count, variance });
             } else {
-                let message = "random allocation needs a noise multiplier in [0.125, 1e6], over the square root of the \
-                               number of epochs where the batches stay the same";
-                return Err(Error::Mismatch(message.into()));
+                let noise = variance.sqrt().recip();
+                return Err(Error::out_of_range(
+                    "noise_multiplier",
+                    noise,
+                    "at most 1e6 where records are dealt out",
+                ));
             }
         }
         Ok(Self { total, parts, still })
@@ -89,7 +97,7 @@ mod tests {
         assert_eq!((bins.total, bins.still), (12.0, 7.0 / 12.0));
         assert!((bins.stiffness() - 14.0).abs() < 1e-15 && bins.widest() == 0.5);
         assert!((bins.mean_variance() - 2.0 / 12.0).abs() < 1e-15);
-        assert!(Bins::new(&[(0, 1.0)]).is_err() && Bins::new(&[(3, 100.0)]).is_err());
+        assert!(Bins::new(&[(0, 1.0)]).is_err() && Bins::new(&[(3, 1e-13)]).is_err());
     }
 
     /// One batch is its own geometric mean: the bound is attained.

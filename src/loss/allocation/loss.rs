@@ -92,7 +92,7 @@ impl PrivacyLoss for Allocation {
         let (real, transform) = {
             let mut mellin = self.mellin();
             let real = mellin.real(self.exponent(c));
-            let transform = if self.bins.still > 0.0 {
+            let transform = if real.is_some() && self.bins.still > 0.0 {
                 mellin.transform()
             } else {
                 Vec::new()

@@ -3,7 +3,7 @@
 //! For p = n − w > 0, Γ(p)·M(w) = ∫ e^{pu}·ψ_n(e^u) du. The trapezoid rule with spacing h adds the values of Γ(p − iy)·M(w + iy) at the
 //! multiples of 2π/h and nothing else, which are bounded by |Γ(p − iy)|, which is explicit, times M(w) times the decay of M.
 
-use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::bins::{Bins, LARGEST_VARIANCE};
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::{MAX_ORDER, Node};
 use crate::loss::allocation::series::{power, product};
@@ -134,6 +134,9 @@ impl Mellin {
     pub(crate) fn real(&mut self, w: f64) -> Option<RealMoment> {
         if let Some(known) = self.known.iter().find(|known| known.exponent.w == w) {
             return Some(*known);
+        }
+        if self.bins.widest() > LARGEST_VARIANCE {
+            return None;
         }
         let exponent = Exponent::new(w)?;
         let range = self.range(exponent)?;

@@ -2,6 +2,7 @@
 
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::kernel::{Node, Ray};
+use crate::stopping::checkpoint;
 use rustc_hash::FxHashMap;
 
 /// Rules for s of different sizes are made for u in intervals of this length.
@@ -51,10 +52,13 @@ impl Table {
             self.nodes.push(node);
         }
         let start = (from - self.first) as usize;
-        &self.nodes[start..=start + (to - from) as usize]
+        let count = (to + 1 - from).max(0) as usize;
+        self.nodes.get(start..start + count).unwrap_or_default()
     }
 
+    /// The value at i, from the rule for its u. A request to stop unwinds from here, which leaves the values found so far.
     fn at(&mut self, bins: &Bins, i: i64) -> Node {
+        checkpoint();
         let u = i as f64 * self.spacing;
         let base = bins.total.ln() + RULE_LENGTH;
         let rule = ((u - base) / RULE_LENGTH).ceil().max(0.0) as u64;
