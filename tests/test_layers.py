@@ -15,6 +15,8 @@ LAYERS = (
         "_arguments", "_atomic", "_core", "_distinct", "_executors", "_extras", "_gradients", "_html",
         "_progress", "_readouts", "_rounding", "_simulation", "_strict_json", "errors",
     },
+    # Mathematics of matrices, for the vocabulary of correlated noise.
+    {"_factorization"},
     # The vocabulary: what a step is, and which steps are supported.
     {"_vocabulary"},
     {

@@ -1,6 +1,7 @@
 """Privacy accounting for DP-SGD whose unit is a record, a person's records or any group.
 
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
+- `CorrelatedNoise`, `estimate_delta`: runs with correlated noise (matrix factorisation, DP-FTRL).
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
@@ -29,11 +30,14 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
-from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.bins_estimate import estimate_delta
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick._curves.run_curve import privacy_curve
 from hockeystick._explaining import Explanation, explain
 from hockeystick._loaders.recognition import sampling_of
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     AdaptiveClipping,
@@ -42,6 +46,7 @@ from hockeystick._vocabulary.mechanisms import (
     RandomizedResponse,
     Skellam,
 )
+from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.errors import (
     ContradictionError,
@@ -61,12 +66,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaptiveClipping",
     "ContradictionError",
+    "CorrelatedNoise",
+    "CyclicPoisson",
     "Explanation",
     "FixedBins",
+    "FixedOrder",
     "FullBatch",
     "Gaussian",
     "Group",
     "Laplace",
+    "MinimumSeparation",
     "OptimalOrderWarning",
     "Poisson",
     "PrivacyCurve",
@@ -88,6 +97,7 @@ __all__ = [
     "checkpoints",
     "distributed",
     "dp_accounting",
+    "estimate_delta",
     "explain",
     "get_delta",
     "get_epsilon",

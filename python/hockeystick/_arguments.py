@@ -6,10 +6,9 @@ number is whole; and the few ranges that must be checked before any call into th
 
 from __future__ import annotations
 
-import functools
 import reprlib
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +20,6 @@ FloatOrFloats: TypeAlias = float | Floats
 CountOrCounts: TypeAlias = int | Counts
 """A Python int where every broadcast argument is a scalar, an array otherwise."""
 
-
-Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
 FLOAT_BYTES = 8
 """Of the largest floats that the core takes."""
@@ -185,21 +182,6 @@ def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_
     if number is None or not minimum <= number <= maximum:
         raise ValueError(f"{name} must be a whole number {limits}, got {printed(value)}")
     return number
-
-
-def refusing(name: str, advice: str) -> Callable[[Wrapped], Wrapped]:
-    """Return a decorator: its function says why it has no argument of this name, which one may look for."""
-
-    def decorate(function: Wrapped) -> Wrapped:
-        @functools.wraps(function)
-        def refused(*positional: Any, **named: Any) -> Any:
-            if name in named:
-                raise TypeError(f"{function.__name__}() takes no {name}: {advice}")
-            return function(*positional, **named)
-
-        return cast("Wrapped", refused)
-
-    return decorate
 
 
 def text(value: object, name: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._curves.accounting import get_epsilon
-from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.run_curve import privacy_curve
 from hockeystick._guarantees.comparison import (
     BOUNDS,
     INTERVAL_SOURCE,
@@ -21,7 +22,7 @@ from hockeystick._rounding import rounded_up
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Mechanism, parameter_of
+from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, parameter_of
 from hockeystick._vocabulary.sampling import (
     LARGEST_DATASET,
     Poisson,
@@ -151,6 +152,8 @@ def explain(
     fixed batches, add or remove 13.36
     """
     level = float_scalar(delta, "delta")
+    if mechanism is not None:
+        check_mechanism(mechanism)
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
     if isinstance(sampling, Shuffle):
         arguments: dict[str, Any] = {

@@ -10,8 +10,10 @@ from typing import TypedDict
 from numpy.typing import ArrayLike
 from typing_extensions import NotRequired
 
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 
 class _Common(TypedDict):
@@ -23,13 +25,17 @@ class _Noise(TypedDict):
     mechanism: NotRequired[Mechanism | None]
     noise_multiplier: NotRequired[ArrayLike | None]
 
+class _NoiseOfRuns(TypedDict):
+    mechanism: NotRequired[Mechanism | CorrelatedNoise | None]
+    noise_multiplier: NotRequired[ArrayLike | None]
+
 class _Drawing(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
     sampling: NotRequired[Sampling | None]
 
 class _DrawingOrShuffling(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | Shuffle | None]
+    sampling: NotRequired[Sampling | Shuffle | Participation | None]
 
 class _Members(TypedDict):
     group_size: NotRequired[ArrayLike]
@@ -42,18 +48,22 @@ class _Target(TypedDict):
     epsilon: ArrayLike
     delta: ArrayLike
 
-class EpsilonArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
+class EpsilonArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Steps):
     """Of `get_epsilon`."""
 
     delta: ArrayLike
 
-class DeltaArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
+class DeltaArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Steps):
     """Of `get_delta`."""
 
     epsilon: ArrayLike
 
-class NoiseMultiplierArguments(_Common, _Drawing, _Members, _Steps, _Target):
+class NoiseMultiplierArguments(_Common, _Members, _Steps, _Target):
     """Of `get_noise_multiplier`."""
+
+    mechanism: NotRequired[CorrelatedNoise | None]
+    sample_rate: NotRequired[ArrayLike | None]
+    sampling: NotRequired[Sampling | Participation | None]
 
 class SampleRateArguments(_Common, _Noise, _Members, _Steps, _Target):
     """Of `get_sample_rate`."""

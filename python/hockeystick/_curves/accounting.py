@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import FloatOrFloats
 from hockeystick._curves.shuffled import solve_shuffled
 from hockeystick._curves.solving import solve
+from hockeystick._curves.whole_runs import solve_whole_run
 from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 
@@ -40,12 +43,12 @@ def get_epsilon(
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | None = None,
+    sampling: Sampling | Shuffle | Participation | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | CorrelatedNoise | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
@@ -65,7 +68,8 @@ def get_epsilon(
     sample_rate : array_like, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
     sampling : Poisson, WithoutReplacement, FullBatch or Shuffle, optional
-        How batches are drawn. Give either this or `sample_rate`.
+        How batches are drawn. Give either this or `sample_rate`. With `CorrelatedNoise`: FullBatch,
+        FixedOrder, MinimumSeparation or CyclicPoisson.
     steps : array_like
         Number of steps, whole and at least zero.
     group_size : array_like, optional
@@ -76,7 +80,7 @@ def get_epsilon(
     adjacency : {"add_remove", "add", "remove", "replace", "zero_out"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced; or
         whether their gradients are replaced by 0, for `Shuffle` alone, which has this and "replace".
-    mechanism : Gaussian, Laplace or RandomizedResponse, optional
+    mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional
         Whether to return both ends of the certified interval.
@@ -151,6 +155,22 @@ def get_epsilon(
     >>> print(f"{lower:.3f} {upper:.3f}")
     4.063 4.377
     """
+    if isinstance(mechanism, CorrelatedNoise):
+        return solve_whole_run(
+            "epsilon",
+            mechanism,
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            steps=steps,
+            group_size=group_size,
+            group=group,
+            adjacency=adjacency,
+            targets={"delta": delta},
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     if isinstance(sampling, Shuffle):
         shuffled = configure_shuffled(
             adjacency=adjacency,
@@ -205,12 +225,12 @@ def get_delta(
     epsilon: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | None = None,
+    sampling: Sampling | Shuffle | Participation | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | CorrelatedNoise | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
@@ -275,6 +295,22 @@ def get_delta(
     >>> f"{delta:.5e}"
     '2.37119e-09'
     """
+    if isinstance(mechanism, CorrelatedNoise):
+        return solve_whole_run(
+            "delta",
+            mechanism,
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            steps=steps,
+            group_size=group_size,
+            group=group,
+            adjacency=adjacency,
+            targets={"epsilon": epsilon},
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     if isinstance(sampling, Shuffle):
         shuffled = configure_shuffled(
             adjacency=adjacency,

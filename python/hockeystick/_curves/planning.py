@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import CountOrCounts, FloatOrFloats, refusing
+from hockeystick._arguments import CountOrCounts, FloatOrFloats
 from hockeystick._curves.solving import solve
+from hockeystick._curves.whole_runs import solve_whole_run
 from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.errors import UnreachableError
 
@@ -40,21 +43,17 @@ def get_noise_multiplier(
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
-@refusing(
-    "mechanism",
-    "the unknown is the noise multiplier of Gaussian noise; for the parameter of Laplace noise or randomized "
-    "response search with get_epsilon",
-)
 def get_noise_multiplier(
     *,
     epsilon: ArrayLike,
     delta: ArrayLike,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Participation | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
+    mechanism: CorrelatedNoise | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
@@ -72,6 +71,9 @@ def get_noise_multiplier(
         Target delta, in (0, 1).
     sample_rate, sampling, steps, group_size, group, adjacency
         As in `get_epsilon`.
+    mechanism : CorrelatedNoise, optional
+        Noise that is correlated over the run: finds the noise multiplier of Z, in place of the one that the
+        mechanism has.
     bounds, tolerance, executor
         As in `get_epsilon`.
 
@@ -109,6 +111,27 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
+    if isinstance(mechanism, CorrelatedNoise):
+        return solve_whole_run(
+            "noise_multiplier",
+            mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            steps=steps,
+            group_size=group_size,
+            group=group,
+            adjacency=adjacency,
+            targets={"epsilon": epsilon, "delta": delta},
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
+    if mechanism is not None:
+        raise TypeError(
+            "get_noise_multiplier() takes no mechanism: the unknown is the noise multiplier of Gaussian "
+            "noise, which may be that of a CorrelatedNoise; for the parameter of Laplace noise or randomized "
+            "response search with get_epsilon"
+        )
     step = configure(
         adjacency=adjacency,
         sample_rate=sample_rate,

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import Floats
-from hockeystick._curves.curve import PrivacyCurve, privacy_curve
+from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import answers_at_once
+from hockeystick._curves.run_curve import privacy_curve
 from hockeystick._guarantees.attacks import SMALL_DELTA, Attacks, error_rates
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick.accountants import (

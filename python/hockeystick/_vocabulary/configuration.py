@@ -19,6 +19,7 @@ from hockeystick._vocabulary.adjacency import ADJACENCIES, check_adjacency
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Mixture,
@@ -97,7 +98,7 @@ def configure(
     noise_multiplier: ArrayLike | None = None,
     mechanism: Mechanism | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Participation | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     unknown: str = "",
@@ -256,7 +257,10 @@ def _group_sizes(group_size: ArrayLike, group: Group | None, unknown: str) -> Co
 
 
 def _draw(
-    sample_rate: ArrayLike | None, sampling: Sampling | None, group: Group | None, unknown: str
+    sample_rate: ArrayLike | None,
+    sampling: Sampling | Participation | None,
+    group: Group | None,
+    unknown: str,
 ) -> Draw:
     """Return the sampling scheme or the sample rates, however the user gave them."""
     has_rates = group is not None and group.rates is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
+from hockeystick.errors import UnsupportedError
 
 LARGEST_SENSITIVITY = 2**20
 """Largest sensitivity of Skellam noise."""
@@ -215,6 +216,12 @@ class RandomizedResponse:
         object.__setattr__(self, "p", p)
 
 
+class WholeRun:
+    """A mechanism of a whole run rather than of one of its steps."""
+
+    __slots__ = ()
+
+
 Mechanism: TypeAlias = Gaussian | AdaptiveClipping | Laplace | Skellam | RandomizedResponse
 
 FAMILIES: dict[str, type[Mechanism]] = {
@@ -235,10 +242,23 @@ _MECHANISMS = (
 
 
 def check_mechanism(value: object) -> Mechanism:
-    """Return `value`, which must be a mechanism."""
+    """Return `value`, which must be the mechanism of a step."""
+    _refuse_whole_runs(value)
     if not isinstance(value, Mechanism):
         raise TypeError(f"mechanism must be {_MECHANISMS}, got {shown(value)}")
     return value
+
+
+def _refuse_whole_runs(value: object) -> None:
+    """Raise ``UnsupportedError`` for a mechanism that says nothing about one step."""
+    if isinstance(value, WholeRun):
+        raise UnsupportedError(
+            f"{shown(value)} correlates the noise of all steps: what one step reveals depends on the noise "
+            f"of the others, so that there is no account of a step, an epoch or an example alone. A whole "
+            f"run is accounted for by get_epsilon, get_delta, get_noise_multiplier, privacy_curve and "
+            f"GroupAccountant, with sampling=FullBatch(), FixedOrder, MinimumSeparation or CyclicPoisson; "
+            f"and by estimate_delta with FixedBins"
+        )
 
 
 def check_mechanism_class(value: object) -> type[Mechanism]:
@@ -275,6 +295,7 @@ def parameter_of(noise: float | Mechanism) -> float:
 
 def check_noise_multiplier(value: object, name: str = "noise_multiplier") -> float:
     """`value` as a noise multiplier."""
+    _refuse_whole_runs(value)
     noise_multiplier = float_scalar(value, name)
     allowed = math.isfinite(noise_multiplier) and noise_multiplier >= 0.0
     require(allowed, name, noise_multiplier, "in [0, inf)")

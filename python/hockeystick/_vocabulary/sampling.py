@@ -7,6 +7,7 @@ from typing import NoReturn, TypeAlias
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown, text
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.participation import Participation
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
 
 LARGEST_DATASET = 2**53
@@ -275,6 +276,11 @@ def check_sampling(value: object) -> Sampling:
             "get_epsilon or get_delta with adjacency='zero_out' and bounds=True for a certified interval; or "
             "hockeystick.shuffle.tradeoff or ShuffleAccountant for a weaker guarantee, against a strong "
             "adversary who knows batch membership"
+        )
+    if isinstance(value, Participation):
+        raise UnsupportedError(
+            f"sampling {shown(value)} is for mechanism=CorrelatedNoise: independent noise is that of "
+            "CorrelatedNoise.toeplitz([1.0], noise_multiplier)"
         )
     if isinstance(value, type) or not hasattr(value, "__dict__"):
         raise TypeError(f"sampling must be a sampling scheme such as Poisson(0.01), got {shown(value)}")

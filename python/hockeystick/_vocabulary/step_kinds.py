@@ -20,6 +20,7 @@ from hockeystick._vocabulary.mechanisms import (
     family_of,
     parameter_of,
 )
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Mixture,
@@ -65,7 +66,7 @@ def step_kind(
     *,
     noise_multiplier: float | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Participation | None = None,
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.whole_runs import check_whole_run, whole_run_kinds
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.history import (
-    AnySegment,
     Draw,
     check_answerable,
     check_draw,
@@ -123,18 +125,19 @@ class GroupAccountant(Accountant):
         return "exact_group"
 
     @staticmethod
-    def _check_noise(value: object, name: str) -> float | Mechanism:
-        return check_noise(value, name)
+    def _check_noise(value: object, name: str) -> Any:
+        return value if isinstance(value, CorrelatedNoise) else check_noise(value, name)
 
     @staticmethod
-    def _check_draw(value: object, name: str) -> Draw:
-        draw: Draw = check_draw(value, name)
-        return draw
+    def _check_draw(value: object, name: str) -> Any:
+        return value if isinstance(value, Participation) else check_draw(value, name)
 
-    def _checked(self, segments: object) -> list[AnySegment]:
+    def _checked(self, segments: object) -> list[Any]:
         history = super()._checked(segments)
         for noise, draw, _ in history:
-            if not isinstance(draw, UnaccountedSampling):
+            if isinstance(noise, CorrelatedNoise):
+                check_whole_run(noise, draw, self.group_size, self._group, self.adjacency)
+            elif not isinstance(draw, UnaccountedSampling):
                 self._kind(noise, draw)
         return history
 
@@ -149,8 +152,8 @@ class GroupAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
-        mechanism: Mechanism | None = None,
+        sampling: Sampling | Participation | None = None,
+        mechanism: Mechanism | CorrelatedNoise | None = None,
     ) -> None:
         """Record one step.
 
@@ -163,9 +166,9 @@ class GroupAccountant(Accountant):
         sampling : Poisson, WithoutReplacement or FullBatch, optional
             How the batch is drawn. Give either this or `sample_rate`. The history keeps schemes
             other than Poisson's where the sample rate stands.
-        mechanism : Gaussian, Laplace or RandomizedResponse, optional
+        mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
-            noise multiplier stands.
+            noise multiplier stands. All steps with equal `CorrelatedNoise` and sampling are one run.
 
         Raises
         ------
@@ -186,6 +189,14 @@ class GroupAccountant(Accountant):
         >>> round(accountant.get_epsilon(1e-9), 6)
         0.5
         """
+        if isinstance(mechanism, CorrelatedNoise):
+            if noise_multiplier is not None or sample_rate is not None:
+                raise TypeError(
+                    "with CorrelatedNoise give sampling alone, and no noise_multiplier or sample_rate"
+                )
+            check_whole_run(mechanism, sampling, self.group_size, self._group, self.adjacency)
+            with_step(self._history, mechanism, sampling)
+            return
         self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
@@ -249,7 +260,13 @@ class GroupAccountant(Accountant):
         # The list is the user's to change, so it is checked again.
         history = self._checked(self.history)
         check_answerable(history)
-        return [(self._kind(noise, draw), count) for noise, draw, count in merged(history)]
+        segments: list[tuple[StepKind, int]] = []
+        for noise, draw, count in merged(history):
+            if isinstance(noise, CorrelatedNoise):
+                segments += whole_run_kinds(noise, draw, count, self.group_size, self.adjacency).items()
+            else:
+                segments.append((self._kind(noise, draw), count))
+        return segments
 
     def _sampling(self) -> str:
         if all(isinstance(draw, float) for _, draw, _ in self._history):

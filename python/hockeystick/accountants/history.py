@@ -201,7 +201,7 @@ def check_history(
     return [_check_segment(segment, f"{name}[{i}]", noise, draw) for i, segment in enumerate(segments)]
 
 
-def with_step(segments: list[Any], noise: float | Mechanism, draw: Draw, count: int = 1) -> None:
+def with_step(segments: list[Any], noise: object, draw: object, count: int = 1) -> None:
     """Append equal steps, in place; they join the last segment where that has the same parameters."""
     if segments and segments[-1][:2] == (noise, draw):
         segments[-1] = (noise, draw, segments[-1][2] + count)

@@ -8,7 +8,9 @@ from typing import Any
 
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.mechanisms import FAMILIES, Mechanism
+from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
@@ -27,9 +29,15 @@ SCHEMES: dict[str, type[Any]] = {
     "full_batch": FullBatch,
     "random_allocation": RandomAllocation,
     "fixed_bins": FixedBins,
+    "fixed_order": FixedOrder,
+    "minimum_separation": MinimumSeparation,
+    "cyclic_poisson": CyclicPoisson,
     "unaccounted": UnaccountedSampling,
 }
 """Sampling schemes by the words of a saved state; one batch by Poisson sampling is its sample rate."""
+
+CORRELATED = "correlated"
+"""Family of mechanisms of whole runs in a saved state."""
 
 OF_OPACUS = ("rdp", "prv", "gdp")
 """Names of Opacus's own accountants, whose states have a history and no settings."""
@@ -114,6 +122,8 @@ def _is_registered(name: object, found: object, expected: Mapping[str, Any]) -> 
 
 
 def _to_json(value: Any, key: str, kinds: Mapping[str, type[Any]]) -> float | dict[str, Any]:
+    if isinstance(value, CorrelatedNoise):
+        return {key: CORRELATED, **value.settings()}
     for name, kind in kinds.items():
         if isinstance(value, kind):
             # What is left out is None: states of earlier versions do not have it.
@@ -138,6 +148,9 @@ def _from_json(value: object, key: str, kinds: Mapping[str, type[Any]], name: st
     if not isinstance(value, Mapping):
         return value
     found = value.get(key)
+    if key == "family" and found == CORRELATED:
+        check_keys(value, (key, "form", "parameters", "noise_multiplier"), name)
+        return CorrelatedNoise.from_settings(value)
     if not isinstance(found, str) or found not in kinds:
         raise ValueError(f"{name} must have a {key} of {list(kinds)}, got {shown(found)}")
     kind = kinds[found]

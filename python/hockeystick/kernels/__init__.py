@@ -9,6 +9,7 @@ releases the GIL, takes scalars or arrays, and returns a Python float where its 
 are all scalars.
 """
 
+from hockeystick.kernels.gaussian_mixtures import gram_monte_carlo_delta
 from hockeystick.kernels.group_laws import binomial_law, hypergeometric_law, poisson_binomial_law
 from hockeystick.kernels.individual import accumulate_rdp
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate, monte_carlo_delta
@@ -24,6 +25,7 @@ __all__ = [
     "MonteCarloEstimate",
     "accumulate_rdp",
     "binomial_law",
+    "gram_monte_carlo_delta",
     "hockey_stick",
     "hypergeometric_law",
     "log_likelihood_ratio",
