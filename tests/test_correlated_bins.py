@@ -122,7 +122,7 @@ def test_intervals_cover_as_often_as_they_say():
 
 
 def test_the_interval_of_a_mean_is_valid_for_coins():
-    """The chance that an interval for a coin misses, by the binomial law; intervals of half the width miss."""
+    """The chance that an interval for a coin misses, by the binomial law; half of the width is too little."""
     samples, risk = 60, 0.1
     for p in (0.02, 0.3, 0.9):
         miss = narrow = 0.0

@@ -122,13 +122,37 @@ def test_the_overlap_is_needed():
     assert without < truth
 
 
-def test_a_group_lies_between_one_part_and_the_bound():
-    run = {"delta": DELTA, "mechanism": NOISE, "steps": 400, "group_size": 3}
+@pytest.mark.parametrize("members", [2, 3])
+def test_a_group_is_the_worst_of_its_placements(members):
+    run = {"delta": DELTA, "mechanism": NOISE, "steps": 400, "group_size": members}
     together = hs.get_epsilon(sampling=hs.CyclicPoisson(0.08, cycle=4, members="together"), **run)
     anywhere = hs.get_epsilon(sampling=SAMPLING, **run)
     apart = hs.get_epsilon(sampling=hs.CyclicPoisson(0.08, cycle=4, members="apart"), **run)
-    assert apart < anywhere
-    assert together < anywhere
+    found = [together, apart]
+    if members == 3:
+        # Two in one part and one in another: the noise over the overlap of two parts.
+        overlap = 1.0 + 0.25 + 1 / 16 + 1 / 64 + max(overlaps(BANDS, 4))
+        pair, one = (
+            hs.privacy_curve(
+                noise_multiplier=2.0 / math.sqrt(overlap), sample_rate=0.08, steps=100, group_size=size
+            )
+            for size in (2, 1)
+        )
+        found.append((pair + one).epsilon(DELTA))
+    assert anywhere == pytest.approx(max(found), rel=3e-6)
+    # One curve has to cover all placements at once.
+    curve = hs.privacy_curve(mechanism=NOISE, sampling=SAMPLING, steps=400, group_size=members)
+    assert anywhere < curve.epsilon(DELTA)
+
+
+def overlaps(coefficients, cycle):
+    """Inner products of a column with those of another part, on both sides."""
+    padded = np.zeros(3 * cycle)
+    padded[: len(coefficients)] = coefficients
+    return [padded @ (np.roll(padded, lag) + np.roll(padded, cycle - lag)) for lag in range(1, cycle)]
+
+
+def test_members_apart_fit_the_parts():
     with pytest.raises(ValueError, match="group_size"):
         hs.get_epsilon(
             delta=DELTA,
@@ -162,6 +186,7 @@ def test_an_accountant_records_a_run_step_by_step():
         run = {"mechanism": NOISE, "sampling": SAMPLING, "steps": 401, "group_size": members}
         assert accountant.get_epsilon(DELTA) == hs.get_epsilon(delta=DELTA, **run)
         assert accountant.get_delta(1.0) == hs.get_delta(epsilon=1.0, **run)
+        assert accountant.privacy_curve() == hs.privacy_curve(**run)
         again = GroupAccountant(group_size=members)
         again.load_state_dict(json.loads(json.dumps(accountant.state_dict())))
         assert again.history == accountant.history

@@ -161,3 +161,72 @@ def test_rates_in_single_precision_are_taken_at_their_value():
 
     assert epsilon(single) == epsilon(float(single))
     assert math.isclose(epsilon(single), epsilon(0.02048), rel_tol=1e-5)
+
+
+COEFFICIENTS = [1.0, 0.5, 0.375, 0.3125]
+
+
+def bandmf_plan(accountant, **changes):
+    plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
+    settings = {
+        "iterations": 400,
+        "strategy": np.array(COEFFICIENTS),
+        "epsilon": 2.0,
+        "delta": DELTA,
+        "sampling_prob": 0.08,
+        "accountant": accountant,
+    }
+    return plans.BandMFExecutionPlanConfig(**{**settings, **changes}).plan
+
+
+def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
+    """Their plan takes our accountant; its noise over the norm of a column is ours, and less than theirs."""
+    import dp_accounting
+
+    special = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+    plan = bandmf_plan(hs.dp_accounting.ExactAccountant(special))
+    theirs = bandmf_plan(dp_accounting.rdp.RdpAccountant(neighboring_relation=special))
+    mechanism = hs.CorrelatedNoise.toeplitz(COEFFICIENTS)
+    ours = hs.get_noise_multiplier(
+        epsilon=2.0, delta=DELTA, mechanism=mechanism, sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
+    )
+    step = plan.dp_event.event
+    norm = math.sqrt(sum(value * value for value in COEFFICIENTS))
+    assert plan.dp_event.count == 100
+    assert step.event.noise_multiplier == pytest.approx(ours / norm, rel=1e-4)
+    assert step.event.noise_multiplier < theirs.dp_event.event.event.noise_multiplier
+    event = hs.dp_accounting.correlated_event(
+        mechanism.with_noise(ours), sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
+    )
+    assert event.count == plan.dp_event.count
+    assert event.event.sampling_probability == step.sampling_probability
+
+
+def test_sensitivities_of_their_matrices_lie_in_our_intervals():
+    import jax
+
+    factorization = pytest.importorskip("jax_privacy.matrix_factorization.toeplitz")
+    from jax_privacy.matrix_factorization import buffered_toeplitz, sensitivity
+
+    with jax.enable_x64():
+        root = np.asarray(factorization.optimal_max_error_strategy_coefs(200), dtype=float)
+        ours = hs.CorrelatedNoise.prefix_sum_root()
+        assert ours.matrix(200)[:, 0] == pytest.approx(root, rel=1e-12)
+        for separation, often in ((1, 1), (50, None), (30, 3), (1, None)):
+            found = ours.sensitivity(hs.MinimumSeparation(separation, often), 200)
+            theirs = factorization.minsep_sensitivity_squared(root, separation, often)
+            assert found.upper == pytest.approx(math.sqrt(theirs), rel=1e-12)
+        epochs = ours.sensitivity(hs.FixedOrder(50), 200)
+        assert epochs.upper == pytest.approx(
+            sensitivity.fixed_epoch_sensitivity(jax.numpy.asarray(ours.matrix(200)), 4), rel=1e-12
+        )
+        blt = buffered_toeplitz.BufferedToeplitz.build([0.9, 0.5], [0.3, 0.2])
+        single = hs.CorrelatedNoise.blt([0.3, 0.2], [0.9, 0.5]).sensitivity(hs.MinimumSeparation(1, 1), 500)
+        theirs = math.sqrt(buffered_toeplitz.sensitivity_squared(blt, 500))
+        assert single.upper == pytest.approx(theirs, rel=1e-12)
+        # Any matrix: their bound by dynamic programming, which ours is never above.
+        array = np.tril(np.random.default_rng(4).normal(size=(30, 30)))
+        mine = hs.CorrelatedNoise.from_matrix(array).sensitivity(hs.MinimumSeparation(3, 6), 30)
+        bound = sensitivity.get_min_sep_sensitivity_upper_bound(jax.numpy.asarray(array), 3, 6)
+        assert mine.lower <= bound
+        assert mine.upper <= bound * (1.0 + 1e-12)

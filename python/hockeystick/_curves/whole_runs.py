@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick._vocabulary.support import Pair
 from hockeystick.errors import UnsupportedError
 
+MOST_PLACED = 8
+"""Up to so many members each way to place them in parts is computed: 22 ways, as many times the work."""
+
 MOST_NOISE = 1e30
 """More noise than this is taken as this much."""
 
@@ -52,6 +56,8 @@ class Part(NamedTuple):
     least: float
     """The same, rounded down."""
     times: int
+    members: int
+    """How many records change together in such a step."""
 
 
 class Equivalent(NamedTuple):
@@ -59,7 +65,6 @@ class Equivalent(NamedTuple):
 
     parts: tuple[Part, ...]
     sampling: Sampling
-    group_size: int
     attained: bool
     """Whether they reveal as much for some data sets, and not more."""
     reason: str
@@ -72,7 +77,7 @@ class Equivalent(NamedTuple):
             kind, _ = step_kind(
                 noise_multiplier=noise,
                 sampling=self.sampling,
-                group_size=self.group_size,
+                group_size=part.members,
                 adjacency=adjacency,
             )
             pair = Pair(kind.pair.tight and self.attained, f"{kind.pair.source}; {self.reason}")
@@ -92,7 +97,7 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
     """
     count = mechanism.check_steps(steps)
     if isinstance(sampling, CyclicPoisson):
-        return _cyclic(mechanism, sampling, count, group_size)
+        return _cyclic(mechanism, sampling, count, group_size, (group_size,))
     if not isinstance(sampling, FullBatch | FixedOrder | MinimumSeparation):
         raise UnsupportedError(
             f"sampling {shown(sampling)} and CorrelatedNoise are not supported together: use FullBatch(), "
@@ -100,20 +105,51 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
             f"CyclicPoisson(sample_rate, cycle); or estimate_delta for FixedBins(batches)"
         )
     if count == 0:
-        return Equivalent((), FullBatch(), group_size, True, "no steps")
+        return Equivalent((), FullBatch(), True, "no steps")
     found = mechanism.sensitivity(sampling, count, group_size)
     # A group of m at full batches moves the sum by m: what is left is how far one of them does.
     scale = math.nextafter(found.upper / group_size, math.inf)
-    part = Part(scale, math.nextafter(found.lower / group_size, 0.0), 1)
+    part = Part(scale, math.nextafter(found.lower / group_size, 0.0), 1, group_size)
     reason = f"correlated noise, {count} steps: {found.method}"
-    return Equivalent((part,), FullBatch(), group_size, found.exact, reason)
+    return Equivalent((part,), FullBatch(), found.exact, reason)
 
 
-def _cyclic(mechanism: CorrelatedNoise, scheme: CyclicPoisson, steps: int, group_size: int) -> Equivalent:
+def placements(mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int) -> list[Equivalent]:
+    """Return independent steps for each way to place a group, at most that of the worst is revealed.
+
+    Where members may be in any parts of a cycle, each way to place them has a bound of its own, and the
+    largest of these is below that of `equivalent`, which one composition has to cover.
+    """
+    several = isinstance(sampling, CyclicPoisson) and sampling.members == "any" and group_size > 1
+    if not several or group_size > MOST_PLACED or steps == 0:
+        return [equivalent(mechanism, sampling, steps, group_size)]
+    assert isinstance(sampling, CyclicPoisson)
+    count = mechanism.check_steps(steps)
+    together = equivalent(mechanism, replace(sampling, members="together"), steps, group_size)
+    placed = [sizes for sizes in _partitions(group_size) if 1 < len(sizes) <= sampling.cycle]
+    return [together, *(_cyclic(mechanism, sampling, count, group_size, sizes) for sizes in placed)]
+
+
+def _partitions(number: int, largest: int | None = None) -> list[tuple[int, ...]]:
+    """Return all ways to write a number as a sum of positive ones, the largest first."""
+    if number == 0:
+        return [()]
+    top = number if largest is None else min(largest, number)
+    return [(first, *rest) for first in range(top, 0, -1) for rest in _partitions(number - first, first)]
+
+
+def _cyclic(
+    mechanism: CorrelatedNoise,
+    scheme: CyclicPoisson,
+    steps: int,
+    group_size: int,
+    sizes: tuple[int, ...],
+) -> Equivalent:
+    """Return the steps of a group with these numbers of members in its parts; (m,) stands for any parts."""
     sampling = Poisson(scheme.sample_rate)
     matrix, cycle = mechanism.factor, min(scheme.cycle, max(steps, 1))
     if steps == 0:
-        return Equivalent((), sampling, group_size, True, "no steps")
+        return Equivalent((), sampling, True, "no steps")
     bands = matrix.bands(steps)
     if bands > cycle:
         raise UnsupportedError(
@@ -123,20 +159,25 @@ def _cyclic(mechanism: CorrelatedNoise, scheme: CyclicPoisson, steps: int, group
         )
     turns = -(-steps // cycle)
     if group_size == 1 or scheme.members == "together":
-        parts, attained = _one_part(matrix.squared_columns(steps), cycle, turns)
-        return Equivalent(parts, sampling, group_size, attained, f"correlated noise, {steps} steps in turns")
-    apart = scheme.members == "apart"
-    if apart:
+        parts, attained = _one_part(matrix.squared_columns(steps), cycle, turns, group_size)
+        return Equivalent(parts, sampling, attained, f"correlated noise, {steps} steps in turns")
+    if scheme.members == "apart":
         require(group_size <= scheme.cycle, "group_size", group_size, f"at most {scheme.cycle} parts")
-    others = min(group_size, cycle) - 1
-    scale = math.nextafter(math.sqrt(matrix.overlap(steps, cycle, others)), math.inf)
+        sizes = (1,) * group_size
+    # Members anywhere: at worst they are in as many parts as there are, and all of them move the same steps.
+    used = len(sizes) if len(sizes) > 1 else group_size
+    scale = math.nextafter(math.sqrt(matrix.overlap(steps, cycle, min(used, cycle) - 1)), math.inf)
     reason = f"correlated noise, {steps} steps in turns: members in several parts"
-    # Members apart are runs of their own; anywhere, at worst all of them move the same steps.
-    repeats, members = (group_size, 1) if apart else (1, group_size)
-    return Equivalent((Part(scale, 0.0, turns * repeats),), sampling, members, False, reason)
+    found = tuple(
+        Part(scale, scale * _ROUNDED_DOWN, turns * sizes.count(size), size)
+        for size in sorted(set(sizes), reverse=True)
+    )
+    return Equivalent(found, sampling, False, reason)
 
 
-def _one_part(squares: tuple[Floats, Floats], cycle: int, turns: int) -> tuple[tuple[Part, ...], bool]:
+def _one_part(
+    squares: tuple[Floats, Floats], cycle: int, turns: int, members: int
+) -> tuple[tuple[Part, ...], bool]:
     """Return the norms of the columns of the worst part, largest first; and whether one part has them all."""
     lower, upper = (_by_turns(ends, cycle, turns) for ends in squares)
     worst = upper.max(axis=1)
@@ -147,7 +188,7 @@ def _one_part(squares: tuple[Floats, Floats], cycle: int, turns: int) -> tuple[t
         if norm > 0.0:
             least = float(lower.max(axis=1)[worst == norm].min())
             roots = math.nextafter(math.sqrt(norm), math.inf), math.nextafter(math.sqrt(least), 0.0)
-            parts.append(Part(*roots, count))
+            parts.append(Part(*roots, count, members))
     return tuple(parts), attained
 
 
@@ -188,6 +229,15 @@ def whole_run_kinds(
 ) -> dict[StepKind, int]:
     """Return the steps that stand for a run, and how often each occurs."""
     return equivalent(mechanism, sampling, steps, group_size).kinds(_known_noise(mechanism), adjacency)
+
+
+def placed_kinds(
+    mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int, adjacency: str
+) -> list[dict[StepKind, int]]:
+    """Return the steps that stand for a run, for each way to place a group."""
+    noise = _known_noise(mechanism)
+    found = placements(mechanism, sampling, steps, group_size)
+    return [placement.kinds(noise, adjacency) for placement in found]
 
 
 _STEPS_TO_CHECK = 2**20
@@ -261,9 +311,13 @@ def solve_whole_run(
     for run in np.unique(runs, axis=1).T.tolist():
         alike = np.all(runs == np.array(run)[:, None], axis=0)
         count, size = run[0], count_scalar(run[1], "group_size", 1, LARGEST_GROUP)
-        found = equivalent(mechanism, sampling, count, size)
         asked = {name: column[alike] for name, column in columns.items()}
-        lower[alike], upper[alike] = answer(mechanism, found, adjacency, width, asked)
+        ends = [
+            answer(mechanism, found, adjacency, width, asked)
+            for found in placements(mechanism, sampling, count, size)
+        ]
+        lower[alike] = np.max([low for low, _ in ends], axis=0)
+        upper[alike] = np.max([high for _, high in ends], axis=0)
     if bounds:
         return in_shape(lower, shape), in_shape(upper, shape)
     return in_shape(upper, shape)
@@ -281,19 +335,12 @@ def _least_noise(
     mechanism: CorrelatedNoise, found: Equivalent, adjacency: str, width: float, asked: dict[str, Floats]
 ) -> tuple[Any, Any]:
     """Both ends of the smallest noise multiplier of Z that meets the targets."""
-    largest = max((part.scale for part in found.parts), default=1.0)
-    least = max((part.least for part in found.parts), default=1.0)
-    total = sum(part.times for part in found.parts)
-    step = configure(
-        adjacency=adjacency,
-        sampling=found.sampling,
-        group_size=found.group_size,
-        unknown="noise_multiplier",
-    )
-    # All steps like the worst: enough for all of them, and needed where there is one kind.
     epsilon, delta = asked["epsilon"], asked["delta"]
 
-    def solved(times: int) -> tuple[Floats, Floats]:
+    def solved(times: int, members: int) -> tuple[Floats, Floats]:
+        step = configure(
+            adjacency=adjacency, sampling=found.sampling, group_size=members, unknown="noise_multiplier"
+        )
         ends = solve(
             "noise_multiplier",
             step,
@@ -305,12 +352,16 @@ def _least_noise(
         )
         return np.atleast_1d(ends[0]), np.atleast_1d(ends[1])
 
-    low, high = solved(total)
-    upper = np.nextafter(high * (largest / _ROUNDED_DOWN / _ROUNDED_DOWN), np.inf)
-    if len(found.parts) < 2:
-        return np.nextafter(low * least, 0.0), upper
-    worst = max(found.parts)
-    lower = np.nextafter(solved(worst.times)[0] * worst.least, 0.0)
+    if not found.parts:
+        return solved(0, 1)
+    # All steps like the worst: enough for all of them, and needed where there is one kind.
+    worst = max(found.parts, key=lambda part: (part.members, part.scale))
+    scale = max(part.scale for part in found.parts)
+    low, high = solved(sum(part.times for part in found.parts), worst.members)
+    upper = np.nextafter(high * (scale / _ROUNDED_DOWN / _ROUNDED_DOWN), np.inf)
+    if len(found.parts) == 1:
+        return np.nextafter(low * worst.least, 0.0), upper
+    lower = np.nextafter(solved(worst.times, worst.members)[0] * worst.least, 0.0)
     for place in range(upper.size):
 
         def epsilons(noise: float, at: float = delta[place]) -> tuple[float, float]:

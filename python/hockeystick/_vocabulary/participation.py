@@ -108,7 +108,8 @@ class CyclicPoisson:
         Number of parts, in [1, 2**40].
     members : {"any", "together", "apart"}, optional
         In which parts the records of one person are: in any (the default), all in the same, as where whole
-        persons are dealt into the parts, or known to be in different ones.
+        persons are dealt into the parts, or known to be in different ones. The pair is exact for one record
+        and for members together, and an upper bound elsewhere.
 
     Raises
     ------

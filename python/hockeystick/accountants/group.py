@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.whole_runs import check_whole_run, whole_run_kinds
+from hockeystick._curves.whole_runs import check_whole_run, placed_kinds, whole_run_kinds
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.participation import CyclicPoisson, Participation
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.history import (
@@ -25,6 +25,9 @@ from hockeystick.accountants.history import (
     with_step,
 )
 from hockeystick.accountants.interface import Accountant
+
+_MOST_WAYS = 64
+"""Ways to place a group in the parts of several runs; more are covered by one curve."""
 
 
 class GroupAccountant(Accountant):
@@ -221,10 +224,27 @@ class GroupAccountant(Accountant):
         return known._replace(noise=noise)
 
     def _epsilon(self, delta: float) -> float:
-        return float(self.privacy_curve().epsilon(delta))
+        return max(float(curve.epsilon(delta)) for curve in self._placed())
 
     def _delta(self, epsilon: float) -> float:
-        return float(self.privacy_curve().delta(epsilon))
+        return max(float(curve.delta(epsilon)) for curve in self._placed())
+
+    def _placed(self) -> list[PrivacyCurve]:
+        """Return a curve for each way to place the group in parts that take turns, or the one for all."""
+        curve = self.privacy_curve()
+        if self.group_size == 1 or not any(isinstance(draw, CyclicPoisson) for _, draw, _ in self._history):
+            return [curve]
+        ways: list[PrivacyCurve] = [PrivacyCurve({}, self.adjacency, self._tolerance)]
+        for noise, draw, count in merged(self._checked(self.history)):
+            if isinstance(noise, CorrelatedNoise):
+                kinds = placed_kinds(noise, draw, count, self.group_size, self.adjacency)
+            else:
+                kinds = [{self._kind(noise, draw): count}]
+            if len(ways) * len(kinds) > _MOST_WAYS:
+                return [curve]
+            parts = [PrivacyCurve(kind, self.adjacency, self._tolerance) for kind in kinds]
+            ways = [way + part for way in ways for part in parts]
+        return ways
 
     def privacy_curve(self) -> PrivacyCurve:
         """Privacy curve of all steps so far.
@@ -232,7 +252,9 @@ class GroupAccountant(Accountant):
         Returns
         -------
         PrivacyCurve
-            The same object until the history changes, so that later questions are cheap.
+            The same object until the history changes, so that later questions are cheap. Where members of a
+            group may be in any part of a `CyclicPoisson`, it covers all placements at once, and may lie
+            above `get_epsilon`, which takes the worst of them.
 
         Raises
         ------
