@@ -1,6 +1,6 @@
 """Run every benchmark of this folder."""
 
-from benches.compare import accounting, import_cost, individual, monte_carlo, renyi
+from benches.compare import accounting, correlated, import_cost, individual, monte_carlo, renyi
 from benches.compare.machine import describe_machine
 
 print(describe_machine())
@@ -10,6 +10,8 @@ print()
 accounting.main()
 print()
 renyi.main()
+print()
+correlated.main()
 print()
 individual.main([])
 print()
