@@ -36,6 +36,7 @@ def test_the_identity_contains_the_exact_value_of_fixed_bins(noise, bins, steps,
     assert found.lower <= found.estimate <= found.upper
 
 
+@pytest.mark.slow
 def test_reference_values_lie_inside():
     """The values with ten digits of one epoch: ball arithmetic (docs/theory/random-allocation.md)."""
     for bins, noise, epsilon, remove, add in (
@@ -109,6 +110,7 @@ def test_a_group_in_two_bins_against_an_integral(direction):
     assert found.lower <= exact <= found.upper
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say():
     """200 intervals of confidence 0.9 miss the value of fixed bins at most 20 times but for chance."""
     gram, weights = np.eye(10), np.full(10, 0.1)
