@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -250,3 +251,19 @@ def test_events_of_dp_accounting_say_the_same():
         assert exact == pytest.approx(ours, rel=3e-6)
         theirs = dp_accounting.pld.PLDAccountant().compose(event).get_epsilon(DELTA)
         assert ours * (1 - 1e-6) <= theirs <= ours * 1.001 + 1e-3
+
+
+def test_reports_of_groups_ask_the_run_and_not_its_equivalent(tmp_path):
+    """A curve of the steps that stand for a run says nothing of other groups; an accountant knows the run."""
+    curve = hs.privacy_curve(mechanism=NOISE, sampling=SAMPLING, steps=40)
+    with pytest.raises(hs.UnsupportedError, match="correlated noise"):
+        hs.report(curve, tmp_path / "curve.md", delta=DELTA, group_sizes=[1, 2])
+    accountant = GroupAccountant()
+    for _ in range(40):
+        accountant.step(mechanism=NOISE, sampling=SAMPLING)
+    path = tmp_path / "accountant.md"
+    hs.report(accountant, path, delta=DELTA, group_sizes=[1, 4])
+    rows = dict(re.findall(r"^\| (\d+) \| ([\d.]+) \|", path.read_text("utf-8"), re.M))
+    for members in (1, 4):
+        least = hs.get_epsilon(delta=DELTA, mechanism=NOISE, sampling=SAMPLING, steps=40, group_size=members)
+        assert float(rows[str(members)]) >= least * (1.0 - 1e-4)

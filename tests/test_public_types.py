@@ -91,5 +91,7 @@ def test_a_noise_multiplier_is_that_of_gaussian_noise():
     run = {"epsilon": 1.0, "delta": 1e-5, "sample_rate": 0.1, "steps": 5}
     with pytest.raises(TypeError, match=r"takes no mechanism: .*get_epsilon"):
         hs.get_noise_multiplier(**run, mechanism=hs.Laplace(1.0))
-    assert "mechanism" not in inspect.signature(hs.get_noise_multiplier).parameters
+    # The one mechanism that it takes says how Gaussian noise is correlated.
+    parameter = inspect.signature(hs.get_noise_multiplier).parameters["mechanism"]
+    assert parameter.annotation == "CorrelatedNoise | None"
     assert np.isfinite(hs.get_noise_multiplier(**run))

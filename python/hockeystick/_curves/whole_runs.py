@@ -80,7 +80,8 @@ class Equivalent(NamedTuple):
                 group_size=part.members,
                 adjacency=adjacency,
             )
-            pair = Pair(kind.pair.tight and self.attained, f"{kind.pair.source}; {self.reason}")
+            attained = kind.pair.tight and self.attained
+            pair = Pair(attained, f"{kind.pair.source}; {self.reason}", of_whole_run=True)
             found[kind._replace(pair=pair)] = part.times
         return found
 

@@ -39,6 +39,11 @@ class RecordedRun:
                 "this curve has steps that are given by their mixture of shifts, of which nothing is known "
                 "for other groups and schemes: ask the curve itself"
             )
+        if any(kind.pair.of_whole_run for kind, _ in curve.segments):
+            raise UnsupportedError(
+                "this curve has steps that stand for a run with correlated noise, of which nothing is known "
+                "for other groups and schemes: ask the curve itself, or a GroupAccountant that recorded it"
+            )
         segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
         kinds = [kind for kind, _ in curve.segments]
         group = _group(kinds[0]) if kinds else None

@@ -37,7 +37,7 @@ def _poisson(selection: Any, dataset_size: int | None) -> Sampling:
         steps = -(-int(selection.iterations) // cycle)
         raise SamplingMismatchError(
             f"CyclicPoissonSampling deals records into {cycle} parts, and each is in every {cycle}th batch "
-            f"at most: account for steps={steps} with sampling=Poisson({rate!r}), the noise being independent, "
+            f"at most: account for steps={steps} with sampling=Poisson({rate!r}) where noise is independent, "
             f"or use sampling=CyclicPoisson({rate!r}, cycle={cycle}) with mechanism=CorrelatedNoise"
         )
     largest = selection.truncated_batch_size

@@ -32,6 +32,8 @@ class Pair(NamedTuple):
     """Whether some data sets attain it; otherwise it is an upper bound only."""
     source: str
     """Paper and theorem."""
+    of_whole_run: bool = False
+    """Whether the step stands for a part of a run with correlated noise: nothing is known of other groups."""
 
 
 def _tight(source: str) -> Pair:
