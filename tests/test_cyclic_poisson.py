@@ -99,9 +99,16 @@ def test_members_in_different_parts_are_bounded():
         run = {"mechanism": noise, "sampling": sampling, "steps": steps, "group_size": 2}
         return hs.privacy_curve(adjacency="remove", **run).renyi(2.0)
 
+    worst = 0.0
     for parts in itertools.combinations(range(cycle), 2):
         truth = math.log(exact_second_moment(matrix, rate, parts, cycle, 1.5**2))
         assert truth <= order_two(apart) <= order_two(scheme)
+        worst = max(worst, truth)
+    half = NORM**2 + 0.5 * max(overlaps(BANDS, cycle))
+    less = hs.privacy_curve(
+        noise_multiplier=1.5 / math.sqrt(half), sample_rate=rate, steps=4, adjacency="remove"
+    )
+    assert less.renyi(2.0) < worst
     same = math.log(exact_second_moment(matrix, rate, (0, 0), cycle, 1.5**2))
     assert same == pytest.approx(order_two(together), rel=1e-5)
     assert same <= order_two(scheme)
