@@ -13,6 +13,7 @@ use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::chernoff;
 use crate::inversion::contour::Contour;
+use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::saddle::Saddle;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::tilt::Tilt;
@@ -186,6 +187,7 @@ impl Truncated {
         };
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
+            Form::Inversion if split::is_needed(&self.segments, epsilon) => Enclosure::TRIVIAL,
             _ => {
                 let failures = &self.failures[form as usize];
                 let exhausted = failures.len() >= MAX_FAILURES;
@@ -217,7 +219,7 @@ impl Truncated {
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
             let contour = match form {
-                Form::SplitInversion => split::contour(
+                Form::SplitInversion => split::contours(
                     segments,
                     c,
                     epsilon,
@@ -226,7 +228,8 @@ impl Truncated {
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, log_tolerance)
-                    .and_then(|tilt| Contour::new(segments, &tilt, max_products)),
+                    .and_then(|tilt| Contour::new(segments, &tilt, max_products))
+                    .map(ContourSum::from),
             };
             let Some(contour) = contour else {
                 self.failures[form as usize].push(c);

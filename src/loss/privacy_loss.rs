@@ -110,7 +110,10 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     }
 
     /// The losses around the usual one, as a law of mass below 1.
-    fn near_part(&self, _separation: Separation) -> Option<StepLoss> {
+    ///
+    /// Outputs more than `reach` widths of a gate above it are left out: with all steps of a run, they have a probability of at most
+    /// Φ(−`reach`) a step, and moments of high orders would consist of them.
+    fn near_part(&self, _separation: Separation, _reach: f64) -> Option<StepLoss> {
         None
     }
 
@@ -430,7 +433,7 @@ mod tests {
                 continue;
             };
             separated += 1;
-            let mut near = loss.near_part(separation).unwrap();
+            let mut near = loss.near_part(separation, f64::INFINITY).unwrap();
             let mut far = loss.far_part(separation).unwrap();
             for c in [0.0, 0.8, 3.0] {
                 let [near, far, whole] = [&mut near, &mut far, &mut loss].map(|part| part.moments(c, -33.0));
