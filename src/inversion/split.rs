@@ -89,15 +89,16 @@ pub(crate) fn contours(
     if c <= 0.0 {
         return None;
     }
+    let is_rare = ladder::near_losses(segments, epsilon).is_some_and(|near| near.log_mass > LOG_RARE);
     let expected = match hint {
-        Some(hint) => hint,
-        None => {
+        Some(hint) if is_rare => hint,
+        _ => {
             let typical = ladder::typical_gates(segments, epsilon)?;
-            FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta
+            let rough = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
+            rough.min(hint.unwrap_or(f64::INFINITY))
         }
     };
     let allowed = expected + log_tolerance;
-    let is_rare = ladder::near_losses(segments, epsilon).is_some_and(|near| near.log_mass > LOG_RARE);
     let mut on_ladder = |max_gates: usize, most_products: f64| {
         let ladder = Ladder::new(segments, (epsilon, allowed), max_gates, work)?;
         let question = Question {
