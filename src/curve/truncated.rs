@@ -11,7 +11,7 @@ use crate::curve::accuracy::Accuracy;
 use crate::curve::evaluators::Evaluators;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
-use crate::inversion::chernoff::chernoff;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::Contour;
 use crate::inversion::saddle::Saddle;
 use crate::inversion::segment::{Segment, Total};
@@ -170,7 +170,8 @@ impl Truncated {
         let tilt = self.tilt_for(epsilon).filter(|&c| c > 0.0);
         let bound = tilt.and_then(|c| {
             let total = Total::at(&mut self.segments, c)?;
-            Some(chernoff(c, total.log_moment.upper(), epsilon))
+            let log_moment = total.log_moment.upper();
+            Some(MomentBound { c, log_moment }.chernoff(epsilon))
         });
         self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }

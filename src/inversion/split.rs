@@ -19,6 +19,7 @@ mod far_runs;
 mod tilted_step;
 
 use crate::approx::Approx;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{Contour, Line, find_reach};
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
@@ -52,8 +53,8 @@ const STEEPEST: f64 = 1e150;
 /// The near parts of all segments at one choice of gates.
 struct Near {
     gates: Vec<Separation>,
-    /// (c', A_N(c')).
-    left_out: Vec<(f64, f64)>,
+    /// Moments of the sum of the near parts.
+    left_out: Vec<MomentBound>,
 }
 
 /// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
@@ -232,12 +233,13 @@ impl Near {
             let of =
                 |(part, steps): &mut (StepLoss, f64)| *steps * part.moments(c, NEAR_TOLERANCE).log_moment.upper();
             let log_moment: f64 = near.iter_mut().map(of).sum();
-            let bound = log_moment - c * epsilon;
+            let moment = MomentBound { c, log_moment };
+            let bound = moment.log_above(epsilon);
             if !bound.is_finite() || bound > smallest {
                 break;
             }
             smallest = bound;
-            left_out.push((c, log_moment));
+            left_out.push(moment);
             if bound <= allowed {
                 break;
             }
