@@ -28,6 +28,7 @@ pub(crate) mod independent_sum;
 pub(crate) mod laplace;
 mod laplace_curve;
 mod laplace_decay;
+mod laplace_law;
 mod laplace_moments;
 mod laplace_pairs;
 mod laplace_power;
