@@ -10,7 +10,7 @@ use crate::grid::composition::is_on_lattice;
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::saddle;
-use crate::inversion::segment::{KEEPING_PANELS, Segment, Total};
+use crate::inversion::segment::{KEEPING_PANELS, Segment, Total, kinds};
 use crate::loss::StepLoss;
 use crate::loss::privacy_loss::Effort;
 
@@ -83,14 +83,14 @@ impl LossSum {
 
     /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
     pub(crate) fn shrink(&mut self) {
-        if self.segments.len() > KEEPING_PANELS {
+        if kinds(&self.segments) > KEEPING_PANELS {
             self.truncations.clear();
         }
     }
 
     /// A budget, which is larger for a run of very many different steps.
     fn allowance(&self, work: u64) -> u64 {
-        work + work / SEGMENTS * self.segments.len() as u64
+        work + work / SEGMENTS * kinds(&self.segments) as u64
     }
 
     /// Work so far, in density evaluations.

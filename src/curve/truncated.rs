@@ -14,7 +14,7 @@ use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::Contour;
 use crate::inversion::saddle::Saddle;
-use crate::inversion::segment::{Segment, Total};
+use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::tilt::Tilt;
 use crate::inversion::{saddle, split};
 use crate::special::log_space::LogSum;
@@ -213,7 +213,7 @@ impl Truncated {
     /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests.
     fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let max_products = form.max_products(self.segments.len());
+        let max_products = form.max_products(kinds(&self.segments));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;

@@ -51,6 +51,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Number of terms in the densities that a grid evaluates at each output; 0 where it evaluates none.
     fn density_terms(&self) -> usize;
 
+    /// Number of different steps that the loss is made of, as far as its cost is concerned.
+    fn kinds(&self) -> usize {
+        1
+    }
+
     /// Cost of all moments so far, in evaluations of a density (two or three nanoseconds each).
     fn work(&self) -> u64 {
         0
