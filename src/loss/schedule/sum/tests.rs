@@ -36,6 +36,8 @@ fn sums_by_nodes_are_within_their_errors() {
     for (pair, rates) in cases() {
         let (mut schedule, mut alone) = example(pair, rates);
         assert!(schedule.kinds() <= 256, "{}", schedule.kinds());
+        // Rounding of the weights counts for each of 256 nodes where rates differ too, and of 16 a cell where they do not.
+        let narrow = if rates > 1.0 { 1e-6 } else { 1e-8 };
         for c in [0.4, 1.5, 5.0, -0.5] {
             let found = schedule.moments(c, -30.0);
             let each: Vec<(TiltedMoments, f64)> = alone
@@ -50,7 +52,7 @@ fn sums_by_nodes_are_within_their_errors() {
                 (found.log_moment.value - exact).abs() <= error,
                 "{pair:?} {c}: {found:?} {exact}"
             );
-            assert!(error <= 1e-8, "{pair:?} {c}: {error}");
+            assert!(error <= narrow, "{pair:?} {c}: {error}");
             assert!(
                 (found.mean - total(&|one| one.mean)).abs() <= 1e-8,
                 "{pair:?} {c}: {found:?}"
@@ -74,7 +76,7 @@ fn sums_by_nodes_are_within_their_errors() {
             for (j, (change, log)) in tilted.changes(spacing, last).into_iter().zip(logs).enumerate() {
                 let off = (1.0 + change.value - log.exp()).norm();
                 assert!(off <= change.error + 1e-11, "{pair:?} {c} {j}: {off} {change:?}");
-                assert!(change.error <= 1e-8, "{pair:?} {c} {j}: {change:?}");
+                assert!(change.error <= narrow, "{pair:?} {c} {j}: {change:?}");
             }
         }
     }
