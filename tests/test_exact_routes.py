@@ -106,7 +106,7 @@ DELTAS = [1e-2, 1e-5, 1e-10]
 
 def by_routes(curve, epsilon, routes):
     """Intervals of delta at every epsilon, by every one of the routes."""
-    composed = curve._composed()
+    composed = curve._run.composition()
     return {route: composed.delta_by(route, np.asarray(epsilon)) for route in routes}
 
 

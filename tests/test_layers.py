@@ -52,9 +52,6 @@ SHARED = {
 }
 """Modules and packages besides the interface of a package that others may use."""
 
-CIRCLES = {frozenset({"_curves.expression", "shuffle.guarantee", "tradeoff"})}
-"""Circles that are allowed: a printed trade-off function may have parts by shuffling."""
-
 COMPUTED_BY_THE_CORE = {"auditing.one_run", "auditing.proportions"}
 """Modules at the edge whose mathematics is in the compiled core."""
 
@@ -129,7 +126,7 @@ def test_every_room_has_a_place_in_the_table() -> None:
 
 def test_the_imports_are_seen() -> None:
     assert Use("_curves.curve", "PrivacyCurve") in USES["hockeystick"]
-    assert Use("_core", None) in USES["_curves.curve"]
+    assert Use("_core", None) in USES["_curves.composed_run"]
     assert Use("cli.commands", "hockeystick") in USES["cli"]  # inside a function
     assert all(use.module != "opacus" for use in USES["hockeystick"])  # for type checkers alone
     assert sum(map(len, USES.values())) > 500
@@ -200,4 +197,4 @@ def test_circles_are_found() -> None:
 
 def test_no_modules_use_each_other() -> None:
     arrows = {module: {use.module for use in found} for module, found in USES.items()}
-    assert circles(arrows) <= CIRCLES
+    assert not circles(arrows)

@@ -1,6 +1,7 @@
 //! δ as the sum of what several contours say of disjoint sets of runs, and of bounds on the runs that none of them counts.
 
 use crate::interval::Enclosure;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::Contour;
 use crate::special::log_space::LogSum;
 
@@ -8,8 +9,8 @@ use crate::special::log_space::LogSum;
 #[derive(Debug, Default)]
 pub(crate) struct ContourSum {
     contours: Vec<Contour>,
-    /// (c', log of a bound on E[e^{c'S}]) of sets of runs that no contour counts.
-    neglected: Vec<(f64, f64)>,
+    /// Moments of sets of runs that no contour counts.
+    neglected: Vec<MomentBound>,
 }
 
 impl From<Contour> for ContourSum {
@@ -30,7 +31,7 @@ impl ContourSum {
     /// Adds runs S with E[e^{cS}] ≤ e^`log_moment`, c ≥ 0, whose part of δ is between 0 and e^{`log_moment` − cε}.
     pub(crate) fn neglect(&mut self, c: f64, log_moment: f64) {
         if log_moment > f64::NEG_INFINITY {
-            self.neglected.push((c, log_moment));
+            self.neglected.push(MomentBound { c, log_moment });
         }
     }
 
@@ -61,8 +62,9 @@ impl ContourSum {
             lower.add(found.log_lower);
             upper.add(found.log_upper);
         }
-        for &(c, log_moment) in &self.neglected {
-            upper.add(log_moment - c * epsilon + 4.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs()));
+        for moment in &self.neglected {
+            let rounding = 4.0 * f64::EPSILON * (moment.log_moment.abs() + (moment.c * epsilon).abs());
+            upper.add(moment.log_above(epsilon) + rounding);
         }
         // Each sum has a few roundings for each term.
         let rounding = 4.0 * f64::EPSILON * (self.contours.len() + self.neglected.len() + 1) as f64;

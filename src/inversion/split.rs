@@ -28,6 +28,7 @@ mod ladder;
 mod tilted_step;
 
 use crate::approx::Approx;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{Contour, Line, find_reach};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{Segment, Total};
@@ -61,8 +62,8 @@ const NEGLIGIBLE: f64 = 3.0;
 /// The near parts of all segments at one choice of gates.
 struct Near {
     gates: Vec<Separation>,
-    /// (c', A_N(c')).
-    left_out: Vec<(f64, f64)>,
+    /// Moments of the sum of the near parts.
+    left_out: Vec<MomentBound>,
 }
 
 /// What contours are to be computed for.

@@ -26,13 +26,17 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Quadrature may leave out e^`log_tolerance` of E[e^{cℓ}].
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_>;
 
-    /// The loss as curves and atoms, for a grid: all but about e^`log_tolerance` of the mass tilted by e^{cℓ}.
-    fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_>;
+    /// The loss as curves and atoms, for a grid: all but about e^`log_tolerance` of the mass tilted by e^{cℓ}, if grids serve it.
+    fn support(&mut self, _c: f64, _log_tolerance: f64) -> Support<'_> {
+        Support::NONE
+    }
 
-    /// δ(ε) of this step alone, certified, to a relative width of about `width`.
+    /// δ(ε) of this step alone, certified, to a relative width of about `width`; nothing is known where there is no closed form.
     ///
     /// Integrals add what they cost to `effort` and stop at its limit; the enclosure is then wider.
-    fn one_step(&self, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure;
+    fn one_step(&self, _epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
+        Enclosure::TRIVIAL
+    }
 
     /// Whether [`PrivacyLoss::one_step`] answers at all questions to the width asked for. Where it does not, one step is inverted like a
     /// run of several.
@@ -46,6 +50,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
 
     /// Number of terms in the densities that a grid evaluates at each output; 0 where it evaluates none.
     fn density_terms(&self) -> usize;
+
+    /// Number of different steps that the loss is made of, as far as its cost is concerned.
+    fn kinds(&self) -> usize {
+        1
+    }
 
     /// Cost of all moments so far, in evaluations of a density (two or three nanoseconds each).
     fn work(&self) -> u64 {

@@ -53,9 +53,8 @@ class GroupAccountant(Accountant):
     Notes
     -----
     The dominating pairs of GROUP and PITFALLS, composed over the history;
-    ``print(accountant)`` says which. After more than 10,000 different steps, as with noise that changes at
-    every update, parameters are rounded as `PrivacyCurve` says; the accountant refuses none that it has
-    recorded.
+    ``print(accountant)`` says which. Very many different steps, as with noise that changes at every update,
+    are interpolated or rounded as `PrivacyCurve` says; the accountant refuses none that it has recorded.
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
     a replaced group, for example. The answers do not depend on the order of the steps.
 

@@ -96,7 +96,7 @@ def _tradeoff_curve(curve: TradeoffCurve) -> str:
 def _leaf(operation: str, arguments: tuple[Any, ...]) -> str:
     if operation == "shuffle":
         function, sampling, named = arguments
-        return f"hs.shuffle.{function}({_value(sampling)}, {_arguments(dict(named))})"
+        return f"hs.shuffle.{function.__name__}({_value(sampling)}, {_arguments(dict(named))})"
     inside = (
         _privacy_curve(value) if isinstance(value, PrivacyCurve) else repr(value) for value in arguments
     )

@@ -66,7 +66,7 @@ def tradeoff(
     """
     noise = check_noise(noise_multiplier)
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
-    return _curve("tradeoff", plan, noise, mixture([(plan.law(), noise)]))
+    return _curve(tradeoff, plan, noise, mixture([(plan.law(), noise)]))
 
 
 def upper_bound(
@@ -113,7 +113,7 @@ def upper_bound(
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
     law = plan.law()
     chosen = _split(law, split, noise, law.below, is_upper=True)
-    return _curve("upper_bound", plan, noise, *chosen)
+    return _curve(upper_bound, plan, noise, *chosen)
 
 
 def lower_bound(
@@ -159,7 +159,7 @@ def lower_bound(
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
     law = plan.law()
     chosen = _split(law, split, noise, law.above, is_upper=False)
-    return _curve("lower_bound", plan, noise, *chosen)
+    return _curve(lower_bound, plan, noise, *chosen)
 
 
 def closed_form(
@@ -220,7 +220,7 @@ def closed_form(
             "clipping='batch', group_size=1 or hockeystick.shuffle.tradeoff"
         )
     distance = SENSITIVITY * math.sqrt(plan.group_size * plan.epochs) / noise
-    return _curve("closed_form", plan, noise, _core.TradeoffCurve.gaussian(distance))
+    return _curve(closed_form, plan, noise, _core.TradeoffCurve.gaussian(distance))
 
 
 def of_history(
@@ -248,7 +248,7 @@ def of_history(
             for noise, (epochs, rounds) in blocks.items()
         ]
         core = mixture(parts)
-    return TradeoffCurve.of_shuffle(core, "of_history", plan.sampling, tuple(named.items()))
+    return TradeoffCurve.of_shuffle(core, of_history, plan.sampling, tuple(named.items()))
 
 
 def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tuple[int, int]]:
@@ -324,7 +324,11 @@ def _split(
 
 
 def _curve(
-    function: str, plan: Plan, noise: float, core: _core.TradeoffCurve, split: int | None = None
+    function: Callable[..., TradeoffCurve],
+    plan: Plan,
+    noise: float,
+    core: _core.TradeoffCurve,
+    split: int | None = None,
 ) -> TradeoffCurve:
     arguments = {
         "noise_multiplier": noise,
@@ -332,7 +336,7 @@ def _curve(
         "group_size": plan.group_size,
         "clipping": plan.clipping,
     }
-    if plan.clipping == "mixed" and function != "closed_form":
+    if plan.clipping == "mixed" and function is not closed_form:
         arguments["units_per_batch"] = plan.units_per_batch
     if split is not None:
         arguments["split"] = split
@@ -351,7 +355,7 @@ def printed(
         "noise_multiplier": noise_multiplier,
         "is_upper": is_upper,
     }
-    return TradeoffCurve.of_shuffle(core, "printed", sampling, tuple(named.items()))
+    return TradeoffCurve.of_shuffle(core, printed, sampling, tuple(named.items()))
 
 
 def printed_law(sampling: Shuffle, *, noise_multiplier: float, epochs: int, group_size: int) -> TradeoffCurve:
@@ -368,5 +372,5 @@ def printed_law(sampling: Shuffle, *, noise_multiplier: float, epochs: int, grou
         "group_size": plan.group_size,
     }
     return TradeoffCurve.of_shuffle(
-        epoch.repeat(plan.epochs), "printed_law", plan.sampling, tuple(named.items())
+        epoch.repeat(plan.epochs), printed_law, plan.sampling, tuple(named.items())
     )

@@ -3,6 +3,7 @@
 //! The lowest gate leaves out the runs whose losses are all below it: it is the highest one for which that is negligible. The others
 //! follow at losses four times as large each, until losses beyond are negligible too.
 
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::Segment;
 use crate::inversion::split::near_parts;
 use crate::loss::gate::{Gate, MIN_DISTANCE, Separation};
@@ -40,8 +41,8 @@ pub(super) struct Ladder {
     pub(super) gates: Vec<Vec<Separation>>,
     /// Losses of the rungs, less the common loss.
     pub(super) losses: Vec<f64>,
-    /// (c', log moment at c') of the runs below the lowest gates.
-    pub(super) left_out: Vec<(f64, f64)>,
+    /// Moments of the runs below the lowest gates.
+    pub(super) left_out: Vec<MomentBound>,
     /// Whether runs beyond the highest gates are negligible.
     pub(super) is_closed: bool,
     /// How far above a gate, in its widths, outputs belong to the losses below it.
@@ -211,7 +212,7 @@ pub(super) fn left_out(
     (epsilon, way): (f64, f64),
     allowed: f64,
     work: &mut u64,
-) -> Option<Vec<(f64, f64)>> {
+) -> Option<Vec<MomentBound>> {
     if way <= 0.0 {
         return None;
     }
@@ -226,12 +227,13 @@ pub(super) fn left_out(
         let of =
             |segment: &mut Segment| segment.steps * segment.loss.moments(c, NEAR_TOLERANCE).log_moment.upper();
         let log_moment: f64 = near.iter_mut().map(of).sum();
-        let bound = log_moment - c * epsilon;
+        let moment = MomentBound { c, log_moment };
+        let bound = moment.log_above(epsilon);
         if !bound.is_finite() || bound > smallest {
             break;
         }
         smallest = bound;
-        left_out.push((c, log_moment));
+        left_out.push(moment);
         if bound <= allowed {
             break;
         }
