@@ -20,6 +20,7 @@ from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
@@ -28,8 +29,8 @@ from hockeystick.cli.options import (
     REPORTED,
     arguments_of,
     options,
-    sampling_in_words,
 )
+from hockeystick.cli.schemes import sampling_in_words
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -90,7 +91,11 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
     drawn = sampling_in_words(arguments)
     if not given["as_json"]:
-        _print_table(question.unknown, sizes, [_shown(question.unknown, *both, arguments) for both in ends])
+        shown = [_shown(question.unknown, *both, arguments) for both in ends]
+        if isinstance(arguments.get("sampling"), Shuffle):
+            intervals = [_interval(*both) for both in ends]
+            shown = [f"{answer} {interval}" for answer, interval in zip(shown, intervals, strict=True)]
+        _print_table(question.unknown, sizes, shown)
         click.echo(f"sampling: {drawn}")
         return
     results = [
@@ -205,6 +210,12 @@ def _shown(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) 
         why = _why_at_least(unknown, lower, upper, arguments)
         return f"{value}" if why is None else f"at least {value} ({why})"
     return rounded_up(value) if SAFE_SIDE[unknown] == "upper" else rounded_down(value)
+
+
+def _interval(lower: float, upper: float) -> str:
+    """Return both ends, of a scheme for which no tight bound is known."""
+    ends = f"{rounded_down(lower)} to {rounded_up(upper)}" if math.isfinite(upper) else f"{lower:g} or more"
+    return f"(certified interval {ends})"
 
 
 def _print_table(unknown: str, sizes: list[int], answers: list[str]) -> None:
