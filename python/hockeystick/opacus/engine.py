@@ -326,7 +326,9 @@ class PrivacyEngine(OpacusEngine):
         """Return Opacus's optimizer, which divides by the public size of a batch if there is one."""
         expected = expected_batch_size
         if self._public is not None:
-            expected = self._public.batch_size / (_processes() if distributed else 1)
+            expected = self._public.batch_size
+            if distributed:  # of one process
+                expected /= _processes()
         return super()._prepare_optimizer(expected_batch_size=expected, distributed=distributed, **arguments)
 
 
