@@ -207,7 +207,6 @@ def test_runs_are_described_as_in_python(options, arguments):
             ["--sampling", "poisson", *SIZES, "--max-batch-size", "200"],
             "Poisson (each record joins each batch with probability 0.0166667; at most 200 of 6000 records)",
         ),
-        (SHUFFLED, "shuffled batches (100 of 6000 records, a fresh random order in each epoch)"),
     ],
 )
 def test_every_answer_names_the_sampling(command, options, words):
@@ -294,6 +293,24 @@ def test_json_says_what_was_asked_and_has_no_infinite_number():
     assert document["version"] == hs.__version__
     assert document["arguments"]["sampling"] == "WithoutReplacement(batch_size=1, dataset_size=2)"
     assert document["results"] == [{"group_size": 2, "epsilon": None, "bounds": [None, None]}]
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "unknown"),
+    [
+        ("noise", ["--steps", "10"], "noise_multiplier"),
+        ("steps", NOISE, "steps"),
+        ("group-size", ["--noise-multiplier", "3", "--steps", "10"], "group_size"),
+    ],
+)
+def test_what_meets_a_target_with_shuffled_batches_has_both_ends(command, options, unknown):
+    first, last = call(command, *options, "--epsilon", "5", "--delta", "1e-3", *SHUFFLED).stdout.splitlines()
+    answered, wide = (
+        rf"{unknown} \S+ \(certified interval \S+ to \S+\)",
+        rf"{unknown} at least \d+ \(no larger.*",
+    )
+    assert re.fullmatch(wide if unknown == "group_size" else answered, first)
+    assert last == "sampling: shuffled batches (100 of 6000 records, a fresh random order in each epoch)"
 
 
 def test_both_ends_are_shown_where_no_tight_bound_is_known():

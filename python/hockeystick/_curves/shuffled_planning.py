@@ -41,6 +41,9 @@ LOWER_WIDTH = 1e-2
 """Relative width to which a lower end is computed, and at which the search for a number that misses ends: it
 is far from the upper end anyway, and takes a second to a width of 1e-6 but 0.1 s to this one."""
 
+COUNT_WIDTH = 5e-2
+"""The same for steps and group sizes, whose other end is a multiple of the safe one."""
+
 _ROUNDING_STEPS = 60
 """How often an answer is moved to the safe side by a part of the tolerance until it meets the target."""
 
@@ -248,15 +251,16 @@ def _largest_count(question: _Question) -> tuple[float, float]:
     low = int(_moved(question, low, lambda count: max(least, count - 1)))
     if not question.bounds:
         return float(low), math.nan
-    meets, misses, gap = low, low + 1, 1
+    if question.unknown == "group_size" and not question.misses(most):
+        return float(low), math.inf  # lower ends follow few members: often no group certainly misses
+    meets, misses = low, 2 * low + 1
     while misses <= most and not question.misses(misses):
-        meets, gap = misses, gap * 2
-        misses = low + gap
+        meets, misses = misses, 2 * misses
     if misses > most:
         if not question.misses(most):
             return float(low), math.inf
         misses = most
-    while misses > meets + max(1, int(LOWER_WIDTH * misses)):
+    while misses > meets + max(1, int(COUNT_WIDTH * misses)):
         middle = (meets + misses) // 2
         meets, misses = (meets, middle) if question.misses(middle) else (middle, misses)
     return float(low), float(misses)

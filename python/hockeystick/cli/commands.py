@@ -93,8 +93,7 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     if not given["as_json"]:
         shown = [_shown(question.unknown, *both, arguments) for both in ends]
         if isinstance(arguments.get("sampling"), Shuffle):
-            intervals = [_interval(*both) for both in ends]
-            shown = [f"{answer} {interval}" for answer, interval in zip(shown, intervals, strict=True)]
+            shown = [f"{answer}{_interval(*both)}" for answer, both in zip(shown, ends, strict=True)]
         _print_table(question.unknown, sizes, shown)
         click.echo(f"sampling: {drawn}")
         return
@@ -213,9 +212,10 @@ def _shown(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) 
 
 
 def _interval(lower: float, upper: float) -> str:
-    """Return both ends, of a scheme for which no tight bound is known."""
-    ends = f"{rounded_down(lower)} to {rounded_up(upper)}" if math.isfinite(upper) else f"{lower:g} or more"
-    return f"(certified interval {ends})"
+    """Return both ends, of a scheme for which no tight bound is known; nothing if the second is infinite."""
+    if not math.isfinite(upper):
+        return ""
+    return f" (certified interval {rounded_down(lower)} to {rounded_up(upper)})"
 
 
 def _print_table(unknown: str, sizes: list[int], answers: list[str]) -> None:
