@@ -72,7 +72,7 @@ class ShuffledCurve:
     against an adversary who sees the output of every step
     >>> lower, upper = curve.bounds(delta=1e-5)
     >>> print(f"{lower:.3f} {upper:.3f}, two epochs: at most {(curve * 2).epsilon(1e-5):.3f}")
-    4.063 4.377, two epochs: at most 6.568
+    4.063 4.377, two epochs: at most 6.573
     """
 
     __slots__ = ("_adjacency", "_group_size", "_sampling", "_segments", "_tolerance", "_upper")
