@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import hockeystick as hs
 from hockeystick.accountants import GroupAccountant
@@ -12,6 +13,11 @@ from hockeystick.accountants import GroupAccountant
 SHUFFLE = hs.Shuffle(100, 2000)
 RUN = {"noise_multiplier": 2.0, "sampling": SHUFFLE, "adjacency": "zero_out"}
 DELTA = 1e-5
+
+
+def axes_of_a_figure():
+    """Axes that pyplot does not keep."""
+    return Figure().subplots()
 
 
 def ends(steps, **run):
@@ -163,13 +169,14 @@ def test_reports_and_pictures_are_about_the_interval(tmp_path):
     accountant.history = [(2.0, SHUFFLE, 40)]
     other = hs.report(accountant, tmp_path / "other.md", group_sizes=[1]).read_text("utf-8")
     assert "differential privacy for one record that is zeroed out" in other
-    axes = hs.plot.budget(accountant, DELTA, points=5)
+    axes = hs.plot.budget(accountant, DELTA, points=5, ax=axes_of_a_figure())
     assert axes.lines[0].get_ydata()[-1] == pytest.approx(curve.epsilon(DELTA))
-    shown = [text.get_text() for text in hs.plot.schemes(curve, DELTA).texts]
+    shown = [text.get_text() for text in hs.plot.schemes(curve, DELTA, ax=axes_of_a_figure()).texts]
     assert any(" to " in text for text in shown)
-    hs.plot.privacy_curve(curve)
-    hs.plot.tradeoff_curve(curve)
-    lines = hs.plot.epsilon_by_group_size(curve, DELTA, group_sizes=[1, 2]).lines
+    assert hs.plot.privacy_curve(curve, ax=axes_of_a_figure()).lines
+    assert hs.plot.tradeoff_curve(curve, ax=axes_of_a_figure()).lines
+    axes = hs.plot.epsilon_by_group_size(curve, DELTA, group_sizes=[1, 2], ax=axes_of_a_figure())
+    lines = axes.lines
     np.testing.assert_allclose(lines[0].get_ydata(), [ends(40)[1], ends(40, group_size=2)[1]], rtol=1e-5)
 
 
