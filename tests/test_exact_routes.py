@@ -180,7 +180,7 @@ def test_the_grid_encloses_the_closed_form_of_two_gaussians(distance):
 
 
 def test_a_route_that_does_not_apply_or_exist_is_refused():
-    composed = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=2)._composed()
+    composed = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=2)._run.composition()
     with pytest.raises(ValueError, match="does not apply"):
         composed.delta_by("one_step", np.array([1.0]))
     with pytest.raises(ValueError, match="route"):

@@ -25,10 +25,6 @@ class _Noise(TypedDict):
 
 class _Drawing(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | None]
-
-class _DrawingOrShuffling(TypedDict):
-    sample_rate: NotRequired[ArrayLike | None]
     sampling: NotRequired[Sampling | Shuffle | None]
 
 class _Members(TypedDict):
@@ -42,12 +38,12 @@ class _Target(TypedDict):
     epsilon: ArrayLike
     delta: ArrayLike
 
-class EpsilonArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
+class EpsilonArguments(_Common, _Noise, _Drawing, _Members, _Steps):
     """Of `get_epsilon`."""
 
     delta: ArrayLike
 
-class DeltaArguments(_Common, _Noise, _DrawingOrShuffling, _Members, _Steps):
+class DeltaArguments(_Common, _Noise, _Drawing, _Members, _Steps):
     """Of `get_delta`."""
 
     epsilon: ArrayLike

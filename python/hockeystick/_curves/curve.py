@@ -12,7 +12,6 @@ from hockeystick import _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
     FloatOrFloats,
-    count_scalar,
     float_array,
     in_shape,
     require,
@@ -23,11 +22,8 @@ from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick._vocabulary.configuration import Segment
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
-from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.sampling import Sampling
-from hockeystick._vocabulary.step_kinds import StepKind, step_kind
+from hockeystick._vocabulary.intervals import check_tolerance, warn_if_wide
+from hockeystick._vocabulary.step_kinds import StepKind
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
@@ -414,67 +410,3 @@ class PrivacyCurve:
     def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""
         return self._run.core_segments()
-
-
-def privacy_curve(
-    *,
-    noise_multiplier: float | None = None,
-    sample_rate: float | None = None,
-    sampling: Sampling | None = None,
-    steps: int,
-    group_size: int = 1,
-    group: Group | None = None,
-    adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
-    tolerance: float = DEFAULT_TOLERANCE,
-) -> PrivacyCurve:
-    """Privacy curve of a run of equal steps.
-
-    Parameters
-    ----------
-    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency, tolerance
-        As in `get_epsilon`, each a single value.
-
-    Returns
-    -------
-    PrivacyCurve
-        A curve that composes with others of the same adjacency by ``+``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    TypeError
-        If an argument has the wrong type, is missing, or excludes another one.
-    UnsupportedError
-        If the combination of mechanism, sampling, adjacency and group has no proven dominating
-        pair; the message says what to use instead.
-
-    References
-    ----------
-    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
-      Computer Society Technical Committee on Data Engineering (GROUP)
-    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
-      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
-    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
-      arXiv:2106.08567
-
-    Examples
-    --------
-    >>> import hockeystick as hs
-    >>> epoch = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=100)
-    >>> epoch * 10 == hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
-    True
-    """
-    count = count_scalar(steps, "steps", 0)
-    kind, checked_adjacency = step_kind(
-        noise_multiplier=noise_multiplier,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-        adjacency=adjacency,
-        mechanism=mechanism,
-    )
-    counts = {kind: count} if count else {}
-    return PrivacyCurve(counts, checked_adjacency, tolerance)

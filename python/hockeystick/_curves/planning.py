@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import CountOrCounts, FloatOrFloats, refusing
+from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def get_noise_multiplier(
     epsilon: ArrayLike,
     delta: ArrayLike,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
@@ -79,7 +80,8 @@ def get_noise_multiplier(
     -------
     float or ndarray
         A noise multiplier sigma, rounded up: `get_epsilon` at sigma is at most `epsilon`. With
-        ``bounds=True`` a tuple (lower, upper) around the smallest one.
+        ``bounds=True`` a tuple (lower, upper) around the smallest one. For shuffled batches (`Shuffle`) it is
+        the smallest one whose upper end meets the target, and lower certainly misses it.
 
     Raises
     ------
@@ -109,6 +111,21 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
+    if isinstance(sampling, Shuffle):
+        return plan_shuffled(
+            "noise_multiplier",
+            adjacency=adjacency,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+            epsilon=epsilon,
+            delta=delta,
+            steps=steps,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=adjacency,
         sample_rate=sample_rate,
@@ -241,7 +258,7 @@ def get_steps(
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -272,7 +289,7 @@ def get_steps(
         A number of steps with which `get_epsilon` is at most `epsilon`. The search ends at 10**9: that
         answer means at least so many. With ``bounds=True`` a tuple (lower, upper), the second a float or
         an array of floats: the smallest number of steps that is known to miss the target, inf if there is
-        none in the supported range.
+        none in the supported range. For shuffled batches (`Shuffle`) the upper end of epsilon meets it.
 
     Raises
     ------
@@ -303,6 +320,22 @@ def get_steps(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
+    if isinstance(sampling, Shuffle):
+        return plan_shuffled(
+            "steps",
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,
@@ -341,7 +374,7 @@ def get_group_size(
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     steps: ArrayLike,
     adjacency: str = "add_remove",
     mechanism: Mechanism | None = None,
@@ -371,7 +404,8 @@ def get_group_size(
         A group size with which `get_epsilon` is at most `epsilon`. The search ends at 10,000, which then
         means at least so many, or at all records of the data set. With ``bounds=True`` a tuple
         (lower, upper), the second a float or an array of floats: the smallest group that is known to
-        miss the target, inf if there is none in the supported range.
+        miss the target, inf if there is none in the supported range. For shuffled batches (`Shuffle`) the
+        upper end of epsilon meets the target.
 
     Raises
     ------
@@ -402,6 +436,21 @@ def get_group_size(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
+    if isinstance(sampling, Shuffle):
+        return plan_shuffled(
+            "group_size",
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            epsilon=epsilon,
+            delta=delta,
+            steps=steps,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,

@@ -13,6 +13,7 @@ from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
     Sampling,
+    Shuffle,
     UnaccountedSampling,
     WithoutReplacement,
 )
@@ -27,6 +28,7 @@ SCHEMES: dict[str, type[Any]] = {
     "full_batch": FullBatch,
     "random_allocation": RandomAllocation,
     "fixed_bins": FixedBins,
+    "shuffle": Shuffle,
     "unaccounted": UnaccountedSampling,
 }
 """Sampling schemes by the words of a saved state; one batch by Poisson sampling is its sample rate."""

@@ -14,12 +14,13 @@ from hockeystick import report
 from hockeystick._arguments import LARGEST_GROUP
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
-from hockeystick._curves.curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
@@ -28,8 +29,8 @@ from hockeystick.cli.options import (
     REPORTED,
     arguments_of,
     options,
-    sampling_in_words,
 )
+from hockeystick.cli.schemes import sampling_in_words
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -90,7 +91,10 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
     drawn = sampling_in_words(arguments)
     if not given["as_json"]:
-        _print_table(question.unknown, sizes, [_shown(question.unknown, *both, arguments) for both in ends])
+        shown = [_shown(question.unknown, *both, arguments) for both in ends]
+        if isinstance(arguments.get("sampling"), Shuffle):
+            shown = [f"{answer}{_interval(*both)}" for answer, both in zip(shown, ends, strict=True)]
+        _print_table(question.unknown, sizes, shown)
         click.echo(f"sampling: {drawn}")
         return
     results = [
@@ -205,6 +209,13 @@ def _shown(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) 
         why = _why_at_least(unknown, lower, upper, arguments)
         return f"{value}" if why is None else f"at least {value} ({why})"
     return rounded_up(value) if SAFE_SIDE[unknown] == "upper" else rounded_down(value)
+
+
+def _interval(lower: float, upper: float) -> str:
+    """Return both ends, of a scheme for which no tight bound is known; nothing if the second is infinite."""
+    if not math.isfinite(upper):
+        return ""
+    return f" (certified interval {rounded_down(lower)} to {rounded_up(upper)})"
 
 
 def _print_table(unknown: str, sizes: list[int], answers: list[str]) -> None:

@@ -1,18 +1,24 @@
 """At home in dp-accounting, and so in JAX Privacy and TF Privacy. Importing this does not import it.
 
 - `ExactAccountant`: a ``dp_accounting.PrivacyAccountant`` that computes with the exact privacy curve.
+- `AccumulatedPoissonDpEvent`, `RandomAllocationDpEvent`: events for batches that dp-accounting has none for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
     from hockeystick.dp_accounting.exact_accountant import ExactAccountant
 
-__all__ = ["ExactAccountant"]
+__all__ = ["AccumulatedPoissonDpEvent", "ExactAccountant", "RandomAllocationDpEvent"]
 
-# A subclass of a class of dp-accounting, which must be there: it is made when it is asked for.
-_WHEN_ASKED_FOR = {"ExactAccountant": "exact_accountant"}
+# Subclasses of classes of dp-accounting, which must be there: they are made when they are asked for.
+_WHEN_ASKED_FOR = {
+    "AccumulatedPoissonDpEvent": "events",
+    "ExactAccountant": "exact_accountant",
+    "RandomAllocationDpEvent": "events",
+}
 
 
 def __getattr__(name: str) -> Any:

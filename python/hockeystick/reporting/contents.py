@@ -11,11 +11,21 @@ import numpy as np
 from hockeystick import plot
 from hockeystick._core import __version__
 from hockeystick._guarantees.attacks import Attacks
-from hockeystick._guarantees.comparison import BOUNDS, compared, enclosed, shuffled, sources, status
+from hockeystick._guarantees.comparison import (
+    BOUNDS,
+    INTERVAL_SOURCE,
+    INTERVAL_STATUS,
+    compared,
+    enclosed,
+    shuffled,
+    sources,
+    status,
+)
 from hockeystick._guarantees.guarantee import (
     AccountantGuarantee,
     ExactGuarantee,
     Guarantee,
+    ShuffledGuarantee,
     TradeoffGuarantee,
     warnings_left_out,
 )
@@ -145,6 +155,13 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
             words["sampling"] += ", in several batches under one noise"
     if isinstance(guarantee, AccountantGuarantee):
         words.update({name: guarantee.description[name] for name in ("sampling", "adversary", "status")})
+    elif isinstance(guarantee, ShuffledGuarantee):
+        words |= {
+            "status": INTERVAL_STATUS,
+            "theorem": INTERVAL_SOURCE,
+            "bound": "no amplification by sampling",
+        }
+        what = "the run"
     elif isinstance(guarantee, ExactGuarantee):
         words["status"], words["theorem"] = status(guarantee.curve), sources(guarantee.curve)
         used = str(guarantee.curve.bound_used(delta=question.delta))
@@ -203,7 +220,8 @@ def _likelihoods(question: Question, facts: _Facts) -> str:
         return f"No outcome is more than {factor} with {who} in the data as without, {apart}."
     if relation == "add":
         return f"No outcome is more than {factor} without {who} in the data as with, {apart}."
-    other = "others in the place of" if relation == "replace" else "without"
+    others = {"replace": "others in the place of", "zero_out": "zeros for the gradients of"}
+    other = others.get(relation, "without")
     return (
         f"Compare training on the data with training on the data {other} {who}. No outcome that somebody "
         f"might look for is more than {factor} in one case as in the other, {apart}."
@@ -328,6 +346,8 @@ def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
             name = type(question.source).__name__
             words["theorem"] = f"accounted for by {name}"
             words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
+        if isinstance(question.guarantee, ShuffledGuarantee):
+            words["accounting"] = f"certified interval for shuffled batches (hockeystick {__version__})"
         asked = disclosure(words, facts.unit)
         blocks += [
             Paragraph("What Ponomareva et al. 2023, How to DP-fy ML, section 5.3.3, ask for:"),

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, WithoutReplacement
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
@@ -26,7 +27,7 @@ SUFFIXES = (".html", ".htm", ".md")
 
 
 def report(
-    curve_or_accountant: PrivacyCurve | TradeoffCurve | Accountant,
+    curve_or_accountant: PrivacyCurve | ShuffledCurve | TradeoffCurve | Accountant,
     path: str | os.PathLike[str] = "privacy.html",
     *,
     delta: float = 1e-5,
@@ -41,7 +42,7 @@ def report(
 
     Parameters
     ----------
-    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant
+    curve_or_accountant : PrivacyCurve, ShuffledCurve, TradeoffCurve or Accountant
         Of at least one step. Of an `IndividualAccountant` the report says what holds for every example,
         whatever its norms: nothing in it depends on them.
     path : str or path-like, optional
@@ -159,7 +160,7 @@ def _check_dataset_size(value: int | None, source: Any, guarantee: Guarantee) ->
     if isinstance(source, ShuffleAccountant):
         return source.sampling.dataset_size
     draws = () if guarantee.run is None else (draw for _, draw, _ in guarantee.run.segments)
-    sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement)}
+    sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement | Shuffle)}
     return sizes.pop() if len(sizes) == 1 else None
 
 

@@ -10,16 +10,15 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
+from hockeystick._curves import shuffled_upper
+from hockeystick._curves.shuffled_upper import LEAST_NOISE, Law
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
 from hockeystick.tradeoff import TradeoffCurve
 
-SENSITIVITY = 2.0
+SENSITIVITY = shuffled_upper.SENSITIVITY["replace"]
 """Clipping norms by which a unit can move when its records are replaced."""
-
-LEAST_NOISE = 1e-290
-"""Noise multipliers below count as that: distances in standard deviations would overflow."""
 
 
 def tradeoff(
@@ -242,7 +241,7 @@ def of_history(
     if any(noise == 0.0 for noise, _ in steps):
         core = _core.TradeoffCurve.epsilon_delta(0.0, 1.0)
     else:
-        blocks = _epochs(steps, plan.rounds)
+        blocks = shuffled_upper.epochs_by_noise(steps, plan.rounds)
         parts = [
             (replace(plan, epochs=epochs).law(rounds), max(noise, LEAST_NOISE))
             for noise, (epochs, rounds) in blocks.items()
@@ -251,42 +250,13 @@ def of_history(
     return TradeoffCurve.of_shuffle(core, of_history, plan.sampling, tuple(named.items()))
 
 
-def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tuple[int, int]]:
-    """Whole epochs and rounds of the last one by noise multiplier; an epoch has the smallest of its steps."""
-    whole: dict[float, int] = {}
-    done, least = 0, math.inf
-    for noise, count in steps:
-        left = count
-        if done > 0:
-            taken = min(left, rounds - done)
-            done, left, least = done + taken, left - taken, min(least, noise)
-            if done == rounds:
-                whole[least] = whole.get(least, 0) + 1
-                done, least = 0, math.inf
-        if left >= rounds:
-            whole[noise] = whole.get(noise, 0) + left // rounds
-            left %= rounds
-        if left > 0:
-            done, least = left, noise
-    blocks = {noise: (epochs, 0) for noise, epochs in whole.items()}
-    if done > 0:
-        blocks[least] = (whole.get(least, 0), done)
-    return blocks
-
-
 def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
     """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
-    whole = _core.TradeoffCurve.gaussian(0.0)
-    for law, noise in laws:
-        part = _core.TradeoffCurve.mixture(
-            SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise,
-            law.probabilities,
-            law.left_out,
-            law.rounding,
-            SENSITIVITY * math.sqrt(law.largest) / noise,
-        )
-        whole = whole.compose(part)
-    return whole
+    parts = [
+        (Law(law.squares, law.probabilities, law.left_out, law.rounding, law.largest), noise)
+        for law, noise in laws
+    ]
+    return shuffled_upper.mixture(parts, SENSITIVITY)
 
 
 def check_noise(value: object) -> float:

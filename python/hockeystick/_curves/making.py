@@ -1,0 +1,123 @@
+"""Privacy curves of runs of equal steps."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from hockeystick._arguments import count_scalar
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
+from hockeystick._vocabulary.shuffled_step import configure_shuffled
+from hockeystick._vocabulary.step_kinds import step_kind
+
+
+@overload
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: None = None,
+    sampling: Shuffle,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> ShuffledCurve: ...
+
+
+@overload
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | None = None,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> PrivacyCurve: ...
+
+
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | Shuffle | None = None,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> PrivacyCurve | ShuffledCurve:
+    """Privacy curve of a run of equal steps.
+
+    Parameters
+    ----------
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency, tolerance
+        As in `get_epsilon`, each a single value.
+
+    Returns
+    -------
+    PrivacyCurve or ShuffledCurve
+        A curve that composes with others of the same adjacency by ``+``; for ``sampling=Shuffle(...)``, with
+        ``adjacency="zero_out"`` or "replace", one of a certified interval.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> epoch = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=100)
+    >>> epoch * 10 == hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    True
+    """
+    count = count_scalar(steps, "steps", 0)
+    if isinstance(sampling, Shuffle):
+        step = configure_shuffled(
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+        )
+        size = count_scalar(step.group_size, "group_size", 1)
+        noise = check_noise_multiplier(step.noise_multiplier)
+        return ShuffledCurve(sampling, ((noise, count),), size, step.adjacency, tolerance)
+    kind, checked_adjacency = step_kind(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
+        adjacency=adjacency,
+        mechanism=mechanism,
+    )
+    counts = {kind: count} if count else {}
+    return PrivacyCurve(counts, checked_adjacency, tolerance)
