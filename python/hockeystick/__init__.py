@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.curve import PrivacyCurve, privacy_curve
-from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
+from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
 from hockeystick._explaining import Explanation, explain
 from hockeystick._loaders.recognition import sampling_of
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
