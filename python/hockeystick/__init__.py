@@ -13,6 +13,7 @@
 - `hockeystick.opacus`: our accountants in Opacus's engine and one of our own, accounts of single examples,
   and whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
+- `hockeystick.compat`: the names of prv-accountant, TF Privacy, autodp and riskcal, answered by exact curves.
 - `hockeystick.distributed`: accounts of more examples than memory holds, and of training on several ranks.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
 - `hockeystick.plot`: pictures.
@@ -56,7 +57,17 @@ from hockeystick.errors import (
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from hockeystick import auditing, checkpoints, distributed, dp_accounting, opacus, plot, release, training
+    from hockeystick import (
+        auditing,
+        checkpoints,
+        compat,
+        distributed,
+        dp_accounting,
+        opacus,
+        plot,
+        release,
+        training,
+    )
     from hockeystick.reporting import report
 
 __all__ = [
@@ -87,6 +98,7 @@ __all__ = [
     "auditing",
     "black_box",
     "checkpoints",
+    "compat",
     "distributed",
     "dp_accounting",
     "explain",
@@ -111,6 +123,7 @@ __all__ = [
 _WHEN_ASKED_FOR = (
     "auditing",
     "checkpoints",
+    "compat",
     "distributed",
     "dp_accounting",
     "opacus",
