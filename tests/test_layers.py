@@ -25,8 +25,8 @@ LAYERS = (
     {"_guarantees", "_loaders"},
     # Adaptors to other libraries, and what is built on the interface.
     {
-        "auditing", "checkpoints", "distributed", "dp_accounting", "_explaining", "opacus", "plot", "release",
-        "training",
+        "auditing", "checkpoints", "compat", "distributed", "dp_accounting", "_explaining", "opacus", "plot",
+        "release", "training",
     },
     {"reporting"},
     {"hockeystick"},
@@ -36,7 +36,7 @@ LAYERS = (
 """Rooms from the ground up: modules and packages below `hockeystick`, which is the name of the root here."""
 
 OUR_OBJECTS = (
-    "_explaining", "auditing", "checkpoints", "cli", "distributed", "plot", "release", "reporting",
+    "_explaining", "auditing", "checkpoints", "cli", "compat", "distributed", "plot", "release", "reporting",
     "training",
 )  # fmt: skip
 AT_THE_EDGE = (*OUR_OBJECTS, "opacus")

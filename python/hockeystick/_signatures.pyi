@@ -35,8 +35,14 @@ class _Steps(TypedDict):
     steps: ArrayLike
 
 class _Target(TypedDict):
-    epsilon: ArrayLike
-    delta: ArrayLike
+    epsilon: NotRequired[ArrayLike | None]
+    delta: NotRequired[ArrayLike | None]
+    advantage: NotRequired[ArrayLike | None]
+    tpr: NotRequired[ArrayLike | None]
+    fpr: NotRequired[ArrayLike | None]
+    bayes_success: NotRequired[ArrayLike | None]
+    prior: NotRequired[ArrayLike | None]
+    mu: NotRequired[ArrayLike | None]
 
 class EpsilonArguments(_Common, _Noise, _Drawing, _Members, _Steps):
     """Of `get_epsilon`."""
