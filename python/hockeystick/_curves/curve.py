@@ -19,6 +19,7 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._curves.certificate import Certifiable
 from hockeystick._curves.coarsening import coarsened
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
@@ -36,7 +37,7 @@ PRINTED_SEGMENTS = 8
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
-class PrivacyCurve:
+class PrivacyCurve(Certifiable):
     """Trade-off between epsilon and delta of a run, for one group of records.
 
     Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the
