@@ -32,9 +32,11 @@ from hockeystick_verify.pairs import (
     whole,
 )
 
-LARGEST_WORK = 3 * 10**8
-"""Most products of a node and a point of the line: a minute or two."""
-LARGEST_NODES, LARGEST_TERMS = 10**6, 10**6
+LARGEST_WORK = 10**8
+"""Most products of a node and a point of the line: about a minute."""
+LARGEST_NODES, LARGEST_TERMS = 4 * 10**5, 10**6
+NODE = 250
+"""What a node costs besides, in products."""
 LARGEST_CLAIMS = 16
 CHUNK = 2048
 """Nodes that are in memory together."""
@@ -49,8 +51,8 @@ def between(low: arb, high: arb) -> arb:
     return low.union(high)
 
 
-def normal_above(x: arb) -> arb:
-    """Probability that a standard normal variable is above x."""
+def normal_above(x: Any) -> Any:
+    """Probability that a standard normal variable is above x, and its continuation to complex x."""
     return (x / arb(2).sqrt()).erfc() / 2
 
 
@@ -132,13 +134,13 @@ class Nodes:
     """The trapezoid rule over the outputs of one step, and bounds on its errors."""
 
     def __init__(self, pair: Pair, witness: object, name: str) -> None:
-        needed = "start spacing nodes strip shift shift_strip"
+        needed = "start spacing nodes height shift shift_strip"
         found = fields(witness, name, needed, "cut")
         self.p, self.q, self.sigma = Ratio(pair.p, pair.sigma), Ratio(pair.q, pair.sigma), pair.sigma
         self.start = number(found["start"], "start", -1e12, 0.0)
         self.spacing = number(found["spacing"], "spacing", 1e-9, 1e9)
         self.count = whole(found["nodes"], "nodes", 2, LARGEST_NODES)
-        self.strip = number(found["strip"], "strip", 1e-9, 1e9)
+        self.height = number(found["height"], "height", 1e-9, 1e9)
         self.shift = number(found["shift"], "shift", 1e-9, 1e9)
         self.shift_strip = number(found["shift_strip"], "shift_strip", 1e-9, 1e9)
         self.cut: tuple[arb, arb] | None = None
@@ -149,8 +151,7 @@ class Nodes:
         self.has_q = pair.q is not None
         self.angle = largest
         """Most that the argument of a likelihood ratio grows by when its argument is moved by i."""
-        self.turning = ((pair.p is not None) + (pair.q is not None)) * largest
-        if not (self.strip * self.angle < 3 and (self.shift + self.shift_strip) * self.angle < 3):
+        if not (2 * self.height * self.angle < 3 and (self.shift + self.shift_strip) * self.angle < 3):
             raise NotProvenError("V6: a strip reaches where the likelihood ratio may vanish")
         if not self.shift_strip <= self.shift:
             raise NotProvenError("V6: shift_strip must be at most shift")
@@ -195,11 +196,12 @@ class Nodes:
         before = (self.logs_p[0] + tilt * self.losses[0]).exp() * normal_above(-first / self.sigma)
         return before + after
 
-    def smoothness(self, tilt: arb, strip: arb, angle: arb) -> arb:
-        """Bound how much larger an integrand is in a strip than on the real line (V6)."""
+    def smoothness(self, tilt: arb, height: arb, turned: arb | None = None) -> arb:
+        """Bound how much larger the integrand is on lines up to a height than on the real line (V5)."""
+        angle = (height if turned is None else turned) * self.angle
         rate = 1 / self.sigma**2 + (0 if self.cut is None else 1 / self.cut[1] ** 2)
-        ratio: arb = (angle * self.angle / 2).cos() ** (-tilt) if self.has_q else arb(1)
-        grown: arb = (strip**2 * rate / 2).exp() * ratio
+        ratio: arb = (angle / 2).cos() ** (-tilt) if self.has_q else arb(1)
+        grown: arb = (height**2 * rate / 2).exp() * ratio
         return grown
 
     def aliasing(self, strip: arb) -> arb:
@@ -207,11 +209,11 @@ class Nodes:
         return 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
 
     def moment(self, tilt: arb, near: bool = False) -> arb:
-        """Enclose E[e^(tilt loss)] of all outputs, or of the near part (V6)."""
+        """Enclose E[e^(tilt loss)] of all outputs, or of the near part, by the rule on the real line (V6)."""
         found = sum(self.masses(tilt), arb(0))
         if near:
             found = sum((m * (1 - f) for m, f in zip(self.masses(tilt), self.far, strict=True)), arb(0))
-        error = self.aliasing(self.strip) * self.smoothness(tilt, self.strip, self.strip)
+        error = self.aliasing(2 * self.height) * self.smoothness(tilt, 2 * self.height)
         beyond = self.beyond(tilt, near)
         if not error < 0.5:
             raise NotProvenError("V6: the nodes are too far apart")
@@ -219,43 +221,55 @@ class Nodes:
         return found + between(-error * most, error * most + beyond)
 
     def transforms(self, tilt: arb, spacing: arb, terms: int) -> tuple[list[acb], list[acb]]:
-        """Enclose E[e^((tilt + i j spacing) loss)], far and near part, for j = 0, ..., terms (V6)."""
-        masses, far = self.masses(tilt), self.far
+        """Enclose E[e^((tilt + i j spacing) loss)], far and near part, for j = 0, ..., terms.
+
+        The rule is on the line Im x = height, where the loss has a positive imaginary part, so that its error
+        does not grow with j (V6).
+        """
         stride = max(1, math.isqrt(terms + 1))
         rows = terms // stride + 1
-        total = acb_mat(2 * rows, stride)
+        parts = 1 if self.cut is None else 2
+        total = acb_mat(parts * rows, stride)
+        normal = self.spacing / (self.sigma * (2 * arb.pi()).sqrt())
         for start in range(0, self.count, CHUNK):
-            chunk = slice(start, min(start + CHUNK, self.count))
-            turns = [acb(0, spacing * loss).exp() for loss in self.losses[chunk]]
-            fast = [_powers(turn, stride + 1) for turn in turns]
-            slow = [_powers(each.pop(), rows) for each in fast]
-            each = list(zip(slow, masses[chunk], far[chunk], strict=True))
-            left = [[s[row] * (m * f) for s, m, f in each] for row in range(rows)]
-            left += [[s[row] * (m * (1 - f)) for s, m, f in each] for row in range(rows)]
+            fast: list[list[acb]] = []
+            left: list[list[acb]] = [[] for _ in range(parts * rows)]
+            for x in self.outputs[start : start + CHUNK]:
+                output = acb(x, self.height)
+                log_p, log_q = self.p(output).log(), self.q(-output).log()
+                mass = normal * (log_p + tilt * (log_p - log_q) - output**2 / (2 * self.sigma**2)).exp()
+                masses = [mass]
+                if self.cut is not None:
+                    away = (output - self.cut[0]) / self.cut[1]
+                    masses = [mass * normal_above(-away), mass * normal_above(away)]
+                fast.append(_powers((acb(0, spacing) * (log_p - log_q)).exp(), stride + 1))
+                slow = _powers(fast[-1].pop(), rows)
+                for part, each in enumerate(masses):
+                    for row, power in enumerate(slow):
+                        left[part * rows + row].append(each * power)
             total += acb_mat(left) * acb_mat(fast)
-        most, beyond = self.moment(tilt), self.beyond(tilt)
-        base = self.aliasing(self.strip) * self.smoothness(tilt, self.strip, self.strip)
-        found: tuple[list[acb], list[acb]] = ([], [])
-        for j in range(terms + 1):
-            radius = base * (j * spacing * self.turning * self.strip).exp() * most + beyond
-            error = acb(between(-radius, radius), between(-radius, radius))
-            for part, row in zip(found, (j // stride, rows + j // stride), strict=True):
-                part.append(total[row, j % stride] + error)
-        return found
+        error = self.aliasing(self.height) * self.smoothness(tilt, 2 * self.height) * self.moment(tilt)
+        error += self.smoothness(tilt, self.height) * self.beyond(tilt)
+        ball = acb(between(-error, error), between(-error, error))
+        found = [total[j // stride, j % stride] + ball for j in range(terms + 1)]
+        if self.cut is None:
+            return found, [acb(0)] * (terms + 1)
+        return found, [total[rows + j // stride, j % stride] + ball for j in range(terms + 1)]
 
     def decay(self, tilt: arb, frequency: arb) -> arb:
         """Bound the far part of |E[e^(z loss)]| for all z = tilt + iy with |y| >= frequency (V5)."""
         rate = 1 / self.sigma**2 + (0 if self.cut is None else 1 / self.cut[1] ** 2)
-        raised = (self.shift**2 * rate / 2).exp()
         total = arb(0)
         for x, noise, part in zip(self.outputs, self.noise, self.far, strict=True):
             above, below = self.p(acb(x, self.shift)), self.q(acb(-x, self.shift))
             size = (1 + tilt) * abs(above).log() - tilt * abs(below).log()
             total += noise * part * (size - frequency * (above.arg() + below.arg())).exp()
+        raised = (self.shift**2 * rate / 2).exp()
         both = self.shift + self.shift_strip
         error = self.aliasing(self.shift_strip) * self.smoothness(tilt, self.shift_strip, both)
-        ratio = (self.shift * self.angle / 2).cos() ** (-tilt) if self.has_q else arb(1)
-        return raised * (total + error * self.moment(tilt) + ratio * self.beyond(tilt))
+        return raised * (total + error * self.moment(tilt)) + self.smoothness(tilt, self.shift) * self.beyond(
+            tilt
+        )
 
 
 def _powers(base: acb, count: int) -> list[acb]:
@@ -283,7 +297,7 @@ def inversion(run: Composition, witness: Object, epsilons: list[arb]) -> list[ar
     work = sum(
         whole(fields(k, "a kind", "nodes", " ".join(k))["nodes"], "nodes", 2, LARGEST_NODES) for k in given
     )
-    if work * terms > LARGEST_WORK or work > LARGEST_NODES:
+    if work * (terms + NODE) > LARGEST_WORK or work > LARGEST_NODES:
         raise RefusedError("the witness asks for more nodes and points of the line than are computed")
     if not outer > tilt:
         raise NotProvenError("V3: outer_tilt must be above tilt")
@@ -407,7 +421,7 @@ def check(certificate: Object) -> list[Proven]:
         if ("at_most" in claim) == ("at_least" in claim):
             raise RefusedError("a claim has either 'at_most' or 'at_least'")
         for key in claim:
-            number(claim[key], key, 0.0, 1e6 if key == "epsilon" else 1.0)
+            number(claim[key], key, 0.0, 1e12 if key == "epsilon" else 1.0)
     epsilons = [arb(claim["epsilon"]) for claim in claims]
     ways = directions(run)
     witness = fields(certificate["witness"], "witness", " ".join(ways))

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from hockeystick._arguments import Floats
 
-MOST_WORK = 2.0e8
-"""Products of nodes and points of the line; the checker refuses 3e8, which take it a minute or so."""
+MOST_WORK = 8.0e7
+"""Products of nodes and points of the line; the checker refuses 1e8, which take it about a minute."""
+NODE = 250.0
+"""What a node costs besides, in the same unit."""
 ENOUGH = 4.0e6
 """Products that cost the checker a second: no cheaper proof is looked for."""
 LARGEST_ANGLE = 2.9
@@ -25,6 +27,8 @@ ANGLES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2, 1.45, 1.
 """Strips that are tried, as angles."""
 MOST_RISE = 12.0
 """How much larger, in natural logarithms, an integrand may be than at the saddle point; it costs bits."""
+ENOUGH_BELOW = 6.0
+"""How far below the target, in natural logarithms, an integrand is that need not be smaller still."""
 CUT_LEVELS = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
 """Losses from which a step counts as far, as parts of epsilon."""
 CUT_WIDTHS = (0.1, 0.18, 0.3, 0.5)
@@ -49,11 +53,6 @@ class Kind:
     def angle(self) -> float:
         """Most by which the argument of a likelihood ratio turns when the output is moved by i."""
         return self.largest / self.sigma**2
-
-    @property
-    def turning(self) -> float:
-        """The same for the loss."""
-        return self.angle * ((self.p is not None) + (self.q is not None))
 
     def end(self, tilt: float, deviations: float) -> float:
         """Output so many deviations of the noise beyond the place where the integrand is largest."""
@@ -175,7 +174,8 @@ class Witness:
             tilt = math.exp(log_tilt)
             return self._cumulant(tilt) - tilt * self.epsilon - log_tilt - math.log1p(tilt)
 
-        low, high, golden = math.log(1e-3), math.log(1e5), (math.sqrt(5.0) - 1) / 2
+        golden = (math.sqrt(5.0) - 1) / 2
+        low, high = math.log(1e-3), math.log(1e5)
         inner = [high - golden * (high - low), low + golden * (high - low)]
         heights = [height(each) for each in inner]
         while high - low > 0.02:
@@ -187,7 +187,15 @@ class Witness:
                 low, inner[0], heights[0] = inner[0], inner[1], heights[1]
                 inner[1] = low + golden * (high - low)
                 heights[1] = height(inner[1])
-        return float(f"{math.exp((low + high) / 2):.4g}")
+        best = (low + high) / 2
+        if height(best) < self.target - ENOUGH_BELOW:
+            # The whole curve is negligible here, and that is cheaper to see at a smaller tilt.
+            low, high = math.log(1e-3), best
+            while high - low > 0.02:
+                middle = (low + high) / 2
+                low, high = (low, middle) if height(middle) < self.target - ENOUGH_BELOW else (middle, high)
+            best = high
+        return float(f"{math.exp(best):.4g}")
 
     def _line(self) -> tuple[float, float, float]:
         """Tilt, tilt beyond the line, and the spacing for which both series of V3 are small.
@@ -304,12 +312,10 @@ class Witness:
         for place, outputs in enumerate(each):
             kind, shift = outputs.kind, shifts[place]
             widest = self.outer
-            strips = ANGLES / kind.angle
+            heights = ANGLES / kind.angle / 2
             turns = np.log(np.cos(ANGLES / 2)) if kind.q is not None else np.zeros(len(ANGLES))
-            needed = self.digits + strips**2 * outputs.rate / 2 - self.tilt * turns
-            needed += terms * self.spacing * kind.turning * strips
-            needed = np.maximum(needed, self.digits + strips**2 * outputs.rate / 2 - widest * turns)
-            spacings = 2 * math.pi * strips / needed
+            needed = self.digits + 2 * heights**2 * outputs.rate - widest * turns
+            spacings = 2 * math.pi * heights / needed
             best = int(spacings.argmax())
             shift_strip = min(shift, LARGEST_ANGLE / kind.angle - shift)
             raised = (shift**2 + shift_strip**2) * outputs.rate / 2 + 2.0
@@ -317,14 +323,18 @@ class Witness:
                 raised -= self.tilt * math.log(math.cos((shift + shift_strip) * kind.angle / 2))
             spacing = min(float(spacings[best]), 2 * math.pi * shift_strip / (raised - accuracies[place]))
             spacing = float(f"{spacing:.3g}") * 0.999
-            start = -self.deviations * kind.sigma
-            count = math.ceil((kind.end(widest, self.deviations) - start) / spacing) + 1
+            extra = shift**2 * outputs.rate / 2
+            if kind.q is not None:
+                extra -= self.tilt * math.log(math.cos(max(shift, heights[best]) * kind.angle / 2))
+            deviations = math.sqrt(self.deviations**2 + 2 * extra)
+            start = -deviations * kind.sigma
+            count = math.ceil((kind.end(widest, deviations) - start) / spacing) + 1
             nodes += count
             found: dict[str, Any] = {
                 "start": start,
                 "spacing": spacing,
                 "nodes": count,
-                "strip": float(strips[best]),
+                "height": float(heights[best]),
                 "shift": shift,
                 "shift_strip": shift_strip,
             }
@@ -333,7 +343,7 @@ class Witness:
             kinds.append(found)
         witness: dict[str, Any] = {"bits": self.bits, "tilt": self.tilt, "outer_tilt": self.outer}
         witness |= {"spacing": self.spacing, "terms": terms, "kinds": kinds}
-        return float(nodes) * terms, witness
+        return float(nodes) * (terms + NODE), witness
 
 
 def _smallest(decays: list[tuple[float, Floats, Floats]], frequency: float) -> tuple[float, float]:
