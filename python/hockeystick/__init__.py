@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.curve import PrivacyCurve, privacy_curve
 from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
 from hockeystick._explaining import Explanation, explain
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveClipping",
+    "Certificate",
     "ContradictionError",
     "Explanation",
     "FixedBins",

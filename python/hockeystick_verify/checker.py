@@ -194,7 +194,8 @@ class Nodes:
         if after is None:
             raise NotProvenError("V7: the nodes do not reach to where the terms fall")
         before = (self.logs_p[0] + tilt * self.losses[0]).exp() * normal_above(-first / self.sigma)
-        return before + after
+        bound: arb = before + after
+        return bound
 
     def smoothness(self, tilt: arb, height: arb, turned: arb | None = None) -> arb:
         """Bound how much larger the integrand is on lines up to a height than on the real line (V5)."""
@@ -206,7 +207,8 @@ class Nodes:
 
     def aliasing(self, strip: arb) -> arb:
         """Part of the bound of V6 that the spacing decides."""
-        return 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
+        bound: arb = 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
+        return bound
 
     def moment(self, tilt: arb, near: bool = False) -> arb:
         """Enclose E[e^(tilt loss)] of all outputs, or of the near part, by the rule on the real line (V6)."""
@@ -379,7 +381,8 @@ def gaussian(mu: arb, epsilon: arb) -> arb:
     if mu.is_zero():
         return (1 - epsilon.exp()).max(arb(0))
     middle = epsilon / mu
-    return normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
+    delta: arb = normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
+    return delta
 
 
 # ---------------------------------------------------------------- claims
