@@ -34,7 +34,8 @@ from hockeystick_verify.pairs import (
 
 LARGEST_WORK = 10**8
 """Most products of a node and a point of the line: about a minute."""
-LARGEST_NODES, LARGEST_TERMS = 4 * 10**5, 10**6
+LARGEST_NODES, LARGEST_TERMS = 4 * 10**5, 2 * 10**5
+USUAL_BITS = 128
 NODE = 250
 """What a node costs besides, in products."""
 LARGEST_CLAIMS = 16
@@ -160,10 +161,11 @@ class Nodes:
         self.logs_q = [self.q(-x).log() for x in self.outputs]
         self.losses = [p - q for p, q in zip(self.logs_p, self.logs_q, strict=True)]
         normal = self.spacing / (self.sigma * (2 * arb.pi()).sqrt())
-        self.far = [arb(1)] * self.count
-        """Probability of each output to be called far (V8); 1 without a cut."""
+        self.far, self.near = [arb(1)] * self.count, [arb(0)] * self.count
+        """Probabilities of each output to be called far, and near (V8); 1 and 0 without a cut."""
         if self.cut is not None:
-            self.far = [normal_above((self.cut[0] - x) / self.cut[1]) for x in self.outputs]
+            away = [(x - self.cut[0]) / self.cut[1] for x in self.outputs]
+            self.far, self.near = [normal_above(-x) for x in away], [normal_above(x) for x in away]
         self.noise = [normal * (-x * x / (2 * self.sigma**2)).exp() for x in self.outputs]
 
     def masses(self, tilt: arb) -> list[arb]:
@@ -189,8 +191,8 @@ class Nodes:
                 start += normal_above((last - at) / width).log()
             if first <= 0 and last >= slope * variance:
                 growth = (start + slope * (slope * variance / 2 - last)).exp()
-                bound = growth * normal_above(last / self.sigma - slope * self.sigma)
-                after = bound if after is None else after.min(bound)
+                way = growth * normal_above(last / self.sigma - slope * self.sigma)
+                after = way if after is None else after.min(way)
         if after is None:
             raise NotProvenError("V7: the nodes do not reach to where the terms fall")
         before = (self.logs_p[0] + tilt * self.losses[0]).exp() * normal_above(-first / self.sigma)
@@ -214,7 +216,7 @@ class Nodes:
         """Enclose E[e^(tilt loss)] of all outputs, or of the near part, by the rule on the real line (V6)."""
         found = sum(self.masses(tilt), arb(0))
         if near:
-            found = sum((m * (1 - f) for m, f in zip(self.masses(tilt), self.far, strict=True)), arb(0))
+            found = sum((m * part for m, part in zip(self.masses(tilt), self.near, strict=True)), arb(0))
         error = self.aliasing(2 * self.height) * self.smoothness(tilt, 2 * self.height)
         beyond = self.beyond(tilt, near)
         if not error < 0.5:
@@ -250,7 +252,8 @@ class Nodes:
                     for row, power in enumerate(slow):
                         left[part * rows + row].append(each * power)
             total += acb_mat(left) * acb_mat(fast)
-        error = self.aliasing(self.height) * self.smoothness(tilt, 2 * self.height) * self.moment(tilt)
+        both = self.smoothness(tilt, 2 * self.height) + 1
+        error = self.aliasing(self.height) * both / 2 * self.moment(tilt)
         error += self.smoothness(tilt, self.height) * self.beyond(tilt)
         ball = acb(between(-error, error), between(-error, error))
         found = [total[j // stride, j % stride] + ball for j in range(terms + 1)]
@@ -296,10 +299,13 @@ def inversion(run: Composition, witness: Object, epsilons: list[arb]) -> list[ar
     spacing = number(witness["spacing"], "spacing", 1e-9, 1e9)
     terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
     given = items(witness["kinds"], "kinds", len(run.kinds), len(run.kinds))
-    work = sum(
-        whole(fields(k, "a kind", "nodes", " ".join(k))["nodes"], "nodes", 2, LARGEST_NODES) for k in given
-    )
-    if work * (terms + NODE) > LARGEST_WORK or work > LARGEST_NODES:
+    work = 0
+    for entry, (pair, _) in zip(given, run.kinds, strict=True):
+        if not isinstance(entry, dict):
+            raise RefusedError("an entry of kinds must be an object")
+        count = whole(entry.get("nodes"), "nodes", 2, LARGEST_NODES)
+        work += count * (terms + NODE + len(pair.p or ()) + len(pair.q or ()))
+    if work * ctx.prec > LARGEST_WORK * USUAL_BITS:
         raise RefusedError("the witness asks for more nodes and points of the line than are computed")
     if not outer > tilt:
         raise NotProvenError("V3: outer_tilt must be above tilt")

@@ -15,6 +15,8 @@ LARGEST_FILE = 1 << 20
 LARGEST_COUNT = 10**12
 """Most steps of a kind, and records of a data set."""
 LARGEST_GROUP = 1000
+LARGEST_UNEQUAL_GROUP = 128
+"""Most members of a group with rates or norms of their own, over all batches of a step."""
 LARGEST_LAW = 2048
 """Most different shifts of a group law."""
 LARGEST_KINDS = 64
@@ -120,6 +122,13 @@ class Pair(NamedTuple):
 
 def _law(members: list[tuple[arb, Fraction]]) -> Law:
     """Law of a sum to which each member adds its shift with its probability, independently."""
+    rate, shift = members[0]
+    if all(member == members[0] for member in members):
+        n = len(members)
+        law = {j * shift: math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1)}
+        return {place: weight for place, weight in law.items() if not weight.is_zero()}
+    if len(members) > LARGEST_UNEQUAL_GROUP:
+        raise RefusedError(f"more than {LARGEST_UNEQUAL_GROUP} members that differ are not covered")
     law = {Fraction(0): arb(1)}
     for rate, shift in members:
         found = {place: weight * (1 - rate) for place, weight in law.items()}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LARGEST_KINDS = 64
 LARGEST_GROUP = 1000
+LARGEST_UNEQUAL_GROUP = 128
 LARGEST_LAW = 2048
 """Limits of the checker."""
 
@@ -74,8 +75,10 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
             f"certificates do not cover {draw!r} with adjacency {adjacency!r} yet: use Poisson sampling, "
             "full batches, or batches without replacement with records that are added or removed"
         )
-    if kind.records * kind.microbatches > LARGEST_GROUP:
-        raise UnsupportedError(f"certificates cover groups of up to {LARGEST_GROUP} records in a step")
+    own = "rates" in group or "norms" in group
+    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
+    if kind.records * kind.microbatches > largest:
+        raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 

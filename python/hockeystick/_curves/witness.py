@@ -17,6 +17,8 @@ from hockeystick._arguments import Floats
 
 MOST_WORK = 8.0e7
 """Products of nodes and points of the line; the checker refuses 1e8, which take it about a minute."""
+MOST_TERMS = 2 * 10**5
+"""Most points of the line that the checker computes."""
 NODE = 250.0
 """What a node costs besides, in the same unit."""
 ENOUGH = 4.0e6
@@ -343,7 +345,8 @@ class Witness:
             kinds.append(found)
         witness: dict[str, Any] = {"bits": self.bits, "tilt": self.tilt, "outer_tilt": self.outer}
         witness |= {"spacing": self.spacing, "terms": terms, "kinds": kinds}
-        return float(nodes) * (terms + NODE), witness
+        cost = float(nodes) * (terms + NODE) * max(1.0, self.bits / 128)
+        return (cost if terms < MOST_TERMS else math.inf), witness
 
 
 def _smallest(decays: list[tuple[float, Floats, Floats]], frequency: float) -> tuple[float, float]:
