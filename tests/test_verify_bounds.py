@@ -165,7 +165,9 @@ def test_the_error_of_the_end_is_nearly_attained():
     # Here no factor of the terms turns but 1 / z(z + 1), which is nearly -1 / y^2.
     tilt, mu = 0.01, 1e-4
     epsilon = (2 * tilt + 1) * mu**2 / 2
-    (lower, upper), truth = gaussian_run(mu, epsilon, tilt=tilt, outer_tilt=1000.0, spacing=0.001, terms=1000)
+    (lower, upper), truth = gaussian_run(
+        mu, epsilon, tilt=tilt, outer_tilt=1000.0, spacing=0.003, terms=10000
+    )
     assert lower <= truth <= upper
     middle = (lower + upper) / 2
     assert middle - truth > 0.9 * (upper - middle)
@@ -233,28 +235,26 @@ def test_the_error_of_the_rule_is_nearly_attained():
 def test_the_error_on_the_line_is_nearly_attained():
     shift, tilt, spacing = Fraction(1, 64), 1.0, 2.0
     centre = 2 * float(shift)
-    height = float(mpmath.pi / 4)
+    height = float(mpmath.pi / 2)
     found = nodes(one_shift(shift), start=centre - 8 * spacing, spacing=spacing, nodes=17, height=height)
     (value,), _ = found.transforms(arb(tilt), arb(1), 0)
     truth = mpmath.exp(mpmath.mpf(tilt) * (tilt + 1) * mpmath.mpf(float(shift)) ** 2 / 2)
     lower, upper = ends(value.real)
     assert lower <= truth <= upper
-    assert abs((lower + upper) / 2 - truth) > 0.55 * (upper - lower) / 2
+    assert abs((lower + upper) / 2 - truth) > 0.9 * (upper - lower) / 2
 
 
 def test_what_is_beyond_the_nodes_is_nearly_attained():
-    # The nodes end beyond the centre, where the integrand still has a tenth of its mass; then on the left.
-    shift, tilt = Fraction(1, 2), 2.0
-    truth = mpmath.exp(mpmath.mpf(tilt) * (tilt + 1) / 8)
-    for changed in ({"start": -16.0, "nodes": 1781}, {"start": -0.01, "nodes": 2001}):
+    # The nodes end beyond the centre, where the integrand still has much of its mass; then they begin late.
+    tilt = 2.0
+    late = {"start": -0.01, "nodes": 2001}
+    for shift, changed in ((Fraction(1, 2), {"start": -16.0, "nodes": 1781}), (Fraction(1, 64), late)):
+        truth = mpmath.exp(mpmath.mpf(tilt) * (tilt + 1) * mpmath.mpf(float(shift)) ** 2 / 2)
         found = nodes(one_shift(shift), spacing=0.01, **changed)
         total = exact(sum(found.masses(arb(tilt)), arb(0)))
         lower, upper = ends(found.moment(arb(tilt)))
         assert lower <= truth <= upper
-        if changed["start"] == -16.0:
-            assert truth - total > 0.9 * (upper - total)
-        else:
-            assert truth - total > 0.5 * (upper - total)
+        assert truth - total > 0.9 * (upper - total)
 
 
 def test_the_near_part_beyond_the_nodes_is_bounded():
