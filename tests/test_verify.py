@@ -63,19 +63,22 @@ def test_tiny_deltas_are_proven(delta):
     assert verified, lines
 
 
-@pytest.mark.parametrize("number", range(40))
+QUICK = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16,
+    17, 18, 19, 20, 21, 22, 27, 28, 29, 30, 32, 35, 37, 39, 40, 41,
+    43, 44, 45, 46, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58, 59,
+    60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71,
+)  # fmt: skip
+"""Random runs that take less than a second to check each, in order, those in between left out."""
+
+
+@pytest.mark.parametrize("number", QUICK)
 def test_random_runs_are_verified(number):
-    """A bigger sample is in the table of docs/certificates, and in `test_many_random_runs_are_verified`."""
-    run = random_run(number)
-    if run.curve.steps < 20 or number in EXPENSIVE:
-        run = run._replace(curve=run.curve * 20)
-    certificate = certified(run)
+    """More are in docs/certificates/random_runs.json, and in `test_many_random_runs_are_verified`."""
+    certificate = certified(random_run(number))
     assert certificate is not None
     verified, lines = certificate.verify()
     assert verified, lines
-
-
-EXPENSIVE = ()
 
 
 @pytest.mark.long
@@ -131,7 +134,7 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
         (("run", "steps", 0, "count"), 1001, "not verified: the proven interval"),
         (("run", "steps", 0, "mechanism", "noise_multiplier"), 0.999, "not verified: the proven interval"),
         (("run", "steps", 0, "sampling", "sample_rate"), 0.0101, "not verified: the proven interval"),
-        (("run", "steps", 0, "group", "size"), 2, "not verified"),
+        (("run", "steps", 0, "group", "size"), 2, "V6: a strip reaches where"),
         (("run", "adjacency"), "replace", "refused: witness lacks 'replace'"),
         (("witness", "remove", "spacing"), 3.0, "not verified: the proven interval"),
         (("witness", "remove", "terms"), 4, "not verified: the proven interval"),
@@ -141,7 +144,6 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
         (("witness", "remove", "kinds", 0, "height"), 1.6, "V6: a strip reaches where"),
         (("witness", "remove", "kinds", 0, "shift"), 2.9, "V6: a strip reaches where"),
         (("witness", "remove", "kinds", 0, "shift_strip"), 1.1, "V6: shift_strip must be at most shift"),
-        (("witness", "remove", "bits"), 64, "not verified"),
         (("witness", "add", "tilt"), -0.5, "refused: tilt must be a number in"),
     ],
 )

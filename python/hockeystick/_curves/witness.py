@@ -286,7 +286,7 @@ class Witness:
         last = self._last(end)
         found = [_smallest(decay, last) for decay in decays]
         accuracies = [bound - math.log(10.0) for bound, _ in found]
-        cost, witness = self._numbers(each, last, [s for _, s in found], accuracies, cuts)
+        cost, witness = self._numbers(each, last, [s for _, s in found], accuracies, cuts, near_tilt)
         witness["near_tilt"] = float(f"{near_tilt:.6g}")
         return cost, witness
 
@@ -307,17 +307,20 @@ class Witness:
         shifts: list[float],
         accuracies: list[float],
         cuts: list[tuple[float, float]] | None,
+        near_tilt: float = 0.0,
     ) -> tuple[float, dict[str, Any]]:
         """Witness with nodes that are close enough, and its cost."""
         terms = math.ceil(last / self.spacing)
         kinds, nodes = [], 0
         for place, outputs in enumerate(each):
             kind, shift = outputs.kind, shifts[place]
-            widest = self.outer
             heights = ANGLES / kind.angle / 2
             turns = np.log(np.cos(ANGLES / 2)) if kind.q is not None else np.zeros(len(ANGLES))
-            needed = self.digits + 2 * heights**2 * outputs.rate - widest * turns
-            spacings = 2 * math.pi * heights / needed
+            growth = 2 * heights**2 * outputs.rate
+            spacings = 2 * math.pi * heights / (self.digits + growth - self.tilt * turns)
+            for tilt in (self.outer, near_tilt):
+                rough = 5.0 + math.log(self.steps) + growth - tilt * turns
+                spacings = np.minimum(spacings, 4 * math.pi * heights / rough)
             best = int(spacings.argmax())
             shift_strip = min(shift, LARGEST_ANGLE / kind.angle - shift)
             raised = (shift**2 + shift_strip**2) * outputs.rate / 2 + 2.0
@@ -330,7 +333,7 @@ class Witness:
                 extra -= self.tilt * math.log(math.cos(max(shift, heights[best]) * kind.angle / 2))
             deviations = math.sqrt(self.deviations**2 + 2 * extra)
             start = -deviations * kind.sigma
-            count = math.ceil((kind.end(widest, deviations) - start) / spacing) + 1
+            count = math.ceil((kind.end(self.outer, deviations) - start) / spacing) + 1
             nodes += count
             found: dict[str, Any] = {
                 "start": start,
