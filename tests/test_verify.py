@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from certificate_runs import certified, random_run
+from documented_certificates import CURVES, DELTA, FOLDER
 
 import hockeystick as hs
 import hockeystick_verify
@@ -120,6 +121,24 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
     curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=10, adjacency="add")
     (proven,) = check(read(curve.certify(epsilon=1.0).to_json()))
     assert (proven.lower, proven.upper, proven.holds) == (0.0, 0.0, True)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_numbers_of_the_documentation_have_certificates(name):
+    printed, curve = CURVES[name]
+    document = read((FOLDER / f"{name}.json").read_bytes())
+    upper, lower = check(document)
+    assert upper.holds
+    assert lower.holds
+    assert document["run"] == curve.certify(delta=DELTA).run
+    assert document["claims"][0]["at_most"] == document["claims"][1]["at_least"] == DELTA
+    assert upper.epsilon == pytest.approx(printed, rel=1e-3)
+    page = (FOLDER.parent / "certificates.md").read_text("utf-8")
+    assert f"| `{name}.json` | {printed} |" in page
+
+
+def test_every_documented_certificate_is_one_that_is_checked():
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*CURVES, "random_runs"}
 
 
 # ---- what is refused, or not proven
