@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from certificate_runs import certified, random_run
 from documented_certificates import CURVES, DELTA, FOLDER
+from reference_rows import rows
 
 import hockeystick as hs
 import hockeystick_verify
@@ -48,14 +49,30 @@ def test_the_proven_interval_is_within_the_claims_and_the_claims_hold_the_answer
     assert upper["epsilon"] - lower["epsilon"] < 1e-6
 
 
-def test_a_certificate_of_delta_encloses_the_reference_value():
-    # tests/data/privacy_curves.csv has this row in sixteen digits, computed from the definition.
-    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000, adjacency="remove")
-    found = check(read(curve.certify(epsilon=2.0).to_json()))
-    low, high = curve.bounds(epsilon=2.0)
+def curve_of(row):
+    """Curve of a row of tests/data/privacy_curves.csv."""
+    kind, *numbers = row["weights"].split()
+    run = {"noise_multiplier": float(row["sigma"]), "steps": int(row["steps"]), "adjacency": row["direction"]}
+    if kind == "binomial":
+        run |= {"sample_rate": float(numbers[1]), "group_size": int(numbers[0])}
+    elif kind == "hypergeometric":
+        size, batch, records = map(int, numbers)
+        run |= {"sampling": hs.WithoutReplacement(batch, records), "group_size": size}
+    else:
+        run |= {"group": hs.Group(rates=[float(rate) for rate in numbers[0].split(";")])}
+    return hs.privacy_curve(**run)
+
+
+@pytest.mark.parametrize(
+    "row", rows("privacy_curves.csv"), ids=lambda row: f"{row['name']}-{row['direction']}"
+)
+def test_the_checker_recomputes_the_reference_values(row):
+    # The references have decimal rates, and the checker the doubles next to them: 1e-14 of delta in one row.
+    found = check(read(curve_of(row).certify(epsilon=float(row["epsilon"])).to_json()))
     assert all(each.holds for each in found)
-    assert low * (1 - 1e-8) <= found[0].lower <= found[0].upper <= high * (1 + 1e-8)
-    assert found[0].upper - found[0].lower < 1e-9 * found[0].upper
+    delta, error = float(row["delta"]), max(1e-13, 10.0 ** (1 - int(row["digits"])))
+    assert found[0].lower * (1 - error) <= delta <= found[0].upper * (1 + error)
+    assert found[0].upper - found[0].lower < 1e-9 * delta
 
 
 @pytest.mark.parametrize("delta", [1e-30, 1e-100])
