@@ -1,7 +1,11 @@
 """Certificates: the checker proves what the engine answers, and believes nothing that it is given."""
 
+import ast
 import copy
 import json
+import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +160,19 @@ def test_numbers_of_the_documentation_have_certificates(name):
 
 def test_every_documented_certificate_is_one_that_is_checked():
     assert {path.stem for path in FOLDER.glob("*.json")} == {*CURVES, "random_runs"}
+
+
+def test_the_table_of_random_runs_is_about_these_runs_and_all_proofs_in_it_hold():
+    table = json.loads((FOLDER / "random_runs.json").read_text("utf-8"))
+    rows_of_table = table["rows"]
+    assert [row["run"] for row in rows_of_table] == list(range(table["summary"]["runs"]))
+    outcomes = Counter(row["outcome"] for row in rows_of_table)
+    assert {name: table["summary"][name] for name in outcomes} == outcomes
+    assert set(outcomes) <= {"verified", "too expensive", "no finite epsilon"}
+    for row in rows_of_table[:50]:
+        run = random_run(row["run"])
+        assert ("+".join(run.schemes), run.curve.steps) == (row["schemes"], row["steps"])
+        assert run.delta == pytest.approx(row["delta"], rel=1e-12)
 
 
 # ---- what is refused, or not proven
@@ -333,3 +350,18 @@ def test_the_command_line_certifies_and_verifies(tmp_path):
     assert "verified" in checked.output
     both = testing.CliRunner().invoke(hockeystick, ["certify", "--path", path, *run])
     assert both.exit_code == 2
+
+
+def test_the_checker_imports_nothing_of_the_accountant():
+    folder = Path(hockeystick_verify.__file__).parent
+    imported = set()
+    for file in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                imported.add(str(node.module).partition(".")[0])
+    ours = {"hockeystick_verify", "flint"}
+    assert ours <= imported
+    assert imported - ours <= sys.stdlib_module_names
