@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveClipping",
+    "Certificate",
     "ContradictionError",
     "Explanation",
     "FixedBins",

@@ -17,6 +17,7 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._curves.certificate import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
@@ -31,7 +32,7 @@ PRINTED_SEGMENTS = 8
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
-class PrivacyCurve:
+class PrivacyCurve(Certifiable):
     """Trade-off between epsilon and delta of a run, for one group of records.
 
     Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the

@@ -129,6 +129,10 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "metavar": "INTEGERS",
         "help": "Group sizes to report on, by default 1 to 32.",
     },
+    "certified": {
+        "is_flag": True,
+        "help": 'Have epsilon proven by the independent checker, and attach the certificate; extra "verify".',
+    },
     "target": {"type": float, "help": "Epsilon that the run should not exceed."},
     "title": {"default": "Privacy report", "show_default": True, "help": "Heading of the report."},
     "details": {
@@ -152,13 +156,14 @@ DRAWING = (
     "times",
 )
 MEMBERS = ("group_size", "rates", "norms", "gradients")
-REPORTED = ("group_sizes", "target", "title", "details")
+REPORTED = ("group_sizes", "target", "title", "details", "certified")
 ALWAYS = ("adjacency", "tolerance", "as_json")
 
 
-def options(names: tuple[str, ...]) -> list[Any]:
-    """Return options by the names of the arguments they set."""
-    return [click.Option([flag(name), name], **_SETTINGS[name]) for name in names]
+def options(names: tuple[str, ...], changed: dict[str, dict[str, Any]] | None = None) -> list[Any]:
+    """Return options by the names of the arguments they set, some with other settings."""
+    other = changed or {}
+    return [click.Option([flag(name), name], **(_SETTINGS[name] | other.get(name, {}))) for name in names]
 
 
 def arguments_of(given: dict[str, Any]) -> dict[str, Any]:

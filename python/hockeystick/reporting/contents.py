@@ -36,6 +36,7 @@ from hockeystick._vocabulary.mechanisms import Laplace, Skellam
 from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.plot.style import FALSE_POSITIVE_RATES, SQUARE
+from hockeystick.reporting.certified import section_of
 from hockeystick.reporting.document import (
     Block,
     Code,
@@ -87,6 +88,7 @@ class Question(NamedTuple):
     details: Mapping[str, str]
     file_name: str
     pictures: bool
+    certified: bool = False
 
 
 class _Facts(NamedTuple):
@@ -112,6 +114,8 @@ def document_of(question: Question) -> Document:
             Section("To be disclosed with the guarantee", _to_disclose(question, facts)),
             Section("How to reproduce it", _reproduce(question)),
         ]
+        if question.certified and isinstance(question.guarantee, ExactGuarantee):
+            sections.insert(2, section_of(question.guarantee.curve, question.delta))
     return Document(question.title, facts.statement, sections)
 
 
@@ -387,6 +391,8 @@ def _options(question: Question) -> dict[str, object]:
         options["details"] = dict(question.details)
     if not question.pictures:
         options["pictures"] = False
+    if question.certified:
+        options["certified"] = True
     return options
 
 

@@ -14,9 +14,10 @@ from hockeystick._arguments import count_array, count_scalar, float_scalar, requ
 from hockeystick._atomic import write_atomically
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
-from hockeystick._guarantees.guarantee import Guarantee, guarantee_of
+from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
+from hockeystick.errors import UnsupportedError
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.markdown import to_markdown
@@ -37,6 +38,7 @@ def report(
     title: str = TITLE,
     details: Mapping[str, object] | None = None,
     pictures: bool = True,
+    certified: bool = False,
 ) -> Path:
     """Write a report: the guarantee in plain words, what it assumes, and how to get the same numbers.
 
@@ -65,6 +67,9 @@ def report(
         Further hyper-parameters to disclose, such as the clipping norm or the learning rate.
     pictures : bool, optional
         Whether to draw; without pictures Matplotlib is not needed.
+    certified : bool, optional
+        Whether to have epsilon proven by the independent checker, and to attach the certificate. Needs the
+        extra "verify", and a run that the checker covers.
 
     Returns
     -------
@@ -79,7 +84,9 @@ def report(
     TypeError
         If an argument has the wrong type.
     ImportError
-        If Matplotlib is needed and not installed.
+        If Matplotlib is needed and not installed, or the checker.
+    UnsupportedError
+        If `certified` is true and there is no certificate of this guarantee.
 
     Warns
     -----
@@ -123,6 +130,7 @@ def report(
         _check_details(details),
         file.name,
         bool(pictures),
+        _check_certified(certified, guarantee),
     )
     document = document_of(question)
     is_text = file.suffix == ".md"
@@ -139,6 +147,15 @@ def _check_path(path: object) -> Path:
     require(file.suffix in SUFFIXES, "path", file, f"a name that ends with one of {', '.join(SUFFIXES)}")
     require(file.parent.is_dir(), "path", file, "in a folder that exists")
     return file
+
+
+def _check_certified(value: object, guarantee: Guarantee) -> bool:
+    if value and not isinstance(guarantee, ExactGuarantee):
+        raise UnsupportedError(
+            "certificates are about exact privacy curves: use certified=False, or report a PrivacyCurve or a "
+            "GroupAccountant"
+        )
+    return bool(value)
 
 
 def _check_group_sizes(value: ArrayLike | None, guarantee: Guarantee) -> tuple[int, ...]:
