@@ -9,11 +9,13 @@ from collections.abc import Callable
 import hockeystick as hs
 import hockeystick.cli
 
+RUN = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
 ASKING: dict[str, Callable[[], object]] = {
     "cli": hockeystick.cli.main,
     "dp-accounting": lambda: hs.dp_accounting.ExactAccountant,
     "opacus": lambda: hs.opacus.IndividualClippingOptimizer,
     "plot": lambda: hs.plot.individual_histogram([0.1, 0.2], delta=1e-5),
+    "verify": lambda: RUN.certify(delta=1e-5).verify(),
     "release": lambda: hs.release.mean([0.1, 0.2], epsilon=1.0, upper=1.0),
 }
 

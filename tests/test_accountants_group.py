@@ -271,7 +271,9 @@ def test_a_step_that_makes_no_sense_is_refused(arguments, error, message):
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        ({"scheme": "shuffle"}, "must have a scheme of"),
+        ({"scheme": "weighted"}, "must have a scheme of"),
+        ({"scheme": "shuffle"}, "missing \\['batch_size', 'dataset_size'\\]"),
+        ({"scheme": "shuffle", "batch_size": 2, "dataset_size": 4}, "no bounds for adjacency 'add_remove'"),
         ({"scheme": "without_replacement", "batch_size": 9}, "missing \\['dataset_size'\\]"),
         ({"scheme": "without_replacement", "batch_size": 9, "dataset_size": 4}, "batch_size must be at most"),
         (

@@ -24,6 +24,7 @@ FULL = ["--sampling", "full"]
 SIZES = ["--batch-size", "100", "--dataset-size", "6000"]
 LITTLE_NOISE = ["--noise-multiplier", "0.5", "--sample-rate", "0.01"]
 REPLACED_PAIR = ["--group-size", "2", "--adjacency", "replace"]
+SHUFFLED = ["--sampling", "shuffle", *SIZES, "--adjacency", "zero_out"]
 FIXED = ["--sampling", "fixed", "--batch-size", "1", "--dataset-size", "9"]
 
 
@@ -118,12 +119,65 @@ def test_every_command_gives_the_answer_of_its_function():
             [*RUN, "--group-size", "4", "--gradients", "orthogonal"],
             {"noise_multiplier": 1.0, "sample_rate": 0.01, "group": hs.Group(4, gradients="orthogonal")},
         ),
+        (
+            ["--noise-multiplier", "2", "--sampling", "random_allocation", "--batches", "50"],
+            {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(50)},
+        ),
+        (
+            ["--noise-multiplier", "2", "--sampling", "random_allocation", "--batches", "50", "--times", "2"],
+            {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(50, times=2)},
+        ),
+        (
+            ["--noise-multiplier", "2", "--sampling", "fixed_bins", "--batches", "50"],
+            {"noise_multiplier": 2.0, "sampling": hs.FixedBins(50)},
+        ),
+        (
+            [*RUN, "--max-batch-size", "80", "--dataset-size", "6000"],
+            {
+                "noise_multiplier": 1.0,
+                "sampling": hs.Poisson(0.01, max_batch_size=80, dataset_size=6000),
+            },
+        ),
+        (
+            [*NOISE, "--sampling", "poisson", *SIZES, "--max-batch-size", "150"],
+            {
+                "noise_multiplier": 1.0,
+                "sampling": hs.Poisson(100 / 6000, max_batch_size=150, dataset_size=6000),
+            },
+        ),
+        (
+            [*RUN, "--microbatches", "3"],
+            {"noise_multiplier": 1.0, "sampling": hs.Poisson(0.01, microbatches=3)},
+        ),
+        (
+            [*NOISE, "--rates", "0.01,0.02", "--microbatches", "3"],
+            {
+                "noise_multiplier": 1.0,
+                "sampling": hs.Poisson(1.0, microbatches=3),
+                "group": hs.Group(rates=[0.01, 0.02]),
+            },
+        ),
+        (
+            [*NOISE, *SHUFFLED],
+            {"noise_multiplier": 1.0, "sampling": hs.Shuffle(100, 6000), "adjacency": "zero_out"},
+        ),
+        (
+            [*NOISE, *SHUFFLED[:-1], "replace", "--group-size", "2"],
+            {
+                "noise_multiplier": 1.0,
+                "sampling": hs.Shuffle(100, 6000),
+                "adjacency": "replace",
+                "group_size": 2,
+            },
+        ),
         ([*RUN, "--tolerance", "1e-4"], {"noise_multiplier": 1.0, "sample_rate": 0.01, "tolerance": 1e-4}),
     ],
 )
 def test_runs_are_described_as_in_python(options, arguments):
     found = answer("epsilon", "--delta", "1e-5", "--steps", "100", *options)
-    assert found["epsilon"] == hs.get_epsilon(delta=1e-5, steps=100, **arguments)
+    ends = hs.get_epsilon(delta=1e-5, steps=100, bounds=True, **arguments)
+    assert found["bounds"] == list(ends)
+    assert found["epsilon"] == ends[1]
 
 
 @pytest.mark.parametrize("command", ["epsilon", "delta", "noise", "steps", "group-size"])
@@ -137,6 +191,22 @@ def test_runs_are_described_as_in_python(options, arguments):
         (["--sampling", "fixed", *SIZES], "fixed batches (100 of 6000 records, a fresh random subset"),
         (["--sampling", "full"], "full batches (every record in every batch)"),
         (["--sample-rate", "0.5"], "Poisson (each record joins each batch with probability 0.5)"),
+        (
+            ["--sampling", "random_allocation", "--batches", "10"],
+            "random allocation (each record is in 1 of the 10 batches of an epoch, drawn afresh",
+        ),
+        (
+            ["--sampling", "fixed_bins", "--batches", "10"],
+            "fixed bins (each record is in 1 of 10 batches, the same in each epoch)",
+        ),
+        (
+            ["--sample-rate", "0.5", "--microbatches", "4"],
+            "Poisson (each record joins each batch with probability 0.5; 4 batches are added up in a step)",
+        ),
+        (
+            ["--sampling", "poisson", *SIZES, "--max-batch-size", "200"],
+            "Poisson (each record joins each batch with probability 0.0166667; at most 200 of 6000 records)",
+        ),
     ],
 )
 def test_every_answer_names_the_sampling(command, options, words):
@@ -314,6 +384,36 @@ def test_no_answer_is_exit_status_1(arguments, words):
             "batch_size must be at most dataset_size",
         ),
         (["--delta", "1e-5", *RUN, "--dataset-size", "8"], "--dataset-size needs"),
+        (["--delta", "1e-5", *RUN, "--batches", "8"], "--batches belongs to --sampling random_allocation or"),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "fixed_bins", "--batches", "8", "--times", "2"],
+            "--times belongs to --sampling random_allocation",
+        ),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "random_allocation"],
+            "--sampling random_allocation needs --batches",
+        ),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "random_allocation", "--batches", "8", *SIZES],
+            "--sampling random_allocation takes no --batch-size",
+        ),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "random_allocation", "--batches", "8", "--times", "9"],
+            "times must be",
+        ),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "shuffle"],
+            "--sampling shuffle needs --batch-size and --dataset-size",
+        ),
+        (
+            ["--delta", "1e-5", *NOISE, "--sampling", "fixed", *SIZES, "--microbatches", "2"],
+            "--microbatches belongs to --sampling poisson",
+        ),
+        (["--delta", "1e-5", *RUN, "--max-batch-size", "9"], "--max-batch-size needs --dataset-size"),
+        (
+            ["--delta", "1e-5", *NOISE, *SIZES, "--max-batch-size", "9"],
+            "--max-batch-size belongs to --sampling poisson",
+        ),
         (["--delta", "1e-5", *RUN, "--scale", "2"], "--scale belongs to --mechanism laplace"),
         (["--delta", "1e-5", "--mechanism", "laplace", "--sample-rate", "0.01"], "needs --scale"),
         (["--delta", "1e-5", *RUN, "--mechanism", "laplace", "--scale", "2"], "exactly one of"),

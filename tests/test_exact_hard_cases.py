@@ -50,7 +50,9 @@ def test_a_run_that_breaks_other_accountants_is_certified(run, delta, direction)
     # The curve crosses delta between the two ends.
     below, above = hs.get_delta(epsilon=[lower, upper], bounds=True, adjacency=direction, **run)
     assert above[0] >= delta >= below[1]
-    renyi = hs.privacy_curve(adjacency=direction, **run)._composed().delta_by("renyi", np.array([upper]))
+    renyi = (
+        hs.privacy_curve(adjacency=direction, **run)._run.composition().delta_by("renyi", np.array([upper]))
+    )
     assert renyi[1][0] >= delta * (1 - 1e-5)
 
 

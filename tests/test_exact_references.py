@@ -72,7 +72,7 @@ def test_replaced_groups_have_the_pair_of_the_reference_or_less(row):
     assert low <= high <= row.delta * (1 + error)
     assert curve.epsilon(row.delta * (1 + error)) <= row.epsilon
     route = "one_step" if row.steps == 1 else "inversion"
-    lower, upper = (ends[0] for ends in curve._composed().delta_by(route, np.array([row.epsilon])))
+    lower, upper = (ends[0] for ends in curve._run.composition().delta_by(route, np.array([row.epsilon])))
     assert lower <= upper <= row.delta * (1 + error)
     # Some data sets reveal as much as one of the records does where the others stay.
     (segment,) = row.segments()
@@ -102,7 +102,7 @@ def test_one_step_of_replaced_groups_is_the_sum_of_the_theorem(epsilon, k, b, n,
         "adjacency": "replace",
     }
     curve = hs.privacy_curve(group_size=k, **run)
-    lower, upper = (ends[0] for ends in curve._composed().delta_by("one_step", np.array([epsilon])))
+    lower, upper = (ends[0] for ends in curve._run.composition().delta_by("one_step", np.array([epsilon])))
     assert lower <= exact * (1 + 1e-12)
     assert upper >= exact * (1 - 1e-12)
     assert upper - lower <= 1e-6 * exact

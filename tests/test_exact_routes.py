@@ -106,7 +106,7 @@ DELTAS = [1e-2, 1e-5, 1e-10]
 
 def by_routes(curve, epsilon, routes):
     """Intervals of delta at every epsilon, by every one of the routes."""
-    composed = curve._composed()
+    composed = curve._run.composition()
     return {route: composed.delta_by(route, np.asarray(epsilon)) for route in routes}
 
 
@@ -180,7 +180,7 @@ def test_the_grid_encloses_the_closed_form_of_two_gaussians(distance):
 
 
 def test_a_route_that_does_not_apply_or_exist_is_refused():
-    composed = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=2)._composed()
+    composed = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=2)._run.composition()
     with pytest.raises(ValueError, match="does not apply"):
         composed.delta_by("one_step", np.array([1.0]))
     with pytest.raises(ValueError, match="route"):

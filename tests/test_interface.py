@@ -11,7 +11,10 @@ import hockeystick as hs
 
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 SUBMODULES = sorted(name for name in hs.__all__ if (PAGES / f"{name}.md").exists())
-OTHERS = ["hockeystick.errors", "hockeystick.tradeoff", "hockeystick.reporting", "hockeystick.cli"]
+PARTS = [f"hockeystick.compat.{name}" for name in hs.compat.__all__]
+OF_PARTS = "hockeystick.compat"
+"""A package whose names are modules, one for each library that it stands in for."""
+OTHERS = ["hockeystick.errors", "hockeystick.tradeoff", "hockeystick.reporting", "hockeystick.cli", *PARTS]
 OF_ANOTHER_LIBRARY = {
     "hockeystick.opacus": {"PrivacyEngine", "IndividualClippingOptimizer"},
     "hockeystick.dp_accounting": {"ExactAccountant"},
@@ -45,7 +48,10 @@ def test_a_module_shows_its_interface_and_nothing_else(name: str) -> None:
     for attribute in set(shown) - OF_ANOTHER_LIBRARY.get(name, set()):
         value = getattr(module, attribute)
         assert not attribute.startswith("_")
-        assert not inspect.ismodule(value)
+        assert inspect.ismodule(value) == (name == OF_PARTS)
+        if inspect.ismodule(value):
+            assert inspect.getdoc(value)
+            continue
         assert value.__module__.partition(".")[0] == "hockeystick"
         assert inspect.getdoc(value), f"{name}.{attribute} has no docstring"
 

@@ -91,6 +91,81 @@ def test_sampled_batches_lie_between_runs_of_less_and_more_noise():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("error::hockeystick.WideIntervalWarning")
+def test_a_schedule_of_different_steps_is_certified_as_narrowly_as_a_short_run():
+    # 100,000 different steps, in any order.
+    sigmas = np.linspace(1.0, 2.0, 100_000)
+    found = []
+    for order in (sigmas, np.random.default_rng(1).permutation(sigmas)):
+        accountant = GroupAccountant()
+        for sigma in order.tolist():
+            accountant.step(noise_multiplier=sigma, sample_rate=0.01)
+        lower, upper = accountant.privacy_curve().bounds(delta=DELTA)
+        assert 0.0 < lower <= upper <= lower * (1.0 + 1e-6)
+        assert accountant.get_epsilon(DELTA) == upper
+        found.append((lower, upper))
+    assert found[0] == found[1]
+    # Runs of a few kinds enclose it: each step with the noise at one end of its part of the schedule.
+    lower, upper = found[0]
+    parts, length = 250, 100_000 // 250
+
+    def enclosing(place):
+        kinds = {}
+        for sigma in sigmas[place::length].tolist():
+            run = hs.privacy_curve(noise_multiplier=sigma, sample_rate=0.01, steps=length)
+            kinds.update(dict(run.segments))
+        assert len(kinds) == parts
+        return hs.PrivacyCurve(kinds, "add_remove", 1e-6).bounds(delta=DELTA)
+
+    less, more = enclosing(0), enclosing(length - 1)
+    assert upper < less[0] < 1.01 * lower
+    assert 0.99 * upper < more[1] < lower
+
+
+@pytest.mark.filterwarnings("error::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+@pytest.mark.parametrize(("group_size", "rates"), [(1, 1.0), (8, 1.0), (1, 1.3)])
+def test_merged_schedules_agree_with_the_composition_of_all_steps(monkeypatch, adjacency, group_size, rates):
+    sigmas = np.linspace(2.0, 2.5, 400 if rates == 1.0 else 900).tolist()
+    kinds = [
+        {
+            "noise_multiplier": sigma,
+            "sample_rate": 0.01 * rates ** ((0.618 * i) % 1.0),
+            "group_size": group_size,
+        }
+        for i, sigma in enumerate(sigmas)
+    ]
+    exact = curve_of(kinds, adjacency) * 25
+    monkeypatch.setattr("hockeystick._curves.composed_run.MERGED_FROM", 100)
+    merged = curve_of(kinds, adjacency) * 25
+    monkeypatch.setattr("hockeystick._curves.composed_run.ComposedRun._both_ends_of_all", None)
+    for question in ({"delta": 1e-6}, {"delta": 1e-3}, {"epsilon": 0.3}):
+        found = merged.bounds(**question)
+        assert 0.0 < found[0] <= found[1] <= found[0] * (1.0 + 1e-6)
+        monkeypatch.undo()
+        truth = exact.bounds(**question)
+        assert found[0] <= truth[1]
+        assert truth[0] <= found[1]
+        monkeypatch.setattr("hockeystick._curves.composed_run.MERGED_FROM", 100)
+        monkeypatch.setattr("hockeystick._curves.composed_run.ComposedRun._both_ends_of_all", None)
+
+
+def test_what_cannot_be_merged_is_rounded(monkeypatch):
+    # Next to no noise: no cell is certified. Full batches belong to no schedule.
+    monkeypatch.setattr("hockeystick._curves.composed_run.MERGED_FROM", 100)
+    few = [{"noise_multiplier": sigma, "sample_rate": 0.3} for sigma in np.linspace(0.06, 0.12, 150).tolist()]
+    full = [{"noise_multiplier": sigma, "sample_rate": 1.0} for sigma in schedule(40.0, 20.0, 150)]
+    for kinds in (few, full):
+        found = curve_of(kinds).bounds(delta=DELTA)
+        with monkeypatch.context() as never:
+            never.setattr("hockeystick._curves.composed_run.MERGED_FROM", 10**9)
+            truth = curve_of(kinds).bounds(delta=DELTA)
+        assert found[0] <= truth[1]
+        assert truth[0] <= found[1]
+        assert found[1] - found[0] <= (truth[1] - truth[0]) * (1.0 + 1e-6)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "ends"),
     [

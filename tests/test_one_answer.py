@@ -116,12 +116,12 @@ def test_no_answer_depends_on_what_was_asked_before() -> None:
         asked.delta(epsilon)
     asked.beta(0.3)
     asked.renyi(5.0)
-    core = asked._composed()
+    core = asked._run.composition()
     core.delta_by("inversion", np.array([2.0]))
     for epsilon in (2.0, 2.001, 5.0):
         assert asked.bounds(epsilon=epsilon) == curve().bounds(epsilon=epsilon)
         there = np.array([epsilon])
-        assert core.delta_by("inversion", there) == curve()._composed().delta_by("inversion", there)
+        assert core.delta_by("inversion", there) == curve()._run.composition().delta_by("inversion", there)
     for delta in (1e-5, 2e-9):
         assert asked.bounds(delta=delta) == curve().bounds(delta=delta)
     assert asked.beta(0.1) == curve().beta(0.1)

@@ -103,12 +103,29 @@ def test_an_accountant_counts_batches_of_an_epoch():
     assert len(accountant) == 46
 
 
+def test_the_error_about_changing_noise_says_what_to_do():
+    changed = [(2.0, hs.RandomAllocation(20), 30), (1.5, hs.RandomAllocation(20), 30)]
+    accountant = GroupAccountant()
+    accountant.history = changed
+    with pytest.raises(hs.SamplingMismatchError, match="after a multiple of 20 steps") as caught:
+        accountant.get_epsilon(1e-6)
+    assert "smallest noise multiplier" in str(caught.value)
+    ends = []
+    # As the message says: earlier, later, and with the smallest noise in the epoch of both.
+    for first, second in ((40, 20), (20, 40)):
+        accountant.history = [(2.0, hs.RandomAllocation(20), first), (1.5, hs.RandomAllocation(20), second)]
+        ends.append(accountant.get_epsilon(1e-6))
+    assert ends[0] < ends[1]
+
+
 def test_fixed_bins_are_one_release():
     accountant = GroupAccountant()
     for noise in (1.0, 2.0):
         accountant.step(noise_multiplier=noise, sampling=hs.FixedBins(5))
-    with pytest.raises(hs.SamplingMismatchError, match="same bins"):
+    with pytest.raises(hs.SamplingMismatchError, match=r"same bins.*smallest noise multiplier"):
         accountant.get_epsilon(1e-6)
+    accountant.history = [(1.0, hs.FixedBins(5), 10)]
+    assert accountant.get_epsilon(1e-6) > 0.0
 
 
 def test_planning_and_words():

@@ -1,6 +1,6 @@
 """Run every benchmark of this folder."""
 
-from benches.compare import accounting, correlated, import_cost, individual, monte_carlo, renyi
+from benches.compare import accounting, batches, correlated, import_cost, individual, monte_carlo, renyi
 from benches.compare.machine import describe_machine
 
 print(describe_machine())
@@ -16,3 +16,5 @@ print()
 individual.main([])
 print()
 import_cost.main([])
+print(flush=True)
+batches.main()  # goes on as a process of its own, with one thread

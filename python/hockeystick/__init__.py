@@ -14,6 +14,7 @@
 - `hockeystick.opacus`: our accountants in Opacus's engine and one of our own, accounts of single examples,
   and whether a PyTorch data loader draws its batches as the accountant assumes.
 - `hockeystick.dp_accounting`: the exact accountant as one of dp-accounting's.
+- `hockeystick.compat`: the names of prv-accountant, TF Privacy, autodp and riskcal, answered by exact curves.
 - `hockeystick.distributed`: accounts of more examples than memory holds, and of training on several ranks.
 - `hockeystick.release`: statistics of individual privacy parameters, with noise.
 - `hockeystick.plot`: pictures.
@@ -31,9 +32,12 @@ from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
 from hockeystick._curves.bins_estimate import estimate_delta
+from hockeystick._curves.certificate import Certificate
+from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._explaining import Explanation, explain
 from hockeystick._loaders.recognition import sampling_of
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
@@ -60,11 +64,22 @@ from hockeystick.errors import (
 from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
-    from hockeystick import auditing, checkpoints, distributed, dp_accounting, opacus, plot, release, training
+    from hockeystick import (
+        auditing,
+        checkpoints,
+        compat,
+        distributed,
+        dp_accounting,
+        opacus,
+        plot,
+        release,
+        training,
+    )
     from hockeystick.reporting import report
 
 __all__ = [
     "AdaptiveClipping",
+    "Certificate",
     "ContradictionError",
     "CorrelatedNoise",
     "CyclicPoisson",
@@ -84,6 +99,7 @@ __all__ = [
     "SamplingMismatchError",
     "SamplingMismatchWarning",
     "Shuffle",
+    "ShuffledCurve",
     "Skellam",
     "TradeoffCurve",
     "UnreachableError",
@@ -95,6 +111,7 @@ __all__ = [
     "auditing",
     "black_box",
     "checkpoints",
+    "compat",
     "distributed",
     "dp_accounting",
     "estimate_delta",
@@ -120,6 +137,7 @@ __all__ = [
 _WHEN_ASKED_FOR = (
     "auditing",
     "checkpoints",
+    "compat",
     "distributed",
     "dp_accounting",
     "opacus",

@@ -7,7 +7,7 @@ from typing import Any
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._curves.accounting import get_epsilon
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
 from hockeystick._guarantees.comparison import (
     BOUNDS,
     INTERVAL_SOURCE,

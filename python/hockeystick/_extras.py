@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+DISTRIBUTIONS = {"flint": "python-flint"}
+"""Distributions whose name is not that of their module."""
+
 
 def needed(module: str, extra: str) -> Any:
     """Import a module that one of the extras of this package installs.
@@ -18,7 +21,8 @@ def needed(module: str, extra: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         name = error.name or module
-        distribution = name.partition(".")[0].replace("_", "-")
+        module_name = name.partition(".")[0]
+        distribution = DISTRIBUTIONS.get(module_name, module_name.replace("_", "-"))
         raise ImportError(
             f'this needs {name}: pip install ".[{extra}]" in a checkout of hockeystick, '
             f"or pip install {distribution}"

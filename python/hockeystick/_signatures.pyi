@@ -31,7 +31,7 @@ class _NoiseOfRuns(TypedDict):
 
 class _Drawing(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | None]
+    sampling: NotRequired[Sampling | Shuffle | None]
 
 class _DrawingOrShuffling(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
@@ -45,8 +45,14 @@ class _Steps(TypedDict):
     steps: ArrayLike
 
 class _Target(TypedDict):
-    epsilon: ArrayLike
-    delta: ArrayLike
+    epsilon: NotRequired[ArrayLike | None]
+    delta: NotRequired[ArrayLike | None]
+    advantage: NotRequired[ArrayLike | None]
+    tpr: NotRequired[ArrayLike | None]
+    fpr: NotRequired[ArrayLike | None]
+    bayes_success: NotRequired[ArrayLike | None]
+    prior: NotRequired[ArrayLike | None]
+    mu: NotRequired[ArrayLike | None]
 
 class EpsilonArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Steps):
     """Of `get_epsilon`."""

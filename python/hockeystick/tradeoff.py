@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ class TradeoffCurve(ReadOuts):
     def of_shuffle(
         cls,
         core: _core.TradeoffCurve,
-        function: str,
+        function: Callable[..., TradeoffCurve],
         sampling: Shuffle | WithoutReplacement,
         arguments: tuple[tuple[str, Any], ...],
     ) -> TradeoffCurve:
@@ -379,7 +380,7 @@ class TradeoffCurve(ReadOuts):
         if self.is_symmetric:
             return self
         if self._recipe[0] == "inverse":
-            return made(steps_of(self._recipe[1]))
+            return made(TradeoffCurve, steps_of(self._recipe[1]))
         return self._of(self._compiled.inverse(), "inverse", self._recipe)
 
     def symmetrize(self) -> TradeoffCurve:
@@ -457,7 +458,7 @@ class TradeoffCurve(ReadOuts):
         return hash(steps_of(self._recipe))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return made, (steps_of(self._recipe),)
+        return made, (TradeoffCurve, steps_of(self._recipe))
 
     def _repr_html_(self) -> str:
         rows = [("expression", words(self._recipe)), ("adversary", self.adversary)]

@@ -64,21 +64,40 @@ pub enum Bound {
     Chain,
 }
 
+/// The segments, with the factors of steps in the place of steps that are compositions themselves.
+fn checked(segments: &[(Step, u64)]) -> Result<Vec<(Step, u64)>> {
+    let segments = factored(segments)?;
+    require(
+        segments.len() <= MAX_SEGMENTS,
+        "segments",
+        segments.len(),
+        "at most 1000000 different ones",
+    )?;
+    Ok(segments)
+}
+
 impl Composition {
     /// The composition of each step with its number.
     ///
     /// # Errors
     /// An argument out of range, a combination without a pair in `docs/theory/dominating-pairs.md`, more than 1,000,000 segments.
     pub fn new(segments: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
-        let segments = &factored(segments)?;
-        require(
-            segments.len() <= MAX_SEGMENTS,
-            "segments",
-            segments.len(),
-            "at most 1000000 different ones",
-        )?;
+        let segments = &checked(segments)?;
         let pairs = PairCurve::new(segments, adjacency)?;
         Ok(Self::of(pairs, GroupChain::of(segments, adjacency)?))
+    }
+
+    /// The composition of very many different steps, as noise schedules make them: their losses are summed from those of a few hundred steps
+    /// (`docs/theory/noise-schedules.md`). `None` where the steps belong to no schedule. Where that sum cannot be certified, answers are wide.
+    ///
+    /// # Errors
+    /// As [`Composition::new`].
+    pub fn merged(segments: &[(Step, u64)], adjacency: Adjacency) -> Result<Option<Self>> {
+        let segments = &checked(segments)?;
+        let Some(pairs) = PairCurve::merged(segments, adjacency)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self::of(pairs, GroupChain::of(segments, adjacency)?)))
     }
 
     /// The larger curve of some ordered pairs.

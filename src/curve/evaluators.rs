@@ -4,7 +4,7 @@
 
 use crate::grid::composition::Grid;
 use crate::interval::Enclosure;
-use crate::inversion::contour::Contour;
+use crate::inversion::contour_sum::ContourSum;
 use crate::special::log_space::LogSum;
 
 /// Number of contours, and of grids, that are kept: the latest ones. More take more memory and more time at every later ε.
@@ -13,7 +13,7 @@ const CAPACITY: usize = 8;
 /// Contours and grids of one truncated law.
 #[derive(Debug)]
 pub(crate) struct Evaluators {
-    contours: Vec<Contour>,
+    contours: Vec<ContourSum>,
     grids: Vec<Grid>,
     log_truncated_mass: f64,
 }
@@ -34,7 +34,7 @@ impl Evaluators {
     }
 
     /// Adds a contour; the oldest makes room.
-    pub(crate) fn add_contour(&mut self, contour: Contour) {
+    pub(crate) fn add_contour(&mut self, contour: ContourSum) {
         add(&mut self.contours, contour);
     }
 
@@ -65,7 +65,7 @@ impl Evaluators {
     ///
     /// At c < 0 it gives 1 − μ + δ' with μ the mass of the law, which is 1 − p ≤ μ ≤ 1 (Proposition 8 of
     /// `docs/theory/inversion.md`): its lower end may be p above δ'.
-    pub(crate) fn by_contour(&self, contour: &Contour, epsilon: f64) -> Enclosure {
+    pub(crate) fn by_contour(&self, contour: &ContourSum, epsilon: f64) -> Enclosure {
         let found = contour.delta(epsilon);
         if !contour.is_below_zero() {
             return found;

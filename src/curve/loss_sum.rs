@@ -8,9 +8,9 @@ use crate::curve::truncated::Truncated;
 use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
 use crate::grid::composition::is_on_lattice;
 use crate::interval::Enclosure;
-use crate::inversion::chernoff::chernoff;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::saddle;
-use crate::inversion::segment::{KEEPING_PANELS, Segment, Total};
+use crate::inversion::segment::{KEEPING_PANELS, Segment, Total, kinds};
 use crate::loss::StepLoss;
 use crate::loss::privacy_loss::Effort;
 
@@ -42,8 +42,8 @@ pub(crate) struct LossSum {
     truncations: Vec<Truncated>,
     /// log of a bound on the sum of the total variations of all steps, once it was asked for.
     log_variation: Option<f64>,
-    /// (c, an upper bound on A(c)) of earlier questions.
-    moments: Vec<(f64, f64)>,
+    /// Bounds on moments of earlier questions.
+    moments: Vec<MomentBound>,
     /// Standard deviation of the loss, once it was asked for.
     deviation: Option<f64>,
     /// Work on single steps so far, in density evaluations.
@@ -83,14 +83,14 @@ impl LossSum {
 
     /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
     pub(crate) fn shrink(&mut self) {
-        if self.segments.len() > KEEPING_PANELS {
+        if kinds(&self.segments) > KEEPING_PANELS {
             self.truncations.clear();
         }
     }
 
     /// A budget, which is larger for a run of very many different steps.
     fn allowance(&self, work: u64) -> u64 {
-        work + work / SEGMENTS * self.segments.len() as u64
+        work + work / SEGMENTS * kinds(&self.segments) as u64
     }
 
     /// Work so far, in density evaluations.
@@ -205,10 +205,15 @@ impl LossSum {
             && let Some(c) = saddle::for_epsilon(&mut self.segments, epsilon, None)
             && let Some(total) = Total::at(&mut self.segments, c)
         {
-            self.moments.push((c, total.log_moment.upper()));
+            self.moments.push(MomentBound {
+                c,
+                log_moment: total.log_moment.upper(),
+            });
         }
-        let at = |&(c, log_moment): &(f64, f64)| chernoff(c, log_moment, epsilon);
-        self.moments.iter().map(at).fold(Enclosure::TRIVIAL, Enclosure::meet)
+        self.moments
+            .iter()
+            .map(|bound| bound.chernoff(epsilon))
+            .fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
 
     /// Upper bound on the Rényi divergence of order α > 1: A(α − 1)/(α − 1), and the largest loss.

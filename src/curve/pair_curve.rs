@@ -9,6 +9,7 @@ use crate::curve::routes::Route;
 use crate::error::{Result, require_finite_epsilon};
 use crate::interval::{Enclosure, Interval};
 use crate::loss::pairs::{Noiseless, StepOutcome};
+use crate::loss::schedule;
 use crate::special::log_space::LogSum;
 use crate::step::{Adjacency, Direction, Step};
 
@@ -21,6 +22,9 @@ const OVERSHOOT: f64 = 1.1;
 /// Steps out at most: the first seven multiply by 2⁷ at least, by 64⁷ where δ hardly falls; beyond the last nothing would be
 /// gained by an ε that large.
 const MAX_STEPS_OUT: usize = 24;
+
+/// Different steps besides those of noise schedules for which merging the latter is worthwhile: each costs as much as a node of a schedule.
+const MAX_OTHERS: usize = 2_000;
 
 /// The curve of the dominating pairs of a run. Work on one question serves the next, but no answer depends on what was asked before.
 #[derive(Debug)]
@@ -70,12 +74,54 @@ impl PairCurve {
     /// # Errors
     /// An argument out of range, or a combination without a pair in `docs/theory/dominating-pairs.md`.
     pub(crate) fn new(steps: &[(Step, u64)], adjacency: Adjacency) -> Result<Self> {
-        let mut losses = Vec::new();
-        for &direction in adjacency.pairs() {
+        Self::made_of(steps, adjacency, |direction| {
             let mut outcomes = Vec::with_capacity(steps.len());
             for (step, count) in steps {
                 outcomes.extend(step.outcomes(direction, *count)?);
             }
+            Ok(outcomes)
+        })
+    }
+
+    /// The curve of a run of very many different steps, those of noise schedules merged to one loss each ([`schedule`]); `None` where
+    /// more than [`MAX_OTHERS`] different steps belong to none.
+    ///
+    /// # Errors
+    /// As [`PairCurve::new`].
+    pub(crate) fn merged(steps: &[(Step, u64)], adjacency: Adjacency) -> Result<Option<Self>> {
+        // Of a run with steps that have next to no noise there is another one, without the noise of these, which is not merged.
+        let is_noiseless =
+            |(step, _): &(Step, u64)| matches!(step.noiseless(Some(Direction::Remove)), Ok(Some(_)));
+        if steps.iter().any(is_noiseless) {
+            return Ok(None);
+        }
+        let mut is_large = false;
+        let found = Self::made_of(steps, adjacency, |direction| {
+            let (losses, others) = match direction {
+                Some(direction) if !is_large => schedule::merged(steps, direction),
+                _ => (Vec::new(), Vec::new()),
+            };
+            is_large |= losses.is_empty() || others.len() > MAX_OTHERS;
+            if is_large {
+                return Ok(Vec::new());
+            }
+            let mut outcomes: Outcomes = losses.into_iter().map(|loss| (StepOutcome::Loss(loss), 1)).collect();
+            for (step, count) in others {
+                outcomes.extend(step.outcomes(direction, *count)?);
+            }
+            Ok(outcomes)
+        })?;
+        Ok((!is_large).then_some(found))
+    }
+
+    fn made_of(
+        steps: &[(Step, u64)],
+        adjacency: Adjacency,
+        mut outcomes_of: impl FnMut(Option<Direction>) -> Result<Outcomes>,
+    ) -> Result<Self> {
+        let mut losses = Vec::new();
+        for &direction in adjacency.pairs() {
+            let outcomes = outcomes_of(direction)?;
             let adds = direction == Some(Direction::Add);
             let loss = ComposedLoss::new(outcomes, adds);
             losses.push(match noiseless(steps, direction)? {

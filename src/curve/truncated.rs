@@ -11,10 +11,11 @@ use crate::curve::accuracy::Accuracy;
 use crate::curve::evaluators::Evaluators;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
-use crate::inversion::chernoff::chernoff;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::Contour;
+use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::saddle::Saddle;
-use crate::inversion::segment::{Segment, Total};
+use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::tilt::Tilt;
 use crate::inversion::{saddle, split};
 use crate::special::log_space::LogSum;
@@ -170,7 +171,8 @@ impl Truncated {
         let tilt = self.tilt_for(epsilon).filter(|&c| c > 0.0);
         let bound = tilt.and_then(|c| {
             let total = Total::at(&mut self.segments, c)?;
-            Some(chernoff(c, total.log_moment.upper(), epsilon))
+            let log_moment = total.log_moment.upper();
+            Some(MomentBound { c, log_moment }.chernoff(epsilon))
         });
         self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }
@@ -186,6 +188,7 @@ impl Truncated {
         };
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
+            Form::Inversion if split::is_needed(&self.segments, epsilon) => Enclosure::TRIVIAL,
             _ => {
                 let failures = &self.failures[form as usize];
                 let exhausted = failures.len() >= MAX_FAILURES;
@@ -212,12 +215,12 @@ impl Truncated {
     /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests.
     fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let max_products = form.max_products(self.segments.len());
+        let max_products = form.max_products(kinds(&self.segments));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
             let contour = match form {
-                Form::SplitInversion => split::contour(
+                Form::SplitInversion => split::contours(
                     segments,
                     c,
                     epsilon,
@@ -226,7 +229,8 @@ impl Truncated {
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, log_tolerance)
-                    .and_then(|tilt| Contour::new(segments, &tilt, max_products)),
+                    .and_then(|tilt| Contour::new(segments, &tilt, max_products))
+                    .map(ContourSum::from),
             };
             let Some(contour) = contour else {
                 self.failures[form as usize].push(c);

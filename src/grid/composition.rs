@@ -253,7 +253,7 @@ fn sides(segments: &[Segment], cells: &[Cells], plan: &Plan, spacing: f64, start
         }
         best
     };
-    [best(plan.tilt.below.0, -1.0), best(plan.tilt.above.0, 1.0)]
+    [best(plan.tilt.below.c, -1.0), best(plan.tilt.above.c, 1.0)]
 }
 
 /// Points of the window, a power of two; `None` if no period is long enough.

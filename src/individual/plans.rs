@@ -1,6 +1,7 @@
 //! On which line Re z = c the loss of an account is inverted, and how finely.
 
 use crate::approx::Approx;
+use crate::inversion::chernoff::MomentBound;
 use std::f64::consts::PI;
 
 /// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the
@@ -104,13 +105,19 @@ impl CumulantGrid {
         bend.max(1e-300).sqrt()
     }
 
-    /// (c', A(c')) on one side of a line with the smallest e^{A(c') − c'ε − |c' − c|P}.
-    pub(crate) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<(f64, f64)> {
+    /// The moment at a tilt c' on one side of a line with the smallest e^{A(c') − c'ε − |c' − c|P}.
+    pub(crate) fn side(&self, line: usize, epsilon: f64, period: f64, above: bool) -> Option<MomentBound> {
         let c = line_at(line);
         let range = if above { line + 1..self.values.len() } else { 0..line };
-        let points = range.map(|k| (line_at(k), self.values[k].upper()));
-        let zero = (!above).then_some((0.0, 0.0));
-        let cost = |&(other, value): &(f64, f64)| value - other * epsilon - (other - c).abs() * period;
+        let points = range.map(|k| MomentBound {
+            c: line_at(k),
+            log_moment: self.values[k].upper(),
+        });
+        let zero = (!above).then_some(MomentBound {
+            c: 0.0,
+            log_moment: 0.0,
+        });
+        let cost = |other: &MomentBound| other.log_above(epsilon) - (other.c - c).abs() * period;
         points.chain(zero).min_by(|a, b| cost(a).total_cmp(&cost(b)))
     }
 
@@ -226,7 +233,10 @@ mod tests {
         let period = grid.period(line, epsilon, level).unwrap();
         // log of the alias on one side over e^{A(c) − cε}, the least over the other lines.
         let alias = |period: f64, above: bool| {
-            let (other, value) = grid.side(line, epsilon, period, above).unwrap();
+            let MomentBound {
+                c: other,
+                log_moment: value,
+            } = grid.side(line, epsilon, period, above).unwrap();
             let c = line_at(line);
             value - grid.values[line].value - (other - c) * epsilon - (other - c).abs() * period
         };

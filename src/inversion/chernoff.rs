@@ -2,19 +2,34 @@
 
 use crate::interval::Enclosure;
 
-/// The bounds on δ(ε) that follow from A(c) ≤ `log_moment`, where c > −1 and c ≠ 0.
-///
-/// For c > 0: δ ≤ e^{A(c) − cε}·sup_u (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1, converted as
-/// by RGP Lemma 2.2. The supremum is (c/(c + 1))^c/(c + 1), at e^{−u} = c/(c + 1). For c in (−1, 0) and laws of mass 1:
-/// 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
-pub(crate) fn chernoff(c: f64, log_moment: f64, epsilon: f64) -> Enclosure {
-    let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
-    let log = log_moment - c * epsilon + rounding;
-    if c > 0.0 {
-        let log_supremum = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-        Enclosure::of_logs(f64::NEG_INFINITY, log + log_supremum * (1.0 - 8.0 * f64::EPSILON))
-    } else {
-        Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
+/// A bound on one moment of the total loss: A(c) = log E[e^{cS}] ≤ `log_moment`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MomentBound {
+    pub(crate) c: f64,
+    pub(crate) log_moment: f64,
+}
+
+impl MomentBound {
+    /// log of the bound on E[e^{c(S − ε)}].
+    pub(crate) fn log_above(self, epsilon: f64) -> f64 {
+        self.log_moment - self.c * epsilon
+    }
+
+    /// The bounds on δ(ε) that follow, where c > −1 and c ≠ 0.
+    ///
+    /// For c > 0: δ ≤ e^{A(c) − cε}·sup_u (1 − e^{−u})e^{−cu}, the bound of the Rényi divergence of order c + 1, converted as
+    /// by RGP Lemma 2.2. The supremum is (c/(c + 1))^c/(c + 1), at e^{−u} = c/(c + 1). For c in (−1, 0) and laws of mass 1:
+    /// 1 − δ = E[min(1, e^{ε−S})] ≤ e^{A(c) − cε}.
+    pub(crate) fn chernoff(self, epsilon: f64) -> Enclosure {
+        let Self { c, log_moment } = self;
+        let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
+        let log = self.log_above(epsilon) + rounding;
+        if c > 0.0 {
+            let log_supremum = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
+            Enclosure::of_logs(f64::NEG_INFINITY, log + log_supremum * (1.0 - 8.0 * f64::EPSILON))
+        } else {
+            Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
+        }
     }
 }
 
@@ -31,7 +46,7 @@ mod tests {
         let delta = log_upper_tail(b - a).exp() - (epsilon + log_upper_tail(a + b)).exp();
         for c in [-0.6, -0.1, 0.3, 1.0, 2.5] {
             let log_moment = 0.5 * c * (c + 1.0) * distance * distance;
-            assert!(chernoff(c, log_moment, epsilon).upper() >= delta, "{c}");
+            assert!(MomentBound { c, log_moment }.chernoff(epsilon).upper() >= delta, "{c}");
         }
     }
 
@@ -41,7 +56,8 @@ mod tests {
         for c in [1e-3f64, 0.3, 2.0, 40.0] {
             for epsilon in [-3.0, 0.0, 7.5] {
                 let loss = epsilon + ((c + 1.0) / c).ln();
-                let bound = chernoff(c, c * loss, epsilon).upper();
+                let log_moment = c * loss;
+                let bound = MomentBound { c, log_moment }.chernoff(epsilon).upper();
                 let delta = 1.0 / (c + 1.0);
                 assert!(
                     bound >= delta && bound < delta * (1.0 + 1e-11),
@@ -58,7 +74,7 @@ mod tests {
         for c in [-0.9f64, -0.5] {
             let epsilon = 1.5;
             let log_moment = (MASS * (c * epsilon).exp() + (1.0 - MASS) * (c * (epsilon + 80.0)).exp()).ln();
-            let delta = chernoff(c, log_moment, epsilon).lower();
+            let delta = MomentBound { c, log_moment }.chernoff(epsilon).lower();
             assert!(
                 delta <= 1.0 - MASS + 1e-16 && delta > 1.0 - MASS - 1e-12,
                 "{c}: {delta}"

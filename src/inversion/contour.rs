@@ -22,6 +22,7 @@
 
 use crate::approx::Approx;
 use crate::interval::Enclosure;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::{KEEPING_PANELS, Segment};
 use crate::inversion::tilt::Tilt;
 use crate::loss::privacy_loss::TiltedLoss;
@@ -46,11 +47,11 @@ pub(crate) struct Contour {
     points: Vec<ContourPoint>,
     /// Bound on what lies beyond the last point.
     tail: f64,
-    /// (c', A(c')) below and above c.
-    below: (f64, f64),
-    above: (f64, f64),
-    /// (c', log moment at c') of the part of the law that the points leave out; empty if they leave out nothing.
-    left_out: Vec<(f64, f64)>,
+    /// The moments at tilts below and above c.
+    below: MomentBound,
+    above: MomentBound,
+    /// Moments of the part of the law that the points leave out; empty if they leave out nothing.
+    left_out: Vec<MomentBound>,
     /// Cost: nodes in x times points in y.
     products: u64,
 }
@@ -73,7 +74,8 @@ pub(crate) struct Line {
     pub(crate) spacing: f64,
     /// Bound on |E[e^{zS}]|/e^{A(c)} from the last point on.
     pub(crate) decayed: f64,
-    pub(crate) left_out: Vec<(f64, f64)>,
+    /// Moments of the part of the law that the points leave out.
+    pub(crate) left_out: Vec<MomentBound>,
     /// Nodes in x.
     pub(crate) size: usize,
 }
@@ -190,7 +192,7 @@ impl Contour {
     /// Bound on what the spacing of the points adds to the sum, over e^{A(c) − cε}.
     fn aliasing(&self, epsilon: f64) -> f64 {
         let period = 2.0 * PI / self.spacing;
-        let side = |(c, log_moment): (f64, f64)| {
+        let side = |MomentBound { c, log_moment }: MomentBound| {
             let first = log_moment - self.log_moment.value - (c - self.c) * epsilon;
             let ratio = -(c - self.c).abs() * period;
             let sum = (first + ratio).exp() / -ratio.exp_m1();
@@ -201,8 +203,9 @@ impl Contour {
 
     /// log of a bound on the part of δ that the points leave out, by (1 − e^{−u})₊ ≤ e^{c'u}.
     fn log_left_out(&self, epsilon: f64) -> f64 {
-        let at = |&(c, log_moment): &(f64, f64)| {
-            log_moment - c * epsilon + 4.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs())
+        let at = |bound: &MomentBound| {
+            let size = bound.log_moment.abs() + (bound.c * epsilon).abs();
+            bound.log_above(epsilon) + 4.0 * f64::EPSILON * size
         };
         if self.left_out.is_empty() {
             return f64::NEG_INFINITY;

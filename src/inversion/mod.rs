@@ -2,6 +2,7 @@
 
 pub(crate) mod chernoff;
 pub(crate) mod contour;
+pub(crate) mod contour_sum;
 #[cfg(test)]
 pub(crate) mod reference;
 pub(crate) mod saddle;

@@ -1,5 +1,6 @@
 //! Closed forms of the composed Gaussian mechanism, with which the tests of this room compare.
 
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::ContourPoint;
 use crate::inversion::segment::Segment;
 use crate::inversion::tilt::Tilt;
@@ -67,7 +68,7 @@ impl GaussianRun {
 }
 
 /// A tilt for contours that tests put together by hand: only c, the two other tilts and the period matter to them.
-pub(crate) fn tilt(c: f64, below: (f64, f64), above: (f64, f64), period: f64) -> Tilt {
+pub(crate) fn tilt(c: f64, below: MomentBound, above: MomentBound, period: f64) -> Tilt {
     Tilt {
         c,
         saddle: c,

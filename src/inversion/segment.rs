@@ -18,6 +18,11 @@ pub(crate) struct Segment {
     pub steps: f64,
 }
 
+/// Number of different steps in all of them, as far as their cost is concerned.
+pub(crate) fn kinds(segments: &[Segment]) -> usize {
+    segments.iter().map(|segment| segment.loss.kinds()).sum()
+}
+
 /// A(c) = Σ T·K(c) of some segments, with the mean and variance of the tilted sum.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Total {

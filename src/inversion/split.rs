@@ -1,28 +1,40 @@
 //! Complex-order inversion of runs whose loss is next to nothing with a high probability: few steps, or small sample rates.
 //!
 //! The characteristic function of such a run hardly decays: with some probability every step had a loss near the same
-//! value, that of "nobody of the group in the batch". A gate (see `loss::gate`) splits the law of each step into a near
-//! part, of losses that all steps together cannot add up to ε, and a far part: E[e^{zℓ}] = N(z) + H(z). Then
+//! value, that of "nobody of the group in the batch". Gates at increasing losses (see `loss::gate` and [`ladder`]) split the law of
+//! each step into parts. With N_i the transform of the losses below gate i, N_0 those around the common loss and N_m all of them,
 //!
-//! > Π (N + H)^T − Π N^T
+//! > Π N_m^T − Π N_0^T = Σ_i (Π N_i^T − Π N_{i−1}^T),
 //!
-//! is the transform of the runs with at least one far step. Their measure is positive and below the whole law, so that
-//! aliasing is bounded as in `contour`, and their transform decays, as |N|, |N + H| ≤ φ(c) = N(c) + H(c) give
+//! and the i-th term is the transform of the runs in which some step is above gate i − 1 and none above gate i. Their measure is
+//! positive and at most the law of all runs below gate i, so that aliasing is bounded as in `contour`, and their transform decays,
+//! as with N_i = N_{i−1} + H
 //!
-//! > |Π (N + H)^T − Π N^T| ≤ e^{A(c)}·Σ T·|H|/φ(c).
+//! > |Π N_i^T − Π N_{i−1}^T| ≤ e^{A(c)}·Σ T·|H|/N_i(c).
 //!
-//! Runs without a far step are left out. They add to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
-//! Σ T·log N, and the gates are placed so that this is negligible.
+//! Every term is inverted on a line of its own, whose spacing is that of losses as large as gate i and whose reach is that of
+//! losses as small as gate i − 1. One gate alone would need the reach of the smallest and the spacing of the largest losses at once.
+//!
+//! Outputs far above the gate that they were not found to pass are left out of the losses below that gate, as moments would consist of
+//! them. The runs that have one have a probability of at most T·Φ(−r) for each gate, r being how far above, in widths of the gate.
+//! Each N_i is a measure, so that leaving out some of it in one term and not in the next leaves out a part of the runs.
+//!
+//! Runs below gate 0 are left out. They add to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
+//! Σ T·log N_0, and the gate is placed so that this is negligible.
 
 mod difference;
 mod far_runs;
+mod ladder;
 mod tilted_step;
 
 use crate::approx::Approx;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{Contour, Line, find_reach};
+use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
+use crate::inversion::split::ladder::Ladder;
 use crate::inversion::split::tilted_step::Split;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
@@ -30,72 +42,152 @@ use crate::loss::gate::Separation;
 use crate::special::log_space::LogSum;
 use std::f64::consts::PI;
 
-/// Losses of the gates, as fractions of the way from the common loss to ε; the first that leaves out little enough is used.
-const GATE_FRACTIONS: [f64; 13] = [
-    0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.09, 0.06, 0.04, 0.025, 0.015,
-];
-/// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
-const SHARPNESS: f64 = 0.12;
 /// Tilts that are tried, over the saddle point of the far runs: at a smaller one the event that a whole group is in one
 /// batch, far out and rare, has less weight; its edge would slow the decay of the transform.
 const FLATTER: [f64; 4] = [1.0, 0.7, 0.5, 0.35];
 /// Products of nodes in x and y for which no other tilt is tried.
 const CHEAP: f64 = 1e6;
-/// Tilts at which the part that is left out is bounded, over the smallest at which the bound could suffice.
-const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
-/// log of what quadrature may leave out of the moments of the near parts.
-const NEAR_TOLERANCE: f64 = -20.0;
-/// The largest such tilt, whose square is still finite. Only an ε next to zero would need a larger one; another route
-/// serves it.
-const STEEPEST: f64 = 1e150;
+
+/// log of the probability that no step is far above which far steps are rare.
+const LOG_RARE: f64 = -6.0;
+/// Standard deviation of the near losses of all steps, over the way to ε, below which they are next to the common loss.
+const CONCENTRATED: f64 = 0.03;
+/// Products of nodes in x and y that the contour of one of several bands may cost.
+const MAX_BAND_PRODUCTS: f64 = 4e7;
+/// Saddle point of the runs with a largest loss below ℓ, times ℓ, from which the search starts: 30 to 50 in what was measured.
+const TYPICAL_SADDLE: f64 = 30.0;
+/// −log of the fraction of the error that is allowed by which a band must be below it to be left out as a whole.
+const NEGLIGIBLE: f64 = 3.0;
 
 /// The near parts of all segments at one choice of gates.
 struct Near {
     gates: Vec<Separation>,
-    /// (c', A_N(c')).
-    left_out: Vec<(f64, f64)>,
+    /// Moments of the sum of the near parts.
+    left_out: Vec<MomentBound>,
 }
 
-/// The contour of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
+/// What contours are to be computed for.
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    epsilon: f64,
+    /// log of the error of δ that is allowed.
+    allowed: f64,
+    /// Products of nodes in x and y that one contour may cost.
+    most_products: f64,
+}
+
+/// The contours of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
 /// less, of e^`hint`, where δ is known to be about that; `c` is the saddle point of the whole law. `None` where there is no
-/// common loss, or that would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
-pub(crate) fn contour(
+/// common loss, or a contour would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
+pub(crate) fn contours(
     segments: &mut [Segment],
     c: f64,
     epsilon: f64,
     (log_tolerance, hint): (f64, Option<f64>),
     most_products: f64,
     work: &mut u64,
-) -> Option<Contour> {
+) -> Option<ContourSum> {
     if c <= 0.0 {
         return None;
     }
-    let mut common = Vec::with_capacity(segments.len());
-    for segment in segments.iter() {
-        common.push(segment.loss.usual_loss()?);
-    }
-    let sum: f64 = common.iter().zip(segments.iter()).map(|(loss, s)| loss * s.steps).sum();
-    let gates = |segments: &[Segment], fraction: f64| -> Option<Vec<Separation>> {
-        let way = fraction * (epsilon - sum);
-        let both = segments.iter().zip(&common);
-        both.map(|(segment, loss)| segment.loss.separation(loss + way, SHARPNESS * way))
-            .collect()
+    let is_rare = ladder::near_losses(segments, epsilon).is_some_and(|near| near.log_mass > LOG_RARE);
+    let expected = match hint {
+        Some(hint) if is_rare => hint,
+        _ => {
+            let typical = ladder::typical_gates(segments, epsilon)?;
+            let rough = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
+            rough.min(hint.unwrap_or(f64::INFINITY))
+        }
     };
-    let rough = FarRuns::saddle(segments, &gates(segments, GATE_FRACTIONS[1])?, c, epsilon, work)?;
-    let allowed = rough.log_delta.min(hint.unwrap_or(f64::INFINITY)) + log_tolerance;
-    let near = GATE_FRACTIONS.iter().find_map(|&fraction| {
-        let gates = gates(segments, fraction)?;
-        Near::new(segments, gates, epsilon, allowed, work)
-    })?;
+    let allowed = expected + log_tolerance;
+    let mut on_ladder = |max_gates: usize, most_products: f64| {
+        let ladder = Ladder::new(segments, (epsilon, allowed), max_gates, work)?;
+        let question = Question {
+            epsilon,
+            allowed: allowed - (ladder.gates.len() as f64).ln(),
+            most_products,
+        };
+        by_bands(segments, ladder, c, &question, work)
+    };
+    // Where steps with a large loss are many, one gate alone serves better: it may be as wide as suits it.
+    if !is_rare {
+        return on_ladder(1, most_products);
+    }
+    on_ladder(ladder::MAX_GATES, most_products.min(MAX_BAND_PRODUCTS)).or_else(|| on_ladder(1, most_products))
+}
+
+/// The contours of all bands between the rungs of a ladder.
+fn by_bands(
+    segments: &mut [Segment],
+    ladder: Ladder,
+    c: f64,
+    question: &Question,
+    work: &mut u64,
+) -> Option<ContourSum> {
+    let mut found = ContourSum::default();
+    found.neglect(0.0, ladder.log_neglected);
+    let mut left_out = ladder.left_out;
+    let mut rungs = ladder.gates.into_iter().zip(ladder.losses).peekable();
+    while let Some((gates, _)) = rungs.next() {
+        let near = Near {
+            gates,
+            left_out: std::mem::take(&mut left_out),
+        };
+        match rungs.peek() {
+            Some((upper, loss)) => {
+                let mut below = near_parts(segments, upper, ladder.reach)?;
+                let of_band = band(&mut below, &near, TYPICAL_SADDLE / loss, question, &mut found, work);
+                *work += below.iter().map(|segment| segment.loss.work()).sum::<u64>();
+                of_band?;
+            }
+            None if ladder.is_closed => {}
+            None => band(segments, &near, c, question, &mut found, work)?,
+        }
+    }
+    Some(found)
+}
+
+/// Whether inversion of all runs would take far more points than that of the runs with a far step, because with a probability that is not
+/// small all losses are next to the common one.
+pub(crate) fn is_needed(segments: &[Segment], epsilon: f64) -> bool {
+    let near = ladder::near_losses(segments, epsilon);
+    near.is_some_and(|near| near.log_mass > LOG_RARE && near.spread < CONCENTRATED)
+}
+
+/// The parts of all segments below gates, and at most `reach` widths of a gate above it, in as many steps.
+fn near_parts(segments: &[Segment], gates: &[Separation], reach: f64) -> Option<Vec<Segment>> {
+    let part = |(segment, gate): (&Segment, &Separation)| {
+        Some(Segment {
+            loss: segment.loss.near_part(*gate, reach)?,
+            steps: segment.steps,
+        })
+    };
+    segments.iter().zip(gates).map(part).collect()
+}
+
+/// Adds the runs of `segments` with a step that is not near, by a contour of their own or as a bound where that is negligible.
+fn band(
+    segments: &mut [Segment],
+    near: &Near,
+    c: f64,
+    question: &Question,
+    found: &mut ContourSum,
+    work: &mut u64,
+) -> Option<()> {
+    let rough = FarRuns::saddle(segments, &near.gates, c, question.epsilon, work)?;
+    if near.left_out.is_empty() && rough.log_bound - rough.c * question.epsilon < question.allowed - NEGLIGIBLE {
+        found.neglect(rough.c, rough.log_bound);
+        return Some(());
+    }
     let mut best: Option<(Tilt, f64, f64)> = None;
     for factor in FLATTER {
         let c = factor * rough.c;
         let log_moment = Total::at(segments, c)?.log_moment.value;
-        let level = (log_moment - c * epsilon - allowed).max(2.0);
-        let Some(tilt) = Tilt::at_level(segments, c, epsilon, level) else {
+        let level = (log_moment - c * question.epsilon - question.allowed).max(2.0);
+        let Some(tilt) = Tilt::at_level(segments, c, question.epsilon, level) else {
             continue;
         };
-        let Some((reach, products)) = reach(segments, &near, &tilt, most_products) else {
+        let Some((reach, products)) = reach(segments, near, &tilt, question.most_products) else {
             continue;
         };
         if best.is_none_or(|(.., fewest)| products < fewest) {
@@ -106,7 +198,8 @@ pub(crate) fn contour(
         }
     }
     let (tilt, reach, _) = best?;
-    at_tilt(segments, &near, &tilt, reach, most_products, work)
+    found.add(at_tilt(segments, near, &tilt, reach, question.most_products, work)?);
+    Some(())
 }
 
 /// The parts of all segments with large losses.
@@ -119,11 +212,8 @@ fn far_parts(segments: &[Segment], near: &Near) -> Option<Vec<StepLoss>> {
 fn parts<'a>(segments: &'a mut [Segment], far: &'a mut [StepLoss], tilt: &Tilt) -> Option<Vec<Split<'a>>> {
     let count = segments.len() as f64;
     let both = segments.iter_mut().zip(far);
-    both.map(|(segment, far)| {
-        let tolerance = -tilt.level - segment.steps.ln() - count.ln() - 1.0;
-        Split::new(segment, far, tilt.c, tolerance)
-    })
-    .collect()
+    both.map(|(segment, far)| Split::new(segment, far, tilt.c, -tilt.level - count.ln() - 1.0))
+        .collect()
 }
 
 /// Where the transform at a tilt has decayed, and how many products of nodes in x and y that may take.
@@ -205,46 +295,6 @@ fn decay(split: &mut [Split<'_>], y: f64, wanted: Option<f64>) -> f64 {
         total.add(log_steps + decay);
     }
     total.ln()
-}
-
-impl Near {
-    /// Bounds on what is left out at `gates`; `None` if they are above e^`allowed` of δ.
-    fn new(
-        segments: &[Segment],
-        gates: Vec<Separation>,
-        epsilon: f64,
-        allowed: f64,
-        work: &mut u64,
-    ) -> Option<Self> {
-        if epsilon <= 0.0 {
-            return None;
-        }
-        let both = segments.iter().zip(&gates);
-        let near = both.map(|(segment, gate)| Some((segment.loss.near_part(*gate)?, segment.steps)));
-        let mut near: Vec<(StepLoss, f64)> = near.collect::<Option<_>>()?;
-        let mut left_out = Vec::new();
-        let mut smallest = f64::INFINITY;
-        for factor in STEEPER {
-            let c = -factor * allowed / epsilon;
-            if c > STEEPEST {
-                break;
-            }
-            let of =
-                |(part, steps): &mut (StepLoss, f64)| *steps * part.moments(c, NEAR_TOLERANCE).log_moment.upper();
-            let log_moment: f64 = near.iter_mut().map(of).sum();
-            let bound = log_moment - c * epsilon;
-            if !bound.is_finite() || bound > smallest {
-                break;
-            }
-            smallest = bound;
-            left_out.push((c, log_moment));
-            if bound <= allowed {
-                break;
-            }
-        }
-        *work += near.iter().map(|(part, _)| part.work()).sum::<u64>();
-        (smallest <= allowed).then_some(Self { gates, left_out })
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! relative to e^{A(c) − cε}. Large groups make A explode just above the saddle point (the whole group in one
 //! batch: probability q^k, loss k²/2σ²), so that c'' must stay near c and P grows; a smaller c then serves better.
 
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::{Segment, Total};
 use std::f64::consts::PI;
 
@@ -27,10 +28,10 @@ pub(crate) struct Tilt {
     pub(crate) spread: f64,
     /// Errors of e^−`level` relative to e^{A(c) − cε} are wanted.
     pub(crate) level: f64,
-    /// (c', A(c')) below and above c.
-    pub(crate) below: (f64, f64),
-    /// The tilt and log moment above c.
-    pub(crate) above: (f64, f64),
+    /// The moment at a tilt below c.
+    pub(crate) below: MomentBound,
+    /// The moment at a tilt above c.
+    pub(crate) above: MomentBound,
     /// P.
     pub(crate) period: f64,
 }
@@ -79,7 +80,7 @@ impl Tilt {
             (log_moment - total.log_moment.value - (other - c) * epsilon + level) / (other - c).abs()
         };
         let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
-        let mut best = [None::<(f64, f64, f64)>; 2];
+        let mut best = [None::<(MomentBound, f64)>; 2];
         for (side, sign) in [(0, -1.0), (1, 1.0)] {
             let mut distance = (2.0 * level).sqrt() / spread;
             for _ in 0..12 {
@@ -91,9 +92,9 @@ impl Tilt {
                     Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment.upper())
                 };
                 let found = period(other, log_moment);
-                let better = best[side].is_none_or(|(.., shortest)| found < shortest);
+                let better = best[side].is_none_or(|(_, shortest)| found < shortest);
                 if better && found.is_finite() {
-                    best[side] = Some((other, log_moment, found));
+                    best[side] = Some((MomentBound { c: other, log_moment }, found));
                 } else if best[side].is_some() {
                     break;
                 }
@@ -109,9 +110,9 @@ impl Tilt {
             saddle: c,
             spread,
             level,
-            below: (below.0, below.1),
-            above: (above.0, above.1),
-            period: below.2.max(above.2).max(1e-300),
+            below: below.0,
+            above: above.0,
+            period: below.1.max(above.1).max(1e-300),
         })
     }
 }
@@ -165,7 +166,7 @@ mod tests {
             let mut segments = run.segments();
             let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
             let tilt = Tilt::at_level(&mut segments, c, epsilon, 20.0).unwrap();
-            let side = |(other, log_moment): (f64, f64)| {
+            let side = |MomentBound { c: other, log_moment }: MomentBound| {
                 assert!(log_moment >= run.log_moment(other) - 1e-12, "{tilt:?}");
                 let distance = (other - c).abs();
                 log_moment - run.log_moment(c) - (other - c) * epsilon - distance * tilt.period
@@ -173,11 +174,11 @@ mod tests {
             let (below, above) = (side(tilt.below), side(tilt.above));
             assert!(below <= -20.0 + 1e-9 && above <= -20.0 + 1e-9, "{below} {above}");
             assert!(below.max(above) > -20.0 - 1e-9, "{below} {above}");
-            assert!(tilt.below.0 < c && c < tilt.above.0);
+            assert!(tilt.below.c < c && c < tilt.above.c);
             // Both other tilts are in the strip of c.
             let strip = if c > 0.0 { 0.0..=f64::INFINITY } else { -1.0..=0.0 };
             assert!(
-                strip.contains(&tilt.below.0) && strip.contains(&tilt.above.0),
+                strip.contains(&tilt.below.c) && strip.contains(&tilt.above.c),
                 "{tilt:?}"
             );
         }

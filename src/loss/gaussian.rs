@@ -206,7 +206,7 @@ impl PrivacyLoss for GaussianLoss {
         self.split().map(|_| Separation::Atom)
     }
 
-    fn near_part(&self, _: Separation) -> Option<StepLoss> {
+    fn near_part(&self, _: Separation, _: f64) -> Option<StepLoss> {
         self.split().map(|(_, still)| StepLoss::new(still))
     }
 
@@ -364,7 +364,7 @@ mod tests {
     fn the_parts_with_and_without_a_loss_make_up_the_whole() {
         let whole = mixture();
         assert_eq!(whole.separation(1.0, 0.1), Some(Separation::Atom));
-        let mut near = whole.near_part(Separation::Atom).unwrap();
+        let mut near = whole.near_part(Separation::Atom, 9.0).unwrap();
         let mut far = whole.far_part(Separation::Atom).unwrap();
         for c in [-0.5, 0.3, 2.0] {
             let [near, far, both] = [near.moments(c, 0.0), far.moments(c, 0.0), mixture().moments(c, 0.0)];

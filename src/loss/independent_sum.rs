@@ -4,9 +4,7 @@
 //! ([`crate::loss::public_outcome`]): moments and characteristic functions of the parts are multiplied.
 
 use crate::approx::Approx;
-use crate::interval::Enclosure;
-use crate::loss::loss_curve::Support;
-use crate::loss::privacy_loss::{Effort, PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
+use crate::loss::privacy_loss::{PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
 use realfft::num_complex::Complex64;
 
 /// Roundings of one product of changes, in units of the last place.
@@ -60,21 +58,8 @@ impl PrivacyLoss for IndependentSum {
         })
     }
 
-    /// None: the law of a sum is no list of curves.
-    fn support(&mut self, _c: f64, _log_tolerance: f64) -> Support<'_> {
-        Support {
-            sweeps: Vec::new(),
-            atoms: Vec::new(),
-            outside: 1.0,
-        }
-    }
-
     fn has_closed_form(&self) -> bool {
         false
-    }
-
-    fn one_step(&self, _epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
-        Enclosure::TRIVIAL
     }
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {

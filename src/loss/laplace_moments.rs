@@ -5,28 +5,31 @@
 
 use crate::approx::Approx;
 use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of};
 use crate::loss::laplace_sums::Knot;
 use crate::loss::nodes::Nodes;
-use crate::loss::power_excess::PowerExcess;
+use crate::special::adaptive::{self, Address, Found, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log_add, log_sum_exp};
 use crate::step::Direction;
+use rustc_hash::FxHashMap;
 
-/// Maximum number of panels for one moment; beyond, nothing is certified.
-const MOST_PANELS: usize = 20_000;
-/// A panel is integrated if the tilted density may exceed e^-60 times the heaviest atom's tilted mass on it. All others together
-/// add 2k·e^-60 of the moment; half of this number would leave out more than rounding does.
-const NEGLIGIBLE: f64 = 60.0;
+/// A panel is integrated where the integrand is at most e^[`MOST_GROWTH`] times as large on its ellipse: no bound on its error but that. What
+/// is left out is at most e^-60 of the moment; half of this number would leave out more than rounding does. Half of the panels would not do for
+/// groups of thousands.
+const TOLERANCE: Tolerance = Tolerance {
+    log_panel: 0.0,
+    log_rest: -60.0,
+    max_panels: 40_000,
+};
 /// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel. The rule's error factor is
 /// e^-52, so that its error is below e^-40 of the integrand; twice the value would leave e^-28.
 const MOST_GROWTH: f64 = 12.0;
 /// Maximum number of stretches into which one piece is cut.
 const MOST_STRETCHES: f64 = 32.0;
-/// Units in the last place by which exponents may be wrong, with room: a few roundings each.
-const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
 impl LaplaceLoss {
-    /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is infinite where that would take too many panels.
+    /// Nodes for Re z = c > −1 and |Im z| ≤ y; the error is large where that would take too many panels.
     ///
     /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h from
     /// the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest fraction that Be^{2x/b} makes up of r
@@ -35,36 +38,40 @@ impl LaplaceLoss {
     ///
     /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
     ///
-    /// Panels are halved until that is at most e^12. Those on which the integrand stays below e^-60 times the largest
-    /// atom's part of the moment are left out: all of them together, k in each branch, are 2k·e^-60 of it.
+    /// Panels are halved until that is at most e^12. The search takes those first on which the integrand may be largest, and ends when all
+    /// others together are at most e^-60 of the moment.
     ///
     /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
     /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may
     /// well be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
     pub(crate) fn nodes(&mut self, c: f64, y: f64) -> Nodes {
-        let mut search = Search::new(self, c, y);
         let stretches = self.stretches();
-        for (index, branch, piece) in self.all_pieces() {
-            let ends = |i: usize| (piece * stretches + i) as f64 / stretches as f64;
-            let mut open: Vec<(f64, f64)> = (0..stretches).map(|i| (ends(i), ends(i + 1))).collect();
-            while let Some((start, end)) = open.pop() {
-                let panel = Panel {
-                    index,
-                    direction: branch.direction,
-                    piece,
-                    start,
-                    end,
+        let mut tilted = TiltedDensity::new(self, c, y);
+        let level = -(stretches.trailing_zeros() as i32);
+        let roots: Vec<Address> = tilted
+            .pieces
+            .iter()
+            .enumerate()
+            .flat_map(|(number, &(_, _, piece))| {
+                let root = move |i: usize| Address {
+                    piece: number,
+                    level,
+                    index: (piece * stretches + i) as i64,
                 };
-                if search.is_negligible(self, &panel) {
-                    search.leave_out(self, &panel);
-                } else if !search.integrate(self, &panel) {
-                    let middle = 0.5 * (start + end);
-                    open.extend([(start, middle), (middle, end)]);
-                }
-            }
-        }
-        self.add_work(search.panels * NODES);
-        search.law()
+                (0..stretches).map(root)
+            })
+            .collect();
+        let log_atoms = log_sum_exp(
+            &tilted
+                .atoms
+                .iter()
+                .map(|atom| atom.log_mass + c * atom.loss)
+                .collect::<Vec<_>>(),
+        );
+        let found = adaptive::integrate(&mut tilted, &roots, log_atoms, &TOLERANCE);
+        let (evaluated, nodes) = (tilted.nodes.len(), tilted.law(&found));
+        self.add_work(evaluated * NODES);
+        nodes
     }
 
     /// Every smooth piece of every branch, with the branch's place.
@@ -145,108 +152,137 @@ struct Panel {
     end: f64,
 }
 
-/// The nodes found so far, for Re z = c and |Im z| ≤ y.
-struct Search {
+/// The tilted density of the outputs between the atoms, for Re z = c and |Im z| ≤ y, and the nodes on panels where it was integrated.
+struct TiltedDensity<'a> {
+    loss: &'a LaplaceLoss,
+    /// Place of the branch, branch and piece; an [`Address`] has their number.
+    pieces: Vec<(usize, Branch, usize)>,
     c: f64,
     y: f64,
-    parts: Vec<Part>,
-    /// What the panels that were left out, where e^{cℓ} is next to nothing, add to E[e^{cℓ}] − 1.
-    left_out: Approx,
-    /// log of the tilted mass of the heaviest atom.
-    log_heaviest: f64,
-    /// What quadrature may be off by, of E[e^{cℓ}], and of the parts of E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)] that are not tilted.
-    error: LogSum,
-    untilted_error: LogSum,
-    /// Panels integrated so far.
-    panels: usize,
-    /// False if some panel was integrated that should have been halved.
-    complete: bool,
+    atoms: Vec<Part>,
+    nodes: FxHashMap<Address, Vec<Part>>,
 }
 
-impl Search {
-    /// The atoms, and the error of all panels that will be left out.
-    fn new(loss: &LaplaceLoss, c: f64, y: f64) -> Self {
-        let atoms = loss.atoms();
-        let tilted = atoms.iter().map(|(value, weight)| weight + c * value);
-        let log_heaviest = tilted.fold(f64::NEG_INFINITY, f64::max);
-        let mut error = LogSum::default();
-        error.add(log_heaviest - NEGLIGIBLE + (2.0 * loss.pieces() as f64).ln());
-        let part = |&(value, log_mass): &(f64, f64)| Part {
+impl<'a> TiltedDensity<'a> {
+    fn new(loss: &'a LaplaceLoss, c: f64, y: f64) -> Self {
+        let atom = |&(value, log_mass): &(f64, f64)| Part {
             loss: value,
             log_mass,
             error: loss.atom_error(),
             output: (0, 0.0),
         };
         Self {
+            loss,
+            pieces: loss.all_pieces(),
             c,
             y,
-            parts: atoms.iter().map(part).collect(),
-            left_out: Approx::default(),
-            log_heaviest,
-            error,
-            untilted_error: LogSum::default(),
-            panels: 0,
-            complete: true,
+            atoms: loss.atoms().iter().map(atom).collect(),
+            nodes: FxHashMap::default(),
         }
     }
 
-    fn is_negligible(&self, loss: &LaplaceLoss, panel: &Panel) -> bool {
-        loss.most_tilted(panel.direction, (panel.piece, panel.start, panel.end), self.c)
-            < self.log_heaviest - NEGLIGIBLE
+    fn panel(&self, address: Address) -> Panel {
+        let (index, branch, piece) = self.pieces[address.piece];
+        let (middle, half) = address.centre_and_half_width(1.0);
+        Panel {
+            index,
+            direction: branch.direction,
+            piece,
+            start: middle - half,
+            end: middle + half,
+        }
     }
 
-    /// Counts the part of E[e^{cℓ} − 1] on a panel where e^{cℓ} is next to nothing.
-    fn leave_out(&mut self, loss: &LaplaceLoss, panel: &Panel) {
-        let of = |direction| loss.mass_between(direction, panel.piece, (panel.start, panel.end));
+    /// log of how much larger the integrand may be on the ellipse of a panel than on the panel.
+    fn growth(&self, panel: &Panel) -> f64 {
+        let half = 0.5 * (panel.end - panel.start);
+        self.loss
+            .growth(panel.direction, (panel.piece, panel.end, half), (self.c, self.y))
+    }
+
+    /// The part of E[e^{cℓ} − 1] on a panel where e^{cℓ} is next to nothing.
+    fn left_out(&self, panel: &Panel) -> Approx {
+        let of = |direction| self.loss.mass_between(direction, panel.piece, (panel.start, panel.end));
         let (plain, mixed) = (of(Direction::Add), of(Direction::Remove));
-        self.left_out += match panel.direction {
+        match panel.direction {
             Direction::Add => change_without_tilt(self.c, plain, mixed),
             Direction::Remove => change_without_tilt(self.c, mixed, plain),
-        };
+        }
     }
 
-    /// Adds the nodes of a panel; false if it has to be halved first.
-    fn integrate(&mut self, loss: &LaplaceLoss, panel: &Panel) -> bool {
-        let &Panel {
+    /// log of the error of the rule over a panel in the parts of E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)] that are not tilted.
+    fn untilted_error(&self, panel: &Panel) -> f64 {
+        let of_rule = GaussLegendre::log_error(self.growth(panel), 0.5 * (panel.end - panel.start));
+        self.loss.most_untilted(panel.piece, panel.start, panel.end) + (1.0 + 2.0 * self.c.abs()).ln() + of_rule
+    }
+
+    /// The atoms and the nodes of the accepted panels, in the order of the outputs.
+    fn law(mut self, found: &Found) -> Nodes {
+        let mut panels: Vec<Address> = found.accepted.iter().map(|accepted| accepted.address).collect();
+        panels.sort_by(|a, b| {
+            let place = |address: &Address| address.centre_and_half_width(1.0).0;
+            a.piece.cmp(&b.piece).then(place(a).total_cmp(&place(b)))
+        });
+        let (mut parts, mut untilted, mut left_out) =
+            (std::mem::take(&mut self.atoms), LogSum::default(), Approx::default());
+        for address in panels {
+            untilted.add(self.untilted_error(&self.panel(address)));
+            parts.extend(self.nodes.remove(&address).unwrap_or_default());
+        }
+        for &address in &found.left_out {
+            left_out += self.left_out(&self.panel(address));
+        }
+        left_out.error += untilted.ln().exp();
+        law_of(&parts, left_out, self.c, log_add(found.log_error, found.log_left_out))
+    }
+}
+
+impl Integrand for TiltedDensity<'_> {
+    fn log_upper(&mut self, address: Address) -> f64 {
+        let Panel {
+            direction,
+            piece,
+            start,
+            end,
+            ..
+        } = self.panel(address);
+        self.loss.most_tilted(direction, (piece, start, end), self.c) + (end - start).ln()
+    }
+
+    fn rule_bounds(&mut self, address: Address) -> RuleBounds {
+        let panel = self.panel(address);
+        let (log_most, growth) = (self.log_upper(address), self.growth(&panel));
+        // log_most is that of a function at its largest all over the panel, twice half a width.
+        let log_error = GaussLegendre::log_error(growth + log_most, 0.5);
+        RuleBounds {
+            log_error: if growth > MOST_GROWTH { f64::INFINITY } else { log_error },
+            log_most,
+        }
+    }
+
+    fn log_integral(&mut self, address: Address) -> f64 {
+        let Panel {
             index,
             direction,
             piece,
             start,
             end,
-        } = panel;
-        let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-        let growth = loss.growth(direction, (piece, end, half), (self.c, self.y));
-        if growth > MOST_GROWTH && self.panels < MOST_PANELS {
-            return false;
-        }
-        self.complete &= growth <= MOST_GROWTH;
-        self.panels += 1;
-        let of_rule = GaussLegendre::log_error(growth, half);
-        self.error
-            .add(loss.most_tilted(direction, (piece, start, end), self.c) + of_rule);
-        self.untilted_error
-            .add(loss.most_untilted(piece, start, end) + (1.0 + 2.0 * self.c.abs()).ln() + of_rule);
-        for (x, weight) in GaussLegendre::get().points(middle, half) {
-            let (log_ratio, _) = loss.log_ratio(piece, x);
-            let log_mass = loss.log_density(direction, x, log_ratio) + weight.ln();
-            self.parts.push(Part {
+        } = self.panel(address);
+        let mut total = LogSum::default();
+        let mut nodes = Vec::with_capacity(NODES);
+        for (x, weight) in GaussLegendre::get().points(0.5 * (start + end), 0.5 * (end - start)) {
+            let (log_ratio, _) = self.loss.log_ratio(piece, x);
+            let node = Part {
                 loss: direction.sign() * log_ratio,
-                log_mass,
-                error: loss.log_ratio_error(piece, x, log_ratio),
+                log_mass: self.loss.log_density(direction, x, log_ratio) + weight.ln(),
+                error: self.loss.log_ratio_error(piece, x, log_ratio),
                 output: (index, x),
-            });
+            };
+            total.add(node.log_mass + self.c * node.loss);
+            nodes.push(node);
         }
-        true
-    }
-
-    fn law(mut self) -> Nodes {
-        self.left_out.error += self.untilted_error.ln().exp();
-        let mut nodes = law_of(&self.parts, self.left_out, self.c, self.error.ln());
-        if !self.complete {
-            nodes.error = f64::INFINITY;
-            nodes.log_moment.error = f64::INFINITY;
-        }
-        nodes
+        self.nodes.insert(address, nodes);
+        total.ln()
     }
 }
 
@@ -256,117 +292,6 @@ fn power(direction: Direction, c: f64) -> f64 {
         Direction::Remove => 1.0 + c,
         Direction::Add => -c,
     }
-}
-
-/// An atom or a node.
-struct Part {
-    loss: f64,
-    /// log of its mass under P.
-    log_mass: f64,
-    /// Bound on the error of the loss.
-    error: f64,
-    /// Branch and output; 0 for an atom.
-    output: (usize, f64),
-}
-
-/// What a panel with the masses `p` and `q`, on which e^{cℓ} is next to nothing, adds to E[e^{cℓ}] − 1.
-fn change_without_tilt(c: f64, p: Approx, q: Approx) -> Approx {
-    let tilt = c.max(0.0);
-    Approx::new(
-        tilt * (q.value - p.value) - p.value,
-        (1.0 + tilt) * p.error + tilt * q.error,
-    )
-}
-
-/// What one loss adds to E[e^{cℓ}] − 1.
-struct Change {
-    value: f64,
-    /// Its derivative by the loss, in absolute value.
-    slope: f64,
-    /// Units in the last place of the value that its own exponents cost.
-    size: f64,
-}
-
-impl Change {
-    /// For c > 0 the mass times e^{cℓ} − 1 + c(e^{−ℓ} − 1), as E[e^{−ℓ}] = 1: that is not negative.
-    fn of(loss: f64, log_mass: f64, c: f64) -> Self {
-        if c > 0.0 {
-            let excess = PowerExcess::at(-loss, -c);
-            let value = (log_mass + excess.log_value).exp();
-            return Self {
-                value,
-                slope: (log_mass + excess.log_slope).exp(),
-                size: if value > 0.0 { excess.log_value.abs() } else { 0.0 },
-            };
-        }
-        let tilt = c * loss;
-        let tilted = (log_mass + tilt).exp();
-        Self {
-            value: if tilt < 1.0 {
-                log_mass.exp() * tilt.exp_m1()
-            } else {
-                tilted - log_mass.exp()
-            },
-            slope: c.abs() * tilted,
-            size: 0.0,
-        }
-    }
-}
-
-/// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
-fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -> Nodes {
-    let mut total = LogSum::default();
-    let (mut excess, mut excess_rounding) = (left_out.value, left_out.error); // E[e^{cℓ} − 1]
-    for part in parts {
-        let Part {
-            loss, log_mass, error, ..
-        } = *part;
-        total.add(log_mass + c * loss);
-        let Change { value, slope, size } = Change::of(loss, log_mass, c);
-        excess += value;
-        excess_rounding += value.abs() * (ROUNDINGS * (4.0 + size + log_mass.abs()) + error) + slope * error;
-    }
-    let log_total = total.ln();
-    let near_one = log_total.abs() < 0.5;
-    let mut nodes = Nodes {
-        c,
-        log_moment: Approx::exact(if near_one { excess.ln_1p() } else { log_total }),
-        error: 2.0 * (log_error - log_total).exp(),
-        ..Nodes::default()
-    };
-    for &Part {
-        loss,
-        log_mass,
-        error,
-        output,
-    } in parts
-    {
-        let weight = (log_mass + c * loss - log_total).exp();
-        if weight < 1e-30 && output.1 > 0.0 {
-            nodes.error += weight;
-            continue;
-        }
-        let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs()) + error;
-        nodes.mean += weight * loss;
-        nodes.mean_size += weight * loss.abs();
-        nodes.loss_rounding += weight * error;
-        nodes.weight_rounding.0 += weight * weight_rounding;
-        nodes.weight_rounding.1 += weight * weight_rounding * loss.abs();
-        nodes.losses.push(loss);
-        nodes.weights.push(weight);
-        nodes.outputs.push(output);
-    }
-    // In two passes: near the largest loss the variance is far below the mean's square.
-    let mean = nodes.mean;
-    let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
-    nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
-    let rounding = if near_one {
-        excess_rounding * (-log_total).exp() + f64::EPSILON * excess.abs()
-    } else {
-        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs()) + c.abs() * nodes.loss_rounding
-    };
-    nodes.log_moment.error = 1.1 * (nodes.error + rounding);
-    nodes
 }
 
 #[cfg(test)]

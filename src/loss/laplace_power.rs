@@ -6,15 +6,18 @@
 use crate::approx::Approx;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::power_excess::PowerExcess;
+use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::LogSum;
+use rustc_hash::FxHashMap;
 
-/// Maximum number of panels for one order; beyond, nothing is certified.
-const MOST_PANELS: usize = 40_000;
-/// log of the certified error that one panel may have, relative to the integral so far or to its own part of it: e^-34 = 2e-15.
-const PANEL_TOLERANCE: f64 = -34.0;
-/// A panel whose integral is at most e^this of the integral so far is skipped, and its bound counts as error: e^-46 = 1e-20.
-const NEGLIGIBLE: f64 = -46.0;
+/// A panel may have an error of e^-34 = 2e-15 of the integral so far or of its own part of it, and e^-46 = 1e-20 may be left out: half of
+/// the digits in place of either would be seen in the result, and twice as many take more panels for nothing.
+const TOLERANCE: Tolerance = Tolerance {
+    log_panel: -34.0,
+    log_rest: -46.0,
+    max_panels: 40_000,
+};
 /// Units in the last place by which each part may be wrong, in addition to those of its exponents.
 const UNITS: f64 = 24.0;
 
@@ -28,58 +31,37 @@ struct Total {
 impl LaplaceLoss {
     /// log(E[r^p] − 1); its error is infinite where that would take too many panels.
     pub(crate) fn log_power_excess(&mut self, p: f64) -> Approx {
-        let mut total = Total::default();
+        let mut atoms = Total::default();
         let last = self.pieces();
         for (j, log_mass) in [(0, 0.5f64.ln()), (last, 0.5f64.ln() - last as f64 / self.scale)] {
             let knot = self.knots[j].log_ratio;
-            total.add(p, knot.value, knot.error, log_mass);
+            atoms.add(p, knot.value, knot.error, log_mass);
         }
-        let mut panels = 0;
-        let mut open: Vec<(usize, f64, f64)> = (0..last).rev().map(|j| (j, j as f64, (j + 1) as f64)).collect();
-        while let Some((piece, start, end)) = open.pop() {
-            let most = self.most_excess(p, piece, start, end) + (end - start).ln();
-            if most < total.value.ln() + NEGLIGIBLE {
-                total.error.add(most);
-                continue;
-            }
-            let (middle, half) = (0.5 * (start + end), 0.5 * (end - start));
-            let log_error = GaussLegendre::log_error(self.log_bound(p, piece, middle, half), half);
-            if panels >= MOST_PANELS {
-                return Approx::new(total.value.ln(), f64::INFINITY);
-            }
-            // The integral is at most `most`: where even that would not do, no use evaluating.
-            if log_error > PANEL_TOLERANCE + total.value.ln().max(most) {
-                open.extend([(piece, middle, end), (piece, start, middle)]);
-                panels += 1;
-                continue;
-            }
-            panels += 1;
-            let found = self.panel(p, piece, middle, half);
-            if log_error > PANEL_TOLERANCE + total.value.ln().max(found.value.ln()) {
-                open.extend([(piece, middle, end), (piece, start, middle)]);
-                continue;
-            }
-            total.value.add(found.value.ln());
-            total.error.add(found.error.ln());
-            total.error.add(log_error);
+        let root = |j: usize| Address {
+            piece: j,
+            level: 0,
+            index: j as i64,
+        };
+        let roots: Vec<Address> = (0..last).map(root).collect();
+        let mut excess = Excess {
+            loss: self,
+            p,
+            errors: FxHashMap::default(),
+        };
+        let found = adaptive::integrate(&mut excess, &roots, atoms.value.ln(), &TOLERANCE);
+        let evaluated = excess.errors.len();
+        let mut error = atoms.error;
+        for accepted in &found.accepted {
+            error.add(excess.errors.get(&accepted.address).copied().unwrap_or(f64::INFINITY));
         }
-        self.add_work(panels * NODES);
-        let value = total.value.ln();
-        let sum = f64::EPSILON * (panels + 8) as f64;
-        let relative = 1.01 * (total.error.ln() - value).exp() + sum;
+        error.add(found.log_error);
+        error.add(found.log_left_out);
+        self.add_work(evaluated * NODES);
+        let value = found.log_total;
+        let sum = f64::EPSILON * (found.accepted.len() + 8) as f64;
+        let relative = 1.01 * (error.ln() - value).exp() + sum;
         // The true logarithm is between log(1 − e) and log(1 + e) from this one, and the former is farther.
         Approx::new(value, -(-relative.min(1.0)).ln_1p())
-    }
-
-    /// The integral over a panel by the rule.
-    fn panel(&self, p: f64, piece: usize, middle: f64, half: f64) -> Total {
-        let mut total = Total::default();
-        for (x, weight) in GaussLegendre::get().points(middle, half) {
-            let (log_ratio, _) = self.log_ratio(piece, x);
-            let error = self.log_ratio_error(piece, x, log_ratio);
-            total.add(p, log_ratio, error, self.log_noise(x) + weight.ln());
-        }
-        total
     }
 
     /// log of the density of Lap(0, b) at x ≥ 0.
@@ -119,6 +101,44 @@ impl LaplaceLoss {
             (0.5 * p * (p - 1.0)).abs().ln() + 2.0 * log_distance + power(p - 2.0, lowest.min(0.0), high.max(0.0));
         let parts = power(p, lowest, high).max(0.0).max(p.abs().ln() + log_distance) + 3f64.ln();
         smooth.min(parts) + self.log_noise(middle - reach)
+    }
+}
+
+/// F times the density of the noise, between the atoms.
+struct Excess<'a> {
+    loss: &'a LaplaceLoss,
+    p: f64,
+    /// By panel, log of a bound on what rounding changes in its integral.
+    errors: FxHashMap<Address, f64>,
+}
+
+impl Integrand for Excess<'_> {
+    fn log_upper(&mut self, address: Address) -> f64 {
+        let (middle, half) = address.centre_and_half_width(1.0);
+        self.loss
+            .most_excess(self.p, address.piece, middle - half, middle + half)
+            + (2.0 * half).ln()
+    }
+
+    fn rule_bounds(&mut self, address: Address) -> RuleBounds {
+        let (middle, half) = address.centre_and_half_width(1.0);
+        let log_bound = self.loss.log_bound(self.p, address.piece, middle, half);
+        RuleBounds {
+            log_error: GaussLegendre::log_error(log_bound, half),
+            log_most: self.log_upper(address),
+        }
+    }
+
+    fn log_integral(&mut self, address: Address) -> f64 {
+        let (middle, half) = address.centre_and_half_width(1.0);
+        let mut total = Total::default();
+        for (x, weight) in GaussLegendre::get().points(middle, half) {
+            let (log_ratio, _) = self.loss.log_ratio(address.piece, x);
+            let error = self.loss.log_ratio_error(address.piece, x, log_ratio);
+            total.add(self.p, log_ratio, error, self.loss.log_noise(x) + weight.ln());
+        }
+        self.errors.insert(address, total.error.ln());
+        total.value.ln()
     }
 }
 

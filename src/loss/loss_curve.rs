@@ -31,3 +31,12 @@ pub struct Support<'a> {
     /// Bound on the tilted mass that neither has, over e^K.
     pub(crate) outside: f64,
 }
+
+impl Support<'_> {
+    /// No curves and no atoms: of a loss that grids do not serve.
+    pub(crate) const NONE: Self = Self {
+        sweeps: Vec::new(),
+        atoms: Vec::new(),
+        outside: 1.0,
+    };
+}

@@ -11,6 +11,7 @@
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | finitely many outcomes | atoms | `atoms` |
 //! | several independent outputs | a sum of losses | `independent_sum` |
+//! | very many steps of different noise and rates | a sum of losses, interpolated | `schedule` |
 //! | one of several of these at random, and everybody sees which | their mixture | `public_outcome` |
 //!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
@@ -28,6 +29,7 @@ pub(crate) mod independent_sum;
 pub(crate) mod laplace;
 mod laplace_curve;
 mod laplace_decay;
+mod laplace_law;
 mod laplace_moments;
 mod laplace_pairs;
 mod laplace_power;
@@ -45,6 +47,7 @@ pub(crate) mod posterior;
 pub(crate) mod power_excess;
 pub(crate) mod privacy_loss;
 pub(crate) mod public_outcome;
+pub(crate) mod schedule;
 mod smooth;
 mod smooth_decay;
 mod smooth_nodes;

@@ -26,13 +26,17 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Quadrature may leave out e^`log_tolerance` of E[e^{cℓ}].
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_>;
 
-    /// The loss as curves and atoms, for a grid: all but about e^`log_tolerance` of the mass tilted by e^{cℓ}.
-    fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_>;
+    /// The loss as curves and atoms, for a grid: all but about e^`log_tolerance` of the mass tilted by e^{cℓ}, if grids serve it.
+    fn support(&mut self, _c: f64, _log_tolerance: f64) -> Support<'_> {
+        Support::NONE
+    }
 
-    /// δ(ε) of this step alone, certified, to a relative width of about `width`.
+    /// δ(ε) of this step alone, certified, to a relative width of about `width`; nothing is known where there is no closed form.
     ///
     /// Integrals add what they cost to `effort` and stop at its limit; the enclosure is then wider.
-    fn one_step(&self, epsilon: f64, width: f64, effort: &mut Effort) -> Enclosure;
+    fn one_step(&self, _epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
+        Enclosure::TRIVIAL
+    }
 
     /// Whether [`PrivacyLoss::one_step`] answers at all questions to the width asked for. Where it does not, one step is inverted like a
     /// run of several.
@@ -46,6 +50,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
 
     /// Number of terms in the densities that a grid evaluates at each output; 0 where it evaluates none.
     fn density_terms(&self) -> usize;
+
+    /// Number of different steps that the loss is made of, as far as its cost is concerned.
+    fn kinds(&self) -> usize {
+        1
+    }
 
     /// Cost of all moments so far, in evaluations of a density (two or three nanoseconds each).
     fn work(&self) -> u64 {
@@ -110,7 +119,10 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     }
 
     /// The losses around the usual one, as a law of mass below 1.
-    fn near_part(&self, _separation: Separation) -> Option<StepLoss> {
+    ///
+    /// Outputs more than `reach` widths of a gate above it are left out: with all steps of a run, they have a probability of at most
+    /// Φ(−`reach`) a step, and moments of high orders would consist of them.
+    fn near_part(&self, _separation: Separation, _reach: f64) -> Option<StepLoss> {
         None
     }
 
@@ -430,7 +442,7 @@ mod tests {
                 continue;
             };
             separated += 1;
-            let mut near = loss.near_part(separation).unwrap();
+            let mut near = loss.near_part(separation, f64::INFINITY).unwrap();
             let mut far = loss.far_part(separation).unwrap();
             for c in [0.0, 0.8, 3.0] {
                 let [near, far, whole] = [&mut near, &mut far, &mut loss].map(|part| part.moments(c, -33.0));

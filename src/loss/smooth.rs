@@ -71,16 +71,21 @@ impl SmoothLoss {
         vec![0.0; self.pieces.len()]
     }
 
-    /// The losses on one side of a gate at the outputs of the first piece. The other pieces and the atom belong to the near side.
-    pub(crate) fn side(&self, gate: Gate) -> Self {
+    /// The part of the losses that passes a gate at the outputs of the first piece. The other pieces and the atom are below every gate.
+    /// `None` if nothing of this loss, which may be a part itself, passes it.
+    pub(crate) fn part(&self, gate: Gate) -> Option<Self> {
         let mut pieces = self.pieces.clone();
-        if gate.open {
+        let is_near = gate.from == f64::NEG_INFINITY;
+        if !is_near {
             pieces.truncate(1);
         }
         if let Some(first) = pieces.first_mut() {
-            first.gate = Some(gate);
+            first.gate = Some(match first.gate {
+                Some(other) => other.and(gate)?,
+                None => gate,
+            });
         }
-        Self::new(pieces, if gate.open { 0.0 } else { self.atom })
+        Some(Self::new(pieces, if is_near { self.atom } else { 0.0 }))
     }
 }
 
@@ -140,7 +145,7 @@ mod tests {
             panic!()
         };
         // ℓ(x) = log(0.99 + 0.01·e^{x − 1/2}), whose slope is 1 − 0.99·e^{−ℓ}.
-        let loss_there = (0.99 + 0.01 * (gate.centre - 0.5).exp()).ln();
+        let loss_there = (0.99 + 0.01 * (gate.from - 0.5).exp()).ln();
         assert!((loss_there - 1.0).abs() < 1e-12);
         assert!((gate.width - 0.2 / (1.0 - 0.99 * (-1.0f64).exp())).abs() < 1e-12);
         // No output has such a loss.

@@ -34,6 +34,13 @@ impl<'a> TiltedSmoothLoss<'a> {
     }
 }
 
+/// log of the growth of the integrand off the real line, less −log of the tolerance, beyond which no panel however short meets the
+/// tolerance: the error of the rule is e^−52.6 of the bound on the ellipse (`GaussLegendre::log_error`), and a panel may use a
+/// 64th of the tolerance.
+const MAX_LOG_GROWTH: f64 = 46.0;
+/// Growth that is allowed at every tolerance.
+const MIN_LOG_GROWTH: f64 = 2.0;
+
 impl TiltedLoss for TiltedSmoothLoss<'_> {
     fn moments(&self) -> TiltedMoments {
         self.nodes.moments()
@@ -63,7 +70,8 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
         /// Fractions of the highest shift, and how many of them in a row may do no better before the rest is given up.
         const FRACTIONS: [f64; 6] = [0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
         const MOST_WORSE: usize = 2;
-        let highest = self.loss.imaginary_shifts(&self.nodes, y);
+        let max_growth = (MAX_LOG_GROWTH + self.log_tolerance).max(MIN_LOG_GROWTH);
+        let highest = self.loss.imaginary_shifts(&self.nodes, y, max_growth);
         self.imaginary_shifts.clone_from(&highest);
         let mut least = self.log_decay(y);
         let mut worse = 0;
@@ -96,8 +104,9 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 }
 
 impl SmoothLoss {
-    /// Imaginary shifts that make the bound of [`SmoothLoss::log_decay`] small at Im z = y.
-    pub(crate) fn imaginary_shifts(&self, nodes: &Nodes, y: f64) -> Vec<f64> {
+    /// Imaginary shifts that make the bound of [`SmoothLoss::log_decay`] small at Im z = y, of those by which the noise and the gates
+    /// grow by at most e^`max_growth`.
+    pub(crate) fn imaginary_shifts(&self, nodes: &Nodes, y: f64, max_growth: f64) -> Vec<f64> {
         let of = |(i, piece): (usize, &Piece)| {
             let variance = piece.noise_multiplier().powi(2);
             // −y·a·slope + a²/2s² is least at a = ys²·slope; no sine of a·s/σ² may be negative, and the terms of r
@@ -106,6 +115,7 @@ impl SmoothLoss {
             let spread = piece.widest_spread(nodes.supports[i]);
             best.min(0.7 / spread.max(f64::MIN_POSITIVE))
                 .min(3.0 * variance / piece.largest_shift().max(f64::MIN_POSITIVE))
+                .min(piece.imaginary_scale() * (2.0 * max_growth).sqrt())
         };
         self.pieces.iter().enumerate().map(of).collect()
     }

@@ -256,25 +256,21 @@ impl PrivacyLoss for SmoothLoss {
         let centre = piece.output_at(level, &mut scratch);
         let inside = centre.is_finite() && centre > piece.start && centre < piece.end;
         inside.then(|| {
-            Separation::Gate(Gate {
-                centre,
-                width: (width / piece.point(centre, &mut scratch).slope).min(0.5 * piece.noise_multiplier()),
-                open: true,
-            })
+            let width = (width / piece.point(centre, &mut scratch).slope).min(0.5 * piece.noise_multiplier());
+            Separation::Gate(Gate::above(centre, width))
         })
     }
 
-    fn near_part(&self, separation: Separation) -> Option<StepLoss> {
-        let Separation::Gate(gate) = separation else {
-            return None;
-        };
-        Some(StepLoss::new(self.side(Gate { open: false, ..gate })))
+    fn near_part(&self, separation: Separation, reach: f64) -> Option<StepLoss> {
+        let gate = separation.gate()?.below();
+        let mut near = self.part(gate)?;
+        if let Some(first) = near.pieces.first_mut() {
+            first.end = first.end.min(gate.to + reach * gate.width);
+        }
+        Some(StepLoss::new(near))
     }
 
     fn far_part(&self, separation: Separation) -> Option<StepLoss> {
-        let Separation::Gate(gate) = separation else {
-            return None;
-        };
-        Some(StepLoss::new(self.side(Gate { open: true, ..gate })))
+        self.part(separation.gate()?).map(StepLoss::new)
     }
 }

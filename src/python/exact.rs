@@ -148,7 +148,20 @@ pub(crate) struct Composition {
 struct Engine {
     steps: Vec<(Step, u64)>,
     adjacency: Adjacency,
+    is_merged: bool,
     curve: Renewable<Curve>,
+}
+
+impl Engine {
+    /// The curve, made anew.
+    fn made(&self) -> Result<Curve> {
+        if self.is_merged
+            && let Some(curve) = Curve::merged(&self.steps, self.adjacency)?
+        {
+            return Ok(curve);
+        }
+        Curve::new(&self.steps, self.adjacency)
+    }
 }
 
 impl Composition {
@@ -161,14 +174,16 @@ impl Composition {
     ) -> PyResult<Vec<T>> {
         let engine = Arc::clone(&self.engine);
         watched(py, None, move |monitor| {
-            let make = || Curve::new(&engine.steps, engine.adjacency);
-            engine.curve.with(make, |curve| {
-                let answer = |asked: f64| {
-                    unless_cancelled(monitor)?;
-                    question(curve, asked)
-                };
-                questions.into_iter().map(answer).collect()
-            })
+            engine.curve.with(
+                || engine.made(),
+                |curve| {
+                    let answer = |asked: f64| {
+                        unless_cancelled(monitor)?;
+                        question(curve, asked)
+                    };
+                    questions.into_iter().map(answer).collect()
+                },
+            )
         })
     }
 }
@@ -183,6 +198,7 @@ impl Composition {
             Ok(Engine {
                 steps,
                 adjacency,
+                is_merged: false,
                 curve,
             })
         })?;
@@ -190,6 +206,32 @@ impl Composition {
             engine: Arc::new(engine),
             tolerance,
         })
+    }
+
+    /// The composition of very many different steps, by a few hundred of them; None where they do not belong to noise schedules.
+    #[staticmethod]
+    fn merged(
+        py: Python<'_>,
+        segments: Vec<Segment>,
+        adjacency: Adjacency,
+        tolerance: f64,
+    ) -> PyResult<Option<Self>> {
+        let found = watched(py, None, move |_| {
+            let steps = run_of(&segments, adjacency)?;
+            let Some(curve) = Curve::merged(&steps, adjacency)? else {
+                return Ok(None);
+            };
+            Ok(Some(Engine {
+                steps,
+                adjacency,
+                is_merged: true,
+                curve: Renewable::holding(curve),
+            }))
+        })?;
+        Ok(found.map(|engine| Self {
+            engine: Arc::new(engine),
+            tolerance,
+        }))
     }
 
     fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {

@@ -105,6 +105,8 @@ pub(crate) struct Found {
     /// log of a bound on what the panels that were left out add.
     pub(crate) log_left_out: f64,
     pub(crate) accepted: Vec<Accepted>,
+    /// The panels that were left out, which make up the roots together with the accepted ones.
+    pub(crate) left_out: Vec<Address>,
 }
 
 /// Integrates over the panels `roots`, of which none overlap; e^`log_known` is known to belong to the integral already.
@@ -126,8 +128,9 @@ pub(crate) fn integrate(
         search.push(root);
     }
     search.run(tolerance);
+    let candidates = search.queue.into_sorted_vec();
     let mut left_out = LogSum::default();
-    for candidate in search.queue.drain() {
+    for candidate in &candidates {
         left_out.add(candidate.log_upper);
     }
     Found {
@@ -135,6 +138,7 @@ pub(crate) fn integrate(
         log_error: search.error.ln(),
         log_left_out: left_out.ln(),
         accepted: search.accepted,
+        left_out: candidates.into_iter().map(|candidate| candidate.address).collect(),
     }
 }
 
@@ -301,6 +305,8 @@ mod tests {
         assert_eq!((evaluated, found.accepted.len()), (0, 0));
         let exact = 400.0 + (1.0f64 / 400.0).ln();
         assert!(found.log_total == f64::NEG_INFINITY && found.log_left_out >= exact);
+        let covered: f64 = found.left_out.iter().map(|panel| f64::powi(2.0, panel.level)).sum();
+        assert_eq!(covered, 1.0);
     }
 
     #[test]

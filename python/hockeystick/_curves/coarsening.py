@@ -1,10 +1,11 @@
 """Runs of very many different steps: their parameters rounded to a grid, to either side.
 
 A noise schedule that changes at every update makes each step a kind of its own, and every kind costs some
-tenths of a millisecond. Beyond `MOST_EXACT` kinds parameters are therefore rounded to a few significant
-bits, as many as leave `MOST_ROUNDED` kinds or fewer. Rounded to the leaking side (less noise, larger
-batches) the run leaks at least what the true one does, rounded to the other side at most that: more noise
-is less noise and some more on top, and a smaller batch is a random part of a larger one (data processing).
+tenths of a millisecond. Where schedules cannot be merged (see `composed_run`), and for questions that merged
+runs do not answer, parameters are rounded beyond `MOST_EXACT` kinds, to a few significant bits: as many as
+leave `MOST_ROUNDED` kinds or fewer. Rounded to the leaking side (less noise, larger batches) the run leaks at
+least what the true one does, rounded to the other side at most that: more noise is less noise and some more
+on top, and a smaller batch is a random part of a larger one (data processing).
 So the upper end for the first and the lower end for the second enclose the truth. The grid does not depend on
 the run, nor on the order of its steps.
 """

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick import _core, _html
+from hockeystick import _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
     FloatOrFloats,
-    Floats,
     float_array,
     in_shape,
     require,
     shown,
 )
-from hockeystick._curves.coarsening import coarsened
+from hockeystick._curves.certificate import Certifiable
+from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
@@ -32,17 +32,19 @@ PRINTED_SEGMENTS = 8
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
-class PrivacyCurve:
+class PrivacyCurve(Certifiable):
     """Trade-off between epsilon and delta of a run, for one group of records.
 
     Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the
     safe side: an upper bound on epsilon, delta, Rényi divergences and the advantage, a lower bound on
     the error of an attack. The first question prepares the curve; later ones are cheap.
 
-    A curve of more than 10,000 kinds of steps, as a noise schedule makes that changes at every update, is
-    answered for two runs near it: one with parameters rounded to leak more, which gives the upper ends,
-    and one with parameters rounded to leak less, which gives the lower ends. Both have at most 5,000 kinds
-    of steps in ordinary runs, so that epsilon is known to a part in a thousand or so, and a
+    A curve of very many kinds of steps, as a noise schedule makes that changes at every update, is computed
+    from a few hundred of them where noise is Gaussian and samples are Poisson: the losses of the others are
+    interpolated, and the certified interval counts the error. Where that is not possible, a curve of more
+    than 10,000 kinds is answered for two runs near it: one with parameters rounded to leak more, which gives
+    the upper ends, and one with parameters rounded to leak less, which gives the lower ends. Both have at
+    most 5,000 kinds of steps in ordinary runs, so that epsilon is known to a part in a thousand or so, and a
     `WideIntervalWarning` says how well.
 
     References
@@ -67,7 +69,7 @@ class PrivacyCurve:
     against an adversary who sees the output of every step
     """
 
-    __slots__ = ("_adjacency", "_composition", "_less", "_steps", "_tolerance")
+    __slots__ = ("_adjacency", "_run", "_steps", "_tolerance")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
@@ -90,8 +92,7 @@ class PrivacyCurve:
         known = type(adjacency) is str and adjacency in ADJACENCIES
         self._adjacency = adjacency if known else check_adjacency(adjacency)
         self._tolerance = check_tolerance(tolerance)
-        self._composition: _core.Composition | None = None
-        self._less: _core.Composition | None = None
+        self._run = ComposedRun(self._steps, self._adjacency, self._tolerance)
 
     @property
     def segments(self) -> tuple[tuple[StepKind, int], ...]:
@@ -216,7 +217,9 @@ class PrivacyCurve:
             unknown, given = "epsilon", float_array(delta, "delta")
         else:
             unknown, given = "delta", float_array(epsilon, "epsilon")
-        lower, upper = answered_once([given.ravel()], lambda questions: self._both_ends(unknown, questions))
+        lower, upper = answered_once(
+            [given.ravel()], lambda questions: self._run.both_ends(unknown, questions)
+        )
         warn_if_wide(unknown, lower, upper, self._tolerance)
         return in_shape(lower, given.shape), in_shape(upper, given.shape)
 
@@ -258,7 +261,7 @@ class PrivacyCurve:
             raise TypeError("give exactly one of delta and epsilon")
         unknown, at = ("epsilon", delta) if epsilon is None else ("delta", epsilon)
         given = float_array(at, "delta" if epsilon is None else "epsilon")
-        words = np.array(self._composed().bound_used(unknown, given.ravel()), dtype=np.str_)
+        words = np.array(self._run.composition().bound_used(unknown, given.ravel()), dtype=np.str_)
         return str(words[0]) if given.shape == () else words.reshape(given.shape)
 
     def beta(self, alpha: ArrayLike) -> FloatOrFloats:
@@ -282,7 +285,7 @@ class PrivacyCurve:
             If `alpha` is not real.
         """
         rates = float_array(alpha, "alpha")
-        return in_shape(entries_answered_once(rates.ravel(), self._composed().beta), rates.shape)
+        return in_shape(entries_answered_once(rates.ravel(), self._run.composition().beta), rates.shape)
 
     def renyi(self, order: ArrayLike) -> FloatOrFloats:
         """Upper bound on the Rényi divergence.
@@ -305,7 +308,7 @@ class PrivacyCurve:
             If `order` is not real.
         """
         orders = float_array(order, "order")
-        return in_shape(entries_answered_once(orders.ravel(), self._composed().renyi), orders.shape)
+        return in_shape(entries_answered_once(orders.ravel(), self._run.composition().renyi), orders.shape)
 
     def advantage(self) -> float:
         """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
@@ -405,27 +408,6 @@ class PrivacyCurve:
     def _parts(self) -> tuple[dict[StepKind, int], str, float]:
         return self._steps, self._adjacency, self._tolerance
 
-    def _both_ends(self, unknown: str, questions: Floats) -> tuple[Floats, Floats]:
-        """Both ends of the interval for epsilon or delta at each question."""
-        lower, upper = getattr(self._composed(), unknown)(questions)
-        if self._less is not None:
-            # The upper end is that of a run that leaks more, so the lower end is that of one that leaks less.
-            lower = np.minimum(getattr(self._less, unknown)(questions)[0], upper)
-        return lower, upper
-
-    def _composed(self) -> _core.Composition:
-        """Return the run in the core; where it was rounded, the one that leaks no less."""
-        if self._composition is None:
-            rounded = coarsened(self._steps)
-            if rounded is not None:
-                self._less = self._in_core(rounded[1])
-            self._composition = self._in_core(self._steps if rounded is None else rounded[0])
-        return self._composition
-
-    def _in_core(self, steps: dict[StepKind, int]) -> _core.Composition:
-        return _core.Composition(step_kinds.for_core(steps), self._adjacency, self._tolerance)
-
     def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""
-        rounded = coarsened(self._steps)
-        return step_kinds.for_core(self._steps if rounded is None else rounded[0])
+        return self._run.core_segments()

@@ -5,12 +5,10 @@ Everything here runs over the tuple without recursion, as chains of operations m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from hockeystick.tradeoff import TradeoffCurve
-
+Curve = TypeVar("Curve")
+"""The type of the curves, whose methods are the operations."""
 
 Recipe = tuple[Any, ...]
 """An operation and its arguments."""
@@ -36,19 +34,16 @@ def steps_of(recipe: Recipe) -> tuple[Step, ...]:
     return tuple(reversed(steps))
 
 
-def made(steps: tuple[Step, ...]) -> TradeoffCurve:
-    """Return the curve that `steps` make."""
-    # That module is built on this one.
-    from hockeystick.tradeoff import TradeoffCurve
-
-    stack: list[TradeoffCurve] = []
+def made(curve_type: type[Curve], steps: tuple[Step, ...]) -> Curve:
+    """Return the curve of this type that `steps` make."""
+    stack: list[Any] = []
     for operation, curves, arguments in steps:
         if operation == "shuffle":
             function, sampling, named = arguments
-            stack.append(_function_of_shuffle(function)(sampling, **dict(named)))
+            stack.append(function(sampling, **dict(named)))
             continue
         if not curves:
-            stack.append(getattr(TradeoffCurve, operation)(*arguments))
+            stack.append(getattr(curve_type, operation)(*arguments))
             continue
         others = [stack.pop() for _ in range(curves - 1)]
         first = stack.pop()
@@ -56,7 +51,8 @@ def made(steps: tuple[Step, ...]) -> TradeoffCurve:
             stack.append(first * int(arguments[0]))
             continue
         stack.append(getattr(first, operation)(*others, *arguments))
-    (curve,) = stack
+    found: list[Curve] = stack
+    (curve,) = found
     return curve
 
 
@@ -93,17 +89,9 @@ def _leaf(operation: str, arguments: tuple[Any, ...]) -> str:
     if operation == "shuffle":
         function, sampling, named = arguments
         text = ", ".join(f"{name}={value!r}" for name, value in named)
-        return f"shuffle.{function}({sampling!r}, {text})"
+        return f"shuffle.{function.__name__}({sampling!r}, {text})"
     if operation == "from_points":
         return f"from_points of {len(arguments[0])} points"
     if operation == "from_curve":
         return f"from_curve({arguments[0]!r})"
     return f"{operation}({', '.join(f'{value:g}' for value in arguments)})"
-
-
-def _function_of_shuffle(name: str) -> Callable[..., TradeoffCurve]:
-    # That package is built on `hockeystick.tradeoff`.
-    from hockeystick.shuffle import guarantee
-
-    found: Callable[..., TradeoffCurve] = getattr(guarantee, name)
-    return found

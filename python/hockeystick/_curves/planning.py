@@ -1,14 +1,15 @@
-"""The parameters of a run that meets a target: noise, sample rate, steps, group size."""
+"""The noise and the sample rate with which a run meets a target."""
 
 from __future__ import annotations
 
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import CountOrCounts, FloatOrFloats
+from hockeystick._arguments import FloatOrFloats
+from hockeystick._curves.risk import check_target, search
+from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._curves.whole_runs import solve_whole_run
 from hockeystick._vocabulary.configuration import configure
@@ -17,18 +18,12 @@ from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import Participation
-from hockeystick._vocabulary.sampling import Sampling
-from hockeystick.errors import UnreachableError
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from hockeystick._signatures import (
-        GroupSizeArguments,
-        NoiseMultiplierArguments,
-        SampleRateArguments,
-        StepsArguments,
-    )
+    from hockeystick._signatures import NoiseMultiplierArguments, SampleRateArguments
 
 
 @overload
@@ -45,10 +40,16 @@ def get_noise_multiplier(
 
 def get_noise_multiplier(
     *,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    advantage: ArrayLike | None = None,
+    tpr: ArrayLike | None = None,
+    fpr: ArrayLike | None = None,
+    bayes_success: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Participation | None = None,
+    sampling: Sampling | Shuffle | Participation | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
     group: Group | None = None,
@@ -58,17 +59,30 @@ def get_noise_multiplier(
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
 ) -> Any:
-    """Smallest noise multiplier with which a run meets a target epsilon and delta.
+    """Smallest noise multiplier with which a run meets a target.
 
     All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
     parallel.
 
     Parameters
     ----------
-    epsilon : array_like
-        Target epsilon, finite and at least zero.
-    delta : array_like
+    epsilon : array_like, optional
+        Target epsilon, finite and at least zero; with `delta`. Give these two, or one of the targets below.
+    delta : array_like, optional
         Target delta, in (0, 1).
+    advantage : array_like, optional
+        How far an attack's hit rate may exceed its false alarms, in (0, 1): delta at epsilon zero.
+    tpr, fpr : array_like, optional
+        The hit rate in (fpr, 1) that an attack may have at most at a false positive rate in (0, 1).
+    bayes_success : array_like, optional
+        How often an attack may be right, in (max(prior, 1 - prior), 1), whether the group takes part.
+    prior : array_like, optional
+        Probability in (0, 1), known to the attacker, that the group takes part; 1/2 if left out. With
+        `bayes_success`.
+    mu : array_like, optional
+        A bound on the whole trade-off function, by that of a Gaussian query: positive. Attacks with few
+        false alarms see the largest losses, so that sampling hardly helps it. Error rates and mu are searched
+        for in this process, without the executor, and with mu there are no `bounds`.
     sample_rate, sampling, steps, group_size, group, adjacency
         As in `get_epsilon`.
     mechanism : CorrelatedNoise, optional
@@ -81,7 +95,8 @@ def get_noise_multiplier(
     -------
     float or ndarray
         A noise multiplier sigma, rounded up: `get_epsilon` at sigma is at most `epsilon`. With
-        ``bounds=True`` a tuple (lower, upper) around the smallest one.
+        ``bounds=True`` a tuple (lower, upper) around the smallest one. For shuffled batches (`Shuffle`) it is
+        the smallest one whose upper end meets the target, and lower certainly misses it.
 
     Raises
     ------
@@ -111,7 +126,18 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
+    target = check_target(
+        epsilon=epsilon,
+        delta=delta,
+        advantage=advantage,
+        tpr=tpr,
+        fpr=fpr,
+        bayes_success=bayes_success,
+        prior=prior,
+        mu=mu,
+    )
     if isinstance(mechanism, CorrelatedNoise):
+        whole_epsilon, whole_delta = target.point("correlated noise")
         return solve_whole_run(
             "noise_multiplier",
             mechanism,
@@ -121,7 +147,7 @@ def get_noise_multiplier(
             group_size=group_size,
             group=group,
             adjacency=adjacency,
-            targets={"epsilon": epsilon, "delta": delta},
+            targets={"epsilon": whole_epsilon, "delta": whole_delta},
             bounds=bounds,
             tolerance=tolerance,
             executor=executor,
@@ -132,20 +158,46 @@ def get_noise_multiplier(
             "noise, which may be that of a CorrelatedNoise; for the parameter of Laplace noise or randomized "
             "response search with get_epsilon"
         )
+    if isinstance(sampling, Shuffle):
+        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
+        return plan_shuffled(
+            "noise_multiplier",
+            adjacency=adjacency,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+            epsilon=shuffled_epsilon,
+            delta=shuffled_delta,
+            steps=steps,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
-        adjacency=adjacency,
+        adjacency=target.adjacency(adjacency),
         sample_rate=sample_rate,
         sampling=sampling,
         group_size=group_size,
         group=group,
         unknown="noise_multiplier",
     )
+    if not target.is_point:
+        run = {
+            "sample_rate": sample_rate,
+            "sampling": sampling,
+            "steps": steps,
+            "group_size": group_size,
+            "group": group,
+            "adjacency": adjacency,
+        }
+        return search("noise_multiplier", target, run, bounds=bounds, tolerance=tolerance)
     return solve(
         "noise_multiplier",
         step,
         steps=steps,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=target.epsilon,
+        delta=target.delta,
         bounds=bounds,
         tolerance=tolerance,
         executor=executor,
@@ -166,8 +218,14 @@ def get_sample_rate(
 
 def get_sample_rate(
     *,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    advantage: ArrayLike | None = None,
+    tpr: ArrayLike | None = None,
+    fpr: ArrayLike | None = None,
+    bayes_success: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
     noise_multiplier: ArrayLike | None = None,
     steps: ArrayLike,
     group_size: ArrayLike = 1,
@@ -178,17 +236,15 @@ def get_sample_rate(
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
 ) -> Any:
-    """Largest sample rate of Poisson sampling with which a run meets a target epsilon and delta.
+    """Largest sample rate of Poisson sampling with which a run meets a target.
 
     All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
     parallel.
 
     Parameters
     ----------
-    epsilon : array_like
-        Target epsilon, finite and at least zero.
-    delta : array_like
-        Target delta, in (0, 1).
+    epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
+        The target, as in `get_noise_multiplier`.
     noise_multiplier, mechanism, steps, group_size, group, adjacency
         As in `get_epsilon`.
     bounds, tolerance, executor
@@ -228,233 +284,41 @@ def get_sample_rate(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, sample_rate=rate, **plan) <= 3.0
     True
     """
+    target = check_target(
+        epsilon=epsilon,
+        delta=delta,
+        advantage=advantage,
+        tpr=tpr,
+        fpr=fpr,
+        bayes_success=bayes_success,
+        prior=prior,
+        mu=mu,
+    )
     step = configure(
-        adjacency=adjacency,
+        adjacency=target.adjacency(adjacency),
         noise_multiplier=noise_multiplier,
         mechanism=mechanism,
         group_size=group_size,
         group=group,
         unknown="sample_rate",
     )
+    if not target.is_point:
+        run = {
+            "noise_multiplier": noise_multiplier,
+            "mechanism": mechanism,
+            "steps": steps,
+            "group_size": group_size,
+            "group": group,
+            "adjacency": adjacency,
+        }
+        return search("sample_rate", target, run, bounds=bounds, tolerance=tolerance)
     return solve(
         "sample_rate",
         step,
         steps=steps,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=target.epsilon,
+        delta=target.delta,
         bounds=bounds,
         tolerance=tolerance,
         executor=executor,
     )
-
-
-@overload
-def get_steps(*, bounds: Literal[False] = False, **arguments: Unpack[StepsArguments]) -> CountOrCounts: ...
-
-
-@overload
-def get_steps(
-    *, bounds: Literal[True], **arguments: Unpack[StepsArguments]
-) -> tuple[CountOrCounts, FloatOrFloats]: ...
-
-
-def get_steps(
-    *,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    noise_multiplier: ArrayLike | None = None,
-    sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
-    group_size: ArrayLike = 1,
-    group: Group | None = None,
-    adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
-    bounds: bool = False,
-    tolerance: float = DEFAULT_TOLERANCE,
-    executor: Executor | None = None,
-) -> Any:
-    """Largest number of steps with which a run meets a target epsilon and delta.
-
-    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
-    parallel.
-
-    Parameters
-    ----------
-    epsilon : array_like
-        Target epsilon, finite and at least zero.
-    delta : array_like
-        Target delta, in (0, 1).
-    noise_multiplier, mechanism, sample_rate, sampling, group_size, group, adjacency
-        As in `get_epsilon`.
-    bounds, tolerance, executor
-        As in `get_epsilon`.
-
-    Returns
-    -------
-    int or ndarray of int64
-        A number of steps with which `get_epsilon` is at most `epsilon`. The search ends at 10**9: that
-        answer means at least so many. With ``bounds=True`` a tuple (lower, upper), the second a float or
-        an array of floats: the smallest number of steps that is known to miss the target, inf if there is
-        none in the supported range.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, the shapes do not broadcast or nothing
-        in the supported range reaches the target.
-    TypeError
-        If an argument has the wrong type, is missing, or excludes another one.
-    UnsupportedError
-        If the combination of mechanism, sampling, adjacency and group has no proven dominating
-        pair; the message says what to use instead.
-
-    References
-    ----------
-    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
-      Computer Society Technical Committee on Data Engineering (GROUP)
-    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
-      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
-    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
-      arXiv:2106.08567
-
-    Examples
-    --------
-    >>> import hockeystick as hs
-    >>> plan = {"noise_multiplier": 1.0, "sample_rate": 0.01}
-    >>> steps = hs.get_steps(epsilon=3.0, delta=1e-5, **plan)
-    >>> epsilons = hs.get_epsilon(delta=1e-5, steps=[steps, steps + 1], **plan)
-    >>> (epsilons <= 3.0).tolist()
-    [True, False]
-    """
-    step = configure(
-        adjacency=adjacency,
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-    )
-    return solve(
-        "steps",
-        step,
-        epsilon=epsilon,
-        delta=delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
-
-
-@overload
-def get_group_size(
-    *, bounds: Literal[False] = False, **arguments: Unpack[GroupSizeArguments]
-) -> CountOrCounts: ...
-
-
-@overload
-def get_group_size(
-    *, bounds: Literal[True], **arguments: Unpack[GroupSizeArguments]
-) -> tuple[CountOrCounts, FloatOrFloats]: ...
-
-
-def get_group_size(
-    *,
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    noise_multiplier: ArrayLike | None = None,
-    sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
-    steps: ArrayLike,
-    adjacency: str = "add_remove",
-    mechanism: Mechanism | None = None,
-    bounds: bool = False,
-    tolerance: float = DEFAULT_TOLERANCE,
-    executor: Executor | None = None,
-) -> Any:
-    """Size of the largest group for which a run meets a target epsilon and delta.
-
-    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
-    parallel.
-
-    Parameters
-    ----------
-    epsilon : array_like
-        Target epsilon, finite and at least zero.
-    delta : array_like
-        Target delta, in (0, 1).
-    noise_multiplier, mechanism, sample_rate, sampling, steps, adjacency
-        As in `get_epsilon`.
-    bounds, tolerance, executor
-        As in `get_epsilon`.
-
-    Returns
-    -------
-    int or ndarray of int64
-        A group size with which `get_epsilon` is at most `epsilon`. The search ends at 10,000, which then
-        means at least so many, or at all records of the data set. With ``bounds=True`` a tuple
-        (lower, upper), the second a float or an array of floats: the smallest group that is known to
-        miss the target, inf if there is none in the supported range.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, the shapes do not broadcast or nothing
-        in the supported range reaches the target.
-    TypeError
-        If an argument has the wrong type, is missing, or excludes another one.
-    UnsupportedError
-        If the combination of mechanism, sampling, adjacency and group has no proven dominating
-        pair; the message says what to use instead.
-
-    References
-    ----------
-    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
-      Computer Society Technical Committee on Data Engineering (GROUP)
-    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
-      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
-    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
-      arXiv:2106.08567
-
-    Examples
-    --------
-    >>> import hockeystick as hs
-    >>> run = {"noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 1000}
-    >>> size = hs.get_group_size(epsilon=3.0, delta=1e-5, **run)
-    >>> epsilons = hs.get_epsilon(delta=1e-5, group_size=[size, size + 1], **run)
-    >>> (epsilons <= 3.0).tolist()
-    [True, False]
-    """
-    step = configure(
-        adjacency=adjacency,
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        unknown="group_size",
-    )
-    found = solve(
-        "group_size",
-        step,
-        steps=steps,
-        epsilon=epsilon,
-        delta=delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
-    return found if step.microbatches == 1 else _members(found, step.microbatches, bounds)
-
-
-def _members(found: Any, microbatches: int, bounds: bool) -> Any:
-    """Group sizes from numbers of records in one batch, of which a member of the group is `microbatches`."""
-    lower, upper = found if bounds else (found, None)
-    sizes = lower // microbatches
-    if np.any(sizes < 1):
-        raise UnreachableError(
-            f"no group size meets the target: one record in {microbatches} accumulated batches misses it"
-        )
-    if upper is None:
-        return sizes
-    misses = np.ceil(np.asarray(upper) / microbatches)
-    return sizes, float(misses) if misses.shape == () else misses

@@ -99,6 +99,8 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     def fixed(draw: Draw) -> Any:
         if isinstance(draw, WithoutReplacement):
             return draw
+        if isinstance(draw, Shuffle):
+            return WithoutReplacement(draw.batch_size, draw.dataset_size)
         if isinstance(draw, Poisson) and _has_several_batches(draw):
             return UnaccountedSampling(draw.sample_rate, f"{_ACCUMULATED}: they have no proven pair")
         return WithoutReplacement(min(size, max(1, round(_rate(draw) * size))), size)
@@ -111,7 +113,7 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(map(_rate, draws)))
     batches = dict.fromkeys(fixed(draw) for draw in draws if not _has_several_batches(draw))
-    sized = dataset_size is not None or any(isinstance(draw, WithoutReplacement) for draw in draws)
+    sized = dataset_size is not None or any(isinstance(draw, WithoutReplacement | Shuffle) for draw in draws)
     schemes: list[tuple[str, Callable[[Draw], Draw], str]] = [
         (POISSON, poisson, "members' own rates" if run.has_own_rates else f"rate {rates}"),
         (
@@ -194,6 +196,8 @@ def _shuffled_scheme(run: RecordedRun, dataset_size: int | None) -> Shuffle | No
     (draw,) = draws
     if isinstance(draw, Poisson):
         return None
+    if isinstance(draw, Shuffle):
+        return draw
     if isinstance(draw, WithoutReplacement):
         return Shuffle(draw.batch_size, draw.dataset_size)
     if dataset_size is None:
@@ -238,8 +242,8 @@ def _entry(name: str, run: RecordedRun, delta: float, note: str) -> Entry:
         return entry._replace(note=str(refusal))
 
 
-def _rate(draw: Draw) -> float:
-    if isinstance(draw, WithoutReplacement):
+def _rate(draw: Draw | Shuffle) -> float:
+    if isinstance(draw, WithoutReplacement | Shuffle):
         return draw.batch_size / draw.dataset_size
     if isinstance(draw, RandomAllocation | FixedBins):
         return getattr(draw, "times", 1) / draw.batches

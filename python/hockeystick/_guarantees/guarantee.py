@@ -14,7 +14,8 @@ import numpy as np
 from hockeystick._arguments import Floats
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import answers_at_once
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.attacks import SMALL_DELTA, Attacks, error_rates
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick.accountants import (
@@ -32,6 +33,10 @@ Bounds = tuple[Floats | None, Floats]
 
 ATTACK_TOLERANCE = 1e-4
 """Relative width of the intervals behind error rates of attacks, which are shown in three digits."""
+
+
+MAX_LOWER_ENDS = 4
+"""Most questions about shuffled batches that are answered by a lower end too; one takes up to a second."""
 
 
 class Guarantee(ABC):
@@ -120,6 +125,58 @@ class ExactGuarantee(Guarantee):
     def until(self, steps: int) -> Guarantee:
         """Return the first steps of the run."""
         return ExactGuarantee(self.known_run("this").until(steps), in_order=self.in_order)
+
+
+class ShuffledGuarantee(Guarantee):
+    """A run with shuffled batches, of which an interval is known; lower ends for few questions at a time."""
+
+    def __init__(self, curve: ShuffledCurve) -> None:
+        self.curve, self.group_size = curve, curve.group_size
+        # A history may have such steps, too.
+        segments: Any = tuple((noise, curve.sampling, count) for noise, count in curve.segments)
+        self.run = RecordedRun(segments, curve.group_size, None, curve.adjacency, curve.tolerance)
+
+    def epsilons(self, deltas: Floats) -> Bounds:
+        """Bounds on epsilon."""
+        if deltas.size > MAX_LOWER_ENDS:
+            return None, np.asarray(self.curve.epsilon(deltas))
+        lower, upper = self.curve.bounds(delta=deltas)
+        return np.asarray(lower), np.asarray(upper)
+
+    def deltas(self, epsilons: Floats) -> Bounds:
+        """Bounds on delta."""
+        if epsilons.size > MAX_LOWER_ENDS:
+            return None, np.asarray(self.curve.delta(epsilons))
+        lower, upper = self.curve.bounds(epsilon=epsilons)
+        return np.asarray(lower), np.asarray(upper)
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon."""
+        return float(self.curve.epsilon(delta))
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of attacks."""
+        return self.curve.advantage()
+
+    def attacks(self) -> Attacks:
+        """Return what attacks can do; the guarantee is the same in both directions."""
+        largest = float(self.curve.epsilon(SMALL_DELTA))
+        return error_rates(lambda epsilons: np.asarray(self.curve.delta(epsilons)), largest)
+
+    def for_group(self, size: int) -> Guarantee:
+        """Return the same run for a group of another size."""
+        return self._with(self.curve.segments, size)
+
+    def until(self, steps: int) -> Guarantee:
+        """Return the first steps of the run."""
+        run: Any = self.known_run("this").until(steps).segments
+        return self._with(tuple((noise, count) for noise, _, count in run), self.group_size)
+
+    def _with(self, segments: tuple[tuple[float, int], ...], group_size: int) -> Guarantee:
+        curve = self.curve
+        return ShuffledGuarantee(
+            ShuffledCurve(curve.sampling, segments, group_size, curve.adjacency, curve.tolerance)
+        )
 
 
 class TradeoffGuarantee(Guarantee):
@@ -221,7 +278,7 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
     if curve_or_accountant is None:
         if not arguments:
             raise TypeError("give a curve or an accountant, or the arguments of privacy_curve")
-        return ExactGuarantee(RecordedRun.of_curve(curve := privacy_curve(**arguments)), curve)
+        return guarantee_of(privacy_curve(**arguments))
     if arguments:
         raise TypeError(f"give either a curve or an accountant, or {', '.join(arguments)}")
     if isinstance(curve_or_accountant, Guarantee):
@@ -229,6 +286,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
     if isinstance(curve_or_accountant, PrivacyCurve):
         run = RecordedRun.of_curve(curve_or_accountant)
         return ExactGuarantee(run, curve_or_accountant, in_order=len(run.segments) <= 1)
+    if isinstance(curve_or_accountant, ShuffledCurve):
+        return ShuffledGuarantee(curve_or_accountant)
     if isinstance(curve_or_accountant, TradeoffCurve):
         return TradeoffGuarantee(curve_or_accountant)
     if isinstance(curve_or_accountant, IndividualAccountant):
@@ -236,6 +295,9 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
         return ExactGuarantee(RecordedRun(tuple(curve_or_accountant.history)))
     if isinstance(curve_or_accountant, GroupAccountant):
         accountant = curve_or_accountant
+        curve = accountant.privacy_curve()
+        if isinstance(curve, ShuffledCurve):
+            return ShuffledGuarantee(curve)
         run = RecordedRun(
             tuple(accountant.history),
             accountant.group_size,
@@ -243,12 +305,13 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
             accountant.adjacency,
             accountant.tolerance,
         )
-        return ExactGuarantee(run, accountant.privacy_curve())
+        return ExactGuarantee(run, curve)
     if isinstance(curve_or_accountant, Accountant):
         return AccountantGuarantee(curve_or_accountant)
     kind = type(curve_or_accountant).__name__
     raise TypeError(
-        f"curve_or_accountant must be a PrivacyCurve, a TradeoffCurve or an accountant, got {kind}"
+        f"curve_or_accountant must be a PrivacyCurve, a ShuffledCurve, a TradeoffCurve or an accountant, "
+        f"got {kind}"
     )
 
 

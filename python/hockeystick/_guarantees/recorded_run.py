@@ -8,7 +8,7 @@ from typing import Any
 
 from hockeystick._arguments import count_scalar
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement

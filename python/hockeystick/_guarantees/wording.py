@@ -39,7 +39,7 @@ NORMALISER = (
 
 def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     """Return the list of Ponomareva et al. 2023, section 5.3.3."""
-    replaced = str(found["adjacency"]).startswith("replace")
+    same_size = str(found["adjacency"]).startswith(("replace", "zero_out"))
     return {
         "setting": "central differential privacy: a trusted trainer adds the noise",
         "data accesses covered": f"the {found['steps']} steps of training alone; tuning and other uses of "
@@ -51,7 +51,7 @@ def disclosure(found: Mapping[str, Any], unit: str) -> dict[str, str]:
         "type of accounting": found.get("accounting", EXACT_ACCOUNTING),
         "accounting assumptions": f"{found['sampling']}, {found['mechanism']}, contributions of norm at most "
         "the clipping norm; hockeystick.opacus.check_loader tells whether the loader draws so (state it)"
-        + ("" if replaced else f"; {NORMALISER}"),
+        + ("" if same_size else f"; {NORMALISER}"),
         "formal statement": f"{found['statement']}; {found['status']}; {found['theorem']}",
         "verifiability": "the code and the arguments that give this number (please link them)",
     }

@@ -38,9 +38,8 @@ def check_adjacency(value: object) -> str:
     """
     if isinstance(value, str) and value == ZERO_OUT:
         raise UnsupportedError(
-            "adjacency 'zero_out' is for sampling=Shuffle(batch_size, dataset_size), in get_epsilon, "
-            "get_delta and explain; use 'add_remove', which is the same with Poisson sampling and full "
-            "batches, or 'add', 'remove' or 'replace'"
+            "adjacency 'zero_out' is for sampling=Shuffle(batch_size, dataset_size); use 'add_remove', "
+            "which is the same with Poisson sampling and full batches, or 'add', 'remove' or 'replace'"
         )
     return choice(value, "adjacency", ADJACENCIES)
 

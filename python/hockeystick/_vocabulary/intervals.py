@@ -31,18 +31,33 @@ def check_tolerance(value: object) -> float:
     return tolerance
 
 
+def wanted_widths(name: str, upper: Floats, tolerance: float) -> Floats:
+    """Relative widths that intervals for epsilon or delta with these upper ends should have."""
+    wanted = np.full(upper.shape, tolerance)
+    if name == "delta":
+        wanted[upper <= TINY_DELTA] = max(tolerance, TINY_DELTA_TOLERANCE)
+    return wanted
+
+
+def are_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> NDArray[np.bool_]:
+    """Which intervals for epsilon or delta are wider than they should be."""
+    with np.errstate(invalid="ignore"):
+        width = upper - lower
+        wide = (width > wanted_widths(name, upper, tolerance) * upper) | (
+            np.isinf(upper) & np.isfinite(lower)
+        )
+    wide &= upper >= _LEAST[name]
+    return wide
+
+
 def warn_if_wide(name: str, lower: Floats, upper: Floats, tolerance: float) -> None:
     """Warn once, at the user's line, if an interval for epsilon or delta is too wide."""
     # The reduction itself, as `all` passes through Python code.
     if np.logical_and.reduce(lower >= upper * (1.0 - 0.999 * tolerance)):
         return
-    wanted = np.full(upper.shape, tolerance)
-    if name == "delta":
-        wanted[upper <= TINY_DELTA] = max(tolerance, TINY_DELTA_TOLERANCE)
-    with np.errstate(invalid="ignore"):
-        wide = (upper - lower > wanted * upper) | (np.isinf(upper) & np.isfinite(lower))
-    wide &= upper >= _LEAST[name]
+    wide = are_wide(name, lower, upper, tolerance)
     if np.any(wide):
+        wanted = wanted_widths(name, upper, tolerance)
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = np.where(wide, lower / upper, np.inf)
         worst = int(np.argmin(shares))

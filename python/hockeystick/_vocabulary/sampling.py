@@ -150,9 +150,10 @@ class Shuffle:
     """Shuffled batches: every epoch a fresh random permutation is cut into batches of one size.
 
     What ``DataLoader(shuffle=True, drop_last=True)`` does. Records that do not fill a batch are in none.
-    No tight dominating pair against the usual adversary is known, so the curves refuse it. `get_epsilon`,
-    `get_delta` and `explain` enclose its epsilon in a certified interval for ``adjacency="zero_out"`` and
-    "replace"; `hockeystick.shuffle` and `ShuffleAccountant` bound it against one who knows every batch.
+    No tight dominating pair against the usual adversary is known. Its epsilon is enclosed in a certified
+    interval, for ``adjacency="zero_out"`` and "replace", of which the upper end is the guarantee: in the
+    functions, in `ShuffledCurve` and in `GroupAccountant`. `hockeystick.shuffle` and `ShuffleAccountant`
+    bound it against one who knows every batch, with other ways to clip too.
 
     Parameters
     ----------

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._curves.whole_runs import check_whole_run, placed_kinds, whole_run_kinds
+from hockeystick._vocabulary.adjacency import ZERO_OUT, check_adjacency
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
-from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, UnaccountedSampling
+from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.history import (
-    Draw,
     check_answerable,
     check_draw,
     check_noise,
@@ -25,6 +28,7 @@ from hockeystick.accountants.history import (
     with_step,
 )
 from hockeystick.accountants.interface import Accountant
+from hockeystick.errors import UnsupportedError
 
 _MOST_WAYS = 64
 """Ways to place a group in the parts of several runs; more are covered by one curve."""
@@ -40,8 +44,8 @@ class GroupAccountant(Accountant):
     ----------
     group_size : int, optional
         Number of records that change together, in [1, 10000].
-    adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Neighbouring relation.
+    adjacency : {"add_remove", "add", "remove", "replace", "zero_out"}, optional
+        Neighbouring relation; "zero_out" and "replace" for shuffled batches.
     group : Group, optional
         A group whose members differ, in place of `group_size`. Members' rates take the place of the
         sample rate in every step.
@@ -58,11 +62,12 @@ class GroupAccountant(Accountant):
     Notes
     -----
     The dominating pairs of GROUP and PITFALLS, composed over the history;
-    ``print(accountant)`` says which. After more than 10,000 different steps, as with noise that changes at
-    every update, parameters are rounded as `PrivacyCurve` says; the accountant refuses none that it has
-    recorded.
+    ``print(accountant)`` says which. Very many different steps, as with noise that changes at every update,
+    are interpolated or rounded as `PrivacyCurve` says; the accountant refuses none that it has recorded.
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
-    a replaced group, for example. The answers do not depend on the order of the steps.
+    a replaced group, for example. The answers do not depend on the order of the steps, but for shuffled
+    batches (``sampling=Shuffle(...)``). These are runs of their own, in which every step is one batch of an
+    epoch; the answer is the upper end of their certified interval (`ShuffledCurve`).
 
     References
     ----------
@@ -110,7 +115,7 @@ class GroupAccountant(Accountant):
         self._group = members
         self._tolerance = check_tolerance(tolerance)
         self._kinds: dict[tuple[type[Any], Sampling | None], StepKind] = {}
-        self._curve: PrivacyCurve | None = None
+        self._curve: PrivacyCurve | ShuffledCurve | None = None
 
     @property
     def group(self) -> Group | None:
@@ -128,34 +133,63 @@ class GroupAccountant(Accountant):
         return "exact_group"
 
     @staticmethod
+    def _check_adjacency(value: object) -> str:
+        return ZERO_OUT if value == ZERO_OUT else check_adjacency(value)
+
+    @staticmethod
     def _check_noise(value: object, name: str) -> Any:
         return value if isinstance(value, CorrelatedNoise) else check_noise(value, name)
 
     @staticmethod
     def _check_draw(value: object, name: str) -> Any:
-        return value if isinstance(value, Participation) else check_draw(value, name)
+        return value if isinstance(value, Participation | Shuffle) else check_draw(value, name)
 
     def _checked(self, segments: object) -> list[Any]:
         history = super()._checked(segments)
-        for noise, draw, _ in history:
-            if isinstance(noise, CorrelatedNoise):
-                check_whole_run(noise, draw, self.group_size, self._group, self.adjacency)
-            elif not isinstance(draw, UnaccountedSampling):
-                self._kind(noise, draw)
+        for place, (noise, draw, _) in enumerate(history):
+            self._require_pair(noise, draw, history[:1] if place else [])
         return history
 
-    def _record(self, noise: float | Mechanism, draw: Draw) -> None:
-        checked = check_draw(draw, "sampling")
-        if not isinstance(checked, UnaccountedSampling):
-            self._kind(noise, checked)
+    def _record(self, noise: Any, draw: Any) -> None:
+        checked = draw if isinstance(noise, CorrelatedNoise) else self._check_draw(draw, "sampling")
+        self._require_pair(noise, checked, self._history[:1])
         with_step(self._history, noise, checked)
+
+    def _require_pair(self, noise: Any, draw: Any, first: list[Any]) -> None:
+        """Raise ``UnsupportedError`` if such a step has no pair here, or cannot follow the `first` one."""
+        if isinstance(noise, CorrelatedNoise):
+            check_whole_run(noise, draw, self.group_size, self._group, self.adjacency)
+        elif not isinstance(draw, UnaccountedSampling):
+            if isinstance(draw, Shuffle):
+                self._require_shuffled(noise, draw)
+            else:
+                self._kind(noise, draw)
+        for _, other, _ in first:
+            if isinstance(other, UnaccountedSampling) or isinstance(draw, UnaccountedSampling):
+                continue  # there will be no answer
+            if other != draw and (isinstance(draw, Shuffle) or isinstance(other, Shuffle)):
+                raise UnsupportedError(
+                    f"steps of {other!r} and of {draw!r} have no proven pair together: account for "
+                    "shuffled batches in a run of their own, and add up the epsilons and deltas of the runs"
+                )
+
+    def _require_shuffled(self, noise: float | Mechanism, draw: Shuffle) -> None:
+        configure_shuffled(
+            adjacency=self.adjacency,
+            noise_multiplier=noise if isinstance(noise, float) else None,
+            mechanism=None if isinstance(noise, float) else noise,
+            sample_rate=None,
+            sampling=draw,
+            group_size=self.group_size,
+            group=self._group,
+        )
 
     def step(
         self,
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | Participation | None = None,
+        sampling: Sampling | Participation | Shuffle | None = None,
         mechanism: Mechanism | CorrelatedNoise | None = None,
     ) -> None:
         """Record one step.
@@ -166,7 +200,7 @@ class GroupAccountant(Accountant):
             Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
         sample_rate : float, optional
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
-        sampling : Poisson, WithoutReplacement or FullBatch, optional
+        sampling : Poisson, WithoutReplacement, FullBatch, RandomAllocation, FixedBins or Shuffle, optional
             How the batch is drawn. Give either this or `sample_rate`. The history keeps schemes
             other than Poisson's where the sample rate stands.
         mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
@@ -197,10 +231,12 @@ class GroupAccountant(Accountant):
                 raise TypeError(
                     "with CorrelatedNoise give sampling alone, and no noise_multiplier or sample_rate"
                 )
-            check_whole_run(mechanism, sampling, self.group_size, self._group, self.adjacency)
-            with_step(self._history, mechanism, sampling)
-            return
-        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
+            self._record(mechanism, sampling)
+        elif isinstance(sampling, Shuffle):
+            noise, _ = check_step(noise_multiplier, mechanism, sample_rate, FullBatch())
+            self._record(noise, sampling)
+        else:
+            self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""
@@ -229,7 +265,7 @@ class GroupAccountant(Accountant):
     def _delta(self, epsilon: float) -> float:
         return max(float(curve.delta(epsilon)) for curve in self._placed())
 
-    def _placed(self) -> list[PrivacyCurve]:
+    def _placed(self) -> Sequence[PrivacyCurve | ShuffledCurve]:
         """Return a curve for each way to place the group in parts that take turns, or the one for all."""
         curve = self.privacy_curve()
         if self.group_size == 1 or not any(isinstance(draw, CyclicPoisson) for _, draw, _ in self._history):
@@ -246,12 +282,12 @@ class GroupAccountant(Accountant):
             ways = [way + part for way in ways for part in parts]
         return ways
 
-    def privacy_curve(self) -> PrivacyCurve:
+    def privacy_curve(self) -> PrivacyCurve | ShuffledCurve:
         """Privacy curve of all steps so far.
 
         Returns
         -------
-        PrivacyCurve
+        PrivacyCurve or ShuffledCurve
             The same object until the history changes, so that later questions are cheap. Where members of a
             group may be in any part of a `CyclicPoisson`, it covers all placements at once, and may lie
             above `get_epsilon`, which takes the worst of them.
@@ -270,13 +306,31 @@ class GroupAccountant(Accountant):
         >>> curve.steps, curve is accountant.privacy_curve()
         (1, True)
         """
-        steps: dict[StepKind, int] = {}
-        for kind, count in self._segments():
-            steps[kind] = steps.get(kind, 0) + count
-        curve = PrivacyCurve(steps, self.adjacency, self._tolerance)
+        curve = self._shuffled_curve() or self._exact_curve()
         if self._curve != curve:
             self._curve = curve
         return self._curve
+
+    def _exact_curve(self) -> PrivacyCurve:
+        steps: dict[StepKind, int] = {}
+        for kind, count in self._segments():
+            steps[kind] = steps.get(kind, 0) + count
+        adjacency = "add_remove" if self.adjacency == ZERO_OUT else self.adjacency  # of no steps
+        return PrivacyCurve(steps, adjacency, self._tolerance)
+
+    def _shuffled_curve(self) -> ShuffledCurve | None:
+        """Return the curve of shuffled batches; None where there are no steps with them."""
+        if not any(isinstance(draw, Shuffle) for _, draw, _ in self._history[:1]):
+            return None
+        history: list[Any] = self._checked(self.history)
+        check_answerable(history)
+        segments = tuple((self._noise_of_shuffled(noise), count) for noise, _, count in history)
+        return ShuffledCurve(history[0][1], segments, self.group_size, self.adjacency, self._tolerance)
+
+    @staticmethod
+    def _noise_of_shuffled(noise: float | Mechanism) -> float:
+        assert isinstance(noise, float)  # all others are refused when they are recorded
+        return noise
 
     def _segments(self) -> list[tuple[StepKind, int]]:
         # The list is the user's to change, so it is checked again.
@@ -301,6 +355,8 @@ class GroupAccountant(Accountant):
     def _status(self) -> str:
         if not is_answerable(self._history):
             return "no answer: some steps were drawn in a way that no account is known for"
+        if self._shuffled_curve() is not None:
+            return "upper end of a certified interval, far from its lower end; no pair (SHUFFLE, Theorem 5.6)"
         pairs = dict.fromkeys(kind.pair for kind, _ in self._segments())
         words = [f"pair {'tight' if pair.tight else 'upper bound'} ({pair.source})" for pair in pairs]
         return "; ".join(["upper end of a certified interval", *words])

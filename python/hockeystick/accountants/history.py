@@ -107,12 +107,14 @@ def check_answerable(segments: Iterable[tuple[Any, Any, int]]) -> None:
         if isinstance(draw, RandomAllocation) and place + 1 < len(given) and count % draw.batches:
             raise SamplingMismatchError(
                 f"noise or sampling changed within an epoch of {draw!r}, after {count} steps: change them "
-                f"after a multiple of {draw.batches} steps"
+                f"after a multiple of {draw.batches} steps; or, of a run that is done, record all steps of "
+                f"the epoch with its smallest noise multiplier, which is an upper bound"
             )
         if isinstance(draw, FixedBins) and any(other[1] == draw for other in given[place + 1 :]):
             raise SamplingMismatchError(
                 f"noise changed between steps with the same bins of {draw!r}, which are one release: keep "
-                f"the noise as it is"
+                f"the noise as it is; or, of a run that is done, record all of these steps with the smallest "
+                f"noise multiplier, which is an upper bound"
             )
 
 

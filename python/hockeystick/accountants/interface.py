@@ -60,7 +60,7 @@ class Accountant(ABC):
 
     def __init__(self, group_size: int, adjacency: str) -> None:
         self._group_size = count_scalar(group_size, "group_size", 1, self._LARGEST_GROUP)
-        self._adjacency = check_adjacency(adjacency)
+        self._adjacency = self._check_adjacency(adjacency)
         self._history: list[Any] = []
 
     @property
@@ -84,6 +84,11 @@ class Accountant(ABC):
     @history.setter
     def history(self, segments: list[Segment]) -> None:
         self._history = self._checked(segments)
+
+    @staticmethod
+    def _check_adjacency(value: object) -> str:
+        """`value` as a neighbouring relation."""
+        return check_adjacency(value)
 
     @staticmethod
     def _check_noise(value: object, name: str) -> float | Mechanism:

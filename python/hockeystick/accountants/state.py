@@ -15,6 +15,7 @@ from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
     Sampling,
+    Shuffle,
     UnaccountedSampling,
     WithoutReplacement,
 )
@@ -32,6 +33,7 @@ SCHEMES: dict[str, type[Any]] = {
     "fixed_order": FixedOrder,
     "minimum_separation": MinimumSeparation,
     "cyclic_poisson": CyclicPoisson,
+    "shuffle": Shuffle,
     "unaccounted": UnaccountedSampling,
 }
 """Sampling schemes by the words of a saved state; one batch by Poisson sampling is its sample rate."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.auditing.proportions import at_least, at_most, check_confidence, check_trials

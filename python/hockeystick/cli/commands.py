@@ -14,12 +14,14 @@ from hockeystick import report
 from hockeystick._arguments import LARGEST_GROUP
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
-from hockeystick._curves.planning import get_group_size, get_noise_multiplier, get_sample_rate, get_steps
-from hockeystick._curves.run_curve import privacy_curve
+from hockeystick._curves.counting import get_group_size, get_steps
+from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
 from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
@@ -28,8 +30,8 @@ from hockeystick.cli.options import (
     REPORTED,
     arguments_of,
     options,
-    sampling_in_words,
 )
+from hockeystick.cli.schemes import sampling_in_words
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -90,7 +92,10 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
     drawn = sampling_in_words(arguments)
     if not given["as_json"]:
-        _print_table(question.unknown, sizes, [_shown(question.unknown, *both, arguments) for both in ends])
+        shown = [_shown(question.unknown, *both, arguments) for both in ends]
+        if isinstance(arguments.get("sampling"), Shuffle):
+            shown = [f"{answer}{_interval(*both)}" for answer, both in zip(shown, ends, strict=True)]
+        _print_table(question.unknown, sizes, shown)
         click.echo(f"sampling: {drawn}")
         return
     results = [
@@ -163,6 +168,7 @@ def _report(given: dict[str, Any]) -> None:
         target=given["target"],
         title=given["title"],
         details=given["details"] or None,
+        certified=given["certified"],
     )
     if given["as_json"]:
         _print_json({"version": __version__, "sampling": drawn, "path": str(written)})
@@ -170,7 +176,51 @@ def _report(given: dict[str, Any]) -> None:
         click.echo(str(written))
 
 
-def _command(name: str, action: Callable[[dict[str, Any]], None], names: tuple[str, ...], text: str) -> Any:
+def _certify(given: dict[str, Any]) -> None:
+    """Write a certificate and print what it claims."""
+    if (given["epsilon"] is None) == (given["delta"] is None):
+        raise click.UsageError("give exactly one of --epsilon and --delta")
+    arguments = arguments_of(given)
+    if isinstance(arguments.get("group_size"), list):
+        raise click.UsageError("a certificate is about one --group-size")
+    arguments.pop("dataset_size", None)
+    point = {name: arguments.pop(name) for name in ("epsilon", "delta") if name in arguments}
+    certificate = privacy_curve(**arguments).certify(**point)
+    path = str(certificate.save(given["path"]))
+    if given["as_json"]:
+        hashed = {"path": path, "sha256": certificate.sha256, "claims": certificate.claims}
+        _print_json({"version": __version__, **hashed})
+        return
+    for claim in certificate.claims:
+        side = "at_most" if "at_most" in claim else "at_least"
+        click.echo(f"delta({claim['epsilon']!r}) is {side.replace('_', ' ')} {claim[side]!r}")
+    click.echo(f"{path}, sha256 {certificate.sha256}")
+
+
+def _verify(paths: tuple[str, ...]) -> None:
+    """Check certificates with the independent checker; its exit status is that of this process."""
+    try:
+        checker = needed("hockeystick_verify", "verify")
+    except ImportError as error:
+        raise click.ClickException(str(error)) from error
+    click.get_current_context().exit(checker.main(list(paths)))
+
+
+CERTIFIED_POINT: dict[str, dict[str, Any]] = {
+    "epsilon": {"required": False, "help": "Certify delta at this epsilon, at least 0."},
+    "delta": {"required": False, "help": "Certify epsilon at this delta, in (0, 1)."},
+    "path": {"default": "certificate.json", "help": "File to write."},
+}
+"""How options of `certify` differ from those of other commands."""
+
+
+def _command(
+    name: str,
+    action: Callable[[dict[str, Any]], None],
+    names: tuple[str, ...],
+    text: str,
+    changed: dict[str, dict[str, Any]] | None = None,
+) -> Any:
     """Return a command that turns warnings into lines on stderr, and errors into exit statuses."""
 
     def run(**given: Any) -> None:
@@ -184,7 +234,7 @@ def _command(name: str, action: Callable[[dict[str, Any]], None], names: tuple[s
             except (ValueError, TypeError) as error:
                 raise click.UsageError(str(error)) from error
 
-    return click.Command(name, callback=run, params=options((*names, *ALWAYS)), help=text)
+    return click.Command(name, callback=run, params=options((*names, *ALWAYS), changed), help=text)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -205,6 +255,13 @@ def _shown(unknown: str, lower: float, upper: float, arguments: dict[str, Any]) 
         why = _why_at_least(unknown, lower, upper, arguments)
         return f"{value}" if why is None else f"at least {value} ({why})"
     return rounded_up(value) if SAFE_SIDE[unknown] == "upper" else rounded_down(value)
+
+
+def _interval(lower: float, upper: float) -> str:
+    """Return both ends, of a scheme for which no tight bound is known; nothing if the second is infinite."""
+    if not math.isfinite(upper):
+        return ""
+    return f" (certified interval {rounded_down(lower)} to {rounded_up(upper)})"
 
 
 def _print_table(unknown: str, sizes: list[int], answers: list[str]) -> None:
@@ -262,6 +319,19 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
                 _report,
                 ("path", "delta", *NOISE, *DRAWING, "steps", *MEMBERS, *REPORTED),
                 "One page with the guarantee in plain words, its assumptions and curves.",
+            ),
+            _command(
+                "certify",
+                _certify,
+                ("path", "epsilon", "delta", *NOISE, *DRAWING, "steps", *MEMBERS),
+                "A certificate of epsilon or delta, for an independent checker.",
+                CERTIFIED_POINT,
+            ),
+            click.Command(
+                "verify",
+                callback=_verify,
+                params=[click.Argument(["paths"], nargs=-1, required=True)],
+                help="Check certificates with the independent checker, which uses no code of this library.",
             ),
         ],
     )

@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._extras import needed
-from hockeystick._vocabulary.adjacency import ADJACENCIES
+from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT
 from hockeystick._vocabulary.groups import GRADIENTS, Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick.cli.schemes import SCHEMES, flag, sampling_of
 
 click: Any = needed("click", "cli")
-
-SCHEMES = ("poisson", "fixed", "full")
-"""Ways to draw batches, as --sampling names them."""
-
-NO_SCHEME = (
-    "--batch-size and --dataset-size alone do not say how batches are drawn, and epsilon depends on it. Add "
-    "--sampling poisson if each record joins each batch independently with probability batch size / dataset "
-    "size (Opacus's default), or --sampling fixed if each batch is a random subset of exactly that size, "
-    "drawn afresh. Walking through shuffled data is neither."
-)
 
 PARAMETERS = {"laplace": "scale", "randomized_response": "p"}
 """The option that each mechanism other than Gaussian noise takes."""
@@ -68,7 +58,9 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "type": click.Choice(SCHEMES),
         "help": "How batches are drawn. poisson: each record joins each batch independently, as in Opacus. "
         "fixed: each batch is a fresh random subset of exactly --batch-size records. full: every record is "
-        "in every batch. Walking through shuffled data is none of them.",
+        "in every batch. random_allocation: each record is in one (or --times) of the --batches batches of "
+        "an epoch, drawn afresh in each epoch. fixed_bins: the same, drawn once. shuffle: each epoch walks "
+        "through the data in a fresh random order, in batches of --batch-size.",
     },
     "batch_size": {
         "type": int,
@@ -79,6 +71,19 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "type": int,
         "help": "Largest number of records in a Poisson batch: a random part of a larger sample is kept. "
         "Needs --dataset-size.",
+    },
+    "microbatches": {
+        "type": int,
+        "help": "Number of Poisson batches that are added up before noise (gradient accumulation).",
+    },
+    "batches": {
+        "type": int,
+        "help": "Number of batches in an epoch, of --sampling random_allocation or fixed_bins.",
+    },
+    "times": {
+        "type": int,
+        "help": "Number of batches of an epoch that each record is in, of --sampling random_allocation; "
+        "by default 1.",
     },
     "steps": {"type": int, "required": True, "help": "Number of steps."},
     "group_size": {
@@ -101,10 +106,11 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "gradients": {"type": click.Choice(GRADIENTS), "help": "Whether the members' gradients are orthogonal."},
     "adjacency": {
-        "type": click.Choice(ADJACENCIES),
+        "type": click.Choice((*ADJACENCIES, ZERO_OUT)),
         "default": "add_remove",
         "show_default": True,
-        "help": "What happens to the group's records.",
+        "help": "What happens to the group's records. zero_out, their gradients are replaced by 0, is for "
+        "--sampling shuffle, which has this and replace.",
     },
     "tolerance": {
         "type": float,
@@ -123,6 +129,10 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "metavar": "INTEGERS",
         "help": "Group sizes to report on, by default 1 to 32.",
     },
+    "certified": {
+        "is_flag": True,
+        "help": 'Have epsilon proven by the independent checker, and attach the certificate; extra "verify".',
+    },
     "target": {"type": float, "help": "Epsilon that the run should not exceed."},
     "title": {"default": "Privacy report", "show_default": True, "help": "Heading of the report."},
     "details": {
@@ -135,15 +145,25 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 NOISE = ("noise_multiplier", "mechanism", "scale", "p")
-DRAWING = ("sample_rate", "sampling", "batch_size", "dataset_size", "max_batch_size")
+DRAWING = (
+    "sample_rate",
+    "sampling",
+    "batch_size",
+    "dataset_size",
+    "max_batch_size",
+    "microbatches",
+    "batches",
+    "times",
+)
 MEMBERS = ("group_size", "rates", "norms", "gradients")
-REPORTED = ("group_sizes", "target", "title", "details")
+REPORTED = ("group_sizes", "target", "title", "details", "certified")
 ALWAYS = ("adjacency", "tolerance", "as_json")
 
 
-def options(names: tuple[str, ...]) -> list[Any]:
-    """Return options by the names of the arguments they set."""
-    return [click.Option([_flag(name), name], **_SETTINGS[name]) for name in names]
+def options(names: tuple[str, ...], changed: dict[str, dict[str, Any]] | None = None) -> list[Any]:
+    """Return options by the names of the arguments they set, some with other settings."""
+    other = changed or {}
+    return [click.Option([flag(name), name], **(_SETTINGS[name] | other.get(name, {}))) for name in names]
 
 
 def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -158,100 +178,30 @@ def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
     """
     found = {name: value for name, value in given.items() if name in _PLAIN and value is not None}
     found |= _mechanism(given)
-    found |= _sampling(given)
-    if "sampling" in found:
-        found.pop("sample_rate", None)  # the rate of a scheme that says more
+    found |= sampling_of(given)
     found |= _members(given)
-    return found
+    return {name: found.pop(name) for name in _FIRST if name in found} | found
 
 
-_PLAIN = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "adjacency", "tolerance")
+_FIRST = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps")
+"""Arguments that stand before the others in what is printed."""
 
-
-def _flag(name: str) -> str:
-    return "--json" if name == "as_json" else "--" + name.replace("_", "-")
+_PLAIN = ("epsilon", "delta", "noise_multiplier", "steps", "adjacency", "tolerance")
 
 
 def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:
     chosen = given.get("mechanism")
     for mechanism, parameter in PARAMETERS.items():
         if given.get(parameter) is not None and chosen != mechanism:
-            raise click.UsageError(f"{_flag(parameter)} belongs to --mechanism {mechanism}")
+            raise click.UsageError(f"{flag(parameter)} belongs to --mechanism {mechanism}")
     if chosen is None:
         return {}
     parameter = PARAMETERS[chosen]
     if given[parameter] is None:
-        raise click.UsageError(f"--mechanism {chosen} needs {_flag(parameter)}")
+        raise click.UsageError(f"--mechanism {chosen} needs {flag(parameter)}")
     return {
         "mechanism": Laplace(given["scale"]) if chosen == "laplace" else RandomizedResponse(given["p"]),
     }
-
-
-def _sampling(given: dict[str, Any]) -> dict[str, Any]:
-    scheme, rate = given.get("sampling"), given.get("sample_rate")
-    batch_size, dataset_size = given.get("batch_size"), given.get("dataset_size")
-    if rate is not None and batch_size is not None:
-        raise click.UsageError("give either --sample-rate, or --batch-size with --dataset-size")
-    if rate is not None and scheme not in (None, "poisson"):
-        raise click.UsageError(f"--sample-rate is that of --sampling poisson, got --sampling {scheme}")
-    largest = given.get("max_batch_size")
-    if largest is not None:
-        return _truncated(scheme, rate, batch_size, dataset_size, largest)
-    # On its own it is for `explain` and `report`, which compare with fixed batches.
-    found: dict[str, Any] = {} if dataset_size is None else {"dataset_size": dataset_size}
-    if batch_size is not None:
-        return found | _batches(scheme, batch_size, dataset_size)
-    if scheme == "full":
-        return found | {"sampling": FullBatch()}
-    if scheme == "fixed":
-        raise click.UsageError("--sampling fixed needs --batch-size and --dataset-size")
-    if scheme == "poisson" and rate is None and not given.get("rates"):
-        raise click.UsageError("--sampling poisson needs --sample-rate, or --batch-size with --dataset-size")
-    return found
-
-
-def _truncated(
-    scheme: str | None, rate: float | None, batch_size: int | None, dataset_size: int | None, largest: int
-) -> dict[str, Any]:
-    """Return Poisson samples that are cut to a largest size."""
-    if dataset_size is None:
-        raise click.UsageError("--max-batch-size needs --dataset-size")
-    if scheme not in (None, "poisson") or (scheme is None and rate is None):
-        raise click.UsageError("--max-batch-size is that of --sampling poisson")
-    if rate is None:
-        if batch_size is None:
-            raise click.UsageError("--max-batch-size needs --sample-rate or --batch-size")
-        rate = batch_size / dataset_size
-    sampling = Poisson(rate, max_batch_size=largest, dataset_size=dataset_size)
-    return {"dataset_size": dataset_size, "sampling": sampling}
-
-
-def _batches(scheme: str | None, batch_size: int, dataset_size: int | None) -> dict[str, Any]:
-    """Return the sampling that a batch size and a scheme stand for."""
-    if scheme == "full":
-        raise click.UsageError("--sampling full takes no --batch-size: every record is in every batch")
-    if dataset_size is None:
-        raise click.UsageError("--batch-size needs --dataset-size")
-    if scheme is None:
-        raise click.UsageError(NO_SCHEME)
-    fixed = WithoutReplacement(batch_size, dataset_size)
-    return {"sampling": fixed} if scheme == "fixed" else {"sample_rate": batch_size / dataset_size}
-
-
-def sampling_in_words(arguments: dict[str, Any]) -> str:
-    """Say how the batches of a run are drawn, given the arguments of a Python function."""
-    sampling, rate = arguments.get("sampling"), arguments.get("sample_rate")
-    if "group" in arguments and arguments["group"].rates is not None:
-        return "Poisson (each member joins each batch with a probability of its own)"
-    if isinstance(sampling, WithoutReplacement):
-        drawn = f"{sampling.batch_size} of {sampling.dataset_size} records"
-        return f"fixed batches ({drawn}, a fresh random subset in each step)"
-    if isinstance(sampling, Poisson):
-        drawn = f"each record joins each batch with probability {sampling.sample_rate:g}"
-        return f"Poisson ({drawn}; at most {sampling.max_batch_size} of {sampling.dataset_size} records)"
-    if isinstance(sampling, FullBatch):
-        return "full batches (every record in every batch)"
-    return "Poisson" if rate is None else f"Poisson (each record joins each batch with probability {rate:g})"
 
 
 def _members(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """At home in dp-accounting, and so in JAX Privacy and TF Privacy. Importing this does not import it.
 
 - `ExactAccountant`: a ``dp_accounting.PrivacyAccountant`` that computes with the exact privacy curve.
+- `AccumulatedPoissonDpEvent`, `RandomAllocationDpEvent`: events for batches that dp-accounting has none for.
 - `correlated_event`: a run with correlated noise as an event.
 """
 
@@ -9,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hockeystick.dp_accounting.correlated import correlated_event
+    from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
     from hockeystick.dp_accounting.exact_accountant import ExactAccountant
 
-__all__ = ["ExactAccountant", "correlated_event"]
+__all__ = ["AccumulatedPoissonDpEvent", "ExactAccountant", "RandomAllocationDpEvent", "correlated_event"]
 
-# A subclass of a class of dp-accounting, which must be there: it is made when it is asked for.
-_WHEN_ASKED_FOR = {"ExactAccountant": "exact_accountant", "correlated_event": "correlated"}
+# Subclasses of classes of dp-accounting, which must be there: they are made when they are asked for.
+_WHEN_ASKED_FOR = {
+    "AccumulatedPoissonDpEvent": "events",
+    "ExactAccountant": "exact_accountant",
+    "RandomAllocationDpEvent": "events",
+    "correlated_event": "correlated",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
 from hockeystick._extras import needed
+from hockeystick._vocabulary.allocation import RandomAllocation
 from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
 from hockeystick._vocabulary.sampling import (
     FullBatch,
@@ -33,6 +34,7 @@ from hockeystick._vocabulary.sampling import (
 )
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick._vocabulary.support import Pair
+from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
 from hockeystick.errors import UnsupportedError
 
 SUM_TOLERANCE = 1e-9
@@ -79,7 +81,8 @@ def translate(event: Any, setting: Setting) -> Translation:
     TypeError
         If a parameter has the wrong type.
     """
-    known = getattr(needed("dp_accounting", "dp-accounting").dp_event, type(event).__name__, None)
+    name = type(event).__name__
+    known = _OWN.get(name) or getattr(needed("dp_accounting", "dp-accounting").dp_event, name, None)
     # A subclass may mean something else by the same fields.
     if known is not type(event):
         raise NoPairError(event, f"{type(event).__name__} is not an event of this dp-accounting.")
@@ -194,6 +197,19 @@ def _truncated(event: Any, setting: Setting) -> Translation:
     sampling = Poisson(rate, max_batch_size=largest, dataset_size=size)
     group: dict[str, Any] = {"adjacency": setting.adjacency, "group_size": setting.group_size}
     return _one(step_kind(noise_multiplier=noise, sampling=sampling, **group)[0])
+
+
+def _accumulated(event: Any, setting: Setting) -> Translation:
+    rate = check_sample_rate(event.sampling_probability, "sampling_probability")
+    sampling = Poisson(rate, microbatches=event.microbatches)
+    return _of_empty_batches(event) if rate == 0.0 else _release(event, event.event, sampling, setting)
+
+
+def _random_allocation(event: Any, setting: Setting) -> Translation:
+    """Return the steps of one epoch; others draw their batches on their own, so that a zero is nothing."""
+    sampling = RandomAllocation(event.batches, times=event.times)
+    found = _release(event, event.event, sampling, setting)
+    return found._replace(steps=dict.fromkeys(found.steps, sampling.batches))
 
 
 def _release(event: Any, released: Any, sampling: Sampling, setting: Setting) -> Translation:
@@ -334,4 +350,11 @@ _TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "MixtureOfGaussiansDpEvent": _mixture,
     "RandomizedResponseDpEvent": _randomized_response,
+    "AccumulatedPoissonDpEvent": _accumulated,
+    "RandomAllocationDpEvent": _random_allocation,
 }
+
+_OWN: dict[str, type[Any]] = {
+    event.__name__: event for event in (AccumulatedPoissonDpEvent, RandomAllocationDpEvent)
+}
+"""Events of this library."""

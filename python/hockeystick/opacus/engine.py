@@ -7,12 +7,19 @@ from typing import Any
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
 from hockeystick._loaders.torch_loaders import ON_MISMATCH, complain
-from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sampling
+from hockeystick._vocabulary.sampling import (
+    LARGEST_DATASET,
+    Poisson,
+    Sampling,
+    UnaccountedSampling,
+    check_sampling,
+)
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
 from hockeystick.opacus.hooks import Charge, charge_for, charge_of_optimizer, charge_of_poisson, step_hook
 from hockeystick.opacus.noise import noise_for
+from hockeystick.opacus.public_size import PublicBatches, draw_publicly, public_batches
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
@@ -36,11 +43,17 @@ class PrivacyEngine(OpacusEngine):
         How the loader draws, and what the steps are charged as. It is compared with the loader, and believed
         where that draws in a way that is not known, such as by a ``batch_sampler`` of your own. By default
         what the loader is seen to draw. ``Poisson(rate, microbatches=m)`` plans for m accumulated batches.
+    public_dataset_size : int, optional
+        A number N of records that everyone may know, in [1, 2**53]. With it a loader of batch size b is
+        replaced by one that draws each record with probability b/N, in ⌈N/b⌉ batches an epoch, and the noisy
+        sums are divided by b. By default Opacus computes all three from the number of records at hand, which
+        is private where records are added or removed.
 
     Raises
     ------
     ValueError
-        If `accountant` is a name that nobody registered, or `on_mismatch` is something else.
+        If `accountant` is a name that nobody registered, `on_mismatch` is something else, or
+        `public_dataset_size` is out of range.
     TypeError
         If `accountant` is neither an accountant nor a name; or if it is an `IndividualAccountant`, which
         needs the norms of the examples: attach an `IndividualTracker` as well as the engine's accountant.
@@ -59,6 +72,10 @@ class PrivacyEngine(OpacusEngine):
     - m Poisson batches that are added up for one step, by several backward passes or by
       ``signal_skip_step``, are charged by their exact law, as ``Poisson(rate, microbatches=m)``; accountants
       of Opacus get m steps with noise multiplier σ/√m.
+
+    The guarantee for records that are added or removed takes as public what the noisy sums are divided by,
+    the sample rate and the number of steps. Without `public_dataset_size` they are functions of the number of
+    records, so that the guarantee assumes that number to be public.
 
     Examples
     --------
@@ -86,9 +103,13 @@ class PrivacyEngine(OpacusEngine):
         secure_mode: bool = False,
         on_mismatch: str = "warn",
         sampling: Sampling | None = None,
+        public_dataset_size: int | None = None,
     ) -> None:
         action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
         wanted = None if sampling is None else check_sampling(sampling)
+        public = None
+        if public_dataset_size is not None:
+            public = count_scalar(public_dataset_size, "public_dataset_size", 1, LARGEST_DATASET)
         _check_kind(accountant)
         # Opacus makes its accountant by a name.
         named = accountant if isinstance(accountant, str) else "rdp"
@@ -97,6 +118,8 @@ class PrivacyEngine(OpacusEngine):
             self.accountant = GroupAccountant() if accountant is None else accountant
         self._on_mismatch = action
         self._sampling = wanted
+        self._public_size = public
+        self._public: PublicBatches | None = None
         self._mismatch: str | None = None
 
     def make_private(
@@ -206,7 +229,8 @@ class PrivacyEngine(OpacusEngine):
         if epochs is None:
             planned = count_scalar(steps, "steps", 1)
         else:
-            planned = -(-count_scalar(epochs, "epochs", 1) * len(data_loader) // together)
+            of_an_epoch = len(data_loader) if self._public is None else self._public.per_epoch
+            planned = -(-count_scalar(epochs, "epochs", 1) * of_an_epoch // together)
         noise_multiplier = noise_for(
             self.accountant, epsilon=target_epsilon, delta=target_delta, draw=draw, steps=planned
         )
@@ -281,10 +305,36 @@ class PrivacyEngine(OpacusEngine):
 
     def _charge_before(self, loader: Any, poisson: bool) -> Charge:
         """Return what steps will be charged as; raise, if asked to, while nothing has changed yet."""
-        rate = 1 / len(loader)
+        rate, self._public = 1 / len(loader), None
+        if self._public_size is not None:
+            self._public = public_batches(loader, self._public_size, poisson=poisson)
+            rate = self._public.sample_rate
         if poisson:
             return charge_of_poisson(self.accountant, rate, self._sampling, self._on_mismatch)
         return charge_for(self.accountant, loader, rate, self._on_mismatch, self._sampling)
+
+    def _prepare_data_loader(self, data_loader: Any, **arguments: Any) -> Any:
+        """Return Opacus's loader, which draws at the public rate if there is one."""
+        made = super()._prepare_data_loader(data_loader, **arguments)
+        if self._public is not None:
+            draw_publicly(made, self._public)
+        return made
+
+    def _prepare_optimizer(
+        self, *, expected_batch_size: float, distributed: bool = False, **arguments: Any
+    ) -> Any:
+        """Return Opacus's optimizer, which divides by the public size of a batch if there is one."""
+        expected = expected_batch_size
+        if self._public is not None:
+            expected = self._public.batch_size
+            if distributed:  # of one process
+                expected /= _processes()
+        return super()._prepare_optimizer(expected_batch_size=expected, distributed=distributed, **arguments)
+
+
+def _processes() -> int:
+    """Return how many processes share a batch."""
+    return int(needed("torch.distributed", "opacus").get_world_size())
 
 
 _MISMATCH = "hockeystick_sampling_mismatch"

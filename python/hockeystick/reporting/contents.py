@@ -11,11 +11,21 @@ import numpy as np
 from hockeystick import plot
 from hockeystick._core import __version__
 from hockeystick._guarantees.attacks import Attacks
-from hockeystick._guarantees.comparison import BOUNDS, compared, enclosed, shuffled, sources, status
+from hockeystick._guarantees.comparison import (
+    BOUNDS,
+    INTERVAL_SOURCE,
+    INTERVAL_STATUS,
+    compared,
+    enclosed,
+    shuffled,
+    sources,
+    status,
+)
 from hockeystick._guarantees.guarantee import (
     AccountantGuarantee,
     ExactGuarantee,
     Guarantee,
+    ShuffledGuarantee,
     TradeoffGuarantee,
     warnings_left_out,
 )
@@ -26,6 +36,7 @@ from hockeystick._vocabulary.mechanisms import Laplace, Skellam
 from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.plot.style import FALSE_POSITIVE_RATES, SQUARE
+from hockeystick.reporting.certified import section_of
 from hockeystick.reporting.document import (
     Block,
     Code,
@@ -77,6 +88,7 @@ class Question(NamedTuple):
     details: Mapping[str, str]
     file_name: str
     pictures: bool
+    certified: bool = False
 
 
 class _Facts(NamedTuple):
@@ -102,6 +114,8 @@ def document_of(question: Question) -> Document:
             Section("To be disclosed with the guarantee", _to_disclose(question, facts)),
             Section("How to reproduce it", _reproduce(question)),
         ]
+        if question.certified and isinstance(question.guarantee, ExactGuarantee):
+            sections.insert(2, section_of(question.guarantee.curve, question.delta))
     return Document(question.title, facts.statement, sections)
 
 
@@ -145,6 +159,13 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
             words["sampling"] += ", in several batches under one noise"
     if isinstance(guarantee, AccountantGuarantee):
         words.update({name: guarantee.description[name] for name in ("sampling", "adversary", "status")})
+    elif isinstance(guarantee, ShuffledGuarantee):
+        words |= {
+            "status": INTERVAL_STATUS,
+            "theorem": INTERVAL_SOURCE,
+            "bound": "no amplification by sampling",
+        }
+        what = "the run"
     elif isinstance(guarantee, ExactGuarantee):
         words["status"], words["theorem"] = status(guarantee.curve), sources(guarantee.curve)
         used = str(guarantee.curve.bound_used(delta=question.delta))
@@ -203,7 +224,8 @@ def _likelihoods(question: Question, facts: _Facts) -> str:
         return f"No outcome is more than {factor} with {who} in the data as without, {apart}."
     if relation == "add":
         return f"No outcome is more than {factor} without {who} in the data as with, {apart}."
-    other = "others in the place of" if relation == "replace" else "without"
+    others = {"replace": "others in the place of", "zero_out": "zeros for the gradients of"}
+    other = others.get(relation, "without")
     return (
         f"Compare training on the data with training on the data {other} {who}. No outcome that somebody "
         f"might look for is more than {factor} in one case as in the other, {apart}."
@@ -328,6 +350,8 @@ def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
             name = type(question.source).__name__
             words["theorem"] = f"accounted for by {name}"
             words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
+        if isinstance(question.guarantee, ShuffledGuarantee):
+            words["accounting"] = f"certified interval for shuffled batches (hockeystick {__version__})"
         asked = disclosure(words, facts.unit)
         blocks += [
             Paragraph("What Ponomareva et al. 2023, How to DP-fy ML, section 5.3.3, ask for:"),
@@ -367,6 +391,8 @@ def _options(question: Question) -> dict[str, object]:
         options["details"] = dict(question.details)
     if not question.pictures:
         options["pictures"] = False
+    if question.certified:
+        options["certified"] = True
     return options
 
 

@@ -34,9 +34,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of Python."""
+    """Lines of Python, or of another language."""
 
     text: str
+    language: str = "python"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def _block(block: Block) -> str:
     if isinstance(block, Code):
         longest = max(map(len, re.findall("`+", block.text)), default=0)
         fence = "`" * max(3, longest + 1)
-        return f"{fence}python\n{block.text}\n{fence}"
+        return f"{fence}{block.language}\n{block.text}\n{fence}"
     return ""
 
 

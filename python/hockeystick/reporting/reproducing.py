@@ -7,6 +7,7 @@ from typing import Any
 
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import steps_of
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.sampling import Poisson
@@ -23,6 +24,8 @@ def code_for(curve_or_accountant: Any) -> tuple[str, str]:
     """
     if isinstance(curve_or_accountant, PrivacyCurve):
         return "curve", f"curve = {_privacy_curve(curve_or_accountant)}"
+    if isinstance(curve_or_accountant, ShuffledCurve):
+        return "curve", f"curve = {_shuffled_curve(curve_or_accountant)}"
     if isinstance(curve_or_accountant, TradeoffCurve):
         return "curve", f"curve = {_tradeoff_curve(curve_or_accountant)}"
     accountant: Accountant = curve_or_accountant
@@ -58,6 +61,13 @@ def _privacy_curve(curve: PrivacyCurve) -> str:
     if len(parts) == 1:
         return parts[0]
     return "(\n    " + "\n    + ".join(parts) + "\n)"
+
+
+def _shuffled_curve(curve: ShuffledCurve) -> str:
+    settings: dict[str, Any] = {"group_size": curve.group_size, "adjacency": curve.adjacency}
+    if curve.tolerance != DEFAULT_TOLERANCE:
+        settings["tolerance"] = curve.tolerance
+    return f"hs.ShuffledCurve({_value(curve.sampling)}, {curve.segments!r}, {_arguments(settings)})"
 
 
 def _one_kind(run: RecordedRun, segment: AnySegment) -> str:
@@ -96,7 +106,7 @@ def _tradeoff_curve(curve: TradeoffCurve) -> str:
 def _leaf(operation: str, arguments: tuple[Any, ...]) -> str:
     if operation == "shuffle":
         function, sampling, named = arguments
-        return f"hs.shuffle.{function}({_value(sampling)}, {_arguments(dict(named))})"
+        return f"hs.shuffle.{function.__name__}({_value(sampling)}, {_arguments(dict(named))})"
     inside = (
         _privacy_curve(value) if isinstance(value, PrivacyCurve) else repr(value) for value in arguments
     )

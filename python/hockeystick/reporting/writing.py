@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
 from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._guarantees.guarantee import Guarantee, guarantee_of
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, WithoutReplacement
+from hockeystick._curves.shuffled_curve import ShuffledCurve
+from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
+from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
+from hockeystick.errors import UnsupportedError
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.markdown import to_markdown
@@ -26,7 +28,7 @@ SUFFIXES = (".html", ".htm", ".md")
 
 
 def report(
-    curve_or_accountant: PrivacyCurve | TradeoffCurve | Accountant,
+    curve_or_accountant: PrivacyCurve | ShuffledCurve | TradeoffCurve | Accountant,
     path: str | os.PathLike[str] = "privacy.html",
     *,
     delta: float = 1e-5,
@@ -36,12 +38,13 @@ def report(
     title: str = TITLE,
     details: Mapping[str, object] | None = None,
     pictures: bool = True,
+    certified: bool = False,
 ) -> Path:
     """Write a report: the guarantee in plain words, what it assumes, and how to get the same numbers.
 
     Parameters
     ----------
-    curve_or_accountant : PrivacyCurve, TradeoffCurve or Accountant
+    curve_or_accountant : PrivacyCurve, ShuffledCurve, TradeoffCurve or Accountant
         Of at least one step. Of an `IndividualAccountant` the report says what holds for every example,
         whatever its norms: nothing in it depends on them.
     path : str or path-like, optional
@@ -64,6 +67,9 @@ def report(
         Further hyper-parameters to disclose, such as the clipping norm or the learning rate.
     pictures : bool, optional
         Whether to draw; without pictures Matplotlib is not needed.
+    certified : bool, optional
+        Whether to have epsilon proven by the independent checker, and to attach the certificate. Needs the
+        extra "verify", and a run that the checker covers.
 
     Returns
     -------
@@ -78,7 +84,9 @@ def report(
     TypeError
         If an argument has the wrong type.
     ImportError
-        If Matplotlib is needed and not installed.
+        If Matplotlib is needed and not installed, or the checker.
+    UnsupportedError
+        If `certified` is true and there is no certificate of this guarantee.
 
     Warns
     -----
@@ -122,6 +130,7 @@ def report(
         _check_details(details),
         file.name,
         bool(pictures),
+        _check_certified(certified, guarantee),
     )
     document = document_of(question)
     is_text = file.suffix == ".md"
@@ -138,6 +147,15 @@ def _check_path(path: object) -> Path:
     require(file.suffix in SUFFIXES, "path", file, f"a name that ends with one of {', '.join(SUFFIXES)}")
     require(file.parent.is_dir(), "path", file, "in a folder that exists")
     return file
+
+
+def _check_certified(value: object, guarantee: Guarantee) -> bool:
+    if value and not isinstance(guarantee, ExactGuarantee):
+        raise UnsupportedError(
+            "certificates are about exact privacy curves: use certified=False, or report a PrivacyCurve or a "
+            "GroupAccountant"
+        )
+    return bool(value)
 
 
 def _check_group_sizes(value: ArrayLike | None, guarantee: Guarantee) -> tuple[int, ...]:
@@ -159,7 +177,7 @@ def _check_dataset_size(value: int | None, source: Any, guarantee: Guarantee) ->
     if isinstance(source, ShuffleAccountant):
         return source.sampling.dataset_size
     draws = () if guarantee.run is None else (draw for _, draw, _ in guarantee.run.segments)
-    sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement)}
+    sizes = {draw.dataset_size for draw in draws if isinstance(draw, WithoutReplacement | Shuffle)}
     return sizes.pop() if len(sizes) == 1 else None
 
 

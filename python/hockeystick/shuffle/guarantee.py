@@ -10,16 +10,15 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
+from hockeystick._curves import shuffled_upper
+from hockeystick._curves.shuffled_upper import LEAST_NOISE, Law
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
 from hockeystick.tradeoff import TradeoffCurve
 
-SENSITIVITY = 2.0
+SENSITIVITY = shuffled_upper.SENSITIVITY["replace"]
 """Clipping norms by which a unit can move when its records are replaced."""
-
-LEAST_NOISE = 1e-290
-"""Noise multipliers below count as that: distances in standard deviations would overflow."""
 
 
 def tradeoff(
@@ -66,7 +65,7 @@ def tradeoff(
     """
     noise = check_noise(noise_multiplier)
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
-    return _curve("tradeoff", plan, noise, mixture([(plan.law(), noise)]))
+    return _curve(tradeoff, plan, noise, mixture([(plan.law(), noise)]))
 
 
 def upper_bound(
@@ -113,7 +112,7 @@ def upper_bound(
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
     law = plan.law()
     chosen = _split(law, split, noise, law.below, is_upper=True)
-    return _curve("upper_bound", plan, noise, *chosen)
+    return _curve(upper_bound, plan, noise, *chosen)
 
 
 def lower_bound(
@@ -159,7 +158,7 @@ def lower_bound(
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
     law = plan.law()
     chosen = _split(law, split, noise, law.above, is_upper=False)
-    return _curve("lower_bound", plan, noise, *chosen)
+    return _curve(lower_bound, plan, noise, *chosen)
 
 
 def closed_form(
@@ -220,7 +219,7 @@ def closed_form(
             "clipping='batch', group_size=1 or hockeystick.shuffle.tradeoff"
         )
     distance = SENSITIVITY * math.sqrt(plan.group_size * plan.epochs) / noise
-    return _curve("closed_form", plan, noise, _core.TradeoffCurve.gaussian(distance))
+    return _curve(closed_form, plan, noise, _core.TradeoffCurve.gaussian(distance))
 
 
 def of_history(
@@ -242,51 +241,22 @@ def of_history(
     if any(noise == 0.0 for noise, _ in steps):
         core = _core.TradeoffCurve.epsilon_delta(0.0, 1.0)
     else:
-        blocks = _epochs(steps, plan.rounds)
+        blocks = shuffled_upper.epochs_by_noise(steps, plan.rounds)
         parts = [
             (replace(plan, epochs=epochs).law(rounds), max(noise, LEAST_NOISE))
             for noise, (epochs, rounds) in blocks.items()
         ]
         core = mixture(parts)
-    return TradeoffCurve.of_shuffle(core, "of_history", plan.sampling, tuple(named.items()))
-
-
-def _epochs(steps: tuple[tuple[float, int], ...], rounds: int) -> dict[float, tuple[int, int]]:
-    """Whole epochs and rounds of the last one by noise multiplier; an epoch has the smallest of its steps."""
-    whole: dict[float, int] = {}
-    done, least = 0, math.inf
-    for noise, count in steps:
-        left = count
-        if done > 0:
-            taken = min(left, rounds - done)
-            done, left, least = done + taken, left - taken, min(least, noise)
-            if done == rounds:
-                whole[least] = whole.get(least, 0) + 1
-                done, least = 0, math.inf
-        if left >= rounds:
-            whole[noise] = whole.get(noise, 0) + left // rounds
-            left %= rounds
-        if left > 0:
-            done, least = left, noise
-    blocks = {noise: (epochs, 0) for noise, epochs in whole.items()}
-    if done > 0:
-        blocks[least] = (whole.get(least, 0), done)
-    return blocks
+    return TradeoffCurve.of_shuffle(core, of_history, plan.sampling, tuple(named.items()))
 
 
 def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
     """Composition of independent parts of a run, each with its law of c² and its noise multiplier."""
-    whole = _core.TradeoffCurve.gaussian(0.0)
-    for law, noise in laws:
-        part = _core.TradeoffCurve.mixture(
-            SENSITIVITY * np.sqrt(law.squares.astype(np.float64)) / noise,
-            law.probabilities,
-            law.left_out,
-            law.rounding,
-            SENSITIVITY * math.sqrt(law.largest) / noise,
-        )
-        whole = whole.compose(part)
-    return whole
+    parts = [
+        (Law(law.squares, law.probabilities, law.left_out, law.rounding, law.largest), noise)
+        for law, noise in laws
+    ]
+    return shuffled_upper.mixture(parts, SENSITIVITY)
 
 
 def check_noise(value: object) -> float:
@@ -324,7 +294,11 @@ def _split(
 
 
 def _curve(
-    function: str, plan: Plan, noise: float, core: _core.TradeoffCurve, split: int | None = None
+    function: Callable[..., TradeoffCurve],
+    plan: Plan,
+    noise: float,
+    core: _core.TradeoffCurve,
+    split: int | None = None,
 ) -> TradeoffCurve:
     arguments = {
         "noise_multiplier": noise,
@@ -332,7 +306,7 @@ def _curve(
         "group_size": plan.group_size,
         "clipping": plan.clipping,
     }
-    if plan.clipping == "mixed" and function != "closed_form":
+    if plan.clipping == "mixed" and function is not closed_form:
         arguments["units_per_batch"] = plan.units_per_batch
     if split is not None:
         arguments["split"] = split
@@ -351,7 +325,7 @@ def printed(
         "noise_multiplier": noise_multiplier,
         "is_upper": is_upper,
     }
-    return TradeoffCurve.of_shuffle(core, "printed", sampling, tuple(named.items()))
+    return TradeoffCurve.of_shuffle(core, printed, sampling, tuple(named.items()))
 
 
 def printed_law(sampling: Shuffle, *, noise_multiplier: float, epochs: int, group_size: int) -> TradeoffCurve:
@@ -368,5 +342,5 @@ def printed_law(sampling: Shuffle, *, noise_multiplier: float, epochs: int, grou
         "group_size": plan.group_size,
     }
     return TradeoffCurve.of_shuffle(
-        epoch.repeat(plan.epochs), "printed_law", plan.sampling, tuple(named.items())
+        epoch.repeat(plan.epochs), printed_law, plan.sampling, tuple(named.items())
     )

@@ -18,7 +18,10 @@ fn long_contour(run: GaussianRun, c: f64, (below, above): (f64, f64), period: f6
         left_out: Vec::new(),
         size: 1,
     };
-    let with_moment = |other: f64| (other, run.log_moment(other));
+    let with_moment = |c: f64| MomentBound {
+        c,
+        log_moment: run.log_moment(c),
+    };
     let tilt = tilt(c, with_moment(below), with_moment(above), period);
     let points = (0..=last as usize).map(|j| run.point(c, j as f64 * spacing));
     Contour::through(line, &tilt, points.collect())
@@ -34,7 +37,10 @@ fn atom_contour(loss: f64, c: f64, (below, above): (f64, f64), (spacing, reach):
         left_out: Vec::new(),
         size: 1,
     };
-    let with_moment = |other: f64| (other, other * loss);
+    let with_moment = |c: f64| MomentBound {
+        c,
+        log_moment: c * loss,
+    };
     let tilt = tilt(c, with_moment(below), with_moment(above), 2.0 * PI / spacing);
     let point = |j: f64| ContourPoint {
         modulus: 1.0,
@@ -180,7 +186,11 @@ fn what_the_points_leave_out_is_added_once() {
     let (epsilon, log_mass) = (1.0, -8.0);
     let mut contour = long_contour(GaussianRun::new(1.0, 1.0), 1.5, (0.1, 12.0), 40.0);
     let without = contour.delta(epsilon);
-    contour.left_out = [1e-4, 0.3].map(|c| (c, log_mass + c * (epsilon + 12.0))).to_vec();
+    let moment = |c: f64| MomentBound {
+        c,
+        log_moment: log_mass + c * (epsilon + 12.0),
+    };
+    contour.left_out = [1e-4, 0.3].map(moment).to_vec();
     let with = contour.delta(epsilon);
     let added = with.log_upper.exp() - without.log_upper.exp();
     let mass = f64::exp(log_mass) * -(-12.0f64).exp_m1();

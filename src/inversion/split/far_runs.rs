@@ -6,6 +6,7 @@ use crate::inversion::segment::Segment;
 use crate::inversion::split::tilted_step::Split;
 use crate::loss::gate::Separation;
 use crate::loss::privacy_loss::TiltedMoments;
+use crate::special::log_space::LogSum;
 use crate::special::root::false_position;
 use std::f64::consts::PI;
 
@@ -28,20 +29,30 @@ pub(super) struct FarRuns {
     mean: f64,
     /// Approximate log δ, if c is the saddle point.
     pub(super) log_delta: f64,
+    /// log of a bound on E[e^{cS}; some step is far].
+    pub(super) log_bound: f64,
 }
 
 impl FarRuns {
     /// The estimates at tilt c; `None` where a moment is beyond the range of an `f64`.
-    fn at(segments: &mut [Segment], gates: &[Separation], c: f64, epsilon: f64, work: &mut u64) -> Option<Self> {
+    pub(super) fn at(
+        segments: &mut [Segment],
+        gates: &[Separation],
+        c: f64,
+        epsilon: f64,
+        work: &mut u64,
+    ) -> Option<Self> {
         let (mut log_moment, mut log_near) = (0.0, 0.0);
         let (mut mean, mut variance) = (0.0, 0.0);
         let (mut near_mean, mut near_variance) = (0.0, 0.0);
+        let (mut log_upper, mut far_steps) = (0.0, LogSum::default());
         for (segment, gate) in segments.iter_mut().zip(gates) {
             let steps = segment.steps;
             let mut far_part = segment.loss.far_part(*gate)?;
-            let split = Split::new(segment, &mut far_part, c, LOG_TOLERANCE - steps.ln())?;
+            let split = Split::new(segment, &mut far_part, c, LOG_TOLERANCE)?;
             let (whole, far) = (split.whole.moments(), split.far.moments());
             let far_fraction = split.log_fraction.value.exp().min(MAX_FAR_FRACTION);
+            let log_fraction = split.log_fraction.upper();
             drop(split);
             *work += far_part.work();
             // Moments of the near part of a step: φ = N + H.
@@ -49,6 +60,8 @@ impl FarRuns {
             let one = (whole.mean - far_fraction * far.mean) / (1.0 - far_fraction);
             let two = (square(whole) - far_fraction * square(far)) / (1.0 - far_fraction);
             log_moment += steps * whole.log_moment.value;
+            log_upper += steps * whole.log_moment.upper();
+            far_steps.add(steps.ln() + log_fraction);
             log_near += steps * (-far_fraction).ln_1p();
             mean += steps * whole.mean;
             variance += steps * whole.variance;
@@ -64,6 +77,8 @@ impl FarRuns {
         let found = Self {
             c,
             mean: runs_mean,
+            // |Π φ^T − Π N^T| ≤ Π φ^T·Σ T·H/φ and ≤ Π φ^T.
+            log_bound: log_upper + far_steps.ln().min(0.0),
             log_delta: log_moment + far.ln()
                 - c * epsilon
                 - (c * (c + 1.0)).ln()
@@ -99,7 +114,7 @@ impl FarRuns {
         best
     }
 
-    /// The estimates at the saddle point of these runs, which is at or below `c`, that of the whole law.
+    /// The estimates at the saddle point of these runs, searched from `c`, that of the whole law.
     pub(super) fn saddle(
         segments: &mut [Segment],
         gates: &[Separation],
@@ -107,17 +122,19 @@ impl FarRuns {
         epsilon: f64,
         work: &mut u64,
     ) -> Option<Self> {
-        let mut above = Self::at(segments, gates, c, epsilon, work)?;
+        let mut here = Self::at(segments, gates, c, epsilon, work)?;
+        let is_above = here.excess(epsilon) > 0.0;
+        let factor = if is_above { STEP_FACTOR } else { 1.0 / STEP_FACTOR };
         for _ in 0..MAX_STEPS {
-            if above.excess(epsilon) <= 0.0 {
-                return Some(above);
+            let Some(next) = Self::at(segments, gates, factor * here.c, epsilon, work) else {
+                break;
+            };
+            if (next.excess(epsilon) > 0.0) != is_above {
+                let ends = if is_above { (next, here) } else { (here, next) };
+                return Some(Self::between(segments, gates, ends, epsilon, work));
             }
-            let below = Self::at(segments, gates, STEP_FACTOR * above.c, epsilon, work)?;
-            if below.excess(epsilon) < 0.0 {
-                return Some(Self::between(segments, gates, (below, above), epsilon, work));
-            }
-            above = below;
+            here = next;
         }
-        Some(above)
+        Some(here)
     }
 }

@@ -1,11 +1,16 @@
 //! The split contour and its bounds against brute-force sums.
 
+use super::ladder::{NEAR_TOLERANCE, left_out};
 use super::*;
 use crate::approx::Approx;
 use crate::inversion::saddle;
+use crate::loss::gate::Gate;
 use crate::special::normal::log_upper_tail;
 use crate::step::{Direction, GroupLaw};
 use realfft::num_complex::Complex64;
+
+/// How far above a gate outputs are near, in its widths.
+const REACH: f64 = 11.0;
 
 /// (1 − q)N(0, σ²) + qN(1, σ²) against N(0, σ²).
 #[derive(Clone, Copy)]
@@ -63,12 +68,84 @@ fn the_split_contour_contains_the_delta_of_one_and_of_two_steps() {
         for (i, exact) in exact.into_iter().enumerate() {
             let mut segments = [sampled.segment(1.0 + i as f64)];
             let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
-            let found = contour(&mut segments, c, epsilon, (-12.0, None), 1e9, &mut 0).unwrap();
+            let found = contours(&mut segments, c, epsilon, (-12.0, None), 1e9, &mut 0).unwrap();
             let delta = found.delta(epsilon);
             let (low, high) = (delta.lower() * (1.0 - 1e-8), delta.upper() * (1.0 + 1e-8));
             assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
             assert!(delta.width() < 1e-3, "{i}: {delta:?}");
         }
+    }
+}
+
+/// Where large losses are rare and small ones are many, bands at several scales add up to the curve.
+#[test]
+fn bands_add_up_to_the_delta_of_one_and_of_two_steps() {
+    for (sampled, epsilon) in [
+        (Sampled { rate: 1e-4, sigma: 0.5 }, 0.02),
+        (Sampled { rate: 6e-4, sigma: 0.9 }, 0.01),
+        (Sampled { rate: 2e-3, sigma: 1.4 }, 0.02),
+    ] {
+        let exact = [
+            sampled.one_step(epsilon),
+            sampled.mean(|x| sampled.one_step(epsilon - sampled.loss(x))),
+        ];
+        for (i, exact) in exact.into_iter().enumerate() {
+            let segments = [sampled.segment(1.0 + i as f64)];
+            let log_tolerance = -14.0;
+            let allowed = exact.ln() + log_tolerance;
+            let ladder = Ladder::new(&segments, (epsilon, allowed), ladder::MAX_GATES, &mut 0).unwrap();
+            assert!(ladder.gates.len() >= 4 && ladder.is_closed, "{:?}", ladder.losses);
+            let mut truncated = segments.map(|segment| Segment {
+                loss: segment.loss.truncated(-90.0).0,
+                steps: segment.steps,
+            });
+            let hint = (log_tolerance, Some(exact.ln()));
+            let found = contours(&mut truncated, 10.0, epsilon, hint, 1e9, &mut 0).unwrap();
+            assert!(found.len() >= 2);
+            let delta = found.delta(epsilon);
+            let (low, high) = (delta.lower() * (1.0 - 1e-8), delta.upper() * (1.0 + 1e-8));
+            assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
+            assert!(delta.width() < 1e-4, "{i}: {delta:?}");
+        }
+    }
+}
+
+/// Outputs far above a gate that they were not found to pass: nearly all of Φ(−r) where all outputs are that far above it.
+#[test]
+fn what_is_left_out_above_a_gate_is_bounded_and_nearly_attained() {
+    let sampled = Sampled {
+        rate: 0.01,
+        sigma: 0.05,
+    };
+    let (reach, width) = (3.0, 2.0);
+    let gate = Separation::Gate(Gate::above(-0.3 - reach * width, width));
+    let segment = sampled.segment(1.0);
+    let mass = |reach: f64| {
+        let mut part = segment.loss.near_part(gate, reach).unwrap();
+        part.moments(0.0, NEAR_TOLERANCE).log_moment.value.exp()
+    };
+    let missing = mass(f64::INFINITY) - mass(reach);
+    let bound = log_upper_tail(reach).exp();
+    assert!(missing <= bound && missing > 0.5 * bound, "{missing} {bound}");
+}
+
+/// The bound by which a band is neglected is E[e^{cℓ}; far] itself for one step, and its T-fold where far steps are rare.
+#[test]
+fn the_bound_on_the_runs_with_a_far_step_holds_and_is_attained() {
+    let sampled = Sampled { rate: 0.01, sigma: 0.8 };
+    for (steps, c, slack) in [(1.0, 0.7, 1e-4), (5.0, 0.7, 0.1)] {
+        let mut segments = [sampled.segment(steps)];
+        let gate = segments[0].loss.separation(0.5, 0.06).unwrap();
+        let open = gate.gate().unwrap();
+        let far = sampled.mean(|x| (open.log_probability(x) + c * sampled.loss(x)).exp());
+        let whole = sampled.mean(|x| (c * sampled.loss(x)).exp());
+        let exact = (whole.powf(steps) - (whole - far).powf(steps)).ln();
+        let found = FarRuns::at(&mut segments, &[gate], c, 1.0, &mut 0).unwrap();
+        assert!(
+            found.log_bound >= exact - 1e-8 && found.log_bound < exact + slack,
+            "{} {exact}",
+            found.log_bound
+        );
     }
 }
 
@@ -80,26 +157,21 @@ fn the_moments_of_the_near_part_are_bounded_to_five_digits() {
     let Separation::Gate(gate) = separation else {
         panic!("the loss has no atom")
     };
-    let mut part = segment.loss.near_part(separation).unwrap();
+    let mut part = segment.loss.near_part(separation, REACH).unwrap();
     let mut near_moment = |c: f64| part.moments(c, NEAR_TOLERANCE).log_moment.upper();
     for c in [0.5, 4.0, 20.0] {
-        let shut = |x: f64| log_upper_tail((x - gate.centre) / gate.width).exp();
+        let shut = |x: f64| log_upper_tail((x - gate.from) / gate.width).exp();
         let exact = sampled.mean(|x| shut(x) * (c * sampled.loss(x)).exp()).ln();
         let bound = near_moment(c);
         assert!(bound >= exact - 1e-12 && bound < exact + 2e-5, "{c}: {bound} {exact}");
     }
     // The bounds that are stored are these, for all three steps, and one of them is small enough.
     let (epsilon, allowed) = (6.0, -20.0);
-    let stored = Near::new(&[segment], vec![separation], epsilon, allowed, &mut 0).unwrap();
-    for &(c, log_moment) in &stored.left_out {
-        assert_eq!(log_moment, 3.0 * near_moment(c));
+    let stored = left_out((&[segment], &[separation], REACH), (epsilon, epsilon), allowed, &mut 0).unwrap();
+    for moment in &stored {
+        assert_eq!(moment.log_moment, 3.0 * near_moment(moment.c));
     }
-    assert!(
-        stored
-            .left_out
-            .iter()
-            .any(|(c, log_moment)| log_moment - c * epsilon <= allowed)
-    );
+    assert!(stored.iter().any(|moment| moment.log_above(epsilon) <= allowed));
 }
 
 #[test]

@@ -8,6 +8,13 @@ use crate::loss::privacy_loss::TiltedLoss;
 /// Largest quadrature error of a characteristic function: beyond it, nodes say too little, and another route serves.
 const MAX_ERROR: f64 = 1e-3;
 
+/// log of the tolerance at which the far fraction is estimated.
+const ROUGH: f64 = -12.0;
+/// log of the largest tolerance of a moment.
+const LARGEST_TOLERANCE: f64 = -12.0;
+/// log of the far fraction of all steps below which the quotient of two powers is computed (`difference`).
+const LOG_RARE: f64 = -2.0;
+
 /// One segment's loss, tilted, and the part of it with large losses.
 pub(super) struct Split<'a> {
     pub(super) steps: f64,
@@ -18,11 +25,28 @@ pub(super) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    pub(super) fn new(segment: &'a mut Segment, far: &'a mut StepLoss, c: f64, tolerance: f64) -> Option<Self> {
+    /// The loss and its far part tilted by e^{cℓ}, where quadrature may leave out e^`log_tolerance` of all steps' far parts together.
+    ///
+    /// A step's error of the far part adds to the difference of the powers T times; an error of the whole adds as much times the far
+    /// fraction, where that of all steps is small (`difference`).
+    pub(super) fn new(
+        segment: &'a mut Segment,
+        far: &'a mut StepLoss,
+        c: f64,
+        log_tolerance: f64,
+    ) -> Option<Self> {
+        let rough = far.moments(c, ROUGH).log_moment - segment.loss.moments(c, ROUGH).log_moment;
+        let log_far = segment.steps.ln() + rough.value;
+        let far_tolerance = (log_tolerance - log_far).min(LARGEST_TOLERANCE);
+        let whole_tolerance = if log_far < LOG_RARE {
+            far_tolerance
+        } else {
+            (log_tolerance - segment.steps.ln()).min(LARGEST_TOLERANCE)
+        };
         let mut split = Self {
             steps: segment.steps,
-            whole: segment.loss.tilted(c, tolerance),
-            far: far.tilted(c, tolerance),
+            whole: segment.loss.tilted(c, whole_tolerance),
+            far: far.tilted(c, far_tolerance),
             log_fraction: Approx::default(),
         };
         split.set_fraction();

@@ -1,14 +1,12 @@
 //! The privacy loss of one epoch, or of one pass with fixed bins.
 
 use crate::approx::Approx;
-use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::mellin::Mellin;
 use crate::loss::allocation::tilted::TransformLine;
-use crate::loss::loss_curve::Support;
-use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::step::Direction;
 use realfft::num_complex::Complex64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,22 +110,9 @@ impl PrivacyLoss for Allocation {
         })
     }
 
-    /// None: grids do not serve this loss.
-    fn support(&mut self, _c: f64, _log_tolerance: f64) -> Support<'_> {
-        Support {
-            sweeps: Vec::new(),
-            atoms: Vec::new(),
-            outside: 1.0,
-        }
-    }
-
     /// An epoch alone is inverted like a run of several.
     fn has_closed_form(&self) -> bool {
         false
-    }
-
-    fn one_step(&self, _epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
-        Enclosure::TRIVIAL
     }
 
     fn truncated(&self, _log_mass: f64) -> (StepLoss, f64) {

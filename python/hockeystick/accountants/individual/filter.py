@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
+from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.planning import get_noise_multiplier
-from hockeystick._curves.run_curve import privacy_curve
 from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import shifts_of

@@ -1,5 +1,6 @@
 use super::*;
 use crate::curve::composition::Composition;
+use crate::interval::Enclosure;
 use crate::loss::one_step;
 use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
 

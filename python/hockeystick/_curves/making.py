@@ -1,19 +1,39 @@
-"""The privacy curve of a run, from the arguments of the public functions."""
+"""Privacy curves of runs of equal steps."""
 
 from __future__ import annotations
 
+from typing import overload
+
 from hockeystick._arguments import count_scalar
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._curves.whole_runs import whole_run_curve
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
 from hockeystick._vocabulary.participation import Participation
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
+from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import step_kind
 
 
+@overload
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: None = None,
+    sampling: Shuffle,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> ShuffledCurve: ...
+
+
+@overload
 def privacy_curve(
     *,
     noise_multiplier: float | None = None,
@@ -25,7 +45,21 @@ def privacy_curve(
     adjacency: str = "add_remove",
     mechanism: Mechanism | CorrelatedNoise | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
-) -> PrivacyCurve:
+) -> PrivacyCurve: ...
+
+
+def privacy_curve(
+    *,
+    noise_multiplier: float | None = None,
+    sample_rate: float | None = None,
+    sampling: Sampling | Shuffle | Participation | None = None,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | CorrelatedNoise | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> PrivacyCurve | ShuffledCurve:
     """Privacy curve of a run of equal steps.
 
     Parameters
@@ -35,8 +69,9 @@ def privacy_curve(
 
     Returns
     -------
-    PrivacyCurve
-        A curve that composes with others of the same adjacency by ``+``.
+    PrivacyCurve or ShuffledCurve
+        A curve that composes with others of the same adjacency by ``+``; for ``sampling=Shuffle(...)``, with
+        ``adjacency="zero_out"`` or "replace", one of a certified interval.
 
     Raises
     ------
@@ -77,6 +112,19 @@ def privacy_curve(
             tolerance=tolerance,
         )
     count = count_scalar(steps, "steps", 0)
+    if isinstance(sampling, Shuffle):
+        step = configure_shuffled(
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+        )
+        size = count_scalar(step.group_size, "group_size", 1)
+        noise = check_noise_multiplier(step.noise_multiplier)
+        return ShuffledCurve(sampling, ((noise, count),), size, step.adjacency, tolerance)
     kind, checked_adjacency = step_kind(
         noise_multiplier=noise_multiplier,
         sample_rate=sample_rate,

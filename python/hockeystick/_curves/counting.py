@@ -1,0 +1,320 @@
+"""The largest counts with which a run meets a target: its steps, and the size of a group."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick._arguments import CountOrCounts, FloatOrFloats
+from hockeystick._curves.risk import check_target, search
+from hockeystick._curves.shuffled_planning import plan_shuffled
+from hockeystick._curves.solving import solve
+from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
+from hockeystick.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from hockeystick._signatures import GroupSizeArguments, StepsArguments
+
+
+@overload
+def get_steps(*, bounds: Literal[False] = False, **arguments: Unpack[StepsArguments]) -> CountOrCounts: ...
+
+
+@overload
+def get_steps(
+    *, bounds: Literal[True], **arguments: Unpack[StepsArguments]
+) -> tuple[CountOrCounts, FloatOrFloats]: ...
+
+
+def get_steps(
+    *,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    advantage: ArrayLike | None = None,
+    tpr: ArrayLike | None = None,
+    fpr: ArrayLike | None = None,
+    bayes_success: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
+    noise_multiplier: ArrayLike | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | Shuffle | None = None,
+    group_size: ArrayLike = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
+) -> Any:
+    """Largest number of steps with which a run meets a target.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
+        The target, as in `get_noise_multiplier`.
+    noise_multiplier, mechanism, sample_rate, sampling, group_size, group, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
+
+    Returns
+    -------
+    int or ndarray of int64
+        A number of steps with which `get_epsilon` is at most `epsilon`. The search ends at 10**9: that
+        answer means at least so many. With ``bounds=True`` a tuple (lower, upper), the second a float or
+        an array of floats: the smallest number of steps that is known to miss the target, inf if there is
+        none in the supported range. For shuffled batches (`Shuffle`) the upper end of epsilon meets it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> plan = {"noise_multiplier": 1.0, "sample_rate": 0.01}
+    >>> steps = hs.get_steps(epsilon=3.0, delta=1e-5, **plan)
+    >>> epsilons = hs.get_epsilon(delta=1e-5, steps=[steps, steps + 1], **plan)
+    >>> (epsilons <= 3.0).tolist()
+    [True, False]
+    """
+    target = check_target(
+        epsilon=epsilon,
+        delta=delta,
+        advantage=advantage,
+        tpr=tpr,
+        fpr=fpr,
+        bayes_success=bayes_success,
+        prior=prior,
+        mu=mu,
+    )
+    if isinstance(sampling, Shuffle):
+        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
+        return plan_shuffled(
+            "steps",
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            group_size=group_size,
+            group=group,
+            epsilon=shuffled_epsilon,
+            delta=shuffled_delta,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
+    step = configure(
+        adjacency=target.adjacency(adjacency),
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        group_size=group_size,
+        group=group,
+    )
+    if not target.is_point:
+        run = {
+            "noise_multiplier": noise_multiplier,
+            "mechanism": mechanism,
+            "sample_rate": sample_rate,
+            "sampling": sampling,
+            "group_size": group_size,
+            "group": group,
+            "adjacency": adjacency,
+        }
+        return search("steps", target, run, bounds=bounds, tolerance=tolerance)
+    return solve(
+        "steps",
+        step,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        bounds=bounds,
+        tolerance=tolerance,
+        executor=executor,
+    )
+
+
+@overload
+def get_group_size(
+    *, bounds: Literal[False] = False, **arguments: Unpack[GroupSizeArguments]
+) -> CountOrCounts: ...
+
+
+@overload
+def get_group_size(
+    *, bounds: Literal[True], **arguments: Unpack[GroupSizeArguments]
+) -> tuple[CountOrCounts, FloatOrFloats]: ...
+
+
+def get_group_size(
+    *,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    advantage: ArrayLike | None = None,
+    tpr: ArrayLike | None = None,
+    fpr: ArrayLike | None = None,
+    bayes_success: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
+    noise_multiplier: ArrayLike | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | Shuffle | None = None,
+    steps: ArrayLike,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    bounds: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+    executor: Executor | None = None,
+) -> Any:
+    """Size of the largest group for which a run meets a target.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
+        The target, as in `get_noise_multiplier`.
+    noise_multiplier, mechanism, sample_rate, sampling, steps, adjacency
+        As in `get_epsilon`.
+    bounds, tolerance, executor
+        As in `get_epsilon`.
+
+    Returns
+    -------
+    int or ndarray of int64
+        A group size with which `get_epsilon` is at most `epsilon`. The search ends at 10,000, which then
+        means at least so many, or at all records of the data set. With ``bounds=True`` a tuple
+        (lower, upper), the second a float or an array of floats: the smallest group that is known to
+        miss the target, inf if there is none in the supported range. For shuffled batches (`Shuffle`) the
+        upper end of epsilon meets the target.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the shapes do not broadcast or nothing
+        in the supported range reaches the target.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If the combination of mechanism, sampling, adjacency and group has no proven dominating
+        pair; the message says what to use instead.
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+    - Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+      Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+    - Zhu, Dong and Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic Function",
+      arXiv:2106.08567
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 1000}
+    >>> size = hs.get_group_size(epsilon=3.0, delta=1e-5, **run)
+    >>> epsilons = hs.get_epsilon(delta=1e-5, group_size=[size, size + 1], **run)
+    >>> (epsilons <= 3.0).tolist()
+    [True, False]
+    """
+    target = check_target(
+        epsilon=epsilon,
+        delta=delta,
+        advantage=advantage,
+        tpr=tpr,
+        fpr=fpr,
+        bayes_success=bayes_success,
+        prior=prior,
+        mu=mu,
+    )
+    if isinstance(sampling, Shuffle):
+        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
+        return plan_shuffled(
+            "group_size",
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            mechanism=mechanism,
+            sample_rate=sample_rate,
+            sampling=sampling,
+            epsilon=shuffled_epsilon,
+            delta=shuffled_delta,
+            steps=steps,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
+    step = configure(
+        adjacency=target.adjacency(adjacency),
+        noise_multiplier=noise_multiplier,
+        mechanism=mechanism,
+        sample_rate=sample_rate,
+        sampling=sampling,
+        unknown="group_size",
+    )
+    if not target.is_point:
+        run = {
+            "noise_multiplier": noise_multiplier,
+            "mechanism": mechanism,
+            "sample_rate": sample_rate,
+            "sampling": sampling,
+            "steps": steps,
+            "adjacency": adjacency,
+        }
+        return search("group_size", target, run, bounds=bounds, tolerance=tolerance)
+    found = solve(
+        "group_size",
+        step,
+        steps=steps,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        bounds=bounds,
+        tolerance=tolerance,
+        executor=executor,
+    )
+    return found if step.microbatches == 1 else _members(found, step.microbatches, bounds)
+
+
+def _members(found: Any, microbatches: int, bounds: bool) -> Any:
+    """Group sizes from numbers of records in one batch, of which a member of the group is `microbatches`."""
+    lower, upper = found if bounds else (found, None)
+    sizes = lower // microbatches
+    if np.any(sizes < 1):
+        raise UnreachableError(
+            f"no group size meets the target: one record in {microbatches} accumulated batches misses it"
+        )
+    if upper is None:
+        return sizes
+    misses = np.ceil(np.asarray(upper) / microbatches)
+    return sizes, float(misses) if misses.shape == () else misses

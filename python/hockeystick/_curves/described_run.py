@@ -1,0 +1,151 @@
+"""The run of a curve in the words of a certificate, and the laws of its steps for the search of a witness."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._curves.witness import Kind
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, family_of, parameter_of
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick._vocabulary.step_kinds import StepKind
+from hockeystick.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from hockeystick._arguments import Floats
+
+LARGEST_KINDS = 64
+LARGEST_GROUP = 1000
+LARGEST_UNEQUAL_GROUP = 128
+LARGEST_LAW = 2048
+"""Limits of the checker."""
+
+
+def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dict[str, Any]:
+    """Return the run as a certificate describes it.
+
+    Raises
+    ------
+    UnsupportedError
+        If the checker does not cover a step; the message says which.
+    """
+    if not 1 <= len(segments) <= LARGEST_KINDS:
+        raise UnsupportedError(
+            f"certificates cover runs of 1 to {LARGEST_KINDS} kinds of steps, got {len(segments)}"
+        )
+    return {"adjacency": adjacency, "steps": [_step(kind, count, adjacency) for kind, count in segments]}
+
+
+def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
+    mechanism: dict[str, Any]
+    noise, draw = kind.noise, kind.draw
+    if isinstance(noise, AdaptiveClipping):
+        mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
+        mechanism["count_noise"] = noise.count_noise
+        smallest = min(noise.noise_multiplier, noise.count_noise)
+    elif family_of(noise) == "gaussian":
+        smallest = parameter_of(noise)
+        mechanism = {"name": "gaussian", "noise_multiplier": smallest}
+    else:
+        raise UnsupportedError(f"certificates do not cover {noise!r} yet: use Gaussian noise")
+    if smallest < 1e-3:
+        raise UnsupportedError(f"certificates cover noise multipliers of 0.001 or more, got {smallest}")
+    group: dict[str, Any] = {"size": kind.records}
+    if isinstance(kind.group, Group):
+        members = kind.group
+        given = {"rates": members.rates, "norms": members.norms}
+        group |= {key: list(values) for key, values in given.items() if values is not None}
+        group["gradients"] = members.gradients
+    sampling: dict[str, Any]
+    whole_batch = isinstance(draw, WithoutReplacement) and draw.batch_size == draw.dataset_size
+    if isinstance(draw, FullBatch) or (whole_batch and adjacency == "replace"):
+        sampling = {"name": "full_batch"}
+    elif isinstance(draw, float) or (isinstance(draw, Poisson) and not draw.is_truncated):
+        sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
+        if kind.microbatches > 1:
+            sampling["microbatches"] = kind.microbatches
+    elif isinstance(draw, WithoutReplacement) and adjacency != "replace":
+        sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
+        sampling["dataset_size"] = draw.dataset_size
+    else:
+        raise UnsupportedError(
+            f"certificates do not cover {draw!r} with adjacency {adjacency!r} yet: use Poisson sampling, "
+            "full batches, or batches without replacement with records that are added or removed"
+        )
+    own = "rates" in group or "norms" in group
+    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
+    if kind.records * kind.microbatches > largest:
+        raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
+    return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
+
+
+def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
+    """Return the kinds of steps of a described run, and the squared distance of its Gaussian steps."""
+    kinds: list[Kind] = []
+    mu_squared = 0.0
+    for step in run["steps"]:
+        sigma = _noise(step["mechanism"])
+        for law, number in _laws_of_step(step, direction):
+            if len(law[0]) == 1:
+                mu_squared += step["count"] * number * (float(law[1][0]) / sigma) ** 2
+                continue
+            p = None if direction == "add" else law
+            q = law if direction == "add" or direction == "replace" else None
+            kinds.append(Kind(sigma, p, q, step["count"] * number))
+    return kinds, mu_squared
+
+
+def _noise(mechanism: dict[str, Any]) -> float:
+    sigma = float(mechanism["noise_multiplier"])
+    if "count_noise" not in mechanism:
+        return sigma
+    return float((sigma**-2 + (2 * mechanism["count_noise"]) ** -2) ** -0.5)
+
+
+def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floats, Floats], int]]:
+    """Logarithms of the probabilities, and shifts, of the mixtures of a step, and how many are alike."""
+    sampling, group = step["sampling"], step["group"]
+    size = group["size"]
+    if sampling["name"] == "without_replacement":
+        return [(_hypergeometric(size, sampling["batch_size"], sampling["dataset_size"]), 1)]
+    full = sampling["name"] == "full_batch"
+    scale = 2.0 if full and direction == "replace" else 1.0
+    shifts = [scale * norm for norm in group.get("norms", [1.0] * size)]
+    rates = group.get("rates", [1.0 if full else sampling["sample_rate"]] * size)
+    members = list(zip(rates, shifts, strict=True))
+    if group.get("gradients") == "orthogonal":
+        alike = dict.fromkeys(members, 0)
+        for member in members:
+            alike[member] += 1
+        return [(_sums([member]), number) for member, number in alike.items()]
+    return [(_sums(members * sampling.get("microbatches", 1)), 1)]
+
+
+def _hypergeometric(size: int, batch: int, records: int) -> tuple[Floats, Floats]:
+    found = np.arange(max(0, size + batch - records), min(size, batch) + 1)
+    ways = [_log_binomial(batch, int(j)) + _log_binomial(records - batch, size - int(j)) for j in found]
+    return np.array(ways) - _log_binomial(records, size), np.array(2.0 * found, dtype=np.float64)
+
+
+def _log_binomial(n: int, k: int) -> float:
+    """Logarithm of n over k, for small k."""
+    return sum(math.log((n - i) / (i + 1)) for i in range(k))
+
+
+def _sums(members: list[tuple[float, float]]) -> tuple[Floats, Floats]:
+    law = {0.0: 0.0}
+    for rate, shift in members:
+        found: dict[float, float] = {}
+        for place, weight in law.items():
+            for other, factor in ((place, 1.0 - rate), (round(place + shift, 12), rate)):
+                if factor > 0.0:
+                    term = weight + (math.log1p(-rate) if other == place else math.log(rate))
+                    known = found.get(other, -math.inf)
+                    found[other] = max(known, term) + math.log1p(math.exp(-abs(known - term)))
+        law = found
+        if len(law) > LARGEST_LAW:
+            raise UnsupportedError(f"certificates cover groups whose sums have up to {LARGEST_LAW} values")
+    return np.array([law[shift] for shift in sorted(law)]), np.array(sorted(law))

@@ -1,0 +1,382 @@
+"""The certified interval of a run with shuffled batches, as an object that answers many questions."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick import _core, _html
+from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require
+from hockeystick._curves.shuffled_upper import Steps, upper_curve
+from hockeystick._vocabulary.adjacency import ADVERSARY
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
+from hockeystick._vocabulary.sampling import Shuffle
+from hockeystick._vocabulary.shuffled_step import configure_shuffled
+from hockeystick.errors import UnsupportedError
+
+_LOWER_ENDS = 8
+"""Most choices of epochs that a lower end is computed for, each of which takes up to a second."""
+
+
+class ShuffledCurve:
+    """What a run with shuffled batches guarantees and certainly reveals, for one group of records.
+
+    Made by `privacy_curve` with ``sampling=Shuffle(...)``; composed by ``+`` and ``*``, of whole epochs.
+    No tight curve is known: `epsilon`, `delta`, `beta` and `advantage` are the guarantee, which holds even if
+    the adversary knows every batch, and `bounds` has the other end too, what two data sets certainly reveal.
+
+    Parameters
+    ----------
+    sampling : Shuffle
+        How batches are made.
+    segments : tuple of (float, int)
+        Noise multipliers and numbers of batches, in the order of the run.
+    group_size : int, optional
+        Number of records that change together, at most all.
+    adjacency : {"zero_out", "replace"}, optional
+        Whether gradients are replaced by 0, or records by others.
+    tolerance : float, optional
+        Relative width to which the ends are computed, in [1e-9, 0.1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+    UnsupportedError
+        For records that are added or removed.
+
+    Notes
+    -----
+    Within an epoch the smallest noise multiplier counts for all of its batches. Where noise changes between
+    epochs, the lower end is that of the epochs with the least noise, however many of them reveal most, with
+    their largest noise multiplier: more noise and fewer epochs reveal less.
+
+    References
+    ----------
+    L. Chua, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi, A. Sinha and C. Zhang, "How Private are DP-SGD
+    Implementations?", 2024. arXiv:2403.17673
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> epoch = {"noise_multiplier": 1.0, "sampling": hs.Shuffle(600, 60_000), "steps": 100}
+    >>> curve = hs.privacy_curve(adjacency="zero_out", **epoch)
+    >>> print(curve)
+    100 steps of shuffled batches, 600 of 60000 records, for 1 record, adjacency 'zero_out'
+    against an adversary who sees the output of every step
+    >>> lower, upper = curve.bounds(delta=1e-5)
+    >>> print(f"{lower:.3f} {upper:.3f}, two epochs: at most {(curve * 2).epsilon(1e-5):.3f}")
+    4.063 4.377, two epochs: at most 6.573
+    """
+
+    __slots__ = ("_adjacency", "_group_size", "_sampling", "_segments", "_tolerance", "_upper")
+    __array_ufunc__ = None
+    """Leaves ``numpy.int64(3) * curve`` to this class."""
+
+    def __init__(
+        self,
+        sampling: Shuffle,
+        segments: Steps,
+        group_size: int = 1,
+        adjacency: str = "zero_out",
+        tolerance: float = DEFAULT_TOLERANCE,
+    ) -> None:
+        if not isinstance(sampling, Shuffle):
+            raise TypeError(f"sampling must be Shuffle(...), got {type(sampling).__name__}")
+        merged: list[tuple[float, int]] = []
+        for noise, count in segments:
+            checked = (check_noise_multiplier(noise), count_scalar(count, "steps", 0))
+            if merged and merged[-1][0] == checked[0]:
+                merged[-1] = (checked[0], merged[-1][1] + checked[1])
+            elif checked[1]:
+                merged.append(checked)
+        step = configure_shuffled(
+            adjacency=adjacency,
+            noise_multiplier=1.0,
+            mechanism=None,
+            sample_rate=None,
+            sampling=sampling,
+            group_size=count_scalar(group_size, "group_size", 1),
+            group=None,
+        )
+        self._sampling = sampling
+        self._segments: Steps = tuple(merged)
+        self._group_size = int(step.group_size)
+        self._adjacency = step.adjacency
+        self._tolerance = check_tolerance(tolerance)
+        self._upper: _core.TradeoffCurve | None = None
+
+    @property
+    def sampling(self) -> Shuffle:
+        """How batches are made."""
+        return self._sampling
+
+    @property
+    def segments(self) -> Steps:
+        """Noise multipliers and numbers of batches, in the order of the run."""
+        return self._segments
+
+    @property
+    def group_size(self) -> int:
+        """Number of records that change together."""
+        return self._group_size
+
+    @property
+    def adjacency(self) -> str:
+        """Neighbouring relation."""
+        return self._adjacency
+
+    @property
+    def tolerance(self) -> float:
+        """Relative width to which the ends are computed."""
+        return self._tolerance
+
+    @property
+    def steps(self) -> int:
+        """Number of batches."""
+        return sum(count for _, count in self._segments)
+
+    @property
+    def tight(self) -> bool:
+        """False: the curve is an upper bound."""
+        return False
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon, inf where no noise protects.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+        """
+        levels = float_array(delta, "delta")
+        return in_shape(self.compiled().epsilon(levels.ravel())[1], levels.shape)
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+        """
+        levels = float_array(epsilon, "epsilon")
+        return in_shape(self.compiled().delta(levels.ravel())[1], levels.shape)
+
+    def bounds(
+        self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
+    ) -> tuple[FloatOrFloats, FloatOrFloats]:
+        """Both ends of the certified interval for epsilon at `delta`, or for delta at `epsilon`.
+
+        Parameters
+        ----------
+        delta : array_like, optional
+            In (0, 1).
+        epsilon : array_like, optional
+            Finite and at least zero. Give either this or `delta`.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            What two data sets certainly reveal, and the guarantee. A lower end takes up to a second.
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not real, or not exactly one is given.
+        """
+        if (delta is None) == (epsilon is None):
+            raise TypeError("give exactly one of delta and epsilon")
+        if delta is not None:
+            unknown, given, upper = "epsilon", float_array(delta, "delta"), self.epsilon(delta)
+        else:
+            assert epsilon is not None
+            unknown, given, upper = "delta", float_array(epsilon, "epsilon"), self.delta(epsilon)
+        lower = np.minimum(self._lower(unknown, given.ravel()), np.ravel(upper))
+        return in_shape(lower, given.shape), upper
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate of a test for the group, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            False negative rate that every such test has at least.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        """
+        rates = float_array(alpha, "alpha")
+        return in_shape(self.compiled().beta(rates.ravel())[0], rates.shape)
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+        """
+        return float(self.delta(0.0))
+
+    def compiled(self) -> _core.TradeoffCurve:
+        """Return the guarantee as a trade-off function of the core, for the modules of this package."""
+        if self._upper is None:
+            self._upper = upper_curve(self._sampling, self._segments, self._group_size, self._adjacency)
+        return self._upper
+
+    def __add__(self, other: object) -> ShuffledCurve:
+        """Compose with another run on the same data, in epochs of its own."""
+        if not isinstance(other, ShuffledCurve):
+            return NotImplemented
+        for name in ("adjacency", "group_size", "sampling"):
+            if getattr(self, name) != getattr(other, name):
+                values = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
+                raise ValueError(f"{name} must be the same in both curves, got {values}")
+        for curve in (self, other):
+            curve._require_whole_epochs()
+        tolerance = min(self._tolerance, other._tolerance)
+        return self._with(self._segments + other._segments, tolerance)
+
+    def __mul__(self, times: object) -> ShuffledCurve:
+        """Repeat the run."""
+        if isinstance(times, bool | np.bool_) or not hasattr(times, "__index__"):
+            return NotImplemented
+        count = operator.index(times)
+        require(count >= 0, "times", count, "a whole number >= 0")
+        if count > 1:
+            self._require_whole_epochs()
+        if len(self._segments) == 1:
+            ((noise, steps),) = self._segments
+            return self._with(((noise, steps * count),), self._tolerance)
+        return self._with(self._segments * count, self._tolerance)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShuffledCurve):
+            return NotImplemented
+        return self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShuffledCurve, self._parts()
+
+    def __repr__(self) -> str:
+        return f"<ShuffledCurve of {self._summary()}>"
+
+    def __str__(self) -> str:
+        return f"{self._summary()}\nagainst {ADVERSARY}"
+
+    def _repr_html_(self) -> str:
+        caption = f"ShuffledCurve of {self._summary()}, against {ADVERSARY}"
+        rows = _html.epsilons(lambda deltas: np.asarray(self.epsilon(deltas)))
+        return _html.table(rows, caption=caption, named=True)
+
+    def _summary(self) -> str:
+        drawn = f"{self._sampling.batch_size} of {self._sampling.dataset_size} records"
+        group = f"{self._group_size} record" + ("s" if self._group_size > 1 else "")
+        return f"{self.steps} steps of shuffled batches, {drawn}, for {group}, adjacency {self._adjacency!r}"
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self._sampling, self._segments, self._group_size, self._adjacency, self._tolerance
+
+    def _with(self, segments: Steps, tolerance: float) -> ShuffledCurve:
+        return ShuffledCurve(self._sampling, segments, self._group_size, self._adjacency, tolerance)
+
+    @property
+    def _batches(self) -> int:
+        """Batches of an epoch."""
+        return self._sampling.dataset_size // self._sampling.batch_size
+
+    def _require_whole_epochs(self) -> None:
+        if self.steps % self._batches:
+            raise UnsupportedError(
+                f"runs of {self._sampling!r} are composed only where their epochs are whole: {self.steps} "
+                f"steps are not a multiple of {self._batches}"
+            )
+
+    def _lower(self, unknown: str, given: Floats) -> Floats:
+        """Largest of the lower ends of runs that reveal less than this one."""
+        found = np.zeros(given.shape)
+        for noise, steps in self._less():
+            ends = _core.shuffled_interval(
+                unknown,
+                (self._sampling.batch_size, self._sampling.dataset_size),
+                noise,
+                self._group_size,
+                steps,
+                self._adjacency,
+                given,
+                self._tolerance,
+            )
+            found = np.maximum(found, ends[0])
+        return found
+
+    def _less(self) -> list[tuple[float, int]]:
+        """Return runs of one noise multiplier each: this one with more noise, and some epochs left out."""
+        if len(self._segments) <= 1:
+            return list(self._segments)
+        worst: dict[float, int] = {}  # whole epochs by their largest noise multiplier
+        done, largest = 0, 0.0
+        for noise, count in self._segments:
+            left = count
+            if done:
+                taken = min(left, self._batches - done)
+                done, left, largest = done + taken, left - taken, max(largest, noise)
+                if done == self._batches:
+                    worst[largest] = worst.get(largest, 0) + 1
+                    done, largest = 0, 0.0
+            if left >= self._batches:
+                worst[noise] = worst.get(noise, 0) + left // self._batches
+                left %= self._batches
+            if left:
+                done, largest = left, noise
+        noises = sorted(worst)
+        places = np.linspace(0, len(noises) - 1, _LOWER_ENDS) if noises else ()
+        chosen = sorted({noises[round(place)] for place in places})
+        counted = [(limit, sum(n for noise, n in worst.items() if noise <= limit)) for limit in chosen]
+        return [(limit, epochs * self._batches) for limit, epochs in counted]

@@ -1,0 +1,77 @@
+"""An independent checker of privacy certificates, in ball arithmetic.
+
+``python -m hockeystick_verify certificate.json`` prints *verified* with the proven interval, or
+*not verified* and which inequality failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from hockeystick_verify.checker import Proven, check
+from hockeystick_verify.pairs import LARGEST_FILE, NotProvenError, RefusedError, read
+
+__version__ = "0.1.0"
+
+__all__ = ["NotProvenError", "Proven", "RefusedError", "check", "main", "read", "verify", "verify_text"]
+
+
+def verify(path: str | Path) -> tuple[bool, list[str]]:
+    """Check the certificate of a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A JSON file; at most 1 MiB of it is read.
+
+    Returns
+    -------
+    verified : bool
+        Whether every claim was proven.
+    lines : list of str
+        What was proven, or which inequality failed.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        return verify_text(file.read(LARGEST_FILE + 1))
+
+
+def verify_text(text: str | bytes) -> tuple[bool, list[str]]:
+    """Check a certificate that is given as text; as `verify`."""
+    try:
+        found = check(read(text))
+    except RefusedError as error:
+        return False, [f"not verified: refused: {error}"]
+    except NotProvenError as error:
+        return False, [f"not verified: {error}"]
+    verified = all(each.holds for each in found)
+    lines = ["verified" if verified else "not verified: the proven interval does not imply every claim"]
+    for each in found:
+        state = "proven" if each.holds else "NOT PROVEN"
+        interval = f"[{each.lower!r}, {each.upper!r}]"
+        lines.append(f"  {state}: {each.claim}; delta({each.epsilon!r}) is in {interval}")
+    return verified, lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check certificates: 0 if all are verified, 1 if one is not, 2 if one cannot be read."""
+    parser = argparse.ArgumentParser(prog="hockeystick_verify", description=__doc__)
+    parser.add_argument("certificates", nargs="+", help="JSON files")
+    parser.add_argument("--version", action="version", version=__version__)
+    status = 0
+    for name in parser.parse_args(arguments).certificates:
+        try:
+            verified, lines = verify(name)
+        except OSError as error:
+            print(f"{name}: {error.strerror}", file=sys.stderr)
+            status = 2
+            continue
+        print("\n".join([f"{name}: {lines[0]}", *lines[1:]]))
+        status = max(status, 0 if verified else 1)
+    return status

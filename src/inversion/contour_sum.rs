@@ -1,0 +1,94 @@
+//! δ as the sum of what several contours say of disjoint sets of runs, and of bounds on the runs that none of them counts.
+
+use crate::interval::Enclosure;
+use crate::inversion::chernoff::MomentBound;
+use crate::inversion::contour::Contour;
+use crate::special::log_space::LogSum;
+
+/// Contours of disjoint sets of runs; most often one, of all runs.
+#[derive(Debug, Default)]
+pub(crate) struct ContourSum {
+    contours: Vec<Contour>,
+    /// Moments of sets of runs that no contour counts.
+    neglected: Vec<MomentBound>,
+}
+
+impl From<Contour> for ContourSum {
+    fn from(contour: Contour) -> Self {
+        Self {
+            contours: vec![contour],
+            neglected: Vec::new(),
+        }
+    }
+}
+
+impl ContourSum {
+    /// Adds the runs that a contour counts.
+    pub(crate) fn add(&mut self, contour: Contour) {
+        self.contours.push(contour);
+    }
+
+    /// Adds runs S with E[e^{cS}] ≤ e^`log_moment`, c ≥ 0, whose part of δ is between 0 and e^{`log_moment` − cε}.
+    pub(crate) fn neglect(&mut self, c: f64, log_moment: f64) {
+        if log_moment > f64::NEG_INFINITY {
+            self.neglected.push(MomentBound { c, log_moment });
+        }
+    }
+
+    /// Number of contours.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.contours.len()
+    }
+
+    /// True for one contour at −1 < c < 0, where the integral is δ less the mass of the law.
+    pub(crate) fn is_below_zero(&self) -> bool {
+        matches!(self.contours.as_slice(), [one] if one.is_below_zero())
+    }
+
+    /// Work that the points took, in terms of densities.
+    pub(crate) fn work(&self) -> u64 {
+        self.contours.iter().map(Contour::work).sum()
+    }
+
+    /// δ(ε), certified.
+    pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
+        if let ([one], []) = (self.contours.as_slice(), self.neglected.as_slice()) {
+            return one.delta(epsilon);
+        }
+        let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+        for contour in &self.contours {
+            let found = contour.delta(epsilon);
+            lower.add(found.log_lower);
+            upper.add(found.log_upper);
+        }
+        for moment in &self.neglected {
+            let rounding = 4.0 * f64::EPSILON * (moment.log_moment.abs() + (moment.c * epsilon).abs());
+            upper.add(moment.log_above(epsilon) + rounding);
+        }
+        // Each sum has a few roundings for each term.
+        let rounding = 4.0 * f64::EPSILON * (self.contours.len() + self.neglected.len() + 1) as f64;
+        Enclosure::of_logs(lower.ln() - rounding, upper.ln() + rounding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of probability p whose loss is far above ε have a δ of p in full; those at S have p(1 − e^{ε − S}) ≤ p·e^{c(S − ε)}.
+    #[test]
+    fn neglected_runs_count_in_full_at_the_upper_end_only() {
+        let mut sum = ContourSum::default();
+        sum.neglect(0.0, 0.25f64.ln());
+        sum.neglect(2.0, 0.125f64.ln() + 2.0 * 1.5);
+        sum.neglect(1.0, f64::NEG_INFINITY);
+        let found = sum.delta(1.5);
+        assert_eq!(found.log_lower, f64::NEG_INFINITY);
+        assert!(
+            found.upper() >= 0.375 && found.upper() < 0.375 * (1.0 + 1e-12),
+            "{found:?}"
+        );
+        assert!(!sum.is_below_zero() && sum.work() == 0);
+    }
+}

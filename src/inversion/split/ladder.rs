@@ -1,0 +1,243 @@
+//! Where the gates are placed that split a run by its largest loss.
+//!
+//! The lowest gate leaves out the runs whose losses are all below it: it is the highest one for which that is negligible. The others
+//! follow at losses four times as large each, until losses beyond are negligible too.
+
+use crate::inversion::chernoff::MomentBound;
+use crate::inversion::segment::Segment;
+use crate::inversion::split::near_parts;
+use crate::loss::gate::{Gate, MIN_DISTANCE, Separation};
+use crate::special::log_space::LogSum;
+use crate::special::normal::log_upper_tail;
+
+/// Losses of the lowest gate that are tried, as fractions of the way from the common loss to ε, descending.
+const GATE_FRACTIONS: [f64; 19] = [
+    0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.09, 0.06, 0.04, 0.025, 0.015, 0.01, 6e-3, 4e-3, 2.5e-3, 1.5e-3,
+    1e-3,
+];
+/// The fraction at which δ is estimated.
+const TYPICAL_FRACTION: f64 = 0.5;
+/// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
+const SHARPNESS: f64 = 0.12;
+/// −log of the fraction of the error that is allowed by which the edge far above a gate is lower.
+const EDGE: f64 = 40.0;
+/// Quotient of the losses of two gates. At 2 there are twice as many contours, at 8 each has three times as many points.
+const LOSS_RATIO: f64 = 4.0;
+/// Gates at most.
+pub(super) const MAX_GATES: usize = 12;
+/// How many times narrower than it would be by itself the lowest gate may become for the sake of higher ones.
+const MAX_NARROWING: f64 = 3.0;
+/// Tilts at which the part that is left out is bounded, over the smallest at which the bound could suffice.
+const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
+/// log of what quadrature may leave out of the moments of the near parts.
+pub(super) const NEAR_TOLERANCE: f64 = -20.0;
+/// The largest such tilt, whose square is still finite. Only an ε next to the sum of the common losses would need a larger one;
+/// another route serves it.
+const STEEPEST: f64 = 1e150;
+
+/// Gates of all segments, from the lowest.
+pub(super) struct Ladder {
+    /// The gates of each segment at each rung.
+    pub(super) gates: Vec<Vec<Separation>>,
+    /// Losses of the rungs, less the common loss.
+    pub(super) losses: Vec<f64>,
+    /// Moments of the runs below the lowest gates.
+    pub(super) left_out: Vec<MomentBound>,
+    /// Whether runs beyond the highest gates are negligible.
+    pub(super) is_closed: bool,
+    /// How far above a gate, in its widths, outputs belong to the losses below it.
+    pub(super) reach: f64,
+    /// log of a bound on the probability of all runs with an output beyond that, and of those beyond the highest gates if they are
+    /// negligible.
+    pub(super) log_neglected: f64,
+}
+
+/// The common losses of segments, and how far their sum is from ε.
+struct Way {
+    common: Vec<f64>,
+    length: f64,
+}
+
+impl Way {
+    fn new(segments: &[Segment], epsilon: f64) -> Option<Self> {
+        let common: Vec<f64> = segments
+            .iter()
+            .map(|segment| segment.loss.usual_loss())
+            .collect::<Option<_>>()?;
+        let sum: f64 = common.iter().zip(segments).map(|(loss, s)| loss * s.steps).sum();
+        Some(Self {
+            common,
+            length: epsilon - sum,
+        })
+    }
+
+    /// The gates at this fraction of the way; `None` where a segment has no such losses.
+    fn gates(&self, segments: &[Segment], fraction: f64) -> Option<Vec<Separation>> {
+        let way = fraction * self.length;
+        let both = segments.iter().zip(&self.common);
+        both.map(|(segment, loss)| segment.loss.separation(loss + way, SHARPNESS * way))
+            .collect()
+    }
+}
+
+/// Gates at which δ can be estimated; `None` where there is no common loss.
+pub(super) fn typical_gates(segments: &[Segment], epsilon: f64) -> Option<Vec<Separation>> {
+    Way::new(segments, epsilon)?.gates(segments, TYPICAL_FRACTION)
+}
+
+/// The losses below typical gates, of all steps together.
+pub(super) struct NearLosses {
+    /// log of the probability that every step has one.
+    pub(super) log_mass: f64,
+    /// Their standard deviation, over the way from the common loss to ε.
+    pub(super) spread: f64,
+}
+
+/// Estimates of the near losses; `None` where there is no common loss.
+pub(super) fn near_losses(segments: &[Segment], epsilon: f64) -> Option<NearLosses> {
+    let way = Way::new(segments, epsilon)?;
+    let near = near_parts(segments, &way.gates(segments, TYPICAL_FRACTION)?, f64::INFINITY)?;
+    let (mut log_mass, mut variance) = (0.0, 0.0);
+    for mut segment in near {
+        let moments = segment.loss.moments(0.0, NEAR_TOLERANCE);
+        log_mass += segment.steps * moments.log_moment.value;
+        variance += segment.steps * moments.variance;
+    }
+    Some(NearLosses {
+        log_mass,
+        spread: variance.sqrt() / way.length,
+    })
+}
+
+impl Ladder {
+    /// At most `max_gates` gates for a δ at `epsilon` of which e^`allowed` may be left out; `None` where even the lowest gate leaves out
+    /// more.
+    pub(super) fn new(
+        segments: &[Segment],
+        (epsilon, allowed): (f64, f64),
+        max_gates: usize,
+        work: &mut u64,
+    ) -> Option<Self> {
+        let way = Way::new(segments, epsilon)?;
+        // An edge so far out is below all errors even where the tilt favours it.
+        let reach = (2.0 * (EDGE - allowed)).sqrt();
+        let mut lowest = |fraction: f64| {
+            let gates = way.gates(segments, fraction)?;
+            let left_out = left_out((segments, &gates, reach), (epsilon, way.length), allowed, work)?;
+            Some((fraction, gates, left_out))
+        };
+        let (mut low, mut high) = (0, GATE_FRACTIONS.len());
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match lowest(GATE_FRACTIONS[middle]) {
+                Some(here) => (found, high) = (Some(here), middle),
+                None => low = middle + 1,
+            }
+        }
+        let (mut fraction, gates, left_out) = found?;
+        let mut ladder = Self {
+            gates: vec![gates],
+            losses: vec![fraction * way.length],
+            left_out,
+            is_closed: false,
+            reach,
+            log_neglected: f64::NEG_INFINITY,
+        };
+        let mut neglected = LogSum::default();
+        while ladder.gates.len() < max_gates && !ladder.is_closed {
+            fraction *= LOSS_RATIO;
+            let Some(mut gates) = way.gates(segments, fraction) else {
+                break;
+            };
+            if ladder.add(&mut gates).is_none() {
+                break;
+            }
+            let log_mass = log_mass_above(segments, &gates);
+            ladder.gates.push(gates);
+            ladder.losses.push(fraction * way.length);
+            if log_mass < allowed {
+                ladder.is_closed = true;
+                neglected.add(log_mass);
+            }
+        }
+        let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
+        neglected.add((steps * ladder.gates.len() as f64).ln() + log_upper_tail(reach));
+        ladder.log_neglected = neglected.ln() + 4.0 * f64::EPSILON * (1.0 + allowed.abs());
+        ladder.left_out = self::left_out(
+            (segments, &ladder.gates[0], reach),
+            (epsilon, way.length),
+            allowed,
+            work,
+        )?;
+        Some(ladder)
+    }
+
+    /// Gives the gates of a new rung and those of the ladder one width; `None` where they would be too close to each other.
+    fn add(&mut self, gates: &mut [Separation]) -> Option<()> {
+        for (i, separation) in gates.iter_mut().enumerate() {
+            let new = separation.gate()?;
+            let last = self.gates.last()?[i].gate()?;
+            let width = new
+                .width
+                .min(last.width)
+                .max(self.gates[0][i].gate()?.width / MAX_NARROWING);
+            if new.from < last.from + MIN_DISTANCE * last.width {
+                return None;
+            }
+            *separation = Separation::Gate(Gate::above(new.from, width));
+            for rung in &mut self.gates {
+                rung[i] = Separation::Gate(Gate::above(rung[i].gate()?.from, width));
+            }
+        }
+        Some(())
+    }
+}
+
+/// log of a bound on the probability of a loss above gates in any step.
+fn log_mass_above(segments: &[Segment], gates: &[Separation]) -> f64 {
+    let mut total = LogSum::default();
+    for (segment, gate) in segments.iter().zip(gates) {
+        let far = segment.loss.far_part(*gate);
+        let mass = far.map_or(0.0, |mut far| far.moments(0.0, NEAR_TOLERANCE).log_moment.upper());
+        total.add(segment.steps.ln() + mass);
+    }
+    total.ln()
+}
+
+/// Bounds on what is left out below `gates`, and at most `reach` widths above them, `way` being how far the common losses are from ε;
+/// `None` if they are above e^`allowed` of δ.
+pub(super) fn left_out(
+    (segments, gates, reach): (&[Segment], &[Separation], f64),
+    (epsilon, way): (f64, f64),
+    allowed: f64,
+    work: &mut u64,
+) -> Option<Vec<MomentBound>> {
+    if way <= 0.0 {
+        return None;
+    }
+    let mut near = near_parts(segments, gates, reach)?;
+    let mut left_out = Vec::new();
+    let mut smallest = f64::INFINITY;
+    for factor in STEEPER {
+        let c = -factor * allowed / way;
+        if c > STEEPEST {
+            break;
+        }
+        let of =
+            |segment: &mut Segment| segment.steps * segment.loss.moments(c, NEAR_TOLERANCE).log_moment.upper();
+        let log_moment: f64 = near.iter_mut().map(of).sum();
+        let moment = MomentBound { c, log_moment };
+        let bound = moment.log_above(epsilon);
+        if !bound.is_finite() || bound > smallest {
+            break;
+        }
+        smallest = bound;
+        left_out.push(moment);
+        if bound <= allowed {
+            break;
+        }
+    }
+    *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
+    (smallest <= allowed).then_some(left_out)
+}

@@ -1,0 +1,215 @@
+//! The characteristic function of a tilted noise schedule.
+
+use crate::approx::Approx;
+use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
+use crate::loss::schedule::cell::{Cell, Node, SumError};
+use crate::loss::schedule::kind::Pair;
+use crate::loss::schedule::level::{Level, Total};
+use crate::special::log_space::{complex_exp_m1, complex_ln_1p};
+use crate::stopping::checkpoint;
+use realfft::num_complex::Complex64;
+
+/// Number of nodes from which on their panels are freed: about 20 kB each.
+const KEEPING_PANELS: usize = 1_000;
+/// Largest relative error of one factor whose logarithm is used.
+const MAX_RELATIVE_ERROR: f64 = 0.5;
+
+/// A schedule tilted by e^{cℓ}.
+pub(super) struct TiltedSchedule<'a> {
+    nodes: Vec<TiltedNode<'a>>,
+    cells: Vec<TiltedCell<'a>>,
+    /// The kinds that belong to no cell are the first so many nodes.
+    alone: usize,
+    reach: f64,
+    /// False where nothing is known of the schedule.
+    is_known: bool,
+}
+
+struct TiltedNode<'a> {
+    weight: f64,
+    rounding: f64,
+    loss: Box<dyn TiltedLoss + 'a>,
+}
+
+struct TiltedCell<'a> {
+    steps: f64,
+    errors: SumError,
+    /// λ.
+    share: f64,
+    lowest: Box<dyn TiltedLoss + 'a>,
+}
+
+impl<'a> TiltedSchedule<'a> {
+    pub(super) fn new(level: Option<&'a mut Level>, pair: Pair, c: f64, log_tolerance: f64) -> Self {
+        let mut tilted = Self {
+            nodes: Vec::new(),
+            cells: Vec::new(),
+            alone: 0,
+            reach: 0.0,
+            is_known: level.is_some(),
+        };
+        let Some(level) = level else { return tilted };
+        let tolerance = log_tolerance - (level.nodes() as f64).ln();
+        let is_large = level.nodes() > KEEPING_PANELS;
+        tilted.alone = level.alone.len();
+        let mut add = |nodes: &'a mut [Node]| {
+            for Node { weight, rounding, loss } in nodes {
+                checkpoint();
+                let mut loss = loss.tilted(c, tolerance - weight.abs().max(1.0).ln());
+                if is_large {
+                    loss.forget_panels();
+                }
+                tilted.nodes.push(TiltedNode {
+                    weight: *weight,
+                    rounding: *rounding,
+                    loss,
+                });
+            }
+        };
+        let Level { cells, alone } = level;
+        add(alone);
+        for cell in cells {
+            let (errors, share) = (cell.errors(pair, c), cell.log_share(c).exp());
+            let Cell {
+                steps, nodes, lowest, ..
+            } = cell;
+            add(nodes);
+            tilted.cells.push(TiltedCell {
+                steps: *steps,
+                errors,
+                share,
+                lowest: lowest.tilted(c, tolerance - steps.max(1.0).ln()),
+            });
+        }
+        tilted
+    }
+
+    fn interpolation_error(&self, y: f64) -> f64 {
+        self.cells.iter().map(|cell| cell.errors.at(y)).sum()
+    }
+
+    /// log of a bound on the characteristic function from y on, by `decay` of the parts; as many steps as it belongs to come with each part.
+    fn log_decay_by(&mut self, y: f64, decay: impl Fn(&mut dyn TiltedLoss, f64, f64) -> f64) -> f64 {
+        let mut sum = 0.0;
+        for node in &mut self.nodes[..self.alone] {
+            sum += node.weight * decay(&mut *node.loss, y, node.weight);
+        }
+        for cell in &mut self.cells {
+            // The law of each loss is at least λ times that of the lowest one: |φ| ≤ 1 − λ(1 − B).
+            let lowest = decay(&mut *cell.lowest, y, cell.steps * cell.share).min(0.0);
+            sum += cell.steps * (cell.share * lowest.exp_m1()).ln_1p();
+        }
+        sum
+    }
+}
+
+/// The logarithm of a product of powers of 1 + z, and how far it may be off.
+#[derive(Debug, Clone, Copy, Default)]
+struct LogProduct {
+    log: Complex64,
+    error: f64,
+    size: f64,
+}
+
+impl LogProduct {
+    /// Multiplies by (1 + z)^`weight`, where the weight is off by `rounding`.
+    fn multiply(&mut self, Approx { value, error }: Approx<Complex64>, weight: f64, rounding: f64) {
+        let log = complex_ln_1p(value);
+        let relative = error / (1.0 + value).norm();
+        // |log(1 + w)| ≤ −log(1 − |w|)
+        let off = if relative < MAX_RELATIVE_ERROR {
+            -(-relative).ln_1p()
+        } else {
+            f64::INFINITY
+        };
+        self.log += weight * log;
+        self.error += (weight.abs() + rounding) * off + rounding * log.norm();
+        self.size += weight.abs() * log.l1_norm();
+    }
+
+    /// The product less 1, where its logarithm is off by `interpolation` in addition.
+    fn change(self, interpolation: f64, terms: usize) -> Approx<Complex64> {
+        let rounding = f64::EPSILON * ((terms + 8) as f64 * self.size);
+        let off = (self.error + interpolation + rounding).exp_m1();
+        let modulus = self.log.re.exp();
+        // Any characteristic function is at most 1 in modulus.
+        Approx::new(
+            complex_exp_m1(self.log),
+            (modulus * off).min(1.0 + modulus) + 4.0 * f64::EPSILON,
+        )
+    }
+}
+
+impl TiltedLoss for TiltedSchedule<'_> {
+    fn moments(&self) -> TiltedMoments {
+        let mut total = Total::default();
+        for node in &self.nodes {
+            total.add(node.loss.moments(), node.weight, node.rounding);
+        }
+        total.moments(if self.is_known {
+            self.interpolation_error(0.0)
+        } else {
+            f64::INFINITY
+        })
+    }
+
+    fn size(&self) -> usize {
+        self.nodes.iter().map(|node| node.loss.size()).sum()
+    }
+
+    fn certify(&mut self, reach: f64) {
+        self.reach = reach;
+        let is_large = self.nodes.len() > KEEPING_PANELS;
+        for node in &mut self.nodes {
+            checkpoint();
+            node.loss.certify(reach);
+            if is_large {
+                node.loss.forget_panels();
+            }
+        }
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        if !self.is_known {
+            return f64::INFINITY;
+        }
+        let of = |node: &TiltedNode<'_>| node.weight.abs() * node.loss.quadrature_error();
+        let sum: f64 = self.nodes.iter().map(of).sum();
+        (sum + self.interpolation_error(self.reach)).exp_m1()
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        self.log_decay_by(y, |loss, y, _| loss.log_decay(y))
+    }
+
+    fn best_log_decay(&mut self, y: f64, wanted: f64) -> f64 {
+        self.log_decay_by(y, |loss, y, steps| loss.best_log_decay(y, wanted / steps))
+    }
+
+    /// φ − 1 as e^{Σ W log φ} − 1.
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
+        let mut products = vec![LogProduct::default(); last + 1];
+        for node in &self.nodes {
+            checkpoint();
+            for (product, change) in products.iter_mut().zip(node.loss.changes(spacing, last)) {
+                product.multiply(change, node.weight, node.rounding);
+            }
+        }
+        let base = self.interpolation_error(0.0);
+        let of = |(j, product): (usize, LogProduct)| {
+            let interpolation = if j == 0 {
+                0.0
+            } else {
+                base + self.interpolation_error(j as f64 * spacing)
+            };
+            product.change(interpolation, self.nodes.len())
+        };
+        products.into_iter().enumerate().map(of).collect()
+    }
+
+    fn forget_panels(&mut self) {
+        for node in &mut self.nodes {
+            node.loss.forget_panels();
+        }
+    }
+}
