@@ -152,9 +152,10 @@ def test_more_than_ten_thousand_different_steps_are_answered():
         hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, sample_rate=0.01, steps=10_001)
         for sigma in (30.001, 19.9)
     )
-    with pytest.warns(hs.WideIntervalWarning):
-        epsilon = accountant.get_epsilon(1e-5)
+    epsilon = accountant.get_epsilon(1e-5)
     assert least < epsilon < most
+    lower, upper = accountant.privacy_curve().bounds(delta=1e-5)
+    assert lower <= epsilon <= upper <= lower * (1 + 1e-6)
     assert len(accountant) == 10_001
 
 
