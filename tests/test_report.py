@@ -147,9 +147,9 @@ def test_it_does_not_use_the_picture_manager(tmp_path):
     import matplotlib as mpl
     from matplotlib import pyplot
 
-    before, backend = dict(mpl.rcParams), mpl.get_backend()
+    before, backend, figures = dict(mpl.rcParams), mpl.get_backend(), pyplot.get_fignums()
     page(CURVE, tmp_path)
-    assert not pyplot.get_fignums()
+    assert pyplot.get_fignums() == figures
     assert (dict(mpl.rcParams), mpl.get_backend()) == (before, backend)
 
 

@@ -81,7 +81,7 @@ def test_a_curve_of_many_kinds_shows_the_first_ones_and_computes_nothing():
     tables = shown(curve)
     assert len(tables.rows) == 1 + 8
     assert "13 further kinds" in curve._repr_html_()
-    assert curve._composition is None
+    assert curve._composed is None
 
 
 def test_a_curve_without_steps_can_be_shown():

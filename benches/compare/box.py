@@ -61,7 +61,8 @@ def ask(question: dict[str, float]) -> Answer:
     start = time.process_time()
     lower, upper = hs.get_epsilon(**run, bounds=True)
     seconds = time.process_time() - start
-    return Answer((upper - lower) / upper if upper > 0.0 else 0.0, seconds, run)
+    width = float((upper - lower) / upper) if upper > 0.0 else 0.0
+    return Answer(width, seconds, run)
 
 
 def main(arguments: Sequence[str] = ()) -> None:

@@ -69,7 +69,7 @@ class PrivacyCurve(Certifiable):
     against an adversary who sees the output of every step
     """
 
-    __slots__ = ("_adjacency", "_run", "_steps", "_tolerance")
+    __slots__ = ("_adjacency", "_composed", "_steps", "_tolerance")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
@@ -92,7 +92,7 @@ class PrivacyCurve(Certifiable):
         known = type(adjacency) is str and adjacency in ADJACENCIES
         self._adjacency = adjacency if known else check_adjacency(adjacency)
         self._tolerance = check_tolerance(tolerance)
-        self._run = ComposedRun(self._steps, self._adjacency, self._tolerance)
+        self._composed: ComposedRun | None = None
 
     @property
     def segments(self) -> tuple[tuple[StepKind, int], ...]:
@@ -407,6 +407,13 @@ class PrivacyCurve(Certifiable):
 
     def _parts(self) -> tuple[dict[StepKind, int], str, float]:
         return self._steps, self._adjacency, self._tolerance
+
+    @property
+    def _run(self) -> ComposedRun:
+        """The run in the core, made when the first question is asked."""
+        if self._composed is None:
+            self._composed = ComposedRun(self._steps, self._adjacency, self._tolerance)
+        return self._composed
 
     def core_segments(self) -> list[Segment]:
         """Segments as the compiled core takes them, rounded to leak more if there are very many."""

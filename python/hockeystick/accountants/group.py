@@ -134,7 +134,7 @@ class GroupAccountant(Accountant):
 
     @staticmethod
     def _check_adjacency(value: object) -> str:
-        return ZERO_OUT if value == ZERO_OUT else check_adjacency(value)
+        return ZERO_OUT if isinstance(value, str) and value == ZERO_OUT else check_adjacency(value)
 
     @staticmethod
     def _check_noise(value: object, name: str) -> Any:
