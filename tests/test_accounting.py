@@ -362,6 +362,6 @@ def test_a_question_of_plain_numbers_takes_few_python_calls(function, arguments)
     finally:
         sys.setprofile(None)
     assert len(calls) <= 25
-    # A curve is counted and compared by the kind of its steps, and there are curves of two classes: what makes
-    # them has a file of its own.
+    # A curve is counted and compared by the kind of its steps, and curves are of two classes: what makes them
+    # has a file of its own.
     assert len(set(calls) - {"<string>"}) <= (6 if function is hs.privacy_curve else 5)
