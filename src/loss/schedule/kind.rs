@@ -62,9 +62,12 @@ impl Pair {
     }
 }
 
+/// A step of a schedule, with the step of the run that it is.
+type Member<'a> = (Kind, &'a (Step, u64));
+
 /// The losses of the schedules in a run, seen in one direction, and the steps that belong to none.
 pub(crate) fn merged(steps: &[(Step, u64)], direction: Direction) -> (Vec<StepLoss>, Vec<&(Step, u64)>) {
-    let mut schedules: BTreeMap<u64, Vec<(Kind, &(Step, u64))>> = BTreeMap::new();
+    let mut schedules: BTreeMap<u64, Vec<Member<'_>>> = BTreeMap::new();
     let mut others = Vec::new();
     for step in steps {
         match kind_of(step) {
