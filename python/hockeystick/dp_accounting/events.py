@@ -17,7 +17,7 @@ class AccumulatedPoissonDpEvent(_DpEvent):  # type: ignore[misc]
     Gradient accumulation: m batches, each drawn on its own, are added up before `event` is applied once.
     A ``PoissonSampledDpEvent`` with m times the rate is something else, and understates the loss.
 
-    Parameters
+    Attributes
     ----------
     sampling_probability : float
         Probability in [0, 1] that a record is in one of the samples.
@@ -50,7 +50,7 @@ class RandomAllocationDpEvent(_DpEvent):  # type: ignore[misc]
 
     Composing it again stands for another epoch, whose batches are drawn anew.
 
-    Parameters
+    Attributes
     ----------
     batches : int
         Number of batches of the epoch, in [1, 2**40].
