@@ -38,8 +38,7 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         Enclosure::TRIVIAL
     }
 
-    /// Whether [`PrivacyLoss::one_step`] answers at all questions to the width asked for. Where it does not, one step is inverted like a
-    /// run of several.
+    /// Whether [`PrivacyLoss::one_step`] answers to the width asked for. Where not, one step is inverted like a run of several.
     fn has_closed_form(&self) -> bool {
         true
     }
@@ -118,10 +117,8 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         None
     }
 
-    /// The losses around the usual one, as a law of mass below 1.
-    ///
-    /// Outputs more than `reach` widths of a gate above it are left out: with all steps of a run, they have a probability of at most
-    /// Φ(−`reach`) a step, and moments of high orders would consist of them.
+    /// The losses around the usual one, as a law of mass below 1, without outputs more than `reach` widths of a gate above it: they have
+    /// a probability of at most Φ(−`reach`), and moments of high orders would consist of them.
     fn near_part(&self, _separation: Separation, _reach: f64) -> Option<StepLoss> {
         None
     }
