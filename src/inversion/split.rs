@@ -76,6 +76,15 @@ struct Question {
     most_products: f64,
 }
 
+/// Where the search for a saddle point starts.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    /// At that of the whole law, above which that of its runs with a far step is not.
+    WholeLaw(f64),
+    /// Anywhere.
+    Guess(f64),
+}
+
 /// The contours of the runs with a far step for δ at `epsilon`, with errors of about e^`log_tolerance` of δ or, if that is
 /// less, of e^`hint`, where δ is known to be about that; `c` is the saddle point of the whole law. `None` where there is no
 /// common loss, or a contour would cost more than `most_products` of nodes in x and y. Adds what moments of parts took to `work`.
@@ -136,12 +145,19 @@ fn by_bands(
         match rungs.peek() {
             Some((upper, loss)) => {
                 let mut below = near_parts(segments, upper, ladder.reach)?;
-                let of_band = band(&mut below, &near, TYPICAL_SADDLE / loss, question, &mut found, work);
+                let of_band = band(
+                    &mut below,
+                    &near,
+                    Start::Guess(TYPICAL_SADDLE / loss),
+                    question,
+                    &mut found,
+                    work,
+                );
                 *work += below.iter().map(|segment| segment.loss.work()).sum::<u64>();
                 of_band?;
             }
             None if ladder.is_closed => {}
-            None => band(segments, &near, c, question, &mut found, work)?,
+            None => band(segments, &near, Start::WholeLaw(c), question, &mut found, work)?,
         }
     }
     Some(found)
@@ -169,12 +185,16 @@ fn near_parts(segments: &[Segment], gates: &[Separation], reach: f64) -> Option<
 fn band(
     segments: &mut [Segment],
     near: &Near,
-    c: f64,
+    start: Start,
     question: &Question,
     found: &mut ContourSum,
     work: &mut u64,
 ) -> Option<()> {
-    let rough = FarRuns::saddle(segments, &near.gates, c, question.epsilon, work)?;
+    let epsilon = question.epsilon;
+    let rough = match start {
+        Start::WholeLaw(c) => FarRuns::saddle(segments, &near.gates, c, epsilon, work)?,
+        Start::Guess(c) => FarRuns::saddle_around(segments, &near.gates, c, epsilon, work)?,
+    };
     if near.left_out.is_empty() && rough.log_bound - rough.c * question.epsilon < question.allowed - NEGLIGIBLE {
         found.neglect(rough.c, rough.log_bound);
         return Some(());

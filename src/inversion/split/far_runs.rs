@@ -114,7 +114,7 @@ impl FarRuns {
         best
     }
 
-    /// The estimates at the saddle point of these runs, searched from `c`, that of the whole law.
+    /// The estimates at the saddle point of these runs, which is at or below `c`, that of the whole law.
     pub(super) fn saddle(
         segments: &mut [Segment],
         gates: &[Separation],
@@ -122,7 +122,27 @@ impl FarRuns {
         epsilon: f64,
         work: &mut u64,
     ) -> Option<Self> {
-        let mut here = Self::at(segments, gates, c, epsilon, work)?;
+        let here = Self::at(segments, gates, c, epsilon, work)?;
+        if here.excess(epsilon) <= 0.0 {
+            return Some(here);
+        }
+        here.search(segments, gates, epsilon, work)
+    }
+
+    /// The estimates at the saddle point of these runs, searched on both sides of `c`.
+    pub(super) fn saddle_around(
+        segments: &mut [Segment],
+        gates: &[Separation],
+        c: f64,
+        epsilon: f64,
+        work: &mut u64,
+    ) -> Option<Self> {
+        Self::at(segments, gates, c, epsilon, work)?.search(segments, gates, epsilon, work)
+    }
+
+    /// The saddle point on the side on which it is from here.
+    fn search(self, segments: &mut [Segment], gates: &[Separation], epsilon: f64, work: &mut u64) -> Option<Self> {
+        let mut here = self;
         let is_above = here.excess(epsilon) > 0.0;
         let factor = if is_above { STEP_FACTOR } else { 1.0 / STEP_FACTOR };
         for _ in 0..MAX_STEPS {
