@@ -1,13 +1,12 @@
 """Privacy curves as privacy profiles and maps of OpenDP, which the development tools install."""
 
+import opendp.prelude as dp
 import pytest
 
 import hockeystick as hs
 from hockeystick.compat.opendp import privacy_map, privacy_profile
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-
-dp = pytest.importorskip("opendp.prelude")
 
 
 @pytest.fixture(autouse=True)

@@ -160,8 +160,8 @@ def test_little_noise_does_not_stop_the_accountant(noise):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.8, 100.0, 1000.0])
 def test_noise_is_found_for_any_target(epsilon):
-    # The same threads; Opacus 585, 591 ("Cannot compute epsilon") and 602 (out of memory);
-    # google/dpsynth 71 (75 GB at epsilon 0.01, delta 1e-5).
+    # Issues in which a PRV accountant found no noise: Opacus 585 and 591 ("Cannot compute epsilon") and 602
+    # (out of memory), google/dpsynth 71 (75 GB at epsilon 0.01, delta 1e-5).
     run = {"sampling_probability": 0.01, "num_steps": 1000}
     noise = find_noise_multiplier(**run, target_epsilon=epsilon, target_delta=1e-5, mu_max=1e4)
     lower, _, upper = epsilon_of_dpsgd(noise, 0.01, 1000, 1e-5)

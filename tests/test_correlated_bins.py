@@ -79,7 +79,7 @@ def test_overlapping_means_against_integrals_in_the_plane(direction, epsilon):
     exact = by_grid(weights, means, epsilon, direction)
     assert found.lower <= exact <= found.upper
     assert found.upper - found.lower < 0.05 * exact + 1e-4
-    # The same law, as counts of two means.
+    # Means that are sums of two others, given by how often each of these counts.
     counts = np.array([[1, 0], [0, 1], [1, 1]], dtype=float)
     basis = np.array([[1.0, 0.2], [0.4, 1.1]])
     found = gram_monte_carlo_delta(
@@ -198,7 +198,8 @@ def test_the_published_setting():
 @pytest.mark.filterwarnings("ignore")
 def test_losses_of_jax_privacy_give_the_same_delta():
     """Their sampler of privacy losses, one at a time, in the published setting: the intervals overlap."""
-    generation = pytest.importorskip("jax_privacy.experimental.monte_carlo.sample_generation")
+    from jax_privacy.experimental.monte_carlo import sample_generation as generation
+
     column, noise, count = np.array([1.0, 0.5, 0.25, 0.125]), 3.9, 1_500
     generator = np.random.default_rng(6)
     losses = []

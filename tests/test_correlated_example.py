@@ -14,7 +14,6 @@ TOP = Path(__file__).parents[1]
 
 @pytest.mark.parametrize("members", [1, 2])
 def test_the_example_trains_at_equal_epsilon(members):
-    pytest.importorskip("jax_privacy")
     command = [sys.executable, "examples/correlated_noise_digits.py"]
     options = ["--steps", "33", "--bands", "1", "4", "--runs", "1", "--group-size", str(members)]
     done = subprocess.run(

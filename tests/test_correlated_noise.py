@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -171,7 +172,6 @@ def test_coefficients_and_columns_of_the_named_matrices():
 
 def test_a_million_steps_against_sums_of_high_precision():
     """The norm of a column in closed form: geometric sums, and sum_t a_t^2 with 50 digits."""
-    mpmath = pytest.importorskip("mpmath")
     steps = 10**6
     with mpmath.workdps(50):
         ratio = mpmath.mpf(0.9)

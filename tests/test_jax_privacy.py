@@ -167,7 +167,8 @@ COEFFICIENTS = [1.0, 0.5, 0.375, 0.3125]
 
 
 def bandmf_plan(accountant, **changes):
-    plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
+    from jax_privacy.experimental import execution_plan as plans
+
     settings = {
         "iterations": 400,
         "strategy": np.array(COEFFICIENTS),
@@ -204,9 +205,8 @@ def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
 
 def test_sensitivities_of_their_matrices_lie_in_our_intervals():
     import jax
-
-    factorization = pytest.importorskip("jax_privacy.matrix_factorization.toeplitz")
     from jax_privacy.matrix_factorization import buffered_toeplitz, sensitivity
+    from jax_privacy.matrix_factorization import toeplitz as factorization
 
     with jax.enable_x64():
         root = np.asarray(factorization.optimal_max_error_strategy_coefs(200), dtype=float)

@@ -337,7 +337,8 @@ def test_only_exact_curves_are_reported_with_certificates(tmp_path):
 
 
 def test_the_command_line_certifies_and_verifies(tmp_path):
-    testing = pytest.importorskip("click.testing")
+    from click import testing
+
     from hockeystick.cli.commands import hockeystick
 
     path = str(tmp_path / "made.json")

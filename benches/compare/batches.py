@@ -37,7 +37,7 @@ ONE_EPOCH = "decomposition"
 
 def ends(**run: object) -> tuple[float, float]:
     """Both ends of our epsilon."""
-    lower, upper = hs.get_epsilon(delta=DELTA, bounds=True, **run)  # type: ignore[call-overload]
+    lower, upper = hs.get_epsilon(delta=DELTA, bounds=True, **run)  # type: ignore[call-overload]  # a run as a dict has no overload
     return float(lower), float(upper)
 
 

@@ -106,6 +106,7 @@ def one_step(pair: Pair, epsilon: arb) -> arb:
     reach = ((1 + sigma**2) * (1 + abs(epsilon)) * 10**8).mid()
 
     def exceeds(x: arb) -> bool | None:
+        """Whether the loss at x is certainly above or below epsilon; None where the balls overlap."""
         loss = p(x).log() - q(-x).log()
         return True if loss > epsilon else False if loss < epsilon else None
 

@@ -8,6 +8,7 @@ trade-off function.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -219,6 +220,11 @@ def search(unknown: str, target: Target, arguments: dict[str, Any], *, bounds: b
 _NUMBERS = ("noise_multiplier", "sample_rate", "steps", "group_size")
 
 
+def _room_at(room: Callable[[Any, float], float], tolerance: float, value: Any) -> float:
+    """Room that a value leaves at a tolerance."""
+    return room(value, tolerance)
+
+
 def _one(
     unknown: str, numbers: dict[str, Any], fixed: dict[str, Any], width: float, bounds: bool
 ) -> tuple[Any, float]:
@@ -332,7 +338,7 @@ def _last_number(unknown: str, room: Room, misses: Test | None, width: float) ->
             if at_bad < 0.0:
                 break
             good, stride = bad, min(stride * stride, LARGEST_NOISE)
-        good, bad = _between(good, bad, at_bad, lambda value: room(value, tolerance), tolerance)  # noqa: B023
+        good, bad = _between(good, bad, at_bad, functools.partial(_room_at, room, tolerance), tolerance)
         stride = 1.0 + 2.0 * rough
     if misses is None:
         return good, math.nan

@@ -42,7 +42,8 @@ LOWER_WIDTH = 1e-2
 is far from the upper end anyway, and takes a second to a width of 1e-6 but 0.1 s to this one."""
 
 COUNT_WIDTH = 5e-2
-"""The same for steps and group sizes, whose other end is a multiple of the safe one."""
+"""Relative width of the lower ends of epsilon in a search for steps or group sizes. It is larger than
+`LOWER_WIDTH`, because the smallest count that misses the target is several times the one that meets it."""
 
 _ROUNDING_STEPS = 60
 """How often an answer is moved to the safe side by a part of the tolerance until it meets the target."""
@@ -163,6 +164,7 @@ def plan_shuffled(
     def answer(*columns: Any) -> tuple[Floats, Floats]:
         length = next((len(column) for column in columns if isinstance(column, np.ndarray)), 1)
         rows = [
+            # mypy cannot count the columns.
             _Question(*about, *(_entry(column, i) for column in columns))  # type: ignore[arg-type]
             for i in range(length)
         ]

@@ -54,7 +54,7 @@ class Part(NamedTuple):
     scale: float
     """The noise of each is the noise multiplier of Z over this, which is rounded up."""
     least: float
-    """The same, rounded down."""
+    """`scale` rounded down, for the lower end of an interval."""
     times: int
     members: int
     """How many records change together in such a step."""

@@ -74,6 +74,7 @@ def sampling_of(given: dict[str, Any]) -> dict[str, Any]:
     if scheme == "fixed_bins":
         return found | {"sampling": FixedBins(given["batches"])}
     kind = WithoutReplacement if scheme == "fixed" else Shuffle
+    # Both sizes are there: they are what such a scheme needs, which was checked above.
     return found | {"sampling": kind(batch_size, dataset_size)}  # type: ignore[arg-type]
 
 
@@ -110,7 +111,8 @@ def _poisson(given: dict[str, Any]) -> dict[str, Any]:
     if largest is not None and dataset_size is None:
         raise click.UsageError("--max-batch-size needs --dataset-size")
     if batch_size is not None:
-        WithoutReplacement(batch_size, dataset_size)  # type: ignore[arg-type]  # checks the sizes
+        # Checks the sizes; the one of the data set is there, as `_scheme` refuses a batch size alone.
+        WithoutReplacement(batch_size, dataset_size)  # type: ignore[arg-type]
         rate = batch_size / dataset_size
     if rate is None and not given.get("rates"):
         raise click.UsageError("--sampling poisson needs --sample-rate, or --batch-size with --dataset-size")

@@ -7,11 +7,12 @@ from typing import Any
 from hockeystick._extras import needed
 
 _attr: Any = needed("attr", "dp-accounting")
+# Any for mypy, as dp-accounting need not be there where types are checked.
 _DpEvent: Any = needed("dp_accounting", "dp-accounting").DpEvent
 
 
 @_attr.s(frozen=True, slots=True, auto_attribs=True)
-class AccumulatedPoissonDpEvent(_DpEvent):  # type: ignore[misc]
+class AccumulatedPoissonDpEvent(_DpEvent):  # type: ignore[misc]  # a base class of type Any
     """An event on the union of several Poisson samples, in which a record may be several times.
 
     Gradient accumulation: m batches, each drawn on its own, are added up before `event` is applied once.
@@ -45,7 +46,7 @@ class AccumulatedPoissonDpEvent(_DpEvent):  # type: ignore[misc]
 
 
 @_attr.s(frozen=True, slots=True, auto_attribs=True)
-class RandomAllocationDpEvent(_DpEvent):  # type: ignore[misc]
+class RandomAllocationDpEvent(_DpEvent):  # type: ignore[misc]  # a base class of type Any
     """One epoch in which every record is in some of the batches, drawn afresh: an event on every batch.
 
     Composing it again stands for another epoch, whose batches are drawn anew.

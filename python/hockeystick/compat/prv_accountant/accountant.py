@@ -301,6 +301,7 @@ class PRVAccountant:
     def _counts(self, counts: Counts, name: str) -> list[int]:
         if counts is None:
             return [1] * len(self.prvs)
+        # One number or several, which numpy tells apart and mypy does not.
         given = [counts] if np.ndim(counts) == 0 else list(counts)  # type: ignore[arg-type]
         require(
             len(given) == len(self.prvs), name, counts, f"{len(self.prvs)} numbers, one for each variable"

@@ -54,6 +54,7 @@ class DPSGDAccountant(PRVAccountant):
         step = PoissonSubsampledGaussianMechanism(sampling_probability, noise_multiplier)
         super().__init__(step, eps_error, delta_error, max_self_compositions=max_steps)
 
+    # The original's class takes other arguments than its base class, too.
     def compute_epsilon(self, delta: float, num_steps: int) -> Triple:  # type: ignore[override]
         """Certified interval for epsilon at a delta.
 

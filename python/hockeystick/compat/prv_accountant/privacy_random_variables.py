@@ -86,7 +86,7 @@ class PrivacyRandomVariable(ABC):
         Raises
         ------
         NotImplementedError
-            Always, as for any variable that does not say.
+            Always: the original's base class raises it for what a variable does not define.
         """
         raise NotImplementedError(f"{type(self).__name__} has no density; use cdf or probability")
 
@@ -96,7 +96,7 @@ class PrivacyRandomVariable(ABC):
         Raises
         ------
         NotImplementedError
-            Always, as for any variable that does not say.
+            Always: the original's base class raises it for what a variable does not define.
         """
         raise NotImplementedError(f"{type(self).__name__} has no mean; use cdf or rdp")
 
@@ -118,7 +118,7 @@ class PrivacyRandomVariable(ABC):
         ValueError
             If `alpha` is out of range.
         NotImplementedError
-            If this is a variable of one's own that does not say.
+            If this is a variable of one's own without divergences, as in the original's base class.
         """
         curves = self.composed(1)
         if curves is None:
