@@ -381,10 +381,18 @@ def test_calibration_finds_the_steps_of_the_library(dpa):
     assert found == hs.get_steps(epsilon=1.0, delta=DELTA, noise_multiplier=1.0, sample_rate=0.01)
 
 
-def test_the_example_of_the_class_prints_what_it_says():
-    module = importlib.import_module("hockeystick.dp_accounting.exact_accountant")
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("exact_accountant", "ExactAccountant"),
+        ("events", "AccumulatedPoissonDpEvent"),
+        ("events", "RandomAllocationDpEvent"),
+    ],
+)
+def test_the_example_of_the_class_prints_what_it_says(module, name):
+    module = importlib.import_module(f"hockeystick.dp_accounting.{module}")
     finder = doctest.DocTestFinder(recurse=False)
-    (test,) = finder.find(module.ExactAccountant, "ExactAccountant", module=module)
+    (test,) = finder.find(getattr(module, name), name, module=module)
     assert test.examples
     assert doctest.DocTestRunner().run(test).failed == 0
 
