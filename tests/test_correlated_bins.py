@@ -194,6 +194,24 @@ def test_the_published_setting():
     assert enough.upper < fixed
 
 
+@pytest.mark.parametrize(
+    ("noise", "removed", "removed_error", "added", "added_error"),
+    [
+        (3.6, 5.902e-3, 8.9e-5, 4.693e-3, 7.7e-5),
+        (3.8, 3.953e-3, 7.1e-5, 2.929e-3, 5.8e-5),
+        (4.0, 2.616e-3, 5.6e-5, 2.005e-3, 4.6e-5),
+    ],
+)
+def test_the_example_of_jax_privacy_agrees(noise, removed, removed_error, added, added_error):
+    """Means of 200,000 losses of its balls_in_bins_accounting.py, where columns have norm 1."""
+    norm = math.sqrt(1.0 + 1 / 4 + 1 / 16 + 1 / 64)
+    run = {"epsilon": 1.0, "sampling": hs.FixedBins(10), "steps": 100, "seed": 2}
+    for way, mean, error in (("remove", removed, removed_error), ("add", added, added_error)):
+        ours = hs.estimate_delta(mechanism=PUBLISHED.with_noise(noise * norm), adjacency=way, **run)
+        assert ours.lower - 4.0 * error <= mean <= ours.upper + 4.0 * error
+        assert ours.upper - ours.lower <= 0.1 * mean
+
+
 @pytest.mark.opacus
 @pytest.mark.filterwarnings("ignore")
 def test_losses_of_jax_privacy_give_the_same_delta():
