@@ -11,6 +11,7 @@
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::PrivacyLoss;
+use crate::loss::loss_curve::Atom;
 use crate::special::binomial::Binomial;
 
 /// Masses below e^−45 of the largest are left out of the sum; what that leaves out is bounded.
@@ -21,15 +22,15 @@ const MAX_REACH: f64 = 1e6;
 
 /// δ at ε of `steps` steps; `None` unless the loss has two values and the sum is short enough.
 pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<Enclosure> {
-    let [(high, log_high), (low, log_low)] = *loss.outcomes()? else {
+    let [high, low] = *loss.outcomes()? else {
         return None;
     };
-    let coin = Coin::new((high, log_high), (low, log_low), steps);
+    let coin = Coin::new(high, low, steps);
     if coin.reach() > MAX_REACH {
         return None;
     }
     // Bound on the error of any S_i.
-    let slack = 8.0 * f64::EPSILON * (steps * (high.abs() + low.abs()) + epsilon.abs());
+    let slack = 8.0 * f64::EPSILON * (steps * (high.loss.abs() + low.loss.abs()) + epsilon.abs());
     let (lower, _) = coin.sum(epsilon + slack);
     let (upper, left_out) = coin.sum(epsilon - slack);
     Some(Enclosure::of_logs(
@@ -51,16 +52,16 @@ struct Coin {
 }
 
 impl Coin {
-    fn new((high, log_high): (f64, f64), (low, log_low): (f64, f64), steps: f64) -> Self {
-        let smaller = log_high.min(log_low);
-        let (p, rest) = if log_high < log_low {
-            (log_high.exp(), 1.0 - log_high.exp())
+    fn new(high: Atom, low: Atom, steps: f64) -> Self {
+        let smaller = high.log_mass.min(low.log_mass);
+        let (p, rest) = if high.log_mass < low.log_mass {
+            (high.log_mass.exp(), 1.0 - high.log_mass.exp())
         } else {
-            (1.0 - log_low.exp(), log_low.exp())
+            (1.0 - low.log_mass.exp(), low.log_mass.exp())
         };
         Self {
-            high,
-            low,
+            high: high.loss,
+            low: low.loss,
             p,
             rest,
             steps,
@@ -142,16 +143,16 @@ mod tests {
     use crate::step::Direction;
 
     fn direct(loss: &AtomLoss, steps: u32, epsilon: f64) -> f64 {
-        let [(high, log_high), (low, log_low)] = *loss.outcomes().unwrap() else {
+        let &[high, low] = loss.outcomes().unwrap() else {
             panic!()
         };
         let mut log_choose = 0.0;
         let mut sum = 0.0;
         for i in 0..=steps {
             let (heads, tails) = (f64::from(i), f64::from(steps - i));
-            let excess = heads * high + tails * low - epsilon;
+            let excess = heads * high.loss + tails * low.loss - epsilon;
             if excess > 0.0 {
-                sum += (log_choose + heads * log_high + tails * log_low).exp() * -(-excess).exp_m1();
+                sum += (log_choose + heads * high.log_mass + tails * low.log_mass).exp() * -(-excess).exp_m1();
             }
             log_choose += (tails / (heads + 1.0)).ln();
         }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn what_is_left_out_on_either_side_is_below_e_to_the_minus_45() {
         for (p, steps) in [(0.5f64, 1000.0f64), (0.1, 20_000.0), (0.9, 300.0)] {
-            let coin = Coin::new((1.0, p.ln()), (-1.0, (-p).ln_1p()), steps);
+            let coin = Coin::new(Atom::new(1.0, p.ln()), Atom::new(-1.0, (-p).ln_1p()), steps);
             let (mean, reach) = (steps * p, coin.reach());
             let mass = |counts: &mut dyn Iterator<Item = u32>| {
                 counts.map(|i| coin.law().log_mass(f64::from(i)).exp()).sum::<f64>()

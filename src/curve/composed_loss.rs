@@ -309,7 +309,7 @@ impl ComposedLoss {
         if self.singular.is_positive() {
             return f64::INFINITY;
         }
-        let common = self.losses.largest_loss().rounded_up();
+        let common = self.losses.max_loss().rounded_up();
         if self.offset() == 0.0 {
             common
         } else {

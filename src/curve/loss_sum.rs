@@ -2,7 +2,6 @@
 
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
-use crate::curve::largest_loss::LargestLoss;
 use crate::curve::singular_mass::ROUNDINGS;
 use crate::curve::truncated::Truncated;
 use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
@@ -10,8 +9,10 @@ use crate::grid::composition::is_on_lattice;
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::saddle;
+use crate::inversion::segment;
 use crate::inversion::segment::{KEEPING_PANELS, Segment, Total, kinds};
 use crate::loss::StepLoss;
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::Effort;
 
 /// Work budget of one answer, in density evaluations (about 3 ns each). When it is spent, the best interval so far is returned.
@@ -254,12 +255,12 @@ impl LossSum {
     }
 
     /// The largest loss, which is infinite where losses are unbounded.
-    pub(crate) fn largest_loss(&self) -> LargestLoss {
-        LargestLoss::of(&self.segments)
+    pub(crate) fn max_loss(&self) -> MaxLoss {
+        segment::max_loss(&self.segments)
     }
 
     /// Bound on the rounding of the largest loss.
-    pub(super) fn rounding_of(&self, largest: LargestLoss) -> f64 {
+    pub(super) fn rounding_of(&self, largest: MaxLoss) -> f64 {
         ROUNDINGS * self.rounding * largest.size
     }
 

@@ -14,7 +14,6 @@ pub(crate) mod composition;
 pub(crate) mod epsilon_search;
 mod evaluators;
 mod group_chain;
-mod largest_loss;
 mod loss_sum;
 mod pair_curve;
 pub mod planning;

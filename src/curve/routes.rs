@@ -71,7 +71,7 @@ pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enc
     if sum.is_empty() {
         return delta_of_constant(epsilon, 0.0, sum.rounding());
     }
-    let largest = sum.largest_loss();
+    let largest = sum.max_loss();
     let distance = largest.above(epsilon);
     if distance <= 0.0 {
         return Enclosure::ZERO;

@@ -1,8 +1,8 @@
 //! Bounds on δ of a run from its steps, each taken alone. They cost a fraction of an inversion, and often suffice.
 
-use crate::curve::largest_loss::LargestLoss;
 use crate::curve::one_step;
 use crate::interval::Enclosure;
+use crate::inversion::segment;
 use crate::inversion::segment::Segment;
 use crate::loss::StepLoss;
 use crate::loss::privacy_loss::Effort;
@@ -75,7 +75,7 @@ pub(super) fn epsilon_of_dominating(segments: &[Segment], log_delta: f64) -> Opt
 fn part_of_largest_losses(segments: &[Segment], epsilon: f64) -> Enclosure {
     let of = |segment: &Segment| segment.steps * segment.loss.log_mass_of_max_loss();
     let log_mass: f64 = segments.iter().map(of).sum();
-    let distance = LargestLoss::of(segments).surely_above(epsilon);
+    let distance = segment::max_loss(segments).surely_above(epsilon);
     if !(log_mass > f64::NEG_INFINITY && distance > 0.0) {
         return Enclosure::TRIVIAL;
     }
@@ -88,7 +88,7 @@ fn part_of_largest_losses(segments: &[Segment], epsilon: f64) -> Enclosure {
 pub(super) fn near_largest_loss(segments: &[Segment], distance: f64) -> Enclosure {
     let log_mass = if distance.is_finite() {
         let of = |segment: &Segment| {
-            let (largest, _) = segment.loss.max_loss();
+            let largest = segment.loss.max_loss().size;
             let level = largest - distance - 4.0 * f64::EPSILON * (largest.abs() + distance);
             segment.steps * segment.loss.log_mass_above(level).min(0.0)
         };

@@ -16,6 +16,7 @@
 use crate::grid::cell_sizes::Profile;
 use crate::grid::frame::{CHUNK, Cells, Frame, HalfCell, HalfCells};
 use crate::loss::StepLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::loss_curve::Sweep;
 use crate::loss::smooth_piece::Scratch;
 use crate::stopping::carried;
@@ -63,7 +64,7 @@ impl Cells {
         for sweep in &support.sweeps {
             parts.extend(frame.sweep(sweep, &profile));
         }
-        for &(loss, log_mass) in &support.atoms {
+        for &Atom { loss, log_mass } in &support.atoms {
             parts.push(frame.atom(loss, log_mass));
         }
         *allowance = allowance.saturating_sub(frame.spent());
@@ -161,7 +162,7 @@ mod tests {
         for direction in [Direction::Add, Direction::Remove] {
             let mut loss = StepLoss::laplace(&law, 10.876, direction).unwrap();
             let levels = loss.support(0.0, -40.0).atoms;
-            let gap = (levels[1].0 - levels[0].0).abs();
+            let gap = (levels[1].loss - levels[0].loss).abs();
             for (parts, tilt) in [(1378.0, 3.028e5), (1602.0, 1.056e6), (49.0, 0.0), (7.0, 1e5)] {
                 let spacing = gap / parts;
                 let mut allowance = u64::MAX;

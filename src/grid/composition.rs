@@ -329,6 +329,7 @@ mod tests {
     use super::*;
     use crate::inversion::reference::GaussianRun;
     use crate::inversion::saddle;
+    use crate::loss::loss_curve::Atom;
 
     fn side(tilt: f64, log_moment: f64) -> Side {
         Side {
@@ -388,9 +389,9 @@ mod tests {
 
     #[test]
     fn a_spacing_on_a_lattice_divides_its_gap_or_is_a_power_of_two_times_it() {
-        let atoms = vec![(0.75, 0.5f64.ln()), (0.0, 0.25f64.ln()), (-0.25, 0.25f64.ln())];
+        let atoms = [(0.75, 0.5f64), (0.0, 0.25), (-0.25, 0.25)].map(|(loss, mass)| Atom::new(loss, mass.ln()));
         let segments = [Segment {
-            loss: StepLoss::new(crate::loss::atoms::AtomLoss::on_lattice(atoms, 0.25)),
+            loss: StepLoss::new(crate::loss::atoms::AtomLoss::on_lattice(atoms.to_vec(), 0.25)),
             steps: 3.0,
         }];
         for (wanted, spacing) in [(0.25, 0.25), (0.1, 0.25 / 3.0), (0.3, 0.5), (1.0, 1.0), (1.1, 2.0)] {

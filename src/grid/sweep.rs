@@ -15,8 +15,8 @@ pub(crate) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(
         return None;
     }
     let mut scratch = Scratch::default();
-    let mut low = atoms.iter().map(|atom| atom.0).fold(f64::INFINITY, f64::min);
-    let mut high = atoms.iter().map(|atom| atom.0).fold(f64::NEG_INFINITY, f64::max);
+    let mut low = atoms.iter().map(|atom| atom.loss).fold(f64::INFINITY, f64::min);
+    let mut high = atoms.iter().map(|atom| atom.loss).fold(f64::NEG_INFINITY, f64::max);
     for sweep in &sweeps {
         low = low.min(sweep.curve.point(sweep.start, &mut scratch).loss);
         high = high.max(sweep.curve.point(sweep.end, &mut scratch).loss);
@@ -29,7 +29,7 @@ impl Support<'_> {
     pub(crate) fn heaviest(&self, c: f64, spacing: f64) -> f64 {
         const SAMPLES: usize = 600;
         let mut scratch = Scratch::default();
-        let mut points: Vec<(f64, f64)> = self.atoms.clone();
+        let mut points: Vec<(f64, f64)> = self.atoms.iter().map(|atom| (atom.loss, atom.log_mass)).collect();
         for sweep in &self.sweeps {
             let width = (sweep.end - sweep.start) / SAMPLES as f64;
             for i in 0..SAMPLES {

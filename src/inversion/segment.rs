@@ -2,6 +2,7 @@
 
 use crate::approx::Approx;
 use crate::loss::StepLoss;
+use crate::loss::max_loss::MaxLoss;
 
 /// log of the tolerance of moments by which only tilts and periods are chosen.
 const CHOICE_TOLERANCE: f64 = -28.0;
@@ -21,6 +22,11 @@ pub(crate) struct Segment {
 /// Number of different steps in all of them, as far as their cost is concerned.
 pub(crate) fn kinds(segments: &[Segment]) -> usize {
     segments.iter().map(|segment| segment.loss.kinds()).sum()
+}
+
+/// The largest loss of the sum.
+pub(crate) fn max_loss(segments: &[Segment]) -> MaxLoss {
+    MaxLoss::sum(segments.iter().map(|segment| (segment.steps, segment.loss.max_loss())))
 }
 
 /// A(c) = Σ T·K(c) of some segments, with the mean and variance of the tilted sum.

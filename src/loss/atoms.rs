@@ -3,7 +3,8 @@
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::characteristic_function::smooth_changes;
-use crate::loss::loss_curve::Support;
+use crate::loss::loss_curve::{Atom, Support};
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::nodes::Nodes;
 use crate::loss::privacy_loss::Effort;
 use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
@@ -15,8 +16,8 @@ use realfft::num_complex::Complex64;
 /// A loss with finitely many values, their probabilities under P summing to 1.
 #[derive(Debug, Clone)]
 pub(crate) struct AtomLoss {
-    /// Losses, descending, with the logs of their probabilities.
-    atoms: Vec<(f64, f64)>,
+    /// By loss, descending.
+    atoms: Vec<Atom>,
     /// All losses are a whole number of this apart, up to rounding, where that is known.
     gap: Option<f64>,
     /// Losses are right to a few units in the last place of themselves and of this: 0 where they keep their digits next to 0.
@@ -40,8 +41,8 @@ impl AtomLoss {
             if fall < 0.5 { (-fall).ln_1p() } else { (no / unset).ln() },
         );
         let atoms = match direction {
-            Direction::Remove => vec![(losses.0, log(yes, no)), (losses.1, log(no, yes))],
-            Direction::Add => vec![(-losses.1, keep.ln()), (-losses.0, set.ln())],
+            Direction::Remove => vec![Atom::new(losses.0, log(yes, no)), Atom::new(losses.1, log(no, yes))],
+            Direction::Add => vec![Atom::new(-losses.1, keep.ln()), Atom::new(-losses.0, set.ln())],
         };
         Self {
             loss_floor: 0.0,
@@ -55,20 +56,20 @@ impl AtomLoss {
     pub(crate) fn replaced_response(seen: f64, keep: f64) -> Self {
         let moved = seen * (2.0 * keep - 1.0);
         let set = 1.0 - keep;
-        let mut atoms = vec![((moved / set).ln_1p(), (set + moved).ln())];
+        let mut atoms = vec![Atom::new((moved / set).ln_1p(), (set + moved).ln())];
         let rest = (1.0 - seen) * (2.0 * keep - 1.0);
         if rest > 0.0 {
-            atoms.push((0.0, rest.ln()));
+            atoms.push(Atom::new(0.0, rest.ln()));
         }
-        atoms.push((-(moved / set).ln_1p(), set.ln()));
+        atoms.push(Atom::new(-(moved / set).ln_1p(), set.ln()));
         Self {
             loss_floor: 0.0,
             ..Self::new(atoms)
         }
     }
 
-    /// The law with these losses, descending, and the logs of their probabilities, which sum to 1.
-    pub(crate) fn new(atoms: Vec<(f64, f64)>) -> Self {
+    /// The law with these atoms, by loss, descending, whose probabilities sum to 1.
+    pub(crate) fn new(atoms: Vec<Atom>) -> Self {
         Self {
             atoms,
             gap: None,
@@ -77,7 +78,7 @@ impl AtomLoss {
     }
 
     /// A loss with these atoms, all of which are a whole number of `gap` > 0 apart, up to rounding.
-    pub(crate) fn on_lattice(atoms: Vec<(f64, f64)>, gap: f64) -> Self {
+    pub(crate) fn on_lattice(atoms: Vec<Atom>, gap: f64) -> Self {
         Self {
             gap: Some(gap),
             ..Self::new(atoms)
@@ -88,7 +89,7 @@ impl AtomLoss {
     pub(crate) fn nodes(&self, c: f64) -> Nodes {
         let mut sum = LogSum::default();
         let (mut excess, mut error) = (0.0, 0.0); // of E[e^{cℓ}] over 1
-        for &(loss, log_mass) in &self.atoms {
+        for &Atom { loss, log_mass } in &self.atoms {
             sum.add(c * loss + log_mass);
             let change = log_mass.exp() * (c * loss).exp_m1();
             excess += change;
@@ -96,7 +97,7 @@ impl AtomLoss {
         }
         let near_one = excess.abs() < 0.5;
         let log_moment = if near_one { excess.ln_1p() } else { sum.ln() };
-        let size = |&(loss, log_mass): &(f64, f64)| (c * loss).abs() + log_mass.abs();
+        let size = |&Atom { loss, log_mass }: &Atom| (c * loss).abs() + log_mass.abs();
         let largest = self.atoms.iter().map(size).fold(0.0, f64::max);
         let mut law = Nodes {
             c,
@@ -106,7 +107,7 @@ impl AtomLoss {
             ),
             ..Nodes::default()
         };
-        for &(loss, log_mass) in &self.atoms {
+        for &Atom { loss, log_mass } in &self.atoms {
             let weight = (c * loss + log_mass - log_moment).exp();
             let rounding = 4.0 * f64::EPSILON * (4.0 + log_mass.abs() + (c * loss).abs() + log_moment.abs());
             law.losses.push(loss);
@@ -121,7 +122,7 @@ impl AtomLoss {
             .atoms
             .iter()
             .zip(&law.weights)
-            .map(|(atom, weight)| weight * (atom.0 - law.mean).powi(2))
+            .map(|(atom, weight)| weight * (atom.loss - law.mean).powi(2))
             .sum();
         law
     }
@@ -129,7 +130,7 @@ impl AtomLoss {
     /// δ of one step at ε.
     fn delta(&self, epsilon: f64) -> Approx {
         let (mut value, mut error) = (0.0, 0.0);
-        for &(loss, log_mass) in &self.atoms {
+        for &Atom { loss, log_mass } in &self.atoms {
             let gap = loss - epsilon;
             let wrong = 4.0 * f64::EPSILON * (4.0 * self.loss_floor + 2.0 * loss.abs() + gap.abs());
             let mass = log_mass.exp();
@@ -191,23 +192,21 @@ impl PrivacyLoss for AtomLoss {
         0
     }
 
-    fn max_loss(&self) -> (f64, f64) {
-        (rounded_up(self.atoms[0].0), 0.0)
-    }
-
-    fn max_loss_slack(&self) -> f64 {
-        16.0 * f64::EPSILON * (self.atoms[0].0.abs() + self.loss_floor)
+    fn max_loss(&self) -> MaxLoss {
+        let loss = self.atoms[0].loss;
+        let slack = 16.0 * f64::EPSILON * (loss.abs() + self.loss_floor);
+        MaxLoss::within(rounded_up(loss), slack)
     }
 
     fn log_mass_of_max_loss(&self) -> f64 {
-        self.atoms[0].1
+        self.atoms[0].log_mass
     }
 
     fn log_mass_above(&self, level: f64) -> f64 {
         /// Room for the rounding of the sum.
         const ROOM: f64 = 1e-12;
         let mut mass = LogSum::default();
-        for &(loss, log_mass) in &self.atoms {
+        for &Atom { loss, log_mass } in &self.atoms {
             if loss + 8.0 * f64::EPSILON * (loss.abs() + self.loss_floor) > level {
                 mass.add(log_mass);
             }
@@ -215,7 +214,7 @@ impl PrivacyLoss for AtomLoss {
         (mass.ln() + ROOM).min(0.0)
     }
 
-    fn outcomes(&self) -> Option<&[(f64, f64)]> {
+    fn outcomes(&self) -> Option<&[Atom]> {
         Some(&self.atoms)
     }
 
@@ -227,7 +226,7 @@ impl PrivacyLoss for AtomLoss {
     fn atom_gap(&self) -> Option<f64> {
         (2..=3)
             .contains(&self.atoms.len())
-            .then(|| self.atoms[0].0 - self.atoms[1].0)
+            .then(|| self.atoms[0].loss - self.atoms[1].loss)
     }
 }
 
@@ -265,13 +264,13 @@ mod tests {
                     AtomLoss::response((seen, 1.0 - seen), keep, Direction::Add),
                     AtomLoss::replaced_response(seen, keep),
                 ] {
-                    let p: f64 = loss.atoms.iter().map(|atom| atom.1.exp()).sum();
-                    let q: f64 = loss.atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+                    let p: f64 = loss.atoms.iter().map(|atom| atom.log_mass.exp()).sum();
+                    let q: f64 = loss.atoms.iter().map(|atom| (atom.log_mass - atom.loss).exp()).sum();
                     assert!(
                         (p - 1.0).abs() < 1e-14 && (q - 1.0).abs() < 1e-14,
                         "{keep} {seen} {p} {q}"
                     );
-                    assert!(loss.atoms.is_sorted_by(|a, b| a.0 > b.0));
+                    assert!(loss.atoms.is_sorted_by(|a, b| a.loss > b.loss));
                 }
             }
         }

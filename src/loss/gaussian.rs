@@ -8,6 +8,7 @@ use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::gate::Separation;
 use crate::loss::gaussian_curve::GaussianCurve;
+use crate::loss::loss_curve::Atom;
 use crate::loss::loss_curve::{LossCurve, Support, Sweep};
 use crate::loss::one_step;
 use crate::loss::privacy_loss::StepLoss;
@@ -157,7 +158,7 @@ impl PrivacyLoss for GaussianLoss {
         let mut sweeps = Vec::new();
         for (distance, log_weight) in self.parts() {
             if distance == 0.0 {
-                atoms.push((0.0, log_weight));
+                atoms.push(Atom::new(0.0, log_weight));
                 continue;
             }
             // Tilting by e^{cℓ} moves the centre to cμ.

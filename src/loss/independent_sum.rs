@@ -4,6 +4,7 @@
 //! ([`crate::loss::public_outcome`]): moments and characteristic functions of the parts are multiplied.
 
 use crate::approx::Approx;
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
 use realfft::num_complex::Complex64;
 
@@ -81,13 +82,8 @@ impl PrivacyLoss for IndependentSum {
         self.parts.iter().map(|part| part.work()).sum()
     }
 
-    fn max_loss(&self) -> (f64, f64) {
-        let mut sum = (0.0, 0.0);
-        for part in &self.parts {
-            let (largest, rest) = part.max_loss();
-            sum = (sum.0 + largest, sum.1 + rest + f64::EPSILON * sum.0);
-        }
-        sum
+    fn max_loss(&self) -> MaxLoss {
+        MaxLoss::sum(self.parts.iter().map(|part| (1.0, part.max_loss())))
     }
 
     /// Gaussian steps add up to one whose squared distance is the sum of theirs.

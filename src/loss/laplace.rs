@@ -7,6 +7,8 @@
 
 use crate::approx::Approx;
 use crate::loss::laplace_sums::{Knot, knots};
+use crate::loss::loss_curve::Atom;
+use crate::loss::max_loss::MaxLoss;
 use crate::step::{Direction, GroupLaw};
 
 /// The outputs from a whole number on, of one of the two pairs.
@@ -23,14 +25,14 @@ pub(crate) struct Branch {
 pub(crate) struct LaplaceLoss {
     pub(crate) scale: f64,
     pub(crate) branches: Vec<Branch>,
-    /// (loss, log of its probability under P), ascending.
-    pub(crate) atoms: Vec<(f64, f64)>,
+    /// Atoms of the loss, ascending.
+    pub(crate) atoms: Vec<Atom>,
     /// The logs of the weights of 0, 1, …, k.
     pub(crate) log_weights: Vec<f64>,
     /// The ratio r at 0, 1, …, k.
     pub(crate) knots: Vec<Knot>,
     /// The largest loss, rounded up, as the sum of a number and a small one.
-    pub(crate) most: (f64, f64),
+    pub(crate) max_loss: MaxLoss,
     /// Densities that moments took so far.
     pub(crate) work: u64,
 }
@@ -51,17 +53,17 @@ impl LaplaceLoss {
             atoms: Vec::new(),
             log_weights: weights,
             knots,
-            most: (0.0, 0.0),
+            max_loss: MaxLoss::NOTHING,
             work: 0,
         };
         loss.atoms = match direction {
             Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
             Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
         };
-        loss.most = match (law.shifts(), direction) {
-            ([shift], _) => quotient_above(*shift, scale),
-            (_, Direction::Remove) => (loss.above(last), 0.0),
-            (_, Direction::Add) => (loss.above(0), 0.0),
+        loss.max_loss = match (law.shifts(), direction) {
+            ([shift], _) => MaxLoss::quotient(*shift, scale),
+            (_, Direction::Remove) => loss.max_loss_at(last),
+            (_, Direction::Add) => loss.max_loss_at(0),
         };
         loss
     }
@@ -86,16 +88,16 @@ impl LaplaceLoss {
             atoms: Vec::new(),
             log_weights: weights,
             knots,
-            most: (0.0, 0.0),
+            max_loss: MaxLoss::NOTHING,
             work: 0,
         };
         let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
         loss.atoms = vec![
             loss.highest(Direction::Add),
-            (0.0, still),
+            Atom::new(0.0, still),
             loss.highest(Direction::Remove),
         ];
-        loss.most = (loss.above(2), 0.0);
+        loss.max_loss = loss.max_loss_at(2);
         loss
     }
 
@@ -139,34 +141,35 @@ impl LaplaceLoss {
             .fold(0.0, f64::max)
     }
 
-    /// Atoms of the loss, ascending: (loss, log of its probability under P).
-    pub(crate) fn atoms(&self) -> &[(f64, f64)] {
+    /// Atoms of the loss, ascending.
+    pub(crate) fn atoms(&self) -> &[Atom] {
         &self.atoms
     }
 
-    /// |log r| at the whole number j, rounded up.
-    pub(crate) fn above(&self, j: usize) -> f64 {
+    /// |log r| at the whole number j, where it is largest.
+    fn max_loss_at(&self, j: usize) -> MaxLoss {
         let Approx { value, error } = self.knots[j].log_ratio;
-        (value.abs() + error) * (1.0 + f64::EPSILON)
+        let bound = (value.abs() + error) * (1.0 + f64::EPSILON);
+        MaxLoss::within(bound, 2.0 * self.atom_error() + 4.0 * f64::EPSILON * bound)
     }
 
     /// The outputs below 0.
-    pub(crate) fn lowest(&self, direction: Direction) -> (f64, f64) {
+    pub(crate) fn lowest(&self, direction: Direction) -> Atom {
         let (level, mass) = (self.knots[0].log_ratio.value, 0.5f64.ln());
         match direction {
-            Direction::Remove => (level, mass + level),
-            Direction::Add => (-level, mass),
+            Direction::Remove => Atom::new(level, mass + level),
+            Direction::Add => Atom::new(-level, mass),
         }
     }
 
     /// The outputs above k.
-    pub(crate) fn highest(&self, direction: Direction) -> (f64, f64) {
+    pub(crate) fn highest(&self, direction: Direction) -> Atom {
         let last = self.pieces();
         let mass = 0.5f64.ln() - last as f64 / self.scale;
         let level = self.knots[last].log_ratio.value;
         match direction {
-            Direction::Remove => (level, mass + level),
-            Direction::Add => (-level, mass),
+            Direction::Remove => Atom::new(level, mass + level),
+            Direction::Add => Atom::new(-level, mass),
         }
     }
 
@@ -180,41 +183,13 @@ impl LaplaceLoss {
     }
 }
 
-/// a/b for whole a ≥ 0 and b > 0, rounded up at twice the precision: the second number is 0 exactly where a/b is a number.
-fn quotient_above(a: f64, b: f64) -> (f64, f64) {
-    let high = a / b;
-    if high.is_infinite() {
-        return (high, 0.0);
-    }
-    let low = (-high).mul_add(b, a) / b;
-    (high, low + 4.0 * f64::EPSILON * low.abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::loss::privacy_loss::PrivacyLoss;
-    use crate::special::extended::{two_product, two_sum};
 
     fn removed(records: u64, rate: f64, scale: f64) -> LaplaceLoss {
         LaplaceLoss::new(&GroupLaw::binomial(records, rate).unwrap(), scale, Direction::Remove)
-    }
-
-    /// a − b·high is a number, so that the correction can be compared with what is missing exactly.
-    #[test]
-    fn quotients_are_rounded_up_at_twice_the_precision() {
-        for a in [1.0, 2.0, 7.0, 1000.0] {
-            for b in [0.7, 3.0, 1.0 / 3.0, 0.1, 17.3, 0.25] {
-                let (high, low) = quotient_above(a, b);
-                let (product, beyond) = two_product(high, b);
-                let (missing, rest) = two_sum(a - product, -beyond);
-                assert_eq!(rest, 0.0);
-                assert!(low * b >= missing, "{a} {b}");
-                assert!(low * b - missing <= 8.0 * f64::EPSILON * missing.abs(), "{a} {b}");
-            }
-        }
-        assert_eq!(quotient_above(3.0, 0.25), (12.0, 0.0));
-        assert_eq!(quotient_above(3.0, 1e-320).0, f64::INFINITY);
     }
 
     /// Without sampling the largest loss is k/b; with it, log r(k) or −log r(0) (mpmath:
@@ -223,14 +198,14 @@ mod tests {
     #[test]
     fn the_largest_loss_is_bounded_closely_and_no_lower() {
         let whole = removed(3, 1.0, 0.25);
-        assert_eq!((whole.max_loss(), whole.max_loss_slack()), ((12.0, 0.0), 0.0));
+        assert_eq!((whole.max_loss().rounded_up(), whole.max_loss().slack), (12.0, 0.0));
         let law = GroupLaw::binomial(3, 0.1).unwrap();
         for (direction, exact) in [
             (Direction::Remove, 0.826_691_956_183_630_7),
             (Direction::Add, 0.237_242_924_017_455_12),
         ] {
             let loss = LaplaceLoss::new(&law, 0.7, direction);
-            let (most, slack) = (loss.max_loss().0, loss.max_loss_slack());
+            let (most, slack) = (loss.max_loss().rounded_up(), loss.max_loss().slack);
             assert!(most >= exact && most - slack <= exact, "{direction:?} {most} {slack}");
             assert!(slack <= 2e-14, "{slack}");
             // P has that loss beyond the outermost knot.
@@ -256,7 +231,7 @@ mod tests {
         // E_P[e^{−ℓ}] is Q's mass; tilts end above −1.
         let (log_mass, _) = at(&mut loss, -1.0 + 1e-12);
         assert!(log_mass.value.abs() <= log_mass.error + 1e-12, "{log_mass:?}");
-        assert!(loss.atoms().is_sorted_by(|a, b| a.0 < b.0));
-        assert_eq!(loss.atoms()[1].0, 0.0);
+        assert!(loss.atoms().is_sorted_by(|a, b| a.loss < b.loss));
+        assert_eq!(loss.atoms()[1].loss, 0.0);
     }
 }

@@ -77,7 +77,7 @@ impl LaplaceLoss {
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
         let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment.value).exp();
-        let atoms = self.atoms().iter().map(|&(loss, mass)| tilted(loss, mass)).sum();
+        let atoms = self.atoms().iter().map(|atom| tilted(atom.loss, atom.log_mass)).sum();
         let each = self.stretches();
         let whole = self.pieces() * each;
         let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];

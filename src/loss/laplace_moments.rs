@@ -7,6 +7,7 @@ use crate::approx::Approx;
 use crate::loss::laplace::{Branch, LaplaceLoss};
 use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of};
 use crate::loss::laplace_sums::Knot;
+use crate::loss::loss_curve::Atom;
 use crate::loss::nodes::Nodes;
 use crate::special::adaptive::{self, Address, Found, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
@@ -165,7 +166,7 @@ struct TiltedDensity<'a> {
 
 impl<'a> TiltedDensity<'a> {
     fn new(loss: &'a LaplaceLoss, c: f64, y: f64) -> Self {
-        let atom = |&(value, log_mass): &(f64, f64)| Part {
+        let atom = |&Atom { loss: value, log_mass }: &Atom| Part {
             loss: value,
             log_mass,
             error: loss.atom_error(),
@@ -335,7 +336,7 @@ mod tests {
         for direction in [Direction::Remove, Direction::Add] {
             let mut loss = LaplaceLoss::new(&law, 2.0, direction);
             let &[low, high] = loss.atoms() else { panic!() };
-            let atom = if low.0 > high.0 { low } else { high };
+            let atom = if low.loss > high.loss { low } else { high };
             let c = 1e7;
             let TiltedMoments {
                 log_moment:
@@ -347,8 +348,8 @@ mod tests {
                 variance,
             } = loss.moments(c, 0.0);
             assert!(error < 1e-6 && variance < 1e-9, "{direction:?} {error} {variance}");
-            assert!((mean - atom.0).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
-            let rest = log_moment - c * atom.0 - atom.1; // what the continuous part next to the atom adds
+            assert!((mean - atom.loss).abs() < 1e-6, "{direction:?} {mean} {atom:?}");
+            let rest = log_moment - c * atom.loss - atom.log_mass; // what the continuous part next to the atom adds
             assert!(rest >= -error && rest < 1e-4, "{direction:?} {rest} {error}");
         }
     }

@@ -4,7 +4,9 @@ use crate::interval::Enclosure;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::laplace_curve::LaplaceCurve;
 use crate::loss::laplace_decay::TiltedLaplace;
+use crate::loss::loss_curve::Atom;
 use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
 use crate::step::{Direction, GroupLaw};
 
@@ -57,8 +59,8 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
-        let (lower, upper) = self.log_one_step(epsilon);
-        Enclosure::of_logs(lower, upper)
+        let log_delta = self.log_one_step(epsilon);
+        Enclosure::of_logs(log_delta.lower, log_delta.upper)
     }
 
     fn truncated(&self, _: f64) -> (StepLoss, f64) {
@@ -74,21 +76,13 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     /// Without sampling it is k/b, which may be a number or not.
-    fn max_loss(&self) -> (f64, f64) {
-        self.most
-    }
-
-    fn max_loss_slack(&self) -> f64 {
-        match self.most {
-            (_, 0.0) if self.log_weights.last() == Some(&0.0) => 0.0,
-            (_, low) if low != 0.0 => 8.0 * f64::EPSILON * low.abs(),
-            (high, _) => 2.0 * self.atom_error() + 4.0 * f64::EPSILON * high,
-        }
+    fn max_loss(&self) -> MaxLoss {
+        self.max_loss
     }
 
     fn log_mass_of_max_loss(&self) -> f64 {
         let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
-        let below = |atom: &(f64, f64)| atom.1 - rounding(atom.1);
+        let below = |atom: &Atom| atom.log_mass - rounding(atom.log_mass);
         self.atoms.last().map_or(f64::NEG_INFINITY, below)
     }
 
@@ -97,6 +91,6 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     fn atom_gap(&self) -> Option<f64> {
-        Some(self.atoms[1].0 - self.atoms[0].0)
+        Some(self.atoms[1].loss - self.atoms[0].loss)
     }
 }

@@ -11,6 +11,7 @@
 //! they vanish, and r is monotone, so a threshold that is a little off changes δ by no more than what r(t) is off times the
 //! mass next to it. r(t) is compared with e^ε by its distance from 1, Σ w_i (e^{a_i} − 1), wherever both are next to 1.
 
+use crate::interval::Interval;
 use crate::loss::laplace::LaplaceLoss;
 use crate::step::Direction;
 
@@ -77,12 +78,12 @@ impl PositiveSum {
     }
 
     /// Logs of the sum less and more what `wrong`, the log of a bound, may add; twice that above.
-    fn within(self, wrong: f64) -> (f64, f64) {
+    fn within(self, wrong: f64) -> Interval {
         if self.sum == 0.0 {
-            return (
-                f64::NEG_INFINITY,
-                (wrong + std::f64::consts::LN_2) * (1.0 - f64::EPSILON),
-            );
+            return Interval {
+                lower: f64::NEG_INFINITY,
+                upper: (wrong + std::f64::consts::LN_2) * (1.0 - f64::EPSILON),
+            };
         }
         let log = self.scale + self.sum.ln();
         let rounding = f64::EPSILON * (4.0 + 2.0 * self.scale.abs() + log.abs());
@@ -93,13 +94,16 @@ impl PositiveSum {
         } else {
             f64::NEG_INFINITY
         };
-        (log + below - rounding, log + above + rounding)
+        Interval {
+            lower: log + below - rounding,
+            upper: log + above + rounding,
+        }
     }
 }
 
 impl LaplaceLoss {
-    /// Bounds on log δ of one step at any real ε.
-    pub(crate) fn log_one_step(&self, epsilon: f64) -> (f64, f64) {
+    /// log δ of one step at any real ε.
+    pub(crate) fn log_one_step(&self, epsilon: f64) -> Interval {
         let direction = match self.branches.as_slice() {
             [one] => one.direction,
             // Joined at 0.
@@ -136,9 +140,9 @@ impl LaplaceLoss {
         mass.ln() + ROOM
     }
 
-    fn removed(&self, epsilon: f64) -> (f64, f64) {
+    fn removed(&self, epsilon: f64) -> Interval {
         if self.gap(self.last(), epsilon).is_surely_below() {
-            return (f64::NEG_INFINITY, f64::NEG_INFINITY);
+            return Interval::exact(f64::NEG_INFINITY);
         }
         let at_zero = self.gap(0.0, epsilon);
         if at_zero.is_surely_above() {
@@ -159,12 +163,12 @@ impl LaplaceLoss {
         PositiveSum::of(terms).within(gap.log_size() + log_mass)
     }
 
-    fn added(&self, epsilon: f64) -> (f64, f64) {
+    fn added(&self, epsilon: f64) -> Interval {
         if self.gap(self.last(), -epsilon).is_surely_below() {
             return all_outputs(epsilon);
         }
         if self.gap(0.0, -epsilon).is_surely_above() {
-            return (f64::NEG_INFINITY, f64::NEG_INFINITY);
+            return Interval::exact(f64::NEG_INFINITY);
         }
         let at = self.crossing(-epsilon, 0.0);
         let gap = self.gap(at, -epsilon);
@@ -308,14 +312,17 @@ fn upper_tail(t: f64) -> f64 {
     if t < 0.0 { 1.0 - 0.5 * t.exp() } else { 0.5 * (-t).exp() }
 }
 
-/// Bounds on log(1 − e^ε): δ where every output counts.
-fn all_outputs(epsilon: f64) -> (f64, f64) {
+/// log(1 − e^ε): that of δ where every output counts.
+fn all_outputs(epsilon: f64) -> Interval {
     let log = (-epsilon.exp_m1()).max(0.0).ln();
     if log == f64::NEG_INFINITY {
-        return (log, log);
+        return Interval::exact(log);
     }
     let rounding = f64::EPSILON * (4.0 + log.abs());
-    (log - rounding, log + rounding)
+    Interval {
+        lower: log - rounding,
+        upper: log + rounding,
+    }
 }
 
 #[cfg(test)]
@@ -345,7 +352,7 @@ mod tests {
         ];
         for (k, q, b, direction, epsilon, log_delta, log_tail) in cases {
             let loss = LaplaceLoss::new(&GroupLaw::binomial(k, q).unwrap(), b, direction);
-            let (lower, upper) = loss.log_one_step(epsilon);
+            let Interval { lower, upper } = loss.log_one_step(epsilon);
             let named = format!("{k} {direction:?} {epsilon}");
             assert!(lower <= log_delta && log_delta <= upper, "{named}: {lower} {upper}");
             assert!(upper - lower <= 1e-10, "{named}: {lower} {upper}");
@@ -360,8 +367,8 @@ mod tests {
         let law = GroupLaw::binomial(3, 0.1).unwrap();
         for direction in [Direction::Remove, Direction::Add] {
             let loss = LaplaceLoss::new(&law, 0.7, direction);
-            assert_eq!(loss.log_one_step(5.0).1, f64::NEG_INFINITY);
-            let (lower, upper) = loss.log_one_step(-5.0);
+            assert_eq!(loss.log_one_step(5.0).upper, f64::NEG_INFINITY);
+            let Interval { lower, upper } = loss.log_one_step(-5.0);
             let exact = (-(-5.0f64).exp()).ln_1p();
             assert!(lower <= exact && exact <= upper && upper - lower < 1e-14);
         }
@@ -372,11 +379,11 @@ mod tests {
     fn sums_of_positive_terms_are_within_their_error() {
         let terms = (1..=10_000).map(|_| (0.1f64.ln(), 1.0, 0.0));
         let sum = PositiveSum::of(terms);
-        let (lower, upper) = sum.within(f64::NEG_INFINITY);
+        let Interval { lower, upper } = sum.within(f64::NEG_INFINITY);
         assert!(lower <= 1000f64.ln() && 1000f64.ln() <= upper && upper - lower < 1e-11);
         // What else may be missing widens both bounds.
         let sum = PositiveSum::of([(0.0, 1.0, 0.0)].into_iter());
-        let (lower, upper) = sum.within(0.01f64.ln());
+        let Interval { lower, upper } = sum.within(0.01f64.ln());
         assert!(lower <= (1.0f64 - 0.01).ln() && upper >= 1.01f64.ln());
     }
 }

@@ -22,12 +22,28 @@ pub(crate) struct Sweep<'a> {
     pub(crate) end: f64,
 }
 
+/// A value of the loss that has a positive probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Atom {
+    /// The value.
+    pub loss: f64,
+    /// log of its probability under P.
+    pub log_mass: f64,
+}
+
+impl Atom {
+    /// The value `loss`, with the log of its probability under P.
+    pub const fn new(loss: f64, log_mass: f64) -> Self {
+        Self { loss, log_mass }
+    }
+}
+
 /// A loss as its smooth parts and its atoms.
 pub struct Support<'a> {
     /// The smooth parts.
     pub(crate) sweeps: Vec<Sweep<'a>>,
-    /// (loss, log of its probability under P).
-    pub(crate) atoms: Vec<(f64, f64)>,
+    /// The atoms, in any order.
+    pub(crate) atoms: Vec<Atom>,
     /// Bound on the tilted mass that neither has, over e^K.
     pub(crate) outside: f64,
 }

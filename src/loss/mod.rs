@@ -37,6 +37,7 @@ mod laplace_step;
 mod laplace_sums;
 pub(crate) mod line;
 pub(crate) mod loss_curve;
+pub(crate) mod max_loss;
 mod mixture_pair;
 pub(crate) mod moment;
 pub(crate) mod nodes;

@@ -3,7 +3,8 @@
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::gate::Separation;
-use crate::loss::loss_curve::Support;
+use crate::loss::loss_curve::{Atom, Support};
+use crate::loss::max_loss::MaxLoss;
 use realfft::num_complex::Complex64;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
@@ -60,14 +61,9 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         0
     }
 
-    /// An upper bound on the loss as the sum of a number and a small correction; infinite where there is none.
-    fn max_loss(&self) -> (f64, f64) {
-        (f64::INFINITY, 0.0)
-    }
-
-    /// A bound on how far [`PrivacyLoss::max_loss`] is above the least upper bound, where that is an atom.
-    fn max_loss_slack(&self) -> f64 {
-        0.0
+    /// The largest loss; unbounded where there is none.
+    fn max_loss(&self) -> MaxLoss {
+        MaxLoss::UNBOUNDED
     }
 
     /// log of a lower bound on the probability, under P, of the largest loss.
@@ -92,8 +88,8 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         None
     }
 
-    /// All losses, descending, with the logs of their probabilities under P, if the step has finitely many outcomes.
-    fn outcomes(&self) -> Option<&[(f64, f64)]> {
+    /// All outcomes by loss, descending, if the step has finitely many.
+    fn outcomes(&self) -> Option<&[Atom]> {
         None
     }
 
@@ -271,7 +267,11 @@ mod tests {
     fn brute_force(loss: &mut StepLoss, c: f64) -> Vec<(f64, f64)> {
         const PANELS: usize = 200;
         let support = loss.support(c, -40.0);
-        let mut masses: Vec<(f64, f64)> = support.atoms.iter().map(|atom| (atom.0, atom.1.exp())).collect();
+        let mut masses: Vec<(f64, f64)> = support
+            .atoms
+            .iter()
+            .map(|atom| (atom.loss, atom.log_mass.exp()))
+            .collect();
         let rule = GaussLegendre::get();
         let mut scratch = Scratch::default();
         for sweep in &support.sweeps {
@@ -386,15 +386,13 @@ mod tests {
     fn tails_and_the_largest_loss_are_bounded() {
         for (name, mut loss) in all_kinds() {
             let masses = brute_force(&mut loss, 0.0);
-            let (most, rest) = loss.max_loss();
+            let found = loss.max_loss();
+            let most = found.rounded_up();
             let largest = masses.iter().map(|mass| mass.0).fold(f64::NEG_INFINITY, f64::max);
-            assert!(largest <= most + rest, "{name}: {largest} {most}");
+            assert!(largest <= most, "{name}: {largest} {found:?}");
             let log_mass = loss.log_mass_of_max_loss();
             if log_mass > f64::NEG_INFINITY {
-                assert!(
-                    largest >= most + rest - loss.max_loss_slack() - 1e-14,
-                    "{name}: {largest} {most}"
-                );
+                assert!(largest >= most - found.slack - 1e-14, "{name}: {largest} {found:?}");
                 let there = sum(&masses, |l| f64::from(u8::from(l >= largest)));
                 assert!(
                     (log_mass - there.ln()).abs() <= 1e-13,
@@ -481,7 +479,7 @@ mod tests {
             assert_eq!(loss.atom_gap().is_some(), few_atoms && !name.starts_with("public"));
             assert_eq!(loss.lattice_gap(), None);
             if let Some(outcomes) = loss.outcomes() {
-                assert!((outcomes.iter().map(|outcome| outcome.1.exp()).sum::<f64>() - 1.0).abs() < 1e-14);
+                assert!((outcomes.iter().map(|outcome| outcome.log_mass.exp()).sum::<f64>() - 1.0).abs() < 1e-14);
             }
         }
     }

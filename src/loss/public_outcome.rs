@@ -11,7 +11,8 @@
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::atoms::AtomLoss;
-use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::loss_curve::{Atom, LossCurve, Support, Sweep};
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
 use crate::loss::smooth_piece::{Point, Scratch};
 use crate::special::log_space::{LogSum, log_sum_exp};
@@ -60,24 +61,24 @@ impl StepLoss {
     }
 }
 
-/// Losses, descending, with the logs of their probabilities, where every part has finitely many.
-fn atoms_of_all(parts: &[(f64, StepLoss)]) -> Option<Vec<(f64, f64)>> {
+/// The atoms of all parts by loss, descending, where every part has finitely many.
+fn atoms_of_all(parts: &[(f64, StepLoss)]) -> Option<Vec<Atom>> {
     let mut atoms = Vec::new();
     for (log_weight, loss) in parts {
         atoms.extend(
             loss.outcomes()?
                 .iter()
-                .map(|(value, log_mass)| (*value, log_weight + log_mass)),
+                .map(|atom| Atom::new(atom.loss, log_weight + atom.log_mass)),
         );
     }
-    atoms.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let merge = |alike: &[(f64, f64)]| {
-        (
-            alike[0].0,
-            log_sum_exp(&alike.iter().map(|atom| atom.1).collect::<Vec<_>>()),
+    atoms.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+    let merge = |alike: &[Atom]| {
+        Atom::new(
+            alike[0].loss,
+            log_sum_exp(&alike.iter().map(|atom| atom.log_mass).collect::<Vec<_>>()),
         )
     };
-    Some(atoms.chunk_by(|a, b| a.0 == b.0).map(merge).collect())
+    Some(atoms.chunk_by(|a, b| a.loss == b.loss).map(merge).collect())
 }
 
 /// The tilted law of which part the step is.
@@ -171,10 +172,7 @@ impl PublicOutcomeLoss {
 
     /// The part with the largest loss.
     fn largest(&self) -> Option<&(f64, StepLoss)> {
-        let most = |part: &(f64, StepLoss)| {
-            let (largest, rest) = part.1.max_loss();
-            largest + rest
-        };
+        let most = |part: &(f64, StepLoss)| part.1.max_loss().rounded_up();
         self.parts.iter().max_by(|a, b| most(a).total_cmp(&most(b)))
     }
 }
@@ -241,7 +239,7 @@ impl PrivacyLoss for PublicOutcomeLoss {
             whole.atoms.extend(
                 part.atoms
                     .iter()
-                    .map(|(loss, log_mass)| (*loss, log_mass + *log_weight)),
+                    .map(|atom| Atom::new(atom.loss, atom.log_mass + *log_weight)),
             );
             // What a part lacks is a fraction of its own moment; of all moments together no more than the largest of these fractions.
             whole.outside = whole.outside.max(part.outside);
@@ -293,13 +291,8 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.parts.iter().map(|part| part.1.work()).sum()
     }
 
-    fn max_loss(&self) -> (f64, f64) {
-        self.largest()
-            .map_or((f64::NEG_INFINITY, 0.0), |part| part.1.max_loss())
-    }
-
-    fn max_loss_slack(&self) -> f64 {
-        self.largest().map_or(0.0, |part| part.1.max_loss_slack())
+    fn max_loss(&self) -> MaxLoss {
+        self.largest().map_or(MaxLoss::NOTHING, |part| part.1.max_loss())
     }
 
     fn log_mass_of_max_loss(&self) -> f64 {

@@ -5,7 +5,9 @@ use crate::error::Result;
 use crate::interval::Enclosure;
 use crate::loss::MixturePair;
 use crate::loss::gate::{Gate, Separation};
+use crate::loss::loss_curve::Atom;
 use crate::loss::loss_curve::{LossCurve, Support, Sweep};
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::one_step;
 use crate::loss::privacy_loss::StepLoss;
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments, rounded_up};
@@ -168,7 +170,7 @@ impl PrivacyLoss for SmoothLoss {
         let nodes = self.nodes(c, 0.0, &none, log_tolerance);
         let mut atoms = Vec::new();
         if self.atom > 0.0 {
-            atoms.push((0.0, self.atom.ln()));
+            atoms.push(Atom::new(0.0, self.atom.ln()));
         }
         let pieces = self.pieces.iter().zip(&nodes.supports);
         let sweeps = pieces
@@ -229,13 +231,13 @@ impl PrivacyLoss for SmoothLoss {
         self.work
     }
 
-    fn max_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> MaxLoss {
         let most = self
             .pieces
             .iter()
             .map(Piece::max_loss)
             .fold(f64::NEG_INFINITY, f64::max);
-        (rounded_up(most), 0.0)
+        MaxLoss::at_most(rounded_up(most))
     }
 
     fn widest_distance(&self) -> Option<f64> {

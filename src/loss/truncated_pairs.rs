@@ -6,6 +6,7 @@
 use crate::error::{Result, require};
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::{MAX_NOISE, REVEALING_NOISE, StepOutcome, unsupported};
 use crate::special::log_space::LogSum;
 use crate::step::members::needs_poisson;
@@ -106,11 +107,11 @@ fn without_noise(laws: &[PublicLaw], direction: Option<Direction>) -> StepOutcom
         return StepOutcome::Nothing;
     }
     let conditional = |log_mass: fn(&(f64, f64)) -> f64, log_total: f64, sign: f64| {
-        let mut atoms: Vec<(f64, f64)> = unseen
+        let mut atoms: Vec<Atom> = unseen
             .iter()
-            .map(|part| (sign * (part.1 - log_both + log_alone), log_mass(part) - log_total))
+            .map(|part| Atom::new(sign * (part.1 - log_both + log_alone), log_mass(part) - log_total))
             .collect();
-        atoms.sort_by(|a, b| b.0.total_cmp(&a.0));
+        atoms.sort_by(|a, b| b.loss.total_cmp(&a.loss));
         (atoms.len() > 1).then(|| StepLoss::new(AtomLoss::new(atoms)))
     };
     let (log_common, offset, loss) = match direction {

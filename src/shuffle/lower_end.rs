@@ -14,6 +14,7 @@ use crate::curve::composition::Composition;
 use crate::error::Result;
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::shuffle::epoch_pair::{Blocks, Cell};
 use crate::shuffle::shuffled_run::{Question, ShuffledRun};
@@ -32,9 +33,6 @@ const MAX_ERROR: f64 = 0.5;
 /// Orders of the moments by which pairs are compared: powers of √2 from 1/64 to 2¹⁰.
 const ORDERS: std::ops::RangeInclusive<i32> = -12..=20;
 
-/// (loss, log probability).
-type Atom = (f64, f64);
-
 /// Epochs of a run in one direction, as computed: the law of the loss of each kind with their number.
 pub(super) struct Candidate {
     parts: Vec<(Vec<Atom>, u64)>,
@@ -47,13 +45,15 @@ impl Candidate {
     fn score(&self, question: Question) -> f64 {
         if let [(atoms, 1)] = self.parts.as_slice() {
             let delta = |epsilon: f64| -> f64 {
-                let excesses = atoms.iter().filter(|atom| atom.0 > epsilon);
-                excesses.map(|atom| atom.1.exp() * -(epsilon - atom.0).exp_m1()).sum()
+                let excesses = atoms.iter().filter(|atom| atom.loss > epsilon);
+                excesses
+                    .map(|atom| atom.log_mass.exp() * -(epsilon - atom.loss).exp_m1())
+                    .sum()
             };
             return match question {
                 Question::Delta(epsilon) => delta(epsilon),
                 Question::Epsilon(wanted) => {
-                    let (mut low, mut high) = (0.0, atoms.first().map_or(0.0, |atom| atom.0.max(0.0)));
+                    let (mut low, mut high) = (0.0, atoms.first().map_or(0.0, |atom| atom.loss.max(0.0)));
                     for _ in 0..50 {
                         let middle = 0.5 * (low + high);
                         if delta(middle) > wanted {
@@ -74,7 +74,7 @@ impl Candidate {
                 .iter()
                 .map(|(atoms, count)| {
                     let mut sum = LogSum::default();
-                    atoms.iter().for_each(|atom| sum.add(atom.1 + order * atom.0));
+                    atoms.iter().for_each(|atom| sum.add(atom.log_mass + order * atom.loss));
                     *count as f64 * sum.ln()
                 })
                 .sum();
@@ -127,10 +127,10 @@ fn atoms(cells: &[Cell]) -> Vec<Atom> {
         .iter()
         .map(|cell| {
             let (p, q) = (cell.0 / totals.0, cell.1 / totals.1);
-            ((p / q).ln(), p.ln())
+            Atom::new((p / q).ln(), p.ln())
         })
         .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.sort_by(|a, b| b.loss.total_cmp(&a.loss));
     found
 }
 
@@ -236,8 +236,8 @@ mod tests {
             let mut exact = 0.0;
             for one in atoms {
                 for other in atoms {
-                    let excess = one.0 + other.0 - 2.0;
-                    exact += (one.1 + other.1).exp() * -(-excess.max(0.0)).exp_m1();
+                    let excess = one.loss + other.loss - 2.0;
+                    exact += (one.log_mass + other.log_mass).exp() * -(-excess.max(0.0)).exp_m1();
                 }
             }
             let found = candidate.lower_bound(Question::Delta(2.0), 1e-6).unwrap();

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
 use crate::loss::laplace::LaplaceLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::step::{Direction, GroupLaw, Step};
@@ -128,7 +129,7 @@ impl Factor {
                     });
                 }
                 let (likely, unlikely) = (-log1p_exp(-epsilon), -log1p_exp(*epsilon));
-                let loss = AtomLoss::new(vec![(*epsilon, likely), (-epsilon, unlikely)]);
+                let loss = AtomLoss::new(vec![Atom::new(*epsilon, likely), Atom::new(-epsilon, unlikely)]);
                 return Ok(StepOutcome::Partly {
                     log_common,
                     offset: 0.0,
@@ -161,7 +162,7 @@ impl Factor {
                 StepOutcome::Nothing => Limits::NO_INFORMATION,
                 StepOutcome::Loss(loss) => match loss.widest_distance() {
                     Some(distance) => Limits::gaussian(distance),
-                    None => Limits::pure(loss.max_loss().0.next_up()),
+                    None => Limits::pure(loss.max_loss().rounded_up().next_up()),
                 },
                 StepOutcome::RevealsMembership { log_unseen } => Limits::singular(-log_unseen.exp_m1()),
                 StepOutcome::Partly { log_common, .. } => Limits::singular(-log_common.exp_m1()),

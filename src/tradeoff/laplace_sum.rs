@@ -16,6 +16,7 @@
 
 use crate::curve::one_step;
 use crate::interval::Interval;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::stopping::checkpoint;
 
@@ -154,7 +155,7 @@ impl LaplaceSum {
         let (mut largest, mut farthest, mut rounding) = (f64::NEG_INFINITY, 0.0f64, 0.0f64);
         let factor: Vec<Place> = atoms
             .iter()
-            .map(|&(b, log_mass)| {
+            .map(|&Atom { loss: b, log_mass }| {
                 largest = largest.max(b);
                 farthest = farthest.max(b.abs());
                 let exponent = log_mass - 0.5 * b;
@@ -375,15 +376,15 @@ mod tests {
     fn atoms_move_the_curve() {
         // P = (0.5, 0.3, 0.2) and Q = (0.2, 0.3, 0.5).
         let far = 2.5f64.ln();
-        let atoms = vec![(far, 0.5f64.ln()), (0.0, 0.3f64.ln()), (-far, 0.2f64.ln())];
+        let atoms = [(far, 0.5f64), (0.0, 0.3), (-far, 0.2)].map(|(loss, mass)| Atom::new(loss, mass.ln()));
         let outcome = StepOutcome::Partly {
             log_common: (0.9f64).ln(),
             offset: 0.1,
-            loss: Some(StepLoss::new(AtomLoss::new(atoms.clone()))),
+            loss: Some(StepLoss::new(AtomLoss::new(atoms.to_vec()))),
         };
         let sum = LaplaceSum::new(&[(Summand::Outcome(outcome), 1), (Summand::Laplace(1.3), 1)]).unwrap();
         for epsilon in [-2.0, 0.0, 0.4, 1.7, 3.0] {
-            let rest = |(loss, log_mass): &(f64, f64)| log_mass.exp() * laplace_delta(1.3, epsilon - 0.1 - loss);
+            let rest = |atom: &Atom| atom.log_mass.exp() * laplace_delta(1.3, epsilon - 0.1 - atom.loss);
             let exact = 0.1 + 0.9 * atoms.iter().map(rest).sum::<f64>();
             let found = sum.delta(epsilon);
             assert!(
@@ -420,7 +421,7 @@ mod tests {
     fn gaussian_noise_goes_with_atoms() {
         let far = 0.5f64;
         let odds = 1.0 / (1.0 + (-far).exp());
-        let atoms = vec![(far, odds.ln()), (-far, (1.0 - odds).ln())];
+        let atoms = vec![Atom::new(far, odds.ln()), Atom::new(-far, (1.0 - odds).ln())];
         let outcome = StepOutcome::Loss(StepLoss::new(AtomLoss::new(atoms)));
         let sum = LaplaceSum::new(&[(Summand::Outcome(outcome), 1), (Summand::Gaussian(0.3), 4)]).unwrap();
         for epsilon in [-1.0, 0.0, 0.5, 1.3, 4.0] {

@@ -10,6 +10,7 @@
 
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::special::compensated_sum::CompensatedSum;
 use crate::tradeoff::branch::Branch;
@@ -19,9 +20,6 @@ use crate::tradeoff::envelope::Envelope;
 /// Advantage from which on a pair is taken to reveal the hypothesis: 1 less the advantage, which the repair is divided by, has seven
 /// digits here.
 const MAX_ADVANTAGE: f64 = 1.0 - 1e-9;
-
-/// (loss, its log probability under P).
-type Atom = (f64, f64);
 
 /// The pair on a lattice, and by how much its curve exceeds the given one.
 #[derive(Debug, Clone)]
@@ -59,9 +57,13 @@ impl LatticeLaw {
             };
         }
         let atoms = atoms_between(&knots, advantage, gap);
-        let p = sum(atoms.iter().map(|atom| atom.1.exp()));
-        let q = sum(atoms.iter().map(|atom| (atom.1 - atom.0).exp()));
-        let reversed: Vec<Atom> = atoms.iter().rev().map(|atom| (-atom.0, atom.1 - atom.0)).collect();
+        let p = sum(atoms.iter().map(|atom| atom.log_mass.exp()));
+        let q = sum(atoms.iter().map(|atom| (atom.log_mass - atom.loss).exp()));
+        let reversed: Vec<Atom> = atoms
+            .iter()
+            .rev()
+            .map(|atom| Atom::new(-atom.loss, atom.log_mass - atom.loss))
+            .collect();
         let short = shortfall(&atoms, 1.0 - p, &knots[0], gap).max(shortfall(&reversed, 1.0 - q, &knots[1], gap));
         let repair = (short.max(0.0) + 8.0 * f64::EPSILON) / (1.0 - advantage);
         let mut excess = largest_gap(&knots[0], forward).max(largest_gap(&knots[1], backward));
@@ -89,7 +91,7 @@ impl LatticeLaw {
         let law: Vec<Atom> = self
             .atoms
             .iter()
-            .map(|atom| (atom.0 - offset, atom.1 - p.ln()))
+            .map(|atom| Atom::new(atom.loss - offset, atom.log_mass - p.ln()))
             .collect();
         StepOutcome::Partly {
             // The mass p exceeds 1 by rounding alone, which raises δ̂ more than cutting it to 1 lowers it.
@@ -136,17 +138,17 @@ fn atoms_between(knots: &[Vec<Edge>; 2], advantage: f64, gap: f64) -> Vec<Atom> 
     for i in (1..knots[0].len()).rev() {
         let (mass, loss) = (change(0, i), loss(0, i));
         if mass > 0.0 {
-            atoms.push((loss, mass.ln() + loss));
+            atoms.push(Atom::new(loss, mass.ln() + loss));
         }
     }
     let middle = 1.0 - advantage - first(&slopes[0]) - first(&slopes[1]);
     if middle > 0.0 {
-        atoms.push((0.0, middle.ln()));
+        atoms.push(Atom::new(0.0, middle.ln()));
     }
     for i in 1..knots[1].len() {
         let mass = change(1, i);
         if mass > 0.0 {
-            atoms.push((-loss(1, i), mass.ln()));
+            atoms.push(Atom::new(-loss(1, i), mass.ln()));
         }
     }
     atoms
@@ -185,7 +187,7 @@ fn shortfall(atoms: &[Atom], singular: f64, knots: &[Edge], gap: f64) -> f64 {
     for knot in knots.iter().rev() {
         let place = (knot.slope.ln() / gap).round() * gap;
         // Down to the knot, past the atoms above it.
-        while let Some(&(loss, log_mass)) = atoms.get(next) {
+        while let Some(&Atom { loss, log_mass }) = atoms.get(next) {
             if loss <= place {
                 break;
             }
@@ -219,9 +221,11 @@ mod tests {
     impl LatticeLaw {
         /// δ of the pair, from its atoms.
         fn delta(&self, epsilon: f64) -> f64 {
-            let common: f64 = self.atoms.iter().map(|atom| atom.1.exp()).sum();
-            let excesses = self.atoms.iter().filter(|atom| atom.0 > epsilon);
-            let part: f64 = excesses.map(|atom| atom.1.exp() * -(epsilon - atom.0).exp_m1()).sum();
+            let common: f64 = self.atoms.iter().map(|atom| atom.log_mass.exp()).sum();
+            let excesses = self.atoms.iter().filter(|atom| atom.loss > epsilon);
+            let part: f64 = excesses
+                .map(|atom| atom.log_mass.exp() * -(epsilon - atom.loss).exp_m1())
+                .sum();
             (1.0 - common).max(0.0) + self.repair + (1.0 - self.repair) * part
         }
     }
@@ -259,10 +263,10 @@ mod tests {
     fn masses_sum_to_one_and_losses_are_on_the_lattice() {
         let envelope = TradeoffCurve::gaussian(1.0).unwrap().envelope().unwrap();
         let law = LatticeLaw::new(&envelope, 0.25);
-        let q: f64 = law.atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+        let q: f64 = law.atoms.iter().map(|atom| (atom.log_mass - atom.loss).exp()).sum();
         assert!((q - law.common.1).abs() < 1e-14 && law.common.0 <= 1.0 + 1e-14);
-        assert!(law.atoms.iter().all(|atom| (atom.0 / 0.25).fract() == 0.0));
-        assert!(law.atoms.is_sorted_by(|a, b| a.0 > b.0));
+        assert!(law.atoms.iter().all(|atom| (atom.loss / 0.25).fract() == 0.0));
+        assert!(law.atoms.is_sorted_by(|a, b| a.loss > b.loss));
     }
 
     #[test]

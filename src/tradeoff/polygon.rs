@@ -8,6 +8,7 @@ use crate::error::{Error, Result, require};
 use crate::interval::Interval;
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::special::log_space::log1p_exp;
 use crate::stopping::checkpoint;
@@ -274,13 +275,13 @@ impl Polygon {
         // 1 − δ of the last edge, which keeps the digits where δ is small.
         let log_common = (-self.delta_at_infinity()).ln_1p();
         let offset = common.ln() - common_of_q.ln();
-        let mut law: Vec<(f64, f64)> = atoms
+        let mut law: Vec<Atom> = atoms
             .iter()
             .rev()
-            .map(|&(loss, mass)| (loss - offset, loss + mass.ln() - common.ln()))
+            .map(|&(loss, mass)| Atom::new(loss - offset, loss + mass.ln() - common.ln()))
             .collect();
         // The largest loss that is 0 after the shift would be −0.
-        law.retain(|atom| atom.1 > f64::NEG_INFINITY);
+        law.retain(|atom| atom.log_mass > f64::NEG_INFINITY);
         let loss = if law.len() == 1 {
             None
         } else {

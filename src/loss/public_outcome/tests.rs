@@ -70,7 +70,7 @@ impl PrivacyLoss for Wrong {
     fn support(&mut self, _: f64, _: f64) -> Support<'_> {
         Support {
             sweeps: Vec::new(),
-            atoms: vec![(0.3, 0.25f64.ln())],
+            atoms: vec![Atom::new(0.3, 0.25f64.ln())],
             outside: self.change_error,
         }
     }
@@ -247,7 +247,7 @@ fn tails_supports_and_truncations_are_those_of_the_parts() {
         let support = loss.support(0.0, -30.0);
         (
             support.outside,
-            support.atoms.iter().map(|atom| atom.1.exp()).sum::<f64>(),
+            support.atoms.iter().map(|atom| atom.log_mass.exp()).sum::<f64>(),
         )
     };
     assert!((mass - 0.25).abs() < 1e-15 && outside == 0.25);
@@ -277,7 +277,9 @@ fn a_single_part_is_itself_and_finitely_many_outcomes_are_those_of_one_pair() {
     assert_eq!(one.single_gaussian(), Some(1.5));
     let atoms = |losses: Vec<f64>| {
         let log_mass = -(losses.len() as f64).ln();
-        StepLoss::new(AtomLoss::new(losses.into_iter().map(|loss| (loss, log_mass)).collect()))
+        StepLoss::new(AtomLoss::new(
+            losses.into_iter().map(|loss| Atom::new(loss, log_mass)).collect(),
+        ))
     };
     let half = 0.5f64.ln();
     let both = StepLoss::public_outcome(vec![(half, atoms(vec![1.0, -1.0])), (half, atoms(vec![1.0, 0.0]))]);
@@ -285,7 +287,7 @@ fn a_single_part_is_itself_and_finitely_many_outcomes_are_those_of_one_pair() {
         .outcomes()
         .unwrap()
         .iter()
-        .map(|atom| (atom.0, atom.1.exp()))
+        .map(|atom| (atom.loss, atom.log_mass.exp()))
         .collect();
     assert_eq!(found.iter().map(|atom| atom.0).collect::<Vec<_>>(), [1.0, 0.0, -1.0]);
     assert!((found[0].1 - 0.5).abs() < 1e-15 && (found[2].1 - 0.25).abs() < 1e-15);

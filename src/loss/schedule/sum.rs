@@ -2,6 +2,7 @@
 
 use crate::approx::Approx;
 use crate::loss::StepLoss;
+use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::loss::schedule::kind::{Kind, Pair};
 use crate::loss::schedule::level::Level;
@@ -123,13 +124,14 @@ impl PrivacyLoss for Schedule {
     }
 
     /// For "add" a step's largest loss is −K log(1 − q), that of the noise where no member is seen.
-    fn max_loss(&self) -> (f64, f64) {
+    fn max_loss(&self) -> MaxLoss {
         if !self.pair.adds {
-            return (f64::INFINITY, 0.0);
+            return MaxLoss::UNBOUNDED;
         }
         let of = |kind: &Kind| -kind.steps * self.pair.records as f64 * (-kind.sample_rate).ln_1p();
         let sum: f64 = self.kinds.iter().map(of).sum();
-        (sum, f64::EPSILON * (self.kinds.len() + 8) as f64 * sum)
+        let rounding = f64::EPSILON * (self.kinds.len() + 8) as f64 * sum;
+        MaxLoss::within(sum + rounding, 2.0 * rounding)
     }
 
     /// Gaussian steps in which the whole group always takes part add up to one.

@@ -85,10 +85,10 @@ fn the_loss_has_the_masses_of_both_hypotheses() {
     assert!((log_common - 0.9f64.ln()).abs() < 1e-14);
     let loss = loss.unwrap();
     let atoms = loss.outcomes().unwrap();
-    let p: f64 = atoms.iter().map(|atom| atom.1.exp()).sum();
-    let q: f64 = atoms.iter().map(|atom| (atom.1 - atom.0).exp()).sum();
+    let p: f64 = atoms.iter().map(|atom| atom.log_mass.exp()).sum();
+    let q: f64 = atoms.iter().map(|atom| (atom.log_mass - atom.loss).exp()).sum();
     assert!((p - 1.0).abs() < 1e-13 && (q - 1.0).abs() < 1e-13);
-    assert!(atoms.is_sorted_by(|a, b| a.0 > b.0));
+    assert!(atoms.is_sorted_by(|a, b| a.loss > b.loss));
     // P's mass on what Q has too is 0.9; Q's on what P has too is 1.
     assert!((offset - 0.9f64.ln()).abs() < 1e-13, "{offset}");
 }
