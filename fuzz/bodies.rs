@@ -142,7 +142,7 @@ pub(crate) fn parameters(data: &[u8]) {
         norms: members(&mut source),
         // Large groups take long, and no other path.
         size: source.count() % 20_001 / (1 + 99 * u64::from(source.below(8) != 0)),
-        orthogonal: source.below(4) == 0,
+        cosine: [1.0, 1.0, 0.0, 0.3][source.below(4) as usize],
     };
     let neighbours = match source.below(4) {
         0 => Adjacency::AddRemove,

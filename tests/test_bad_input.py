@@ -85,7 +85,7 @@ GOOD = {
     hs.WithoutReplacement: {"batch_size": 5, "dataset_size": 50},
     hs.Shuffle: {"batch_size": 5, "dataset_size": 50},
     hs.Laplace: {"scale": 2.0},
-    hs.Group: {"size": 2, "rates": [0.1, 0.2], "norms": [1.0, 0.5], "gradients": "orthogonal"},
+    hs.Group: {"size": 2, "rates": [0.1, 0.2], "norms": [1.0, 0.5], "gradients": "orthogonal", "cosine": 0.0},
     GroupAccountant: COMMON,
     GroupAccountant().get_epsilon: {"delta": 1e-5},
     GroupAccountant().get_delta: {"epsilon": 1.0},
@@ -134,6 +134,7 @@ GOOD = {
 
 NAMES_ONLY = {"direction", "bound", "adjacency", "gradients", "conversion"}
 MAY_BE_NONE = {
+    (hs.Group, "cosine"),
     (group_rdp, "bound"),
     (group_rdp_of_table, "component"),
     (hs.renyi.calibrate_dp, "orders"),
@@ -216,6 +217,7 @@ BAD_VALUES = {
     "size": [0, -1, 2.5, 3, 10_001, NAN, INF, 2**70],
     "norms": [[1.0, -0.1], [1.1, 1.0], [NAN, 1.0], [INF, 1.0], [], 1.0, [[1.0, 0.5]], [1.0]],
     "gradients": ["random", ""],
+    "cosine": [-0.1, 1.1, 0.5, NAN, INF],
     "max_grad_norm": [0.0, -1.0, 1e-160, 1e160, NAN, INF, -INF],
     "rounding": [0.0, -0.01, 2.1, NAN, INF, -INF],
 }

@@ -101,7 +101,8 @@ def test_the_scheme_checks_and_shows_its_arguments():
     ("arguments", "words"),
     [
         ({"adjacency": "replace"}, "adjacency='add_remove', 'add' or 'remove', or microbatches=1"),
-        ({"group": hs.Group(2, gradients="orthogonal")}, "gradients='aligned', which is an upper bound"),
+        ({"group": hs.Group(2, gradients="orthogonal")}, "gradients='aligned', an upper bound"),
+        ({"group": hs.Group(2, cosine=0.5)}, "gradients='aligned', an upper bound"),
     ],
 )
 def test_what_has_no_proven_pair_is_refused_with_advice(arguments, words):

@@ -33,6 +33,8 @@ GROUPS = {
     "orthogonal": {"group": hs.Group(3, gradients="orthogonal")},
     "rates and norms": {"group": hs.Group(rates=[0.1, 0.05], norms=[1.0, 0.5])},
     "rates, orthogonal": {"group": hs.Group(rates=[0.1, 0.05], gradients="orthogonal")},
+    "bounded cosine": {"group": hs.Group(3, cosine=0.4)},
+    "rates, bounded cosine": {"group": hs.Group(rates=[0.1, 0.05], cosine=0.4)},
 }
 PLAIN = {"one", "several", "group of one", "group of several"}
 
@@ -49,7 +51,7 @@ def is_supported(mechanism, scheme, adjacency, group):
     if scheme == "fixed":
         return group in PLAIN
     if scheme == "full":
-        return group in PLAIN or (not replace and group in {"norms", "orthogonal"})
+        return group in PLAIN or (not replace and group in {"norms", "orthogonal", "bounded cosine"})
     return not replace or group in {"one", "group of one"}
 
 
@@ -121,6 +123,7 @@ CHANGES = {
     "group_size=1": {"group": None, "group_size": 1},
     "a group_size, without rates, norms and orthogonal gradients": {"group": None, "group_size": 4},
     "group=Group(rates=...)": GROUPS["rates"],
+    "group=Group(size=..., cosine=...)": GROUPS["bounded cosine"],
     "group=Group(norms=...)": GROUPS["norms"],
     "group=Group(rates=..., norms=...)": GROUPS["rates and norms"],
     "group=Group(size=..., gradients='orthogonal')": GROUPS["orthogonal"],

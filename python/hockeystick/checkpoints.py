@@ -211,8 +211,10 @@ def _arguments(kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that make an accountant with these settings."""
     arguments = dict(settings)
     if kind is GroupAccountant and arguments.get("group") is not None:
-        check_keys(arguments["group"], ("size", "rates", "norms", "gradients"), "group")
-        arguments["group"] = Group(**arguments["group"])
+        group = arguments["group"]
+        bounded = isinstance(group, Mapping) and group.get("gradients") == "bounded"
+        check_keys(group, ("size", "rates", "norms", "gradients", *(["cosine"] if bounded else [])), "group")
+        arguments["group"] = Group(**group)
     return arguments
 
 

@@ -160,18 +160,16 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Group {
         let size = count("group_size", value.getattr(intern!(py, "size"))?.extract()?)?;
         let rates: Option<Vec<f64>> = value.getattr(intern!(py, "rates"))?.extract()?;
         let norms: Option<Vec<f64>> = value.getattr(intern!(py, "norms"))?.extract()?;
-        let gradients: String = value.getattr(intern!(py, "gradients"))?.extract()?;
-        // One member alone is orthogonal to nobody.
-        let orthogonal = gradients == "orthogonal" && size > 1;
+        let cosine: f64 = value.getattr(intern!(py, "cosine"))?.extract()?;
         let norms = match norms {
-            None if orthogonal => Some(vec![1.0; listable(size)?]),
+            None if cosine == 0.0 && size > 1 => Some(vec![1.0; listable(size)?]),
             given => given,
         };
         Ok(Self {
             size,
             rates,
             norms,
-            orthogonal,
+            cosine,
         })
     }
 }

@@ -178,7 +178,7 @@ impl StepBound {
 /// The sample rate and the size of a group under Poisson sampling.
 fn poisson_group(step: &Step) -> Result<(f64, u64)> {
     let group = &step.group;
-    let is_plain = group.rates.is_none() && group.norms.is_none() && (!group.orthogonal || group.size == 1);
+    let is_plain = group.rates.is_none() && group.norms.is_none() && (group.cosine == 1.0 || group.size == 1);
     match step.sampling {
         Sampling::Poisson { sample_rate } if is_plain => Ok((sample_rate, group.size)),
         _ => Err(Error::Mismatch(
@@ -312,7 +312,7 @@ mod tests {
     fn steps_of_other_kinds_are_refused() {
         let gaussian = Mechanism::Gaussian { noise_multiplier: 1.0 };
         let mut step = Step::poisson(gaussian, 0.1, 2);
-        step.group.orthogonal = true;
+        step.group.cosine = 0.0;
         assert!(group_rdp(&step, &[2.0], GroupBound::Exact).is_err());
         let batch = Sampling::FixedBatch {
             batch_size: 1,

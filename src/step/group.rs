@@ -17,8 +17,9 @@ pub struct Group {
     pub rates: Option<Vec<f64>>,
     /// A bound on the norm of each record's gradient, in units of the clipping norm.
     pub norms: Option<Vec<f64>>,
-    /// True if the gradients are known to be mutually orthogonal: see [`Step::factors`](crate::Step::factors).
-    pub orthogonal: bool,
+    /// A bound in [0, 1] on the cosine of the angle between the gradients of any two members: 1 where nothing is known, and 0 where
+    /// they are orthogonal, whose steps are those of their members ([`Step::factors`](crate::Step::factors)).
+    pub cosine: f64,
 }
 
 impl Group {
@@ -28,8 +29,13 @@ impl Group {
             size,
             rates: None,
             norms: None,
-            orthogonal: false,
+            cosine: 1.0,
         }
+    }
+
+    /// Whether no two members' gradients have a common direction; one alone has nobody to share it with.
+    pub(crate) fn is_orthogonal(&self) -> bool {
+        self.cosine == 0.0 && self.size > 1
     }
 
     /// The group that has the law of this one in `batches` batches that are added up before noise (gradient accumulation): each member
@@ -59,7 +65,7 @@ impl Group {
             size: self.size.saturating_mul(batches),
             rates: of_all(self.rates)?,
             norms: of_all(self.norms)?,
-            orthogonal: self.orthogonal,
+            cosine: self.cosine,
         })
     }
 }

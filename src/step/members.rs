@@ -36,7 +36,7 @@ impl Step {
     ///     sampling: Sampling::Poisson { sample_rate: 0.1 },
     ///     group: Group {
     ///         norms: Some(vec![1.0, 0.5, 1.0]),
-    ///         orthogonal: true,
+    ///         cosine: 0.0,
     ///         ..Group::of(3)
     ///     },
     /// };
@@ -47,7 +47,7 @@ impl Step {
     /// ```
     pub fn factors(&self) -> Result<Vec<(Self, u64)>> {
         let group = &self.group;
-        if !group.orthogonal || group.size <= 1 {
+        if !group.is_orthogonal() {
             return Ok(vec![(self.clone(), 1)]);
         }
         require_group_size(group.size)?;
@@ -95,10 +95,10 @@ pub(crate) fn factored(steps: &[(Step, u64)]) -> Result<Vec<(Step, u64)>> {
     Ok(all)
 }
 
-/// Rates, norms or orthogonal gradients without Poisson sampling.
+/// Rates, norms or gradients with a bound on their cosines without Poisson sampling.
 pub(crate) fn needs_poisson() -> Error {
     Error::Mismatch(
-        "rates, norms and orthogonal gradients are supported for Poisson sampling of Gaussian noise only".into(),
+        "rates, norms and gradients that are not aligned are supported for Poisson sampling of Gaussian noise only".into(),
     )
 }
 
@@ -113,10 +113,63 @@ fn require_one_length(rates: &[f64], norms: &[f64]) -> Result<()> {
     )))
 }
 
-/// Every subset of the members, with its probability and the norm Σ c_i that its sum has where gradients align (GROUP §6).
+/// A bound on the norm of a sum of gradients with norms of which `sum` is the sum and `squares` the sum of squares, where no two have
+/// an angle of a cosine above `cosine`.
+///
+/// ‖Σ g_i‖² = Σ ‖g_i‖² + Σ_{i ≠ j} ⟨g_i, g_j⟩ ≤ Σ c_i² + ρ((Σ c_i)² − Σ c_i²). What rounding may take off is added.
+fn norm_of_sum(sum: f64, squares: f64, cosine: f64) -> f64 {
+    if cosine == 1.0 {
+        return sum;
+    }
+    ((1.0 - cosine) * squares + cosine * sum * sum).sqrt() * (1.0 + 8.0 * f64::EPSILON)
+}
+
+/// The law of the norm of the sum for members with norm 1, from the law of their number.
+pub(crate) fn norms_of_equal_sums(numbers: GroupLaw, cosine: f64) -> Result<GroupLaw> {
+    if cosine == 1.0 {
+        return Ok(numbers);
+    }
+    let norm = |&number: &f64| norm_of_sum(number, number, cosine);
+    let shifts: Vec<f64> = numbers.shifts().iter().map(norm).collect();
+    GroupLaw::explicit_log(numbers.log_weights(), &shifts)
+}
+
+/// A sum over some of the members.
+#[derive(Debug, Clone, Copy)]
+struct Subset {
+    sum: f64,
+    /// The sum of squares, where it matters.
+    squares: f64,
+    log_probability: f64,
+}
+
+impl Subset {
+    /// Whether both sums are those of `other`, but for rounding.
+    fn is_like(&self, other: &Self) -> bool {
+        let same = |a: f64, b: f64| (a - b).abs() <= SAME_SUM * a.max(b);
+        same(self.sum, other.sum) && same(self.squares, other.squares)
+    }
+
+    /// Both together, with the larger of their sums.
+    fn joined(self, other: Self) -> Self {
+        let (large, small) = if self.log_probability > other.log_probability {
+            (self.log_probability, other.log_probability)
+        } else {
+            (other.log_probability, self.log_probability)
+        };
+        Self {
+            sum: self.sum.max(other.sum),
+            squares: self.squares.max(other.squares),
+            log_probability: large + (small - large).exp().ln_1p(),
+        }
+    }
+}
+
+/// Every subset of the members, with its probability and the largest norm that its sum has where no two gradients have an angle of a
+/// cosine above `cosine`: the law of GROUP §6, which is that of Lemma 14 for aligned gradients.
 ///
 /// Members with equal rate and norm are one binomial; equal sums are merged as they arise.
-pub(crate) fn subset_sums(rates: &[f64], norms: &[f64]) -> Result<GroupLaw> {
+pub(crate) fn norms_of_sums(rates: &[f64], norms: &[f64], cosine: f64) -> Result<GroupLaw> {
     require_one_length(rates, norms)?;
     let mut members: Vec<(f64, f64)> = Vec::with_capacity(rates.len());
     for (&rate, &norm) in rates.iter().zip(norms) {
@@ -127,40 +180,52 @@ pub(crate) fn subset_sums(rates: &[f64], norms: &[f64]) -> Result<GroupLaw> {
         }
     }
     members.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut sums = vec![(0.0f64, 0.0f64)]; // (sum, log probability)
+    // Sums of squares of aligned gradients do not matter, and subsets that differ in them alone are one.
+    let square = |norm: f64| if cosine == 1.0 { 0.0 } else { norm * norm };
+    let mut subsets = vec![Subset {
+        sum: 0.0,
+        squares: 0.0,
+        log_probability: 0.0,
+    }];
     for class in members.chunk_by(|a, b| a == b) {
         let (norm, rate) = class[0];
         let law = GroupLaw::binomial(class.len() as u64, rate)?;
-        let mut next: Vec<(f64, f64)> = Vec::with_capacity(sums.len() * law.shifts().len());
-        for (sum, log_probability) in &sums {
+        let mut next: Vec<Subset> = Vec::with_capacity(subsets.len() * law.shifts().len());
+        for subset in &subsets {
             for (count, log_weight) in law.shifts().iter().zip(law.log_weights()) {
-                next.push((sum + count * norm, log_probability + log_weight));
+                next.push(Subset {
+                    sum: subset.sum + count * norm,
+                    squares: subset.squares + count * square(norm),
+                    log_probability: subset.log_probability + log_weight,
+                });
             }
         }
-        next.sort_by(|a, b| a.0.total_cmp(&b.0));
-        sums.clear();
-        for (sum, log_probability) in next {
-            match sums.last_mut() {
-                Some(last) if sum - last.0 <= SAME_SUM * sum => {
-                    let (large, small) = if last.1 > log_probability {
-                        (last.1, log_probability)
-                    } else {
-                        (log_probability, last.1)
-                    };
-                    *last = (sum, large + (small - large).exp().ln_1p());
-                }
-                _ => sums.push((sum, log_probability)),
-            }
-        }
-        if sums.len() > MAX_SUMS {
+        subsets = merged(next);
+        if subsets.len() > MAX_SUMS {
             return Err(Error::Mismatch(format!(
                 "norms must have at most {MAX_SUMS} different subset sums: round them up to multiples of one number"
             )));
         }
     }
-    let shifts: Vec<f64> = sums.iter().map(|part| part.0).collect();
-    let log_weights: Vec<f64> = sums.iter().map(|part| part.1).collect();
+    let shifts: Vec<f64> = subsets
+        .iter()
+        .map(|subset| norm_of_sum(subset.sum, subset.squares, cosine))
+        .collect();
+    let log_weights: Vec<f64> = subsets.iter().map(|subset| subset.log_probability).collect();
     GroupLaw::explicit_log(&log_weights, &shifts)
+}
+
+/// Subsets with equal sums as one each.
+fn merged(mut subsets: Vec<Subset>) -> Vec<Subset> {
+    subsets.sort_by(|a, b| a.sum.total_cmp(&b.sum).then(a.squares.total_cmp(&b.squares)));
+    let mut found: Vec<Subset> = Vec::new();
+    for subset in subsets {
+        match found.last_mut() {
+            Some(last) if last.is_like(&subset) => *last = last.joined(subset),
+            _ => found.push(subset),
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -171,7 +236,7 @@ mod tests {
     #[test]
     fn subset_sums_are_those_of_the_definition() {
         let (rates, norms) = ([0.1, 0.2, 0.2, 0.5], [1.0, 0.5, 0.5, 0.25]);
-        let law = subset_sums(&rates, &norms).unwrap();
+        let law = norms_of_sums(&rates, &norms, 1.0).unwrap();
         let mut total = 0.0;
         for subset in 0..16u32 {
             let (mut sum, mut probability) = (0.0, 1.0);
@@ -193,6 +258,43 @@ mod tests {
         assert!((law.log_weights()[0] - both).abs() < 1e-12);
     }
 
+    /// Gradients that have the angle of the bound with each other attain the norms of all sums.
+    #[test]
+    fn gradients_of_the_largest_cosine_attain_the_norms_of_sums() {
+        let (rates, norms) = ([0.1, 0.2, 0.2, 0.5], [1.0, 0.5, 0.5, 0.25]);
+        for cosine in [0.0, 0.01, 0.5, 0.99] {
+            let law = norms_of_sums(&rates, &norms, cosine).unwrap();
+            for subset in 0..16u32 {
+                // √ρ of each norm along one axis, and √(1 − ρ) along an axis of its own.
+                let members = (0..4).filter(|i| subset & (1 << i) != 0);
+                let (common, own) = members.fold((0.0, 0.0), |(common, own): (f64, f64), i| {
+                    (
+                        common + f64::sqrt(cosine) * norms[i],
+                        own + (1.0 - cosine) * norms[i] * norms[i],
+                    )
+                });
+                let exact = (common * common + own).sqrt();
+                let next = law.shifts().iter().map(|s| s - exact).filter(|gap| *gap >= -1e-300);
+                assert!(next.fold(f64::INFINITY, f64::min) <= 1e-14, "{cosine} {subset}");
+            }
+            let mean: f64 = law
+                .shifts()
+                .iter()
+                .zip(law.log_weights())
+                .map(|(s, w)| s * s * w.exp())
+                .sum();
+            // E‖Σ B_i g_i‖² = Σ q_i c_i² + ρ Σ_{i ≠ j} q_i q_j c_i c_j.
+            let both: f64 = rates.iter().zip(norms).map(|(q, c)| q * c).sum();
+            let squares: f64 = rates.iter().zip(norms).map(|(q, c)| q * q * c * c).sum();
+            let alone: f64 = rates.iter().zip(norms).map(|(q, c)| q * c * c).sum();
+            assert!((mean - alone - cosine * (both * both - squares)).abs() < 1e-13);
+        }
+        let equal = norms_of_equal_sums(GroupLaw::binomial(3, 0.2).unwrap(), 0.5).unwrap();
+        for (found, exact) in equal.shifts().iter().zip([0.0, 1.0, 3f64.sqrt(), 6f64.sqrt()]) {
+            assert!(*found >= exact && *found <= exact * (1.0 + 1e-14), "{found} {exact}");
+        }
+    }
+
     #[test]
     fn orthogonal_members_are_steps_of_their_own() {
         let mut step = Step {
@@ -201,7 +303,7 @@ mod tests {
             group: Group {
                 rates: Some(vec![0.1, 0.2, 0.1, 0.1]),
                 norms: Some(vec![1.0, 1.0, 0.5, 1.0]),
-                orthogonal: true,
+                cosine: 0.0,
                 ..Group::of(4)
             },
         };
@@ -230,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_large_group_of_equal_norms_is_cheap() {
-        let law = subset_sums(&vec![0.01; 10_000], &vec![0.5; 10_000]).unwrap();
+        let law = norms_of_sums(&vec![0.01; 10_000], &vec![0.5; 10_000], 1.0).unwrap();
         assert!(law.shifts().len() > 1000 && (law.shifts()[4] - 2.0).abs() < 1e-15);
     }
 }

@@ -1,7 +1,7 @@
 //! One step of a run, and the law of the shift by which its group changes the sum of a batch.
 
-use crate::error::{Error, Result, require, require_sample_rate};
-use crate::step::members::{needs_poisson, subset_sums};
+use crate::error::{Error, Result, require, require_probability, require_sample_rate};
+use crate::step::members::{needs_poisson, norms_of_equal_sums, norms_of_sums};
 use crate::step::{Group, GroupLaw, Mechanism, Sampling};
 
 /// One step of a run: its noise, how its batch is drawn, and whose records are protected.
@@ -32,7 +32,7 @@ impl Step {
     /// are steps of their own ([`Step::factors`]); or a Poisson sample with a largest size, whose step is one of several pairs.
     pub fn law(&self) -> Result<GroupLaw> {
         let group = &self.group;
-        if group.orthogonal && group.size > 1 {
+        if group.is_orthogonal() {
             return Err(match self.sampling {
                 Sampling::Poisson { .. } => Error::Mismatch(
                     "a step of several members with orthogonal gradients is the composition of its factors".into(),
@@ -43,18 +43,23 @@ impl Step {
         match self.sampling {
             Sampling::Poisson { sample_rate } => {
                 require_sample_rate(sample_rate)?;
+                require_probability("cosine", group.cosine)?;
                 match (&group.rates, &group.norms) {
-                    (None, None) => GroupLaw::binomial(group.size, sample_rate),
-                    (Some(rates), None) => GroupLaw::poisson_binomial(rates),
-                    (Some(rates), Some(norms)) => subset_sums(rates, norms),
-                    (None, Some(norms)) => subset_sums(&vec![sample_rate; group.size as usize], norms),
+                    (None, None) => {
+                        norms_of_equal_sums(GroupLaw::binomial(group.size, sample_rate)?, group.cosine)
+                    }
+                    (Some(rates), None) => norms_of_equal_sums(GroupLaw::poisson_binomial(rates)?, group.cosine),
+                    (Some(rates), Some(norms)) => norms_of_sums(rates, norms, group.cosine),
+                    (None, Some(norms)) => {
+                        norms_of_sums(&vec![sample_rate; group.size as usize], norms, group.cosine)
+                    }
                 }
             }
             Sampling::FixedBatch {
                 batch_size,
                 dataset_size,
             } => {
-                if group.rates.is_some() || group.norms.is_some() {
+                if group.rates.is_some() || group.norms.is_some() || (group.cosine < 1.0 && group.size > 1) {
                     return Err(needs_poisson());
                 }
                 GroupLaw::hypergeometric(group.size, batch_size, dataset_size)

@@ -126,6 +126,6 @@ def _group(kind: StepKind) -> Group | None:
     group = kind.group
     if isinstance(group, int):
         return None
-    if group.norms is None or set(group.norms) != {1.0} or group.gradients == "orthogonal":
+    if group.norms is None or set(group.norms) != {1.0} or group.gradients != "aligned":
         return group
     return None if group.rates is None else Group(rates=group.rates)

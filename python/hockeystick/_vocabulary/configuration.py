@@ -29,10 +29,12 @@ from hockeystick._vocabulary.sampling import (
     check_sampling,
 )
 from hockeystick._vocabulary.support import (
+    BOUNDED,
     NORMS,
     ONE,
     ORTHOGONAL,
     RATES,
+    RATES_AND_BOUNDED,
     RATES_AND_NORMS,
     RATES_AND_ORTHOGONAL,
     SEVERAL,
@@ -208,10 +210,10 @@ def _require_accumulable(scheme: Poisson, adjacency: str, group: Group | None) -
             f"{scheme!r} has no proven pair for replaced records: use adjacency='add_remove', 'add' or "
             f"'remove', or microbatches=1"
         )
-    if group is not None and _is_orthogonal(group):
+    if group is not None and group.gradients != "aligned" and group.size > 1:
         raise UnsupportedError(
-            f"{scheme!r} has no proven pair for a group with orthogonal gradients, as the copies of one "
-            f"member in several batches are aligned: use gradients='aligned', which is an upper bound, or "
+            f"{scheme!r} has no proven pair for a group with {group.gradients} gradients, as the copies of "
+            f"one member in several batches are aligned: use gradients='aligned', an upper bound, or "
             f"microbatches=1"
         )
 
@@ -287,7 +289,7 @@ def _is_orthogonal(group: Group) -> bool:
 
 def _is_plain(group: Group) -> bool:
     """Whether nothing is known of the members but how many they are."""
-    return group.rates is None and group.norms is None and not _is_orthogonal(group)
+    return group.rates is None and group.norms is None and (group.gradients == "aligned" or group.size == 1)
 
 
 def _forms(records: CountOrCounts, group: Group | None) -> tuple[str, ...]:
@@ -295,6 +297,8 @@ def _forms(records: CountOrCounts, group: Group | None) -> tuple[str, ...]:
     if group is not None and not _is_plain(group):
         if _is_orthogonal(group):
             return (ORTHOGONAL if group.rates is None else RATES_AND_ORTHOGONAL,)
+        if group.gradients == "bounded" and group.size > 1:
+            return (BOUNDED if group.rates is None else RATES_AND_BOUNDED,)
         if group.rates is None:
             return (NORMS,)
         return (RATES if group.norms is None else RATES_AND_NORMS,)

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import LARGEST_GROUP, choice, count_scalar, float_vector, require, shown
+from hockeystick._arguments import (
+    LARGEST_GROUP,
+    choice,
+    count_scalar,
+    float_scalar,
+    float_vector,
+    require,
+    shown,
+)
 
-GRADIENTS = ("aligned", "orthogonal")
+GRADIENTS = ("aligned", "orthogonal", "bounded")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Group:
     """A group of records, with what is known about each of its members.
 
@@ -25,10 +33,13 @@ class Group:
     norms : array_like, optional
         Bound in [0, 1] on the norm of a member's contribution, in units of the clipping norm, one
         a member. By default all are 1. A member of norm zero contributes nothing.
-    gradients : {"aligned", "orthogonal"}, optional
+    gradients : {"aligned", "orthogonal", "bounded"}, optional
         Whether the members' gradients may point anywhere, so that at worst they all point the same
         way (the default), or are known to be orthogonal to each other: then a step is the composition of
-        the members' own steps, each with its rate and norm.
+        the members' own steps, each with its rate and norm. "bounded" goes with a `cosine` between.
+    cosine : float, optional
+        Bound in [0, 1] on the cosine of the angle between any two members' gradients. 1 is "aligned", and 0
+        (at most a right angle) has the curve of "orthogonal"; between them the curve is an upper bound.
 
     Raises
     ------
@@ -42,12 +53,15 @@ class Group:
     >>> import hockeystick as hs
     >>> hs.Group(rates=[0.01, 0.02, 0.02])
     Group(size=3, rates=(0.01, 0.02, 0.02), norms=None, gradients='aligned')
+    >>> hs.Group(8, cosine=0.25)
+    Group(size=8, rates=None, norms=None, gradients='bounded', cosine=0.25)
     """
 
     size: int
     rates: tuple[float, ...] | None
     norms: tuple[float, ...] | None
     gradients: str
+    cosine: float
 
     def __init__(
         self,
@@ -55,6 +69,7 @@ class Group:
         rates: ArrayLike | None = None,
         norms: ArrayLike | None = None,
         gradients: str = "aligned",
+        cosine: float | None = None,
     ) -> None:
         members = {
             "rates": None if rates is None else _member_values(rates, "rates"),
@@ -71,7 +86,30 @@ class Group:
         object.__setattr__(self, "size", next(iter(lengths.values())))
         object.__setattr__(self, "rates", members["rates"])
         object.__setattr__(self, "norms", members["norms"])
-        object.__setattr__(self, "gradients", choice(gradients, "gradients", GRADIENTS))
+        known = _largest_cosine(choice(gradients, "gradients", GRADIENTS), cosine)
+        object.__setattr__(self, "gradients", {1.0: "aligned", 0.0: "orthogonal"}.get(known, "bounded"))
+        object.__setattr__(self, "cosine", known)
+
+    def __repr__(self) -> str:
+        named = {"size": self.size, "rates": self.rates, "norms": self.norms, "gradients": self.gradients}
+        if self.gradients == "bounded":
+            named["cosine"] = self.cosine
+        return f"Group({', '.join(f'{name}={value!r}' for name, value in named.items())})"
+
+
+def _largest_cosine(gradients: str, cosine: float | None) -> float:
+    """Return the bound on cosines that the two arguments state."""
+    stated = {"aligned": 1.0, "orthogonal": 0.0}.get(gradients)
+    if cosine is None:
+        if stated is None:
+            raise ValueError("gradients='bounded' needs cosine, a number between 0 and 1")
+        return stated
+    found = float_scalar(cosine, "cosine")
+    require(0.0 <= found <= 1.0, "cosine", found, "in [0, 1]")
+    # "aligned", the default, says nothing.
+    if gradients == "orthogonal" and found != 0.0:
+        raise ValueError(f"gradients='orthogonal' means cosine=0, got cosine={found}: give one of them")
+    return found
 
 
 def check_group(value: object) -> Group:

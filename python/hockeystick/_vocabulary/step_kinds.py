@@ -100,14 +100,14 @@ def step_kind(
 
 def _normal(group: Group) -> Group:
     """Return the one of all equivalent groups that stands for them."""
-    norms, gradients = group.norms, group.gradients
-    if gradients == "orthogonal" and group.size == 1:
-        gradients = "aligned"
-    if gradients == "orthogonal" and norms is None:
+    norms, cosine = group.norms, group.cosine
+    if group.size == 1:
+        cosine = 1.0
+    if cosine == 0.0 and norms is None:
         norms = (1.0,) * group.size
-    if (norms, gradients) == (group.norms, group.gradients):
+    if (norms, cosine) == (group.norms, group.cosine):
         return group
-    return Group(group.size, group.rates, norms, gradients)
+    return Group(group.size, group.rates, norms, cosine=cosine)
 
 
 def require_whole_epochs(kind: StepKind, one: int, other: int) -> None:
@@ -127,10 +127,10 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     draw, batches = kind.draw, kind.microbatches
     rates: tuple[float, ...] = ()
     norms: tuple[float, ...] = ()
-    orthogonal = False
+    cosine = 1.0
     if isinstance(kind.group, Group):
         rates, norms = (kind.group.rates or ()) * batches, (kind.group.norms or ()) * batches
-        orthogonal = kind.group.gradients == "orthogonal"
+        cosine = kind.group.cosine
     drawing: tuple[Any, ...]
     if isinstance(draw, WithoutReplacement):
         drawing = ("fixed_batch", 1.0, draw.batch_size, draw.dataset_size)
@@ -145,7 +145,7 @@ def _order(segment: tuple[StepKind, int]) -> tuple[Any, ...]:
     else:
         drawing = ("poisson", draw if isinstance(draw, float) else draw.sample_rate, 1, 1)
     noise = (family_of(kind.noise), parameter_of(kind.noise))
-    return (*noise, *drawing, kind.records * batches, rates, norms, orthogonal, batches)
+    return (*noise, *drawing, kind.records * batches, rates, norms, cosine, batches)
 
 
 def in_order(steps: dict[StepKind, int]) -> tuple[tuple[StepKind, int], ...]:
@@ -192,6 +192,7 @@ def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str,
             ("rates", members is not None and members.rates is not None),
             ("norms", members is not None and members.norms is not None and set(members.norms) != {1.0}),
             ("orthogonal", members is not None and members.gradients == "orthogonal"),
+            ("bounded cosine", members is not None and members.gradients == "bounded"),
         )
         if present
     ]

@@ -24,6 +24,9 @@ ONE, SEVERAL, RATES, NORMS, RATES_AND_NORMS = "one", "several", "rates", "norms"
 ORTHOGONAL, RATES_AND_ORTHOGONAL = "orthogonal", "rates and orthogonal"
 """A group of several records with orthogonal gradients, and perhaps norms; without and with rates."""
 
+BOUNDED, RATES_AND_BOUNDED = "bounded", "rates and bounded"
+"""A group of several records with a bound between 0 and 1 on the cosines of their gradients."""
+
 
 class Pair(NamedTuple):
     """What is known of the dominating pair of a combination."""
@@ -46,6 +49,7 @@ _ALIGNED = _tight("GROUP, Lemma 14 and section 6")
 _PROPOSITION_9 = _tight("PITFALLS, Proposition 9")
 _PRODUCT = _tight("composition of the members' pairs")
 _FIXED_GROUP = _tight("PITFALLS, Proposition 9, for a group")
+_NORMS_OF_SUMS = Pair(False, "GROUP, Lemma 14 and section 6, by the norms of sums")
 _THEOREM_14 = Pair(False, "PITFALLS, Theorem 14")
 _REPLACED_GROUP = Pair(
     False, "the smaller of PITFALLS, Theorem 14, for a group, and GROUP, Theorem 5, for a chain of records"
@@ -69,12 +73,15 @@ _SUPPORTED = {
         RATES_AND_NORMS: _ALIGNED,
         ORTHOGONAL: _PRODUCT,
         RATES_AND_ORTHOGONAL: _PRODUCT,
+        BOUNDED: _NORMS_OF_SUMS,
+        RATES_AND_BOUNDED: _NORMS_OF_SUMS,
     },
     ("gaussian", "full_batch", "add_remove"): {
         ONE: _THEOREM_18,
         SEVERAL: _THEOREM_18,
         NORMS: _ALIGNED,
         ORTHOGONAL: _PRODUCT,
+        BOUNDED: _ALIGNED,
     },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
@@ -136,6 +143,8 @@ _WORDS = {
     RATES_AND_NORMS: "a group with rates and norms of its own",
     ORTHOGONAL: "a group with orthogonal gradients",
     RATES_AND_ORTHOGONAL: "a group with rates of its own and orthogonal gradients",
+    BOUNDED: "a group with a bound on the cosines of its gradients",
+    RATES_AND_BOUNDED: "a group with rates of its own and a bound on the cosines of its gradients",
 }
 
 _ADVICE = {
@@ -156,12 +165,14 @@ _ADVICE = {
     RATES_AND_NORMS: "group=Group(rates=..., norms=...)",
     ORTHOGONAL: "group=Group(size=..., gradients='orthogonal')",
     RATES_AND_ORTHOGONAL: "group=Group(rates=..., gradients='orthogonal')",
+    BOUNDED: "group=Group(size=..., cosine=...)",
+    RATES_AND_BOUNDED: "group=Group(rates=..., cosine=...)",
 }
 
 _ADVISED = ("poisson", "full_batch", "without_replacement")
 """Ways to draw batches that are advised in place of others."""
 
-_KNOWN_TO_BE_ORTHOGONAL = (ORTHOGONAL, RATES_AND_ORTHOGONAL)
+_KNOWN_ANGLES = (ORTHOGONAL, RATES_AND_ORTHOGONAL, BOUNDED, RATES_AND_BOUNDED)
 
 
 @functools.cache
@@ -189,8 +200,8 @@ def _refusal(wanted: Combination) -> str:
     # Nor does anybody cut samples, or deal records out in epochs, whose loader does not.
     near = [other for other in near if other.sampling in (wanted.sampling, *_ADVISED)]
     # That gradients are orthogonal is knowledge, which nobody has because it would help.
-    if wanted.group not in _KNOWN_TO_BE_ORTHOGONAL:
-        near = [other for other in near if other.group not in _KNOWN_TO_BE_ORTHOGONAL]
+    if wanted.group not in _KNOWN_ANGLES:
+        near = [other for other in near if other.group not in _KNOWN_ANGLES]
     alternatives = [_changes(wanted, other) for other in near]
     fewest = min(len(changes) for changes in alternatives)
     nearest = [changes for changes in alternatives if len(changes) == fewest]

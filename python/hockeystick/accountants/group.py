@@ -371,9 +371,10 @@ class GroupAccountant(Accountant):
 
 
 def _as_json(group: Group) -> dict[str, Any]:
-    return {
+    found = {
         "size": group.size,
         "rates": None if group.rates is None else list(group.rates),
         "norms": None if group.norms is None else list(group.norms),
         "gradients": group.gradients,
     }
+    return found | ({"cosine": group.cosine} if group.gradients == "bounded" else {})

@@ -6,7 +6,7 @@ from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT
-from hockeystick._vocabulary.groups import GRADIENTS, Group
+from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
 from hockeystick.cli.schemes import SCHEMES, flag, sampling_of
@@ -104,7 +104,15 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "metavar": "FLOATS",
         "help": "Bounds on the norms of the members' contributions, over the clipping norm.",
     },
-    "gradients": {"type": click.Choice(GRADIENTS), "help": "Whether the members' gradients are orthogonal."},
+    "gradients": {
+        "type": click.Choice(("aligned", "orthogonal")),
+        "help": "Whether the members' gradients are orthogonal.",
+    },
+    "cosine": {
+        "type": float,
+        "metavar": "FLOAT",
+        "help": "Bound in [0, 1] on the cosine of the angle between two members' gradients.",
+    },
     "adjacency": {
         "type": click.Choice((*ADJACENCIES, ZERO_OUT)),
         "default": "add_remove",
@@ -155,7 +163,7 @@ DRAWING = (
     "batches",
     "times",
 )
-MEMBERS = ("group_size", "rates", "norms", "gradients")
+MEMBERS = ("group_size", "rates", "norms", "gradients", "cosine")
 REPORTED = ("group_sizes", "target", "title", "details", "certified")
 ALWAYS = ("adjacency", "tolerance", "as_json")
 
@@ -207,8 +215,10 @@ def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:
 def _members(given: dict[str, Any]) -> dict[str, Any]:
     sizes = given.get("group_size") or []
     members = {name: given[name] for name in ("rates", "norms", "gradients") if given.get(name)}
+    if given.get("cosine") is not None:
+        members["cosine"] = given["cosine"]
     if not members:
         return {"group_size": sizes[0] if len(sizes) == 1 else sizes} if sizes else {}
     if len(sizes) > 1:
-        raise click.UsageError("--rates, --norms and --gradients are about one --group-size")
+        raise click.UsageError("--rates, --norms, --gradients and --cosine are about one --group-size")
     return {"group": Group(size=sizes[0] if sizes else None, **members)}
