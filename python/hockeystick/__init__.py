@@ -1,5 +1,6 @@
 """Privacy accounting for DP-SGD whose unit is a record, a person's records or any group.
 
+- `Run`: a run in the terms of the training script, which every function takes.
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
 - `CorrelatedNoise`, `estimate_delta`: runs with correlated noise (matrix factorisation, DP-FTRL).
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
@@ -51,6 +52,7 @@ from hockeystick._vocabulary.mechanisms import (
     Skellam,
 )
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.errors import (
     ContradictionError,
@@ -59,6 +61,7 @@ from hockeystick.errors import (
     SamplingMismatchWarning,
     UnreachableError,
     UnsupportedError,
+    UnusualValueWarning,
     WideIntervalWarning,
 )
 from hockeystick.tradeoff import TradeoffCurve
@@ -96,6 +99,7 @@ __all__ = [
     "PrivacyCurve",
     "RandomAllocation",
     "RandomizedResponse",
+    "Run",
     "SamplingMismatchError",
     "SamplingMismatchWarning",
     "Shuffle",
@@ -104,6 +108,7 @@ __all__ = [
     "TradeoffCurve",
     "UnreachableError",
     "UnsupportedError",
+    "UnusualValueWarning",
     "WideIntervalWarning",
     "WithoutReplacement",
     "__version__",

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import LARGEST_GROUP, choice, count_scalar, float_vector, require, shown
+from hockeystick._vocabulary.spelling import spelled_class
 
 GRADIENTS = ("aligned", "orthogonal")
 
 
+@spelled_class
 @dataclass(frozen=True, init=False)
 class Group:
     """A group of records, with what is known about each of its members.
