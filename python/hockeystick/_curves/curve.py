@@ -17,8 +17,10 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._curves.best_of import BestOf
 from hockeystick._curves.certificate import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
+from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
@@ -324,6 +326,35 @@ class PrivacyCurve(Certifiable):
             If an interval wider than the tolerance had to be used.
         """
         return float(self.delta(0.0))
+
+    def best_of(self, runs: NumberOfRuns) -> BestOf:
+        """Privacy of the best of a random number of such runs: the price of tuning.
+
+        Parameters
+        ----------
+        runs : PoissonRuns, GeometricRuns, NegativeBinomialRuns or BinomialRuns
+            The law of the number of runs, each of which has at most the loss of this curve.
+
+        Returns
+        -------
+        BestOf
+            Answers `epsilon` and `delta`, as upper bounds.
+
+        Raises
+        ------
+        TypeError
+            If `runs` is no law of a number of runs.
+        UnsupportedError
+            If the adjacency asks for one order of the data sets only.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)
+        >>> print(f"{curve.best_of(hs.PoissonRuns(20)).epsilon(1e-6):.2f}")
+        1.89
+        """
+        return BestOf(self, runs)
 
     def __add__(self, other: object) -> PrivacyCurve:
         """Compose with another run on the same data."""
