@@ -65,6 +65,15 @@ from hockeystick._vocabulary.mechanisms import (
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
+from hockeystick.accountants import (
+    Accountant,
+    GroupAccountant,
+    IndividualAccountant,
+    IndividualFilter,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
 from hockeystick.errors import (
     ContradictionError,
     OptimalOrderWarning,
@@ -92,6 +101,7 @@ if TYPE_CHECKING:
     from hockeystick.reporting import report
 
 __all__ = [
+    "Accountant",
     "AdaptiveClipping",
     "BestOf",
     "BinomialRuns",
@@ -106,8 +116,12 @@ __all__ = [
     "Gaussian",
     "GeometricRuns",
     "Group",
+    "GroupAccountant",
+    "IndividualAccountant",
+    "IndividualFilter",
     "Laplace",
     "MinimumSeparation",
+    "MonteCarloAccountant",
     "NegativeBinomialRuns",
     "OptimalOrderWarning",
     "Plan",
@@ -116,10 +130,12 @@ __all__ = [
     "PrivacyCurve",
     "RandomAllocation",
     "RandomizedResponse",
+    "RenyiGroupAccountant",
     "Run",
     "SamplingMismatchError",
     "SamplingMismatchWarning",
     "Shuffle",
+    "ShuffleAccountant",
     "ShuffledCurve",
     "Skellam",
     "Table",

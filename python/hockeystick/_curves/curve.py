@@ -31,6 +31,9 @@ from hockeystick._vocabulary.step_kinds import StepKind
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
 
+REPEATED_SEGMENTS = 3
+"""Most kinds of steps that the representation names."""
+
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
@@ -181,6 +184,10 @@ class PrivacyCurve(Certifiable):
             If an interval wider than the tolerance had to be used.
         """
         return self.bounds(epsilon=epsilon)[1]
+
+    get_epsilon = epsilon
+    """The name of the function and of accountants."""
+    get_delta = delta
 
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -396,7 +403,14 @@ class PrivacyCurve(Certifiable):
         return PrivacyCurve, self._parts()
 
     def __repr__(self) -> str:
-        return f"<PrivacyCurve of {self._summary()}>"
+        kinds = [f"{count} x {', '.join(words)}" for count, *words in self._kinds_in_words()]
+        more = len(self._steps) - len(kinds)
+        listed = "; ".join([*kinds, *([f"{more} further kinds"] if more else [])]) or "no steps"
+        return f"<PrivacyCurve of {listed}; adjacency {self._adjacency!r}>"
+
+    def _kinds_in_words(self) -> list[tuple[str, ...]]:
+        """Count, noise, sampling and group of the first kinds of steps."""
+        return [row[:4] for row in self.printed_rows(REPEATED_SEGMENTS)[1:]]
 
     def _repr_html_(self) -> str:
         caption = f"PrivacyCurve of {self._summary()}, against {ADVERSARY}"
