@@ -98,7 +98,7 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
         @functools.wraps(function)
         def asked(run: Run | None = None, **given: Any) -> Any:
             if run is None and plain.issuperset(given) and type(given.get("sampling")) is not str:
-                if needs_steps and "steps" not in given:
+                if needs_steps and given.get("steps") is None:
                     raise TypeError(
                         f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
                     )
