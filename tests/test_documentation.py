@@ -22,7 +22,8 @@ TOP = Path(__file__).parents[1]
 DOCS = TOP / "docs"
 PAGES = (TOP / "README.md", *sorted(DOCS.rglob("*.md")))
 FENCE = re.compile(r"^```(.*)\n((?s:.*?))^```$", re.MULTILINE)
-LANGUAGES = {"console", "json", "python", "sh", "text", "toml"}
+LANGUAGES = {"console", "json", "py", "python", "sh", "text", "toml"}
+"""Python that needs a large library is "py": tests/test_own_loop.py runs it where that is installed."""
 LARGE = r"(?:torch|opacus|(?:hockeystick\.)?dp_accounting|jax_privacy)"
 HEAVY = re.compile(rf"^(?:>>> |\.\.\. )?\s*(?:from|import) {LARGE}\b", re.MULTILINE)
 

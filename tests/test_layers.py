@@ -13,7 +13,7 @@ LAYERS = (
     {
         # Checks of arguments, printing, files, workers: no mathematics, nothing of privacy.
         "_arguments", "_atomic", "_core", "_distinct", "_executors", "_extras", "_gradients", "_html",
-        "_progress", "_readouts", "_rounding", "_simulation", "_strict_json", "errors",
+        "_progress", "_readouts", "_rounding", "_simulation", "_strict_json", "_tables", "errors",
     },
     # Mathematics of matrices, for the vocabulary of correlated noise.
     {"_factorization"},

@@ -304,7 +304,8 @@ def test_equal_runs_said_in_different_words_are_equal_curves():
 
 
 def test_a_curve_prints_as_a_short_table(curve, other):
-    assert repr(curve) == "<PrivacyCurve of 300 steps, adjacency 'add_remove', tolerance 1e-06>"
+    kind = "300 x Gaussian(1), Poisson(0.01), 4 records"
+    assert repr(curve) == f"<PrivacyCurve of {kind}; adjacency 'add_remove'>"
     text = str(curve + other)
     assert "800 steps of 2 kinds" in text
     assert "Gaussian(2)" in text

@@ -1,8 +1,10 @@
 """Privacy accounting for DP-SGD whose unit is a record, a person's records or any group.
 
+- `Run`: a run in the terms of the training script, which every function takes.
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
 - `CorrelatedNoise`, `estimate_delta`: runs with correlated noise (matrix factorisation, DP-FTRL).
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
+- `sweep`: one question for many runs, as a table. `plan`: batch, steps, cap and noise that meet a target.
 - `privacy_curve`: the whole curve of a run, to compose and to ask many questions.
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
@@ -31,15 +33,25 @@ from typing import TYPE_CHECKING, Any
 from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
+from hockeystick._curves.best_of import BestOf
 from hockeystick._curves.bins_estimate import estimate_delta
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.number_of_runs import (
+    BinomialRuns,
+    GeometricRuns,
+    NegativeBinomialRuns,
+    PoissonRuns,
+)
 from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
+from hockeystick._curves.run_planning import Plan, plan
 from hockeystick._curves.shuffled_curve import ShuffledCurve
+from hockeystick._curves.sweeping import sweep
 from hockeystick._explaining import Explanation, explain
 from hockeystick._loaders.recognition import sampling_of
+from hockeystick._tables import Table
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
@@ -51,7 +63,17 @@ from hockeystick._vocabulary.mechanisms import (
     Skellam,
 )
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
+from hockeystick.accountants import (
+    Accountant,
+    GroupAccountant,
+    IndividualAccountant,
+    IndividualFilter,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
 from hockeystick.errors import (
     ContradictionError,
     OptimalOrderWarning,
@@ -59,6 +81,7 @@ from hockeystick.errors import (
     SamplingMismatchWarning,
     UnreachableError,
     UnsupportedError,
+    UnusualValueWarning,
     WideIntervalWarning,
 )
 from hockeystick.tradeoff import TradeoffCurve
@@ -78,7 +101,10 @@ if TYPE_CHECKING:
     from hockeystick.reporting import report
 
 __all__ = [
+    "Accountant",
     "AdaptiveClipping",
+    "BestOf",
+    "BinomialRuns",
     "Certificate",
     "ContradictionError",
     "CorrelatedNoise",
@@ -88,22 +114,35 @@ __all__ = [
     "FixedOrder",
     "FullBatch",
     "Gaussian",
+    "GeometricRuns",
     "Group",
+    "GroupAccountant",
+    "IndividualAccountant",
+    "IndividualFilter",
     "Laplace",
     "MinimumSeparation",
+    "MonteCarloAccountant",
+    "NegativeBinomialRuns",
     "OptimalOrderWarning",
+    "Plan",
     "Poisson",
+    "PoissonRuns",
     "PrivacyCurve",
     "RandomAllocation",
     "RandomizedResponse",
+    "RenyiGroupAccountant",
+    "Run",
     "SamplingMismatchError",
     "SamplingMismatchWarning",
     "Shuffle",
+    "ShuffleAccountant",
     "ShuffledCurve",
     "Skellam",
+    "Table",
     "TradeoffCurve",
     "UnreachableError",
     "UnsupportedError",
+    "UnusualValueWarning",
     "WideIntervalWarning",
     "WithoutReplacement",
     "__version__",
@@ -124,6 +163,7 @@ __all__ = [
     "get_steps",
     "kernels",
     "opacus",
+    "plan",
     "plot",
     "privacy_curve",
     "release",
@@ -131,6 +171,7 @@ __all__ = [
     "report",
     "sampling_of",
     "shuffle",
+    "sweep",
     "training",
 ]
 
@@ -141,6 +182,7 @@ _WHEN_ASKED_FOR = (
     "distributed",
     "dp_accounting",
     "opacus",
+    "plan",
     "plot",
     "release",
     "training",

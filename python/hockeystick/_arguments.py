@@ -221,6 +221,16 @@ def flat(arrays: Iterable[NDArray[Any]], shape: tuple[int, ...]) -> list[NDArray
     return [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
 
 
+def _as_numpy(value: object) -> NDArray[Any]:
+    """`value` as an array of any type; tensors of torch and JAX too, wherever and however they are stored."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        tensor: Any = value.detach().cpu()
+        # NumPy has no bfloat16; a float64 holds all numbers of the shorter formats.
+        return np.asarray(tensor.double() if tensor.is_floating_point() else tensor)
+    array = np.asarray(value)
+    return array.astype(np.float64) if array.dtype.name == "bfloat16" else array
+
+
 def _real_array(value: object, name: str) -> NDArray[Any]:
     """`value` as an array of integers or floats; ``TypeError`` for any other type."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_COUNT:
@@ -232,7 +242,7 @@ def _real_array(value: object, name: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked entries first")
     try:
-        array = np.asarray(value)
+        array = _as_numpy(value)
     except (ValueError, TypeError) as error:
         raise TypeError(
             f"{name} must be a real number or an array of real numbers: {printed(str(error))}"

@@ -20,9 +20,11 @@ from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
 from hockeystick._vocabulary.adjacency import ADVERSARY
+from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, parameter_of
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import (
     LARGEST_DATASET,
     Poisson,
@@ -83,28 +85,36 @@ _ASSUMPTIONS = (
 )
 
 
+@in_own_terms(keeps="dataset_size")
 def explain(
+    run: Run | None = None,
     *,
     delta: float,
     noise_multiplier: float | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | Shuffle | None = None,
-    steps: int,
+    sampling: Sampling | Shuffle | str | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    batch_size: float | None = None,
+    dataset_size: int | None = None,
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
     mechanism: Mechanism | None = None,
-    dataset_size: int | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Explanation:
     """Epsilon of a run with everything that it assumes, and epsilon under the other assumptions.
 
     Parameters
     ----------
+    run : Run, optional
+        A run in the terms of the training script, as in `get_epsilon`.
     delta : float
         In (0, 1).
     noise_multiplier, sample_rate, sampling, steps, group_size, group, adjacency, mechanism, tolerance
         As in `get_epsilon`, each a single value.
+    epochs, batch_size : float, optional
+        As in `get_epsilon`, in place of `steps` and `sample_rate`.
     dataset_size : int, optional
         Number of records, to compare Poisson sampling with fixed batches. By default that of
         `sampling`, or a large one.
@@ -142,15 +152,17 @@ def explain(
     Examples
     --------
     >>> import hockeystick as hs
-    >>> run = hs.explain(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
-    >>> print(run["statement"])
+    >>> told = hs.explain(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> print(told["statement"])
     (1.8283, 1e-05)-differential privacy for one record that is added or removed
-    >>> for other in run["other_schemes"][:3]:
+    >>> for other in told["other_schemes"][:3]:
     ...     print(other["scheme"], round(other["epsilon"], 2))
     Poisson sampling, add or remove 1.83
     Poisson sampling, replace 2.84
     fixed batches, add or remove 13.36
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     level = float_scalar(delta, "delta")
     if mechanism is not None:
         check_mechanism(mechanism)
@@ -195,8 +207,8 @@ def explain(
     found.update(_evidence(curve, level, found["lower"], found["epsilon"]))
     own = mechanism if mechanism is not None else kind.noise
     steps_so_far = ((own, check_draw(scheme, "sampling"), curve.steps),)
-    run = RecordedRun(steps_so_far, kind.records, group, adjacency, tolerance)
-    found["other_schemes"] = _others(run, level, records)
+    recorded = RecordedRun(steps_so_far, kind.records, group, adjacency, tolerance)
+    found["other_schemes"] = _others(recorded, level, records)
     found["disclosure"] = disclosure(found, unit)
     return found
 

@@ -31,18 +31,25 @@ class _NoiseOfRuns(TypedDict):
 
 class _Drawing(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | Shuffle | None]
+    sampling: NotRequired[Sampling | Shuffle | str | None]
 
 class _DrawingOrShuffling(TypedDict):
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | Shuffle | Participation | None]
+    sampling: NotRequired[Sampling | Shuffle | Participation | str | None]
 
 class _Members(TypedDict):
     group_size: NotRequired[ArrayLike]
     group: NotRequired[Group | None]
 
+class _Sizes(TypedDict):
+    batch_size: NotRequired[ArrayLike | None]
+    dataset_size: NotRequired[ArrayLike | None]
+
 class _Steps(TypedDict):
-    steps: ArrayLike
+    steps: NotRequired[ArrayLike | None]
+
+class _Length(_Steps, _Sizes):
+    epochs: NotRequired[ArrayLike | None]
 
 class _Target(TypedDict):
     epsilon: NotRequired[ArrayLike | None]
@@ -54,28 +61,28 @@ class _Target(TypedDict):
     prior: NotRequired[ArrayLike | None]
     mu: NotRequired[ArrayLike | None]
 
-class EpsilonArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Steps):
+class EpsilonArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Length):
     """Of `get_epsilon`."""
 
     delta: ArrayLike
 
-class DeltaArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Steps):
+class DeltaArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Length):
     """Of `get_delta`."""
 
     epsilon: ArrayLike
 
-class NoiseMultiplierArguments(_Common, _Members, _Steps, _Target):
+class NoiseMultiplierArguments(_Common, _Members, _Length, _Target):
     """Of `get_noise_multiplier`."""
 
     mechanism: NotRequired[CorrelatedNoise | None]
     sample_rate: NotRequired[ArrayLike | None]
-    sampling: NotRequired[Sampling | Participation | None]
+    sampling: NotRequired[Sampling | Shuffle | Participation | str | None]
 
 class SampleRateArguments(_Common, _Noise, _Members, _Steps, _Target):
     """Of `get_sample_rate`."""
 
-class StepsArguments(_Common, _Noise, _Drawing, _Members, _Target):
+class StepsArguments(_Common, _Noise, _Drawing, _Sizes, _Members, _Target):
     """Of `get_steps`."""
 
-class GroupSizeArguments(_Common, _Noise, _Drawing, _Steps, _Target):
+class GroupSizeArguments(_Common, _Noise, _Drawing, _Length, _Target):
     """Of `get_group_size`."""

@@ -10,6 +10,7 @@ __all__ = [
     "StateTypeError",
     "UnreachableError",
     "UnsupportedError",
+    "UnusualValueWarning",
     "WideIntervalWarning",
 ]
 
@@ -59,3 +60,7 @@ class OptimalOrderWarning(UserWarning):
 
 class WideIntervalWarning(UserWarning):
     """The certified interval is wider than the tolerance asked for; both its ends still hold."""
+
+
+class UnusualValueWarning(UserWarning):
+    """A value is allowed and hardly ever meant; the message says what it might have been."""

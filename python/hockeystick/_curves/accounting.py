@@ -11,12 +11,13 @@ from hockeystick._arguments import FloatOrFloats
 from hockeystick._curves.shuffled import solve_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._curves.whole_runs import solve_whole_run
-from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 
@@ -28,23 +29,28 @@ if TYPE_CHECKING:
 
 @overload
 def get_epsilon(
-    *, bounds: Literal[False] = False, **arguments: Unpack[EpsilonArguments]
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[EpsilonArguments]
 ) -> FloatOrFloats: ...
 
 
 @overload
 def get_epsilon(
-    *, bounds: Literal[True], **arguments: Unpack[EpsilonArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[EpsilonArguments]
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
+@in_own_terms()
 def get_epsilon(
+    run: Run | None = None,
     *,
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | Participation | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | Shuffle | Participation | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -60,6 +66,9 @@ def get_epsilon(
 
     Parameters
     ----------
+    run : Run, optional
+        A run in the terms of the training script, in place of the arguments that it states. What is given
+        beside it must not contradict it.
     delta : array_like
         In (0, 1).
     noise_multiplier : array_like
@@ -67,11 +76,18 @@ def get_epsilon(
         with `mechanism`.
     sample_rate : array_like, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
-    sampling : Poisson, WithoutReplacement, FullBatch or Shuffle, optional
+    sampling : Poisson, WithoutReplacement, FullBatch, Shuffle or str, optional
         How batches are drawn. Give either this or `sample_rate`. With `CorrelatedNoise`: FullBatch,
-        FixedOrder, MinimumSeparation or CyclicPoisson.
+        FixedOrder, MinimumSeparation or CyclicPoisson. A string is a name as `Run` takes it, such as "fixed"
+        or "shuffle", and takes its sizes from `batch_size` and `dataset_size`.
     steps : array_like
         Number of steps, whole and at least zero.
+    epochs : array_like, optional
+        Number of epochs, in place of `steps`: an epoch is ``dataset_size / batch_size`` steps, or
+        ``1 / sample_rate``. The number of steps of all epochs is rounded up.
+    batch_size, dataset_size : array_like, optional
+        Records in a batch and in the data set, in place of `sample_rate`: their quotient is the rate of
+        Poisson batches, of which the first is the expected size, unless `sampling` says otherwise.
     group_size : array_like, optional
         Number of records that change together, whole, in [1, 10000].
     group : Group, optional
@@ -111,6 +127,9 @@ def get_epsilon(
     WideIntervalWarning
         If an interval wider than `tolerance` had to be used; its ends still hold. Of shuffled batches only
         if both ends are not asked for.
+    UnusualValueWarning
+        Of runs and sizes: if delta is above ``1 / dataset_size``, or the noise multiplier so small that it
+        was probably meant as a standard deviation.
 
     Notes
     -----
@@ -150,11 +169,16 @@ def get_epsilon(
     >>> lower, upper = hs.get_epsilon(delta=1e-5, group_size=8, bounds=True, **run)
     >>> lower <= upper <= lower * (1 + 2e-6)
     True
+    >>> run = hs.Run(batch_size=100, dataset_size=10_000, epochs=10, noise_multiplier=1.0, sampling="poisson")
+    >>> round(hs.get_epsilon(run, delta=1e-5), 4)
+    1.8282
     >>> epoch = {"noise_multiplier": 1.0, "sampling": hs.Shuffle(600, 60_000), "steps": 100}
     >>> lower, upper = hs.get_epsilon(delta=1e-5, adjacency="zero_out", bounds=True, **epoch)
     >>> print(f"{lower:.3f} {upper:.3f}")
     4.063 4.377
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     if isinstance(mechanism, CorrelatedNoise):
         return solve_whole_run(
             "epsilon",
@@ -211,22 +235,29 @@ def get_epsilon(
 
 
 @overload
-def get_delta(*, bounds: Literal[False] = False, **arguments: Unpack[DeltaArguments]) -> FloatOrFloats: ...
+def get_delta(
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[DeltaArguments]
+) -> FloatOrFloats: ...
 
 
 @overload
 def get_delta(
-    *, bounds: Literal[True], **arguments: Unpack[DeltaArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[DeltaArguments]
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
+@in_own_terms()
 def get_delta(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | Participation | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | Shuffle | Participation | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -242,10 +273,14 @@ def get_delta(
 
     Parameters
     ----------
+    run : Run, optional
+        As in `get_epsilon`.
     epsilon : array_like
         Finite and at least zero.
     noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency
         As in `get_epsilon`.
+    epochs, batch_size, dataset_size
+        As in `get_epsilon`, in place of `steps` and `sample_rate`.
     bounds, tolerance, executor
         As in `get_epsilon`.
 
@@ -295,6 +330,8 @@ def get_delta(
     >>> f"{delta:.5e}"
     '2.37119e-09'
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     if isinstance(mechanism, CorrelatedNoise):
         return solve_whole_run(
             "delta",

@@ -12,10 +12,11 @@ from hockeystick._arguments import CountOrCounts, FloatOrFloats
 from hockeystick._curves.risk import check_target, search
 from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
-from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick.errors import UnreachableError
 
@@ -26,16 +27,20 @@ if TYPE_CHECKING:
 
 
 @overload
-def get_steps(*, bounds: Literal[False] = False, **arguments: Unpack[StepsArguments]) -> CountOrCounts: ...
+def get_steps(
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[StepsArguments]
+) -> CountOrCounts: ...
 
 
 @overload
 def get_steps(
-    *, bounds: Literal[True], **arguments: Unpack[StepsArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[StepsArguments]
 ) -> tuple[CountOrCounts, FloatOrFloats]: ...
 
 
+@in_own_terms("steps")
 def get_steps(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike | None = None,
@@ -47,7 +52,9 @@ def get_steps(
     mu: ArrayLike | None = None,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | None = None,
+    sampling: Sampling | Shuffle | str | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -63,9 +70,13 @@ def get_steps(
 
     Parameters
     ----------
+    run : Run, optional
+        A run, of which everything but its length is taken.
     epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
         The target, as in `get_noise_multiplier`.
     noise_multiplier, mechanism, sample_rate, sampling, group_size, group, adjacency
+        As in `get_epsilon`.
+    batch_size, dataset_size
         As in `get_epsilon`.
     bounds, tolerance, executor
         As in `get_epsilon`.
@@ -107,6 +118,7 @@ def get_steps(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
+    assert not isinstance(sampling, str)
     target = check_target(
         epsilon=epsilon,
         delta=delta,
@@ -144,7 +156,7 @@ def get_steps(
         group=group,
     )
     if not target.is_point:
-        run = {
+        arguments = {
             "noise_multiplier": noise_multiplier,
             "mechanism": mechanism,
             "sample_rate": sample_rate,
@@ -153,7 +165,7 @@ def get_steps(
             "group": group,
             "adjacency": adjacency,
         }
-        return search("steps", target, run, bounds=bounds, tolerance=tolerance)
+        return search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
     return solve(
         "steps",
         step,
@@ -167,17 +179,19 @@ def get_steps(
 
 @overload
 def get_group_size(
-    *, bounds: Literal[False] = False, **arguments: Unpack[GroupSizeArguments]
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[GroupSizeArguments]
 ) -> CountOrCounts: ...
 
 
 @overload
 def get_group_size(
-    *, bounds: Literal[True], **arguments: Unpack[GroupSizeArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[GroupSizeArguments]
 ) -> tuple[CountOrCounts, FloatOrFloats]: ...
 
 
+@in_own_terms("group_size")
 def get_group_size(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike | None = None,
@@ -189,8 +203,11 @@ def get_group_size(
     mu: ArrayLike | None = None,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | Shuffle | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     adjacency: str = "add_remove",
     mechanism: Mechanism | None = None,
     bounds: bool = False,
@@ -204,9 +221,13 @@ def get_group_size(
 
     Parameters
     ----------
+    run : Run, optional
+        A run, of which everything but the records per person is taken.
     epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
         The target, as in `get_noise_multiplier`.
     noise_multiplier, mechanism, sample_rate, sampling, steps, adjacency
+        As in `get_epsilon`.
+    epochs, batch_size, dataset_size
         As in `get_epsilon`.
     bounds, tolerance, executor
         As in `get_epsilon`.
@@ -249,6 +270,8 @@ def get_group_size(
     >>> (epsilons <= 3.0).tolist()
     [True, False]
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     target = check_target(
         epsilon=epsilon,
         delta=delta,
@@ -284,7 +307,7 @@ def get_group_size(
         unknown="group_size",
     )
     if not target.is_point:
-        run = {
+        arguments = {
             "noise_multiplier": noise_multiplier,
             "mechanism": mechanism,
             "sample_rate": sample_rate,
@@ -292,7 +315,7 @@ def get_group_size(
             "steps": steps,
             "adjacency": adjacency,
         }
-        return search("group_size", target, run, bounds=bounds, tolerance=tolerance)
+        return search("group_size", target, arguments, bounds=bounds, tolerance=tolerance)
     found = solve(
         "group_size",
         step,

@@ -17,8 +17,10 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._curves.best_of import BestOf
 from hockeystick._curves.certificate import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
+from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
@@ -28,6 +30,9 @@ from hockeystick._vocabulary.step_kinds import StepKind
 
 PRINTED_SEGMENTS = 8
 """Most lines of the printed table of segments."""
+
+REPEATED_SEGMENTS = 3
+"""Most kinds of steps that the representation names."""
 
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
@@ -180,6 +185,10 @@ class PrivacyCurve(Certifiable):
         """
         return self.bounds(epsilon=epsilon)[1]
 
+    get_epsilon = epsilon
+    """The name of the function and of accountants."""
+    get_delta = delta
+
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
     ) -> tuple[FloatOrFloats, FloatOrFloats]:
@@ -325,6 +334,35 @@ class PrivacyCurve(Certifiable):
         """
         return float(self.delta(0.0))
 
+    def best_of(self, runs: NumberOfRuns) -> BestOf:
+        """Privacy of the best of a random number of such runs: the price of tuning.
+
+        Parameters
+        ----------
+        runs : PoissonRuns, GeometricRuns, NegativeBinomialRuns or BinomialRuns
+            The law of the number of runs, each of which has at most the loss of this curve.
+
+        Returns
+        -------
+        BestOf
+            Answers `epsilon` and `delta`, as upper bounds.
+
+        Raises
+        ------
+        TypeError
+            If `runs` is no law of a number of runs.
+        UnsupportedError
+            If the adjacency asks for one order of the data sets only.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)
+        >>> print(f"{curve.best_of(hs.PoissonRuns(20)).epsilon(1e-6):.2f}")
+        1.89
+        """
+        return BestOf(self, runs)
+
     def __add__(self, other: object) -> PrivacyCurve:
         """Compose with another run on the same data."""
         if not isinstance(other, PrivacyCurve):
@@ -365,7 +403,14 @@ class PrivacyCurve(Certifiable):
         return PrivacyCurve, self._parts()
 
     def __repr__(self) -> str:
-        return f"<PrivacyCurve of {self._summary()}>"
+        kinds = [f"{count} x {', '.join(words)}" for count, *words in self._kinds_in_words()]
+        more = len(self._steps) - len(kinds)
+        listed = "; ".join([*kinds, *([f"{more} further kinds"] if more else [])]) or "no steps"
+        return f"<PrivacyCurve of {listed}; adjacency {self._adjacency!r}>"
+
+    def _kinds_in_words(self) -> list[tuple[str, ...]]:
+        """Count, noise, sampling and group of the first kinds of steps."""
+        return [row[:4] for row in self.printed_rows(REPEATED_SEGMENTS)[1:]]
 
     def _repr_html_(self) -> str:
         caption = f"PrivacyCurve of {self._summary()}, against {ADVERSARY}"

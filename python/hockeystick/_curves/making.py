@@ -8,11 +8,13 @@ from hockeystick._arguments import count_scalar
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._curves.whole_runs import whole_run_curve
+from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
 from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import step_kind
@@ -35,11 +37,15 @@ def privacy_curve(
 
 @overload
 def privacy_curve(
+    run: Run | None = None,
     *,
     noise_multiplier: float | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | Participation | None = None,
-    steps: int,
+    sampling: Sampling | Participation | str | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    batch_size: float | None = None,
+    dataset_size: int | None = None,
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -48,12 +54,17 @@ def privacy_curve(
 ) -> PrivacyCurve: ...
 
 
+@in_own_terms()
 def privacy_curve(
+    run: Run | None = None,
     *,
     noise_multiplier: float | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | Shuffle | Participation | None = None,
-    steps: int,
+    sampling: Sampling | Shuffle | Participation | str | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    batch_size: float | None = None,
+    dataset_size: int | None = None,
     group_size: int = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -64,8 +75,12 @@ def privacy_curve(
 
     Parameters
     ----------
+    run : Run, optional
+        A run in the terms of the training script, as in `get_epsilon`.
     noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, group, adjacency, tolerance
         As in `get_epsilon`, each a single value.
+    epochs, batch_size, dataset_size
+        As in `get_epsilon`, in place of `steps` and `sample_rate`.
 
     Returns
     -------
@@ -99,6 +114,8 @@ def privacy_curve(
     >>> epoch * 10 == hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
     True
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     if isinstance(mechanism, CorrelatedNoise):
         return whole_run_curve(
             mechanism,

@@ -12,12 +12,13 @@ from hockeystick._curves.risk import check_target, search
 from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._curves.whole_runs import solve_whole_run
-from hockeystick._vocabulary.configuration import configure
+from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 
 if TYPE_CHECKING:
@@ -28,17 +29,19 @@ if TYPE_CHECKING:
 
 @overload
 def get_noise_multiplier(
-    *, bounds: Literal[False] = False, **arguments: Unpack[NoiseMultiplierArguments]
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[NoiseMultiplierArguments]
 ) -> FloatOrFloats: ...
 
 
 @overload
 def get_noise_multiplier(
-    *, bounds: Literal[True], **arguments: Unpack[NoiseMultiplierArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[NoiseMultiplierArguments]
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
+@in_own_terms("noise_multiplier")
 def get_noise_multiplier(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike | None = None,
@@ -49,8 +52,11 @@ def get_noise_multiplier(
     prior: ArrayLike | None = None,
     mu: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | Shuffle | Participation | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | Shuffle | Participation | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -66,6 +72,8 @@ def get_noise_multiplier(
 
     Parameters
     ----------
+    run : Run, optional
+        A run, of which everything but the noise is taken.
     epsilon : array_like, optional
         Target epsilon, finite and at least zero; with `delta`. Give these two, or one of the targets below.
     delta : array_like, optional
@@ -84,6 +92,8 @@ def get_noise_multiplier(
         false alarms see the largest losses, so that sampling hardly helps it. Error rates and mu are searched
         for in this process, without the executor, and with mu there are no `bounds`.
     sample_rate, sampling, steps, group_size, group, adjacency
+        As in `get_epsilon`.
+    epochs, batch_size, dataset_size
         As in `get_epsilon`.
     mechanism : CorrelatedNoise, optional
         Noise that is correlated over the run: finds the noise multiplier of Z, in place of the one that the
@@ -126,6 +136,8 @@ def get_noise_multiplier(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, noise_multiplier=sigma, **plan) <= 3.0
     True
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     target = check_target(
         epsilon=epsilon,
         delta=delta,
@@ -183,7 +195,7 @@ def get_noise_multiplier(
         unknown="noise_multiplier",
     )
     if not target.is_point:
-        run = {
+        arguments = {
             "sample_rate": sample_rate,
             "sampling": sampling,
             "steps": steps,
@@ -191,7 +203,7 @@ def get_noise_multiplier(
             "group": group,
             "adjacency": adjacency,
         }
-        return search("noise_multiplier", target, run, bounds=bounds, tolerance=tolerance)
+        return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
     return solve(
         "noise_multiplier",
         step,
@@ -206,17 +218,19 @@ def get_noise_multiplier(
 
 @overload
 def get_sample_rate(
-    *, bounds: Literal[False] = False, **arguments: Unpack[SampleRateArguments]
+    run: Run | None = None, *, bounds: Literal[False] = False, **arguments: Unpack[SampleRateArguments]
 ) -> FloatOrFloats: ...
 
 
 @overload
 def get_sample_rate(
-    *, bounds: Literal[True], **arguments: Unpack[SampleRateArguments]
+    run: Run | None = None, *, bounds: Literal[True], **arguments: Unpack[SampleRateArguments]
 ) -> tuple[FloatOrFloats, FloatOrFloats]: ...
 
 
+@in_own_terms("sample_rate")
 def get_sample_rate(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike | None = None,
@@ -227,7 +241,7 @@ def get_sample_rate(
     prior: ArrayLike | None = None,
     mu: ArrayLike | None = None,
     noise_multiplier: ArrayLike | None = None,
-    steps: ArrayLike,
+    steps: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
@@ -243,6 +257,8 @@ def get_sample_rate(
 
     Parameters
     ----------
+    run : Run, optional
+        A run with Poisson batches, of which everything but the rate is taken; its number of steps stays.
     epsilon, delta, advantage, tpr, fpr, bayes_success, prior, mu
         The target, as in `get_noise_multiplier`.
     noise_multiplier, mechanism, steps, group_size, group, adjacency
@@ -284,6 +300,7 @@ def get_sample_rate(
     >>> 2.999 < hs.get_epsilon(delta=1e-5, sample_rate=rate, **plan) <= 3.0
     True
     """
+    assert steps is not None
     target = check_target(
         epsilon=epsilon,
         delta=delta,
@@ -303,7 +320,7 @@ def get_sample_rate(
         unknown="sample_rate",
     )
     if not target.is_point:
-        run = {
+        arguments = {
             "noise_multiplier": noise_multiplier,
             "mechanism": mechanism,
             "steps": steps,
@@ -311,7 +328,7 @@ def get_sample_rate(
             "group": group,
             "adjacency": adjacency,
         }
-        return search("sample_rate", target, run, bounds=bounds, tolerance=tolerance)
+        return search("sample_rate", target, arguments, bounds=bounds, tolerance=tolerance)
     return solve(
         "sample_rate",
         step,

@@ -18,6 +18,7 @@ from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.attacks import SMALL_DELTA, Attacks, error_rates
 from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._vocabulary.run import Run
 from hockeystick.accountants import (
     Accountant,
     GroupAccountant,
@@ -283,6 +284,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
         raise TypeError(f"give either a curve or an accountant, or {', '.join(arguments)}")
     if isinstance(curve_or_accountant, Guarantee):
         return curve_or_accountant
+    if isinstance(curve_or_accountant, Run):
+        return guarantee_of(privacy_curve(curve_or_accountant))
     if isinstance(curve_or_accountant, PrivacyCurve):
         run = RecordedRun.of_curve(curve_or_accountant)
         return ExactGuarantee(run, curve_or_accountant, in_order=len(run.segments) <= 1)
@@ -310,8 +313,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
         return AccountantGuarantee(curve_or_accountant)
     kind = type(curve_or_accountant).__name__
     raise TypeError(
-        f"curve_or_accountant must be a PrivacyCurve, a ShuffledCurve, a TradeoffCurve or an accountant, "
-        f"got {kind}"
+        f"curve_or_accountant must be a Run, a PrivacyCurve, a ShuffledCurve, a TradeoffCurve or an "
+        f"accountant, got {kind}"
     )
 
 

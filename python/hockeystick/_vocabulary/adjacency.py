@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hockeystick._arguments import choice, text
+from hockeystick._vocabulary.spelling import suggested_value
 from hockeystick.errors import UnsupportedError
 
 DIRECTIONS: dict[str, tuple[str, ...]] = {
@@ -41,7 +42,7 @@ def check_adjacency(value: object) -> str:
             "adjacency 'zero_out' is for sampling=Shuffle(batch_size, dataset_size); use 'add_remove', "
             "which is the same with Poisson sampling and full batches, or 'add', 'remove' or 'replace'"
         )
-    return choice(value, "adjacency", ADJACENCIES)
+    return _chosen(value, ADJACENCIES)
 
 
 def check_add_remove(value: object) -> str:
@@ -61,4 +62,16 @@ def check_add_remove(value: object) -> str:
             "adjacency 'replace' is not supported by this accountant; use 'add_remove', 'add' or "
             "'remove', or GroupAccountant(adjacency='replace')"
         )
-    return choice(value, "adjacency", tuple(DIRECTIONS))
+    return _chosen(value, tuple(DIRECTIONS))
+
+
+def _chosen(value: object, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is allowed; the error names the relation that other names stand for."""
+    try:
+        return choice(value, "adjacency", allowed)
+    except ValueError as error:
+        meant = suggested_value("adjacency", value, allowed)
+        if not meant:
+            raise
+        message = f"{error}{meant}"
+    raise ValueError(message)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hockeystick._arguments import count_scalar
+from hockeystick._vocabulary.spelling import spelled_class
 
 LARGEST_EPOCH = 2**40
 """Largest number of batches in an epoch."""
 
 
+@spelled_class
 @dataclass(frozen=True)
 class RandomAllocation:
     """Random allocation: in every epoch each record goes into one of the batches, drawn afresh.
@@ -69,6 +71,7 @@ class RandomAllocation:
         return f"{type(self).__name__}({self.batches}{several})"
 
 
+@spelled_class
 @dataclass(frozen=True)
 class FixedBins:
     """Bins that stay: each record goes into one of the batches once, and these come back in every epoch.

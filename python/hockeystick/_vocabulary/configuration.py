@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +22,7 @@ from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
 from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Mixture,
@@ -28,6 +31,7 @@ from hockeystick._vocabulary.sampling import (
     WithoutReplacement,
     check_sampling,
 )
+from hockeystick._vocabulary.spelling import parameters_of, unknown_argument
 from hockeystick._vocabulary.support import (
     BOUNDED,
     NORMS,
@@ -42,7 +46,10 @@ from hockeystick._vocabulary.support import (
     not_attained,
     require_supported,
 )
+from hockeystick._vocabulary.terms import TERMS, meant, resolved
 from hockeystick.errors import UnsupportedError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Noise: TypeAlias = FloatOrFloats | Mechanism
 """Noise multipliers of Gaussian noise, or another mechanism."""
@@ -70,6 +77,49 @@ _LARGEST_ALLOCATED_GROUP = 6
 
 _UNKNOWN = 1.0
 """Stands for the noise multiplier or sample rate that is asked for; the core ignores it."""
+
+
+def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], Function]:
+    """Decorate a function so that it takes a run, and epochs and sizes in place of rate and steps.
+
+    Parameters
+    ----------
+    unknown : str, optional
+        What the function finds, which is not taken from a run.
+    keeps : str, optional
+        One of the terms, which the function takes itself.
+    """
+
+    def decorate(function: Function) -> Function:
+        named = parameters_of(function)
+        assert named is not None
+        known = named
+        plain = known - (TERMS - {keeps})
+        needs_steps = "steps" in known
+
+        @functools.wraps(function)
+        def asked(run: Run | None = None, **given: Any) -> Any:
+            if run is None and plain.issuperset(given) and type(given.get("sampling")) is not str:
+                if needs_steps and given.get("steps") is None:
+                    raise TypeError(
+                        f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
+                    )
+                try:
+                    return function(**given)
+                except ValueError as error:
+                    hint = meant(error, given)
+                    if not hint:
+                        raise
+                    problem = f"{error}{hint}"
+                raise ValueError(problem)
+            for name in given:
+                if name not in known:
+                    raise unknown_argument(function.__name__, name, sorted(known))
+            return function(**resolved(run, given, known, unknown, keeps))
+
+        return cast(Function, asked)
+
+    return decorate
 
 
 class Step:

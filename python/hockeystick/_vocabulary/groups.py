@@ -15,10 +15,12 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._vocabulary.spelling import spelled_class
 
 GRADIENTS = ("aligned", "orthogonal", "bounded")
 
 
+@spelled_class
 @dataclass(frozen=True, init=False, repr=False)
 class Group:
     """A group of records, with what is known about each of its members.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
+from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.errors import UnsupportedError
 
 LARGEST_SENSITIVITY = 2**20
 """Largest sensitivity of Skellam noise."""
 
 
+@spelled_class
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian noise, on a query of any dimension.
@@ -116,6 +118,7 @@ _ROUNDED_DOWN = 1.0 - 1e-15
 """Makes up for the rounding of a few operations."""
 
 
+@spelled_class
 @dataclass(frozen=True)
 class Laplace:
     """Laplace noise.
@@ -146,6 +149,7 @@ class Laplace:
         object.__setattr__(self, "scale", _positive(self.scale, "scale"))
 
 
+@spelled_class
 @dataclass(frozen=True)
 class Skellam:
     """Symmetric Skellam noise on whole numbers: the difference of two equal Poisson variables.
@@ -185,6 +189,7 @@ class Skellam:
         object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
 
 
+@spelled_class
 @dataclass(frozen=True)
 class RandomizedResponse:
     """Randomised response on one bit: the true answer with probability p, the other one otherwise.

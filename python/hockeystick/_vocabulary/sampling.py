@@ -8,12 +8,14 @@ from typing import NoReturn, TypeAlias
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown, text
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
 
 LARGEST_DATASET = 2**53
 """Largest data set: up to here float64 tells whole numbers apart."""
 
 
+@spelled_class
 @dataclass(frozen=True)
 class Poisson:
     """Poisson sampling: every record joins every batch on its own, with the same probability.
@@ -112,6 +114,7 @@ class Poisson:
         return f"{type(self).__name__}(sample_rate={self.sample_rate!r}{more})"
 
 
+@spelled_class
 @dataclass(frozen=True)
 class WithoutReplacement:
     """Fixed batches: every batch is a uniformly random subset of one size, drawn afresh.
@@ -145,6 +148,7 @@ class WithoutReplacement:
         _check_sizes(self)
 
 
+@spelled_class
 @dataclass(frozen=True)
 class Shuffle:
     """Shuffled batches: every epoch a fresh random permutation is cut into batches of one size.
@@ -183,6 +187,7 @@ class Shuffle:
         _check_sizes(self)
 
 
+@spelled_class
 @dataclass(frozen=True)
 class FullBatch:
     """No sampling: every batch is the whole data set.

@@ -14,6 +14,7 @@ from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, UnaccountedSampling
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
@@ -28,6 +29,7 @@ from hockeystick.accountants.history import (
     with_step,
 )
 from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.repeating import repeatable
 from hockeystick.errors import UnsupportedError
 
 _MOST_WAYS = 64
@@ -184,18 +186,23 @@ class GroupAccountant(Accountant):
             group=self._group,
         )
 
+    @repeatable
     def step(
         self,
+        run: Run | None = None,
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | Participation | Shuffle | None = None,
         mechanism: Mechanism | CorrelatedNoise | None = None,
+        steps: int = 1,
     ) -> None:
-        """Record one step.
+        """Record one step, several equal ones, or all of a run.
 
         Parameters
         ----------
+        run : Run, optional
+            A whole run, in place of all other arguments, as in `Accountant.step`.
         noise_multiplier : float, optional
             Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
         sample_rate : float, optional
@@ -206,6 +213,8 @@ class GroupAccountant(Accountant):
         mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands. All steps with equal `CorrelatedNoise` and sampling are one run.
+        steps : int, optional
+            Number of equal steps, at least 0.
 
         Raises
         ------

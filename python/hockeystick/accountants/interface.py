@@ -12,6 +12,7 @@ from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_adjacency
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
@@ -25,6 +26,7 @@ from hockeystick.accountants.history import (
     microbatches_of,
     with_step,
 )
+from hockeystick.accountants.repeating import repeatable
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.accountants.state_limits import check_limits, refusals
 
@@ -204,23 +206,30 @@ class Accountant(ABC):
     def _settings(self) -> dict[str, Any]:
         """Return the constructor arguments by name, of plain JSON types."""
 
+    @repeatable
     def step(
         self,
+        run: Run | None = None,
         *,
-        noise_multiplier: float,
+        noise_multiplier: float | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | None = None,
+        steps: int = 1,
     ) -> None:
-        """Record one optimisation step.
+        """Record one optimisation step, several equal ones, or all of a run.
 
         Parameters
         ----------
+        run : Run, optional
+            A whole run, in place of all other arguments; about as many records per person as the accountant.
         noise_multiplier : float
             Standard deviation of the noise in units of the clipping norm, at least zero.
         sample_rate : float, optional
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson, optional
             How the batch is drawn, or the several that are added up. Give either this or `sample_rate`.
+        steps : int, optional
+            Number of equal steps, at least 0.
 
         Raises
         ------
@@ -238,10 +247,33 @@ class Accountant(ABC):
         >>> accountant = RenyiGroupAccountant()
         >>> for _ in range(3):
         ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+        >>> accountant.step(noise_multiplier=1.0, sample_rate=0.01, steps=997)
         >>> accountant.history
-        [(1.0, 0.01, 3)]
+        [(1.0, 0.01, 1000)]
         """
         self._record(*check_gaussian_step(noise_multiplier, sample_rate, sampling))
+
+    def _step_of(self, run: Run) -> dict[str, Any]:
+        """Return the arguments of one step of a run, which must be about what the accountant is about."""
+        facts = run.arguments
+        if run.group is not None and run.group != getattr(self, "group", None):
+            raise ValueError(f"the run is about {run.group!r}, which the accountant is not made for")
+        if run.group is None and facts["group_size"] != self.group_size:
+            raise ValueError(
+                f"the run is about {facts['group_size']} records per person and the accountant about "
+                f"{self.group_size}: use group_size={facts['group_size']}"
+            )
+        if run.adjacency != self.adjacency:
+            raise ValueError(
+                f"adjacency must be {self.adjacency!r} as in the accountant, got {run.adjacency!r}"
+            )
+        names = ("noise_multiplier", "mechanism", "sample_rate", "sampling")
+        return {name: facts[name] for name in names if name in facts}
+
+    def _again(self, count: int) -> None:
+        """Record the last step as often again."""
+        noise, draw, steps = self._history[-1]
+        self._history[-1] = (noise, draw, steps + count)
 
     def _record(self, noise: float | Mechanism, draw: Draw) -> None:
         """Record one step with checked noise; a draw that has no account makes the answers errors."""

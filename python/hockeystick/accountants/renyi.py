@@ -27,6 +27,7 @@ from hockeystick._distinct import entries_answered_once
 from hockeystick._vocabulary.adjacency import check_add_remove
 from hockeystick._vocabulary.configuration import Segment as CoreSegment
 from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants.history import (
     as_core_segments,
@@ -39,6 +40,7 @@ from hockeystick.accountants.history import (
     merged,
 )
 from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.repeating import repeatable
 from hockeystick.errors import OptimalOrderWarning
 from hockeystick.renyi.calibration import CONVERSIONS
 
@@ -146,18 +148,23 @@ class RenyiGroupAccountant(Accountant):
     def _check_noise(value: object, name: str) -> float | Mechanism:
         return check_noise(value, name)
 
+    @repeatable
     def step(
         self,
+        run: Run | None = None,
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | None = None,
         mechanism: Mechanism | None = None,
+        steps: int = 1,
     ) -> None:
-        """Record one step.
+        """Record one step, several equal ones, or all of a run.
 
         Parameters
         ----------
+        run : Run, optional
+            A whole run, in place of all other arguments, as in `Accountant.step`.
         noise_multiplier : float, optional
             Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
         sample_rate : float, optional
@@ -167,6 +174,8 @@ class RenyiGroupAccountant(Accountant):
         mechanism : Gaussian, Laplace, Skellam or RandomizedResponse, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands.
+        steps : int, optional
+            Number of equal steps, at least 0.
 
         Raises
         ------

@@ -7,9 +7,11 @@ from typing import Any
 
 from hockeystick._arguments import require
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.accountants.history import Segment, check_answerable, check_history, check_poisson_draw
 from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.repeating import repeatable
 from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.guarantee import of_history
 from hockeystick.shuffle.membership import check_plan
@@ -104,17 +106,27 @@ class ShuffleAccountant(Accountant):
         """Return "shuffle"."""
         return "shuffle"
 
+    @repeatable
     def step(  # type: ignore[override]  # a batch is drawn in one way only
-        self, *, noise_multiplier: float, sample_rate: float
+        self,
+        run: Run | None = None,
+        *,
+        noise_multiplier: float | None = None,
+        sample_rate: float | None = None,
+        steps: int = 1,
     ) -> None:
-        """Record one optimisation step: one batch of the current epoch.
+        """Record one optimisation step: one batch of the current epoch; or several, or all of a run.
 
         Parameters
         ----------
+        run : Run, optional
+            A whole run with ``sampling="shuffle"``, in place of all other arguments.
         noise_multiplier : float
             Standard deviation of the noise in units of the clipping norm, at least zero.
         sample_rate : float
             ``batch_size / dataset_size``, or one over the number of batches of an epoch, as Opacus has it.
+        steps : int, optional
+            Number of equal steps, at least 0.
 
         Raises
         ------
@@ -134,6 +146,16 @@ class ShuffleAccountant(Accountant):
         """
         self._require_rate(check_sample_rate(sample_rate), "sample_rate")
         super().step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
+
+    def _step_of(self, run: Run) -> dict[str, Any]:
+        scheme = run.scheme
+        if scheme != self.sampling or run.group is not None or run.records_per_person != self.group_size:
+            raise ValueError(
+                f"the run must have sampling {self.sampling!r} and {self.group_size} records per person, got "
+                f"{run!r}"
+            )
+        rate = self.sampling.batch_size / self.sampling.dataset_size
+        return {"noise_multiplier": run.noise_multiplier, "sample_rate": rate}
 
     def _epsilon(self, delta: float) -> float:
         return float(self.tradeoff_curve().epsilon(delta))

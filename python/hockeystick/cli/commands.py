@@ -22,6 +22,8 @@ from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick._vocabulary.sampling import Shuffle
+from hockeystick.cli.config import with_config
+from hockeystick.cli.extras import MORE
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
@@ -30,6 +32,7 @@ from hockeystick.cli.options import (
     REPORTED,
     arguments_of,
     options,
+    require_all,
 )
 from hockeystick.cli.schemes import sampling_in_words
 from hockeystick.errors import UnreachableError, UnsupportedError
@@ -48,16 +51,22 @@ class Question(NamedTuple):
 
 QUESTIONS = {
     "epsilon": Question(
-        "epsilon", get_epsilon, ("delta", *NOISE, *DRAWING, "steps", *MEMBERS), "Epsilon of a run."
+        "epsilon", get_epsilon, ("delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS), "Epsilon of a run."
     ),
     "delta": Question(
-        "delta", get_delta, ("epsilon", *NOISE, *DRAWING, "steps", *MEMBERS), "Delta of a run."
+        "delta", get_delta, ("epsilon", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS), "Delta of a run."
     ),
     "noise": Question(
         "noise_multiplier",
         get_noise_multiplier,
-        ("epsilon", "delta", *DRAWING, "steps", *MEMBERS),
+        ("epsilon", "delta", *DRAWING, "steps", "epochs", *MEMBERS),
         "Smallest noise multiplier that meets a target.",
+    ),
+    "noise-multiplier": Question(
+        "noise_multiplier",
+        get_noise_multiplier,
+        ("epsilon", "delta", *DRAWING, "steps", "epochs", *MEMBERS),
+        "The same as noise.",
     ),
     "sample-rate": Question(
         "sample_rate",
@@ -74,7 +83,7 @@ QUESTIONS = {
     "group-size": Question(
         "group_size",
         get_group_size,
-        ("epsilon", "delta", *NOISE, *DRAWING, "steps"),
+        ("epsilon", "delta", *NOISE, *DRAWING, "steps", "epochs"),
         "Largest group for which a run meets a target.",
     ),
 }
@@ -84,7 +93,7 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     """Print the answer to `question`."""
     arguments = arguments_of(given)
     dataset_size = arguments.pop("dataset_size", None)
-    sized = given.get("batch_size") is not None or given.get("max_batch_size") is not None
+    sized = any(given.get(name) is not None for name in ("batch_size", "max_batch_size", "run_sha256"))
     if dataset_size is not None and not sized:
         raise click.UsageError("--dataset-size needs --batch-size")
     lower, upper = (np.atleast_1d(end) for end in question.find(bounds=True, **arguments))
@@ -101,8 +110,15 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     results = [
         _result(question.unknown, size, both, arguments) for size, both in zip(sizes, ends, strict=True)
     ]
+    of_file = {"run_sha256": given["run_sha256"]} if "run_sha256" in given else {}
     _print_json(
-        {"version": __version__, "sampling": drawn, "arguments": _plain(arguments), "results": results}
+        {
+            "version": __version__,
+            **of_file,
+            "sampling": drawn,
+            "arguments": _plain(arguments),
+            "results": results,
+        }
     )
 
 
@@ -167,13 +183,19 @@ def _report(given: dict[str, Any]) -> None:
         dataset_size=dataset_size,
         target=given["target"],
         title=given["title"],
-        details=given["details"] or None,
+        details=_details(given) or None,
         certified=given["certified"],
     )
     if given["as_json"]:
         _print_json({"version": __version__, "sampling": drawn, "path": str(written)})
     else:
         click.echo(str(written))
+
+
+def _details(given: dict[str, Any]) -> dict[str, str]:
+    """Return what is to be disclosed: what is asked for, and the hash of the file of the run."""
+    found: dict[str, str] = dict(given["details"] or {})
+    return found | ({"run (sha256)": given["run_sha256"]} if "run_sha256" in given else {})
 
 
 def _certify(given: dict[str, Any]) -> None:
@@ -228,7 +250,10 @@ def _command(
             warnings.simplefilter("always")
             warnings.showwarning = _show_warning
             try:
-                action(given)
+                every = (*names, *ALWAYS)
+                whole = with_config(given, every)
+                require_all(every, whole, changed)
+                action(whole)
             except (UnsupportedError, UnreachableError, ImportError, OSError) as error:
                 raise click.ClickException(str(error)) from error
             except (ValueError, TypeError) as error:
@@ -311,19 +336,19 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
             _command(
                 "explain",
                 _explain,
-                ("delta", *NOISE, *DRAWING, "steps", *MEMBERS),
+                ("delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS),
                 "What a guarantee assumes, and what it would be under other assumptions.",
             ),
             _command(
                 "report",
                 _report,
-                ("path", "delta", *NOISE, *DRAWING, "steps", *MEMBERS, *REPORTED),
+                ("path", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS, *REPORTED),
                 "One page with the guarantee in plain words, its assumptions and curves.",
             ),
             _command(
                 "certify",
                 _certify,
-                ("path", "epsilon", "delta", *NOISE, *DRAWING, "steps", *MEMBERS),
+                ("path", "epsilon", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS),
                 "A certificate of epsilon or delta, for an independent checker.",
                 CERTIFIED_POINT,
             ),
@@ -333,6 +358,7 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
                 params=[click.Argument(["paths"], nargs=-1, required=True)],
                 help="Check certificates with the independent checker, which uses no code of this library.",
             ),
+            *MORE,
         ],
     )
 )

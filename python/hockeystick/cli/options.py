@@ -6,6 +6,7 @@ from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT
+from hockeystick._vocabulary.drawing import steps_of
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
@@ -85,7 +86,16 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "help": "Number of batches of an epoch that each record is in, of --sampling random_allocation; "
         "by default 1.",
     },
-    "steps": {"type": int, "required": True, "help": "Number of steps."},
+    "steps": {"type": int, "required": True, "help": "Number of steps; or give --epochs."},
+    "epochs": {
+        "type": float,
+        "help": "Number of epochs, in place of --steps: each lets a record be in one batch in expectation.",
+    },
+    "config": {
+        "type": click.Path(exists=True, dir_okay=False),
+        "help": "TOML or JSON file of a run (hs.Run), and other options by their names. Options on the "
+        "command line take the place of those in the file.",
+    },
     "group_size": {
         "multiple": True,
         "callback": _numbers(int),
@@ -165,13 +175,31 @@ DRAWING = (
 )
 MEMBERS = ("group_size", "rates", "norms", "gradients", "cosine")
 REPORTED = ("group_sizes", "target", "title", "details", "certified")
-ALWAYS = ("adjacency", "tolerance", "as_json")
+ALWAYS = ("adjacency", "tolerance", "config", "as_json")
 
 
 def options(names: tuple[str, ...], changed: dict[str, dict[str, Any]] | None = None) -> list[Any]:
     """Return options by the names of the arguments they set, some with other settings."""
-    other = changed or {}
-    return [click.Option([flag(name), name], **(_SETTINGS[name] | other.get(name, {}))) for name in names]
+    found = []
+    for name in names:
+        settings = _SETTINGS[name] | (changed or {}).get(name, {})
+        # A file may have what is required, which is looked for when it has been read.
+        found.append(click.Option([flag(name), name], **{**settings, "required": False}))
+    return found
+
+
+def require_all(
+    names: tuple[str, ...], given: dict[str, Any], changed: dict[str, dict[str, Any]] | None = None
+) -> None:
+    """Raise ``click.UsageError`` if a required option is neither on the command line nor in a file."""
+    for name in names:
+        needed_here = (_SETTINGS[name] | (changed or {}).get(name, {})).get("required", False)
+        if (
+            needed_here
+            and given.get(name) is None
+            and not (name == "steps" and given.get("epochs") is not None)
+        ):
+            raise click.UsageError(f"Missing option '{flag(name)}'.")
 
 
 def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +216,19 @@ def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
     found |= _mechanism(given)
     found |= sampling_of(given)
     found |= _members(given)
+    if given.get("epochs") is not None:
+        found["steps"] = _steps(given, found)
     return {name: found.pop(name) for name in _FIRST if name in found} | found
+
+
+def _steps(given: dict[str, Any], found: dict[str, Any]) -> int:
+    """Return the number of steps of --epochs."""
+    if "sample_rate" not in found and "sampling" not in found:
+        raise click.UsageError("--epochs needs --sample-rate, or --sampling with its sizes")
+    steps = int(steps_of(given["epochs"], found))
+    if given.get("steps") not in (None, steps):
+        raise click.UsageError(f"--steps {given['steps']} contradicts --epochs, which are {steps} steps")
+    return steps
 
 
 _FIRST = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps")

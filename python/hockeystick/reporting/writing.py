@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
@@ -28,7 +30,7 @@ SUFFIXES = (".html", ".htm", ".md")
 
 
 def report(
-    curve_or_accountant: PrivacyCurve | ShuffledCurve | TradeoffCurve | Accountant,
+    curve_or_accountant: Run | PrivacyCurve | ShuffledCurve | TradeoffCurve | Accountant,
     path: str | os.PathLike[str] = "privacy.html",
     *,
     delta: float = 1e-5,
@@ -44,9 +46,10 @@ def report(
 
     Parameters
     ----------
-    curve_or_accountant : PrivacyCurve, ShuffledCurve, TradeoffCurve or Accountant
-        Of at least one step. Of an `IndividualAccountant` the report says what holds for every example,
-        whatever its norms: nothing in it depends on them.
+    curve_or_accountant : Run, PrivacyCurve, ShuffledCurve, TradeoffCurve or Accountant
+        Of at least one step. With a `Run` the report quotes the hash of its facts. Of an
+        `IndividualAccountant` the report says what holds for every example, whatever its norms: nothing in it
+        depends on them.
     path : str or path-like, optional
         File to write, in a folder that exists: ``.html`` for one page with pictures that needs nothing
         else, ``.md`` for text and tables. An existing file is replaced, at once and as a whole;
@@ -112,6 +115,10 @@ def report(
     'privacy.html'
     """
     file = _check_path(path)
+    if isinstance(curve_or_accountant, Run):
+        details = {**(details or {}), "run (sha256)": curve_or_accountant.sha256}
+        dataset_size = curve_or_accountant.dataset_size if dataset_size is None else dataset_size
+        curve_or_accountant = privacy_curve(curve_or_accountant)
     guarantee = guarantee_of(curve_or_accountant)
     level = float_scalar(delta, "delta")
     require(0.0 < level < 1.0, "delta", level, "in (0, 1)")

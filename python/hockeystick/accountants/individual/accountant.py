@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick._arguments import Floats, float_scalar, require
 from hockeystick._executors import check_executor
 from hockeystick._progress import Report, reporting
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import RenyiAccounts
@@ -22,6 +23,7 @@ from hockeystick.accountants.individual.recording import record_steps, replace_n
 from hockeystick.accountants.individual.saving import from_json, to_json
 from hockeystick.accountants.individual.state import check_indices, check_settings, empty_state, everyone
 from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.repeating import repeatable
 
 
 class IndividualAccountant(Accountant):
@@ -195,17 +197,22 @@ class IndividualAccountant(Accountant):
         """
         replace_norms(self._state, norms, indices)
 
+    @repeatable
     def step(
         self,
+        run: Run | None = None,
         *,
-        noise_multiplier: float,
+        noise_multiplier: float | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | None = None,
+        steps: int = 1,
     ) -> None:
-        """Record one step, with the norms of the moment.
+        """Record one step, several equal ones, or all of a run, with the norms of the moment.
 
         Parameters
         ----------
+        run : Run, optional
+            A whole run, in place of all other arguments, as in `Accountant.step`.
         noise_multiplier : float
             Standard deviation of the noise in units of the clipping norm C, at least zero.
         sample_rate : float, optional
@@ -214,6 +221,8 @@ class IndividualAccountant(Accountant):
             How the batch is drawn. Give either this or `sample_rate`. Of several Poisson batches that are
             added up, `get_epsilon` is exact; examples' own epsilons are those of as many steps with a part of
             the noise each, which is an upper bound.
+        steps : int, optional
+            Number of equal steps, at least 0.
 
         Raises
         ------
@@ -235,6 +244,10 @@ class IndividualAccountant(Accountant):
 
     def _record(self, noise: Any, draw: Any) -> None:
         record_steps(self._state, noise, draw, 1)
+
+    def _again(self, count: int) -> None:
+        noise, draw, _ = self.history[-1]
+        record_steps(self._state, noise, draw, count)
 
     def _accumulated(self, noise_multiplier: float, sample_rate: float, batches: int) -> None:
         self.step(noise_multiplier=noise_multiplier, sampling=Poisson(sample_rate, microbatches=batches))

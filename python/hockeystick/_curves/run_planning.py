@@ -1,0 +1,271 @@
+"""Batch size, steps, cap per person and noise for a target: a table of what can be chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require
+from hockeystick._curves.planning import get_noise_multiplier
+from hockeystick._progress import Report, reporting
+from hockeystick._tables import Table
+from hockeystick._vocabulary.run import Run
+from hockeystick._vocabulary.sampling import LARGEST_DATASET
+from hockeystick.errors import UnreachableError
+
+LEAST_STEPS = 100
+"""Least number of steps of the batch sizes that are tried by default: with fewer, a model hardly trains."""
+
+SMALLEST_BATCH = 32
+"""Smallest batch size that is tried by default: with less, the noise of an average is above any gradient."""
+
+
+class Plan(Table):
+    """Choices that meet a target, best first, as `plan` returns them.
+
+    Columns: ``batch_size`` (expected), ``steps``, ``epochs``, ``cap`` (records that are kept of one person),
+    ``records`` (in the data set after that), ``noise_multiplier``, and ``noise_per_gradient``: the standard
+    deviation of the noise on the averaged gradient, in units of the clipping norm.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6, batch_sizes=[256, 1024])
+    >>> isinstance(choices, hs.Plan), choices.run().batch_size
+    (True, 1024)
+    """
+
+    __slots__ = ("_runs",)
+
+    def __init__(self, columns: dict[str, list[Any]], runs: Sequence[Run], caption: str) -> None:
+        super().__init__(columns, answer="noise_per_gradient", caption=caption)
+        self._runs = tuple(runs)
+
+    def run(self, row: int = 0) -> Run:
+        """Return the run of a row, of the best one by default.
+
+        Parameters
+        ----------
+        row : int, optional
+            Number of the row, from 0.
+
+        Returns
+        -------
+        Run
+            With its noise multiplier, for all functions.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6, batch_sizes=[256])
+        >>> hs.get_epsilon(choices.run(), delta=1e-6) <= 3.0
+        True
+        """
+        return self._runs[row]
+
+    def plot(self, x: str | None = None, y: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the noise per averaged gradient against the batch size, one line for each cap.
+
+        Parameters
+        ----------
+        x, y : str, optional
+            Other columns.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        ImportError
+            If Matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6)  # doctest: +SKIP
+        >>> axes = choices.plot()  # doctest: +SKIP
+        """
+        return import_module("hockeystick.plot.tables").choices(self, x or "batch_size", y or self.answer, ax)
+
+
+def plan(
+    *,
+    dataset_size: int,
+    epsilon: float,
+    delta: float,
+    epochs: float | None = None,
+    compute: float | None = None,
+    records_per_person: ArrayLike = 1,
+    batch_sizes: ArrayLike | None = None,
+    caps: ArrayLike | None = None,
+    adjacency: str = "add_remove",
+    progress: Report | bool | None = None,
+) -> Plan:
+    """Batch size, steps, cap per person and noise that meet a target, the least noise per gradient first.
+
+    Batches are Poisson samples. Of a person with more records than the cap only so many are kept, drawn at
+    random before training: that takes less noise, and leaves fewer records.
+
+    Parameters
+    ----------
+    dataset_size : int
+        Number of records.
+    epsilon : float
+        Target epsilon, finite and at least zero, for all records of a person.
+    delta : float
+        Target delta, in (0, 1).
+    epochs : float, optional
+        Number of epochs. Give either this or `compute`.
+    compute : float, optional
+        Number of gradients of single records in the whole training, such as ten times `dataset_size`.
+    records_per_person : int or array_like of int, optional
+        Largest number of records of one person; or the numbers of all persons, of which the sum is
+        `dataset_size`. With one number, every person counts as having so many.
+    batch_sizes : array_like of int, optional
+        Expected batch sizes to try; by default powers of two with at least 100 steps.
+    caps : array_like of int, optional
+        Caps to try; by default 1, 2, 4, ... up to the largest number of records of a person.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Neighbouring relation; "replace" for one record per person only.
+    progress : callable or bool, optional
+        Called with the numbers of rows that are done and of all rows; True draws a bar (with tqdm).
+
+    Returns
+    -------
+    Plan
+        One row for each choice, to print, to draw and to continue with: ``plan(...).run()`` is the first
+        row as a `Run`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or two contradict each other.
+    TypeError
+        If an argument has the wrong type, or not exactly one of `epochs` and `compute` is given.
+    UnreachableError
+        If no choice meets the target.
+
+    Notes
+    -----
+    The noise on an averaged gradient is ``noise_multiplier / batch_size`` clipping norms. For the same
+    number of epochs larger batches have less of it, and fewer steps. What is best for a model lies between:
+    where the curve becomes flat, larger batches no longer help.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> choices = hs.plan(
+    ...     dataset_size=60_000, records_per_person=4, epochs=10, epsilon=3, delta=1e-6,
+    ...     batch_sizes=[256, 1024], caps=[1, 4],
+    ... )
+    >>> print(choices)
+    epsilon 3, delta 1e-06, 10 epochs, adjacency 'add_remove'
+    batch_size  steps  epochs  cap  records  noise_multiplier  noise_per_gradient
+          1024    147  10.035    1    15000            1.5788           0.0015418
+          1024    586  10.001    4    60000            2.7286           0.0026646
+           256    586  10.001    1    15000           0.98825           0.0038604
+           256   2344  10.001    4    60000            1.4893           0.0058176
+    """
+    size = count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
+    if (epochs is None) == (compute is None):
+        raise TypeError("give exactly one of epochs and compute")
+    gradients = size * float_scalar(epochs, "epochs") if compute is None else float_scalar(compute, "compute")
+    name, value = ("epochs", epochs) if compute is None else ("compute", compute)
+    require(0.0 < gradients <= 2.0**53, name, value, "above 0, and at most 2**53 gradients")
+    counts = _persons(records_per_person, size)
+    largest = int(np.max(counts))
+    tried = _caps(caps, largest)
+    sizes = _batch_sizes(batch_sizes, size, gradients)
+    rows: list[tuple[Any, ...]] = []
+    runs: list[Run] = []
+    with reporting(progress, "plan") as report:
+        for done, (cap, batch) in enumerate((cap, batch) for cap in tried for batch in sizes):
+            records = _kept(counts, cap, size)
+            if batch <= records:
+                steps = math.ceil((gradients if epochs is None else float(epochs) * records) / batch)
+                run = Run(
+                    sampling="poisson",
+                    batch_size=batch,
+                    dataset_size=records,
+                    steps=steps,
+                    records_per_person=min(cap, records),
+                    adjacency=adjacency,
+                )
+                try:
+                    sigma = float(get_noise_multiplier(run, epsilon=epsilon, delta=delta))
+                except UnreachableError:
+                    sigma = math.inf
+                if math.isfinite(sigma):
+                    rows.append((batch, steps, steps * batch / records, cap, records, sigma, sigma / batch))
+                    runs.append(run.replace(noise_multiplier=sigma))
+            if report is not None:
+                report(done + 1, len(tried) * len(sizes))
+    if not rows:
+        raise UnreachableError(
+            f"no choice of batch size and cap meets epsilon = {epsilon} at delta = {delta}"
+        )
+    # Equal noise: fewer gradients first, then the records that are kept.
+    order = sorted(range(len(rows)), key=lambda place: (rows[place][6], -rows[place][4], rows[place][1]))
+    names = ("batch_size", "steps", "epochs", "cap", "records", "noise_multiplier", "noise_per_gradient")
+    columns = {name: [rows[place][number] for place in order] for number, name in enumerate(names)}
+    length = f"{gradients:g} gradients" if epochs is None else f"{epochs:g} epochs"
+    caption = f"epsilon {epsilon:g}, delta {delta:g}, {length}, adjacency {adjacency!r}"
+    return Plan(columns, [runs[place] for place in order], caption)
+
+
+def _persons(records_per_person: ArrayLike, dataset_size: int) -> Counts:
+    """Return the numbers of records of all persons, or the one number that each has."""
+    counts = count_array(records_per_person, "records_per_person", 1)
+    if counts.ndim > 1 or counts.size == 0:
+        raise ValueError(f"records_per_person must be a number or a vector, got shape {counts.shape}")
+    if counts.ndim == 1 and int(counts.sum()) != dataset_size:
+        raise ValueError(
+            f"dataset_size {dataset_size} contradicts records_per_person, whose sum is {int(counts.sum())}"
+        )
+    require(
+        int(counts.max()) <= dataset_size, "records_per_person", int(counts.max()), "at most dataset_size"
+    )
+    return counts
+
+
+def _kept(counts: Counts, cap: int, dataset_size: int) -> int:
+    """Return the number of records that are kept."""
+    if counts.ndim == 1:
+        return int(np.minimum(counts, cap).sum())
+    most = int(counts)
+    return dataset_size if cap >= most else max(1, dataset_size * cap // most)
+
+
+def _caps(caps: ArrayLike | None, largest: int) -> list[int]:
+    if caps is None:
+        return sorted({min(2**power, largest) for power in range(largest.bit_length() + 1)})
+    return _vector(caps, "caps", largest)
+
+
+def _batch_sizes(batch_sizes: ArrayLike | None, dataset_size: int, gradients: float) -> list[int]:
+    if batch_sizes is not None:
+        return _vector(batch_sizes, "batch_sizes", dataset_size)
+    most = min(dataset_size, max(1.0, gradients / LEAST_STEPS))
+    found = [2**power for power in range(53) if SMALLEST_BATCH <= 2**power <= most]
+    return found or [max(1, int(most))]
+
+
+def _vector(values: ArrayLike, name: str, largest: int) -> list[int]:
+    found = np.atleast_1d(count_array(values, name, 1))
+    require(found.ndim == 1 and found.size > 0, name, found.shape, "a vector of at least one number")
+    require(int(found.max()) <= largest, name, int(found.max()), f"at most {largest}")
+    return sorted(set(found.tolist()))

@@ -1,0 +1,178 @@
+"""Other names for arguments and values, and the errors that name the right one."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+NEAR = 0.7
+"""Least similarity of a misspelt name. At 0.6 "rates" is offered for "stages"; at 0.95 "nosie_multiplier"
+finds nothing."""
+
+_OF_NOISE = ": the standard deviation of the noise divided by the clipping norm"
+
+SYNONYMS: dict[str, tuple[tuple[str, ...], str]] = {
+    "sigma": (("noise_multiplier",), _OF_NOISE),
+    "noise": (("noise_multiplier",), _OF_NOISE),
+    "noise_std": (("noise_multiplier",), _OF_NOISE),
+    "noise_scale": (("noise_multiplier",), _OF_NOISE),
+    "noise_stddev": (("noise_multiplier",), _OF_NOISE),
+    "std": (("noise_multiplier",), _OF_NOISE),
+    "stddev": (("noise_multiplier",), _OF_NOISE),
+    "z": (("noise_multiplier",), _OF_NOISE),
+    "q": (("sample_rate",), ": the probability that a record is in a batch"),
+    "p": (("sample_rate",), ": the probability that a record is in a batch"),
+    "sampling_rate": (("sample_rate",), ""),
+    "sampling_probability": (("sample_rate",), ""),
+    "sampling_prob": (("sample_rate",), ""),
+    "subsampling_rate": (("sample_rate",), ""),
+    "rate": (("sample_rate",), ""),
+    "num_steps": (("steps",), ""),
+    "n_steps": (("steps",), ""),
+    "iterations": (("steps",), ""),
+    "num_iterations": (("steps",), ""),
+    "max_steps": (("steps",), ""),
+    "num_updates": (("steps",), ""),
+    "num_compositions": (("steps",), ""),
+    "t": (("steps",), ""),
+    "num_epochs": (("epochs",), ""),
+    "epochs": (("steps",), ""),
+    "n_epochs": (("epochs",), ""),
+    "target_epsilon": (("epsilon", "target"), ""),
+    "eps": (("epsilon",), ""),
+    "target_delta": (("delta",), ""),
+    "dlt": (("delta",), ""),
+    "n": (("dataset_size",), ""),
+    "num_examples": (("dataset_size",), ""),
+    "num_samples": (("dataset_size",), ""),
+    "n_samples": (("dataset_size",), ""),
+    "sample_size": (("dataset_size",), ""),
+    "data_size": (("dataset_size",), ""),
+    "num_records": (("dataset_size",), ""),
+    "training_set_size": (("dataset_size",), ""),
+    "b": (("batch_size",), ""),
+    "lot_size": (("batch_size",), ""),
+    "expected_batch_size": (("batch_size",), ""),
+    "k": (("group_size", "records_per_person"), ""),
+    "group": (("records_per_person",), ""),
+    "records_per_user": (("records_per_person", "group_size"), ""),
+    "examples_per_user": (("records_per_person", "group_size"), ""),
+    "max_records_per_user": (("records_per_person", "group_size"), ""),
+    "records_per_person": (("group_size",), ": the number of records that change together"),
+    "group_size": (("records_per_person",), ""),
+    "relation": (("adjacency",), ""),
+    "neighboring_relation": (("adjacency",), ""),
+    "neighbouring_relation": (("adjacency",), ""),
+    "neighbors": (("adjacency",), ""),
+    "replace_one": (("adjacency",), "='replace'"),
+    "add_or_remove_one": (("adjacency",), "='add_remove'"),
+    "sampler": (("sampling",), ""),
+    "scheme": (("sampling",), ""),
+    "shuffle": (("sampling",), ""),
+    "tol": (("tolerance",), ""),
+    "eps_error": (("tolerance",), ""),
+}
+"""What other libraries and papers call an argument: our names, of which a function takes the first it knows,
+and what to add in words."""
+
+VALUES: dict[str, dict[str, str]] = {
+    "adjacency": {
+        "replace_one": "replace",
+        "replacement": "replace",
+        "substitute": "replace",
+        "substitution": "replace",
+        "swap": "replace",
+        "change_one": "replace",
+        "bounded": "replace",
+        "add_or_remove_one": "add_remove",
+        "add_or_remove": "add_remove",
+        "add-remove": "add_remove",
+        "unbounded": "add_remove",
+        "addition": "add",
+        "removal": "remove",
+        "zero-out": "zero_out",
+        "zeroed": "zero_out",
+    },
+    "sampling": {
+        "bernoulli": "poisson",
+        "subset": "fixed",
+        "fixed_size": "fixed",
+        "shuffled": "shuffle",
+        "shuffling": "shuffle",
+        "none": "full",
+        "balls_and_bins": "random_allocation",
+        "balls_in_bins": "random_allocation",
+    },
+}
+"""What other libraries and papers call a value of an argument."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" for a name that is not known, or nothing."""
+    names = list(known)
+    ours, words = SYNONYMS.get(name.lower(), ((), ""))
+    for candidate in ours:
+        if candidate in names:
+            return f"; did you mean {candidate}{words}?"
+    near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def suggested_value(name: str, value: object, allowed: Iterable[str]) -> str:
+    """Return "; did you mean ...?" for a string that the argument `name` does not take, or nothing."""
+    if not isinstance(value, str):
+        return ""
+    known = list(allowed)
+    ours = VALUES.get(name, {}).get(value.lower())
+    if ours in known:
+        return f"; did you mean {ours!r}?"
+    near = difflib.get_close_matches(value, known, n=1, cutoff=NEAR)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
+    """Return the error for an argument that a function does not take."""
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}{suggestion(name, known)}")
+
+
+def parameters_of(function: Callable[..., Any]) -> frozenset[str] | None:
+    """Return the names that a function takes by keyword; None if it takes any."""
+    found = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            return None
+        if parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            found.add(name)
+    return frozenset(found - {"self"})
+
+
+def spelled(function: Function) -> Function:
+    """Wrap a function so that an unknown keyword argument is refused with the name that was meant."""
+    known = parameters_of(function)
+    if known is None:
+        return function
+    name = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def called(*positional: Any, **arguments: Any) -> Any:
+        try:
+            return function(*positional, **arguments)
+        except TypeError:
+            unknown = next((given for given in arguments if given not in known), None)
+            if unknown is None:
+                raise
+        raise unknown_argument(name, unknown, sorted(known))
+
+    return cast(Function, called)
+
+
+def spelled_class(cls: Class) -> Class:
+    """Have the constructor of a class refuse unknown arguments with the name that was meant."""
+    cls.__init__ = spelled(cls.__init__)  # type: ignore[misc]
+    return cls

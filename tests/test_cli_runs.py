@@ -1,0 +1,130 @@
+"""Run files, epochs, sweeps and plans on the command line."""
+
+import json
+
+import pytest
+
+import hockeystick as hs
+
+pytest.importorskip("click")
+
+from click.testing import CliRunner
+
+from hockeystick.cli.commands import hockeystick
+
+FACTS = {"batch_size": 100, "dataset_size": 10_000, "epochs": 10, "noise_multiplier": 1.0}
+RUN = hs.Run(**FACTS, records_per_person=2, sampling="poisson")
+
+
+def call(*arguments, status=0):
+    result = CliRunner().invoke(hockeystick, [str(argument) for argument in arguments])
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+@pytest.fixture
+def config(tmp_path):
+    return RUN.save(tmp_path / "run.toml")
+
+
+def answer(*arguments):
+    return json.loads(call(*arguments, "--json"))
+
+
+def test_a_file_says_what_the_run_is(config):
+    found = answer("epsilon", "--config", config, "--delta", 1e-5)
+    assert found["results"][0]["epsilon"] == hs.get_epsilon(RUN, delta=1e-5)
+    assert found["run_sha256"] == RUN.sha256
+    sigma = answer("noise-multiplier", "--config", config, "--epsilon", 3, "--delta", 1e-5)
+    assert sigma["results"][0]["noise_multiplier"] == hs.get_noise_multiplier(RUN, epsilon=3.0, delta=1e-5)
+    told = json.loads(call("explain", "--config", config, "--delta", 1e-5, "--json"))
+    assert told["epsilon"] == hs.get_epsilon(RUN, delta=1e-5)
+
+
+def test_what_is_typed_takes_the_place_of_the_file(config):
+    found = answer("epsilon", "--config", config, "--delta", 1e-5, "--group-size", 1, "--noise-multiplier", 2)
+    other = RUN.replace(records_per_person=1, noise_multiplier=2.0)
+    assert found["results"][0]["epsilon"] == hs.get_epsilon(other, delta=1e-5)
+    found = answer("epsilon", "--config", config, "--delta", 1e-5, "--epochs", 5)
+    assert found["results"][0]["epsilon"] == hs.get_epsilon(RUN.replace(epochs=5), delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        hs.Run(sampling="fixed", batch_size=10, dataset_size=1000, epochs=1, noise_multiplier=2.0),
+        hs.Run(sampling="random_allocation", batches=10, epochs=1, noise_multiplier=2.0),
+        hs.Run(sampling="full", steps=3, mechanism=hs.Laplace(2.0)),
+        hs.Run(sampling="poisson", sample_rate=0.1, steps=3, noise_multiplier=1.0, microbatches=2),
+        hs.Run(
+            sampling="poisson", sample_rate=0.1, steps=3, noise_multiplier=1.0, group=hs.Group(norms=[1, 0.5])
+        ),
+        hs.Run(sampling="poisson", batch_size=2.5, dataset_size=100, steps=3, noise_multiplier=1.0),
+    ],
+    ids=lambda run: run.sampling,
+)
+def test_every_kind_of_run(run, tmp_path):
+    found = answer("epsilon", "--config", run.save(tmp_path / "run.json"), "--delta", 1e-5)
+    assert found["results"][0]["epsilon"] == hs.get_epsilon(run, delta=1e-5)
+
+
+def test_other_options_may_stand_in_the_file(config):
+    config.write_text("delta = 1e-5\n" + config.read_text("utf-8"), "utf-8")
+    assert answer("epsilon", "--config", config)["results"][0]["epsilon"] == hs.get_epsilon(RUN, delta=1e-5)
+    config.write_text("nonsense = 1\n" + config.read_text("utf-8"), "utf-8")
+    assert "nonsense" in call("epsilon", "--config", config, status=2)
+
+
+def test_what_is_missing_is_asked_for(config):
+    assert "Missing option '--delta'" in call("epsilon", "--config", config, status=2)
+    assert "Missing option '--steps'" in call("epsilon", "--delta", 1e-5, "--sample-rate", 0.1, status=2)
+
+
+def test_epochs_are_steps():
+    sizes = ["--sampling", "poisson", "--batch-size", 100, "--dataset-size", 10_000, "--noise-multiplier", 1]
+    found = answer("epsilon", "--delta", 1e-5, *sizes, "--epochs", 10)
+    assert found["results"][0]["epsilon"] == hs.get_epsilon(RUN.replace(records_per_person=1), delta=1e-5)
+    assert "contradicts" in call("epsilon", "--delta", 1e-5, *sizes, "--epochs", 10, "--steps", 3, status=2)
+    assert "--epochs needs" in call("delta", "--epsilon", 1, "--noise-multiplier", 1, "--epochs", 1, status=2)
+
+
+def test_a_file_is_checked(config, tmp_path):
+    assert f"sha256: {RUN.sha256}" in call("check", config)
+    assert json.loads(call("check", config, "--json"))["steps"] == 1000
+    broken = tmp_path / "broken.toml"
+    broken.write_text('sampling = "poisson"\nsigma = 1.0\n', "utf-8")
+    assert "did you mean noise_multiplier" in call("check", broken, status=2)
+    call("check", tmp_path / "none.toml", status=2)
+
+
+def test_sweeps_and_plans_print_write_and_give_json(config, tmp_path):
+    varied = [
+        "sweep",
+        "epsilon",
+        "--config",
+        config,
+        "--vary",
+        "delta=1e-5",
+        "--vary",
+        "noise_multiplier=1,2",
+    ]
+    table = hs.sweep("epsilon", RUN, delta=1e-5, noise_multiplier=[1, 2])
+    assert call(*varied) == f"{table}\n"
+    assert json.loads(call(*varied, "--json"))["rows"] == list(table)
+    call(*varied, "--csv", tmp_path / "sweep.csv")
+    assert (tmp_path / "sweep.csv").read_bytes().decode() == table.to_csv()
+    assert "NAME=VALUE" in call("sweep", "epsilon", "--vary", "delta", status=2)
+    target = ["--dataset-size", 10_000, "--epsilon", 3, "--delta", 1e-6, "--epochs", 5]
+    rows = json.loads(call("plan", *target, "--batch-sizes", "64,128", "--records-per-person", 2, "--json"))[
+        "rows"
+    ]
+    want = hs.plan(
+        dataset_size=10_000, epsilon=3, delta=1e-6, epochs=5, batch_sizes=[64, 128], records_per_person=2
+    )
+    assert rows == list(want)
+    assert "whole numbers" in call("plan", *target, "--caps", "a", status=2)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    assert "_HOCKEYSTICK_COMPLETE" in call("completion", shell)
