@@ -73,13 +73,14 @@ def _of_equal_steps(
     accountant: GroupAccountant, epsilon: float, delta: float, draw: float | Sampling | Shuffle, steps: int
 ) -> float:
     """Return what the compiled solver finds in one call."""
+    given: Any = Poisson(draw) if isinstance(draw, float) else draw
     whose: dict[str, Any] = {"group_size": accountant.group_size}
     if accountant.group is not None:
         whose = {"group": accountant.group}
     noise = get_noise_multiplier(
         epsilon=epsilon,
         delta=delta,
-        sampling=Poisson(draw) if isinstance(draw, float) else draw,
+        sampling=given,
         steps=steps,
         adjacency=accountant.adjacency,
         tolerance=accountant.tolerance,
