@@ -8,6 +8,7 @@
 use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::loss_curve::Atom;
 use crate::loss::pairs::StepOutcome;
 use crate::special::binomial::Binomial;
 use crate::step::Direction;
@@ -152,12 +153,12 @@ pub(super) fn outcome(scale: f64, batches: u64, direction: Direction) -> Result<
     let atoms = both.iter().map(|(p, q)| {
         let (log_p, log_q) = ((p / of_p).ln(), (q / of_q).ln());
         match direction {
-            Direction::Remove => (log_p - log_q, log_p),
-            Direction::Add => (log_q - log_p, log_q),
+            Direction::Remove => Atom::new(log_p - log_q, log_p),
+            Direction::Add => Atom::new(log_q - log_p, log_q),
         }
     });
-    let mut atoms: Vec<(f64, f64)> = atoms.collect();
-    atoms.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut atoms: Vec<Atom> = atoms.collect();
+    atoms.sort_by(|a, b| b.loss.total_cmp(&a.loss));
     // With masses that are at least 1 − η times the computed ones, δ is at most η + (1 − η)·δ' of these. The masses, their sums and rest.
     let error = 3.0 * law.error + f64::EPSILON * (8.0 * both.len() as f64 + 64.0);
     Ok(StepOutcome::Partly {

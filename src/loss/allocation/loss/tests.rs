@@ -146,7 +146,16 @@ fn combinations_without_a_proof_are_refused() {
     for (step, adjacency) in [
         (step(Mechanism::Laplace { scale: 1.0 }, 2), Adjacency::AddRemove),
         (step(gaussian, 1), Adjacency::Replace),
-        (step(Mechanism::Skellam { variance: 1.0, sensitivity: 1 }, 1), Adjacency::Add),
+        (
+            step(
+                Mechanism::Skellam {
+                    variance: 1.0,
+                    sensitivity: 1,
+                },
+                1,
+            ),
+            Adjacency::Add,
+        ),
     ] {
         assert!(Composition::new(&[(step, 10)], adjacency).is_err());
     }
