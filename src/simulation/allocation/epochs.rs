@@ -136,17 +136,8 @@ impl Run {
             ));
         }
         require(times <= MOST_MEMBERS, "times", times, "at most 256 for an estimate")?;
-        let (whole, rest) = (steps / batches, steps % batches);
-        let epochs = if matches!(step.sampling, Sampling::FixedBins { .. }) {
-            let (more, less) = (variance * (whole + 1) as f64, variance * whole as f64);
-            let still = if whole == 0 { batches - rest } else { 0 };
-            vec![Epoch::new(&[(rest, more), (batches - rest, less)], still, 1)]
-        } else {
-            vec![
-                Epoch::new(&[(batches, variance)], 0, whole),
-                Epoch::new(&[(rest, variance)], batches - rest, u64::from(rest > 0)),
-            ]
-        };
+        let stays = matches!(step.sampling, Sampling::FixedBins { .. });
+        let epochs = epochs_of(batches, variance, steps, stays);
         let epochs: Vec<Epoch> = epochs
             .into_iter()
             .filter(|epoch| epoch.repeats > 0 && epoch.released() > 0)
@@ -174,6 +165,20 @@ impl Run {
     pub(crate) fn number(&self) -> f64 {
         self.epochs.iter().map(|epoch| epoch.repeats as f64).sum()
     }
+}
+
+/// The epochs of `steps` batches, with fresh bins or with bins that stay.
+fn epochs_of(batches: u64, variance: f64, steps: u64, stays: bool) -> Vec<Epoch> {
+    let (whole, rest) = (steps / batches, steps % batches);
+    if stays {
+        let (more, less) = (variance * (whole + 1) as f64, variance * whole as f64);
+        let still = if whole == 0 { batches - rest } else { 0 };
+        return vec![Epoch::new(&[(rest, more), (batches - rest, less)], still, 1)];
+    }
+    vec![
+        Epoch::new(&[(batches, variance)], 0, whole),
+        Epoch::new(&[(rest, variance)], batches - rest, u64::from(rest > 0)),
+    ]
 }
 
 #[cfg(test)]
