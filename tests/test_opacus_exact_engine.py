@@ -104,7 +104,7 @@ def test_a_mismatch_is_found_before_anything_changes(search):
 @pytest.mark.parametrize("search", [False, True])
 def test_a_mismatch_can_be_told_or_left_alone(search):
     def made_private(on_mismatch):
-        run = engine(on_mismatch=on_mismatch)
+        run = engine(GroupAccountant(), on_mismatch=on_mismatch)
         make = run.make_private_with_epsilon if search else run.make_private
         how = TARGET | {"epochs": 1} if search else {"noise_multiplier": 1.0}
         return run, make(**parts(shuffle=True), **how, poisson_sampling=False)
@@ -126,6 +126,69 @@ def test_a_mismatch_can_be_told_or_left_alone(search):
         run, made = made_private("ignore")
     train(*made)
     assert run.accountant.history == [(made[1].noise_multiplier, RATE, BATCHES)]
+
+
+SHUFFLED = hs.Shuffle(24, 240)
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_shuffled_batches_are_charged_as_what_they_are(search):
+    run = engine()
+    make = run.make_private_with_epsilon if search else run.make_private
+    how = TARGET | {"epochs": 2} if search else {"noise_multiplier": 2.0}
+    with pytest.warns(hs.SamplingMismatchWarning, match="upper end of a certified interval") as told:
+        made = make(**parts(shuffle=True), **how, poisson_sampling=False)
+    assert sum(issubclass(each.category, hs.SamplingMismatchWarning) for each in told) == 1
+    train(*made, epochs=2)
+    noise = made[1].noise_multiplier
+    assert run.accountant.history == [(noise, SHUFFLED, 2 * BATCHES)]
+    # In every epoch each record is in one batch, which an adversary may know: one Gaussian step an epoch.
+    ends = hs.get_epsilon(
+        delta=DELTA,
+        noise_multiplier=noise,
+        sampling=SHUFFLED,
+        steps=2 * BATCHES,
+        adjacency="zero_out",
+        bounds=True,
+    )
+    found = run.get_epsilon(DELTA)
+    assert found == pytest.approx(float(ends[1]), rel=1e-6)
+    full = hs.get_epsilon(delta=DELTA, noise_multiplier=noise, sampling=hs.FullBatch(), steps=2)
+    assert found == pytest.approx(full, rel=1e-5)
+    if search:
+        assert 6.0 * (1.0 - 1e-4) < found <= 6.0
+
+
+def test_an_accountant_for_zeroed_records_takes_a_shuffled_loader():
+    run = engine(GroupAccountant(2, "zero_out"), on_mismatch="raise", sampling=SHUFFLED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hs.SamplingMismatchWarning)
+        made = run.make_private(**parts(shuffle=True), noise_multiplier=2.0)
+    train(*made, accumulate=2)
+    # Two batches that share no record are one larger batch.
+    assert run.accountant.history == [(2.0, hs.Shuffle(48, 240), BATCHES // 2)]
+    assert run.get_epsilon(DELTA) > 0.0
+    other = parts(shuffle=True, batch_size=12)
+    with pytest.raises(hs.SamplingMismatchError, match="Shuffle"):
+        engine(GroupAccountant(2, "zero_out"), on_mismatch="raise", sampling=SHUFFLED).make_private(
+            **other, noise_multiplier=2.0
+        )
+    assert not is_hooked(other["module"])
+
+
+def test_the_engine_chooses_anew_while_no_step_was_taken():
+    run = engine()
+    with pytest.warns(hs.SamplingMismatchWarning):
+        run.make_private(**parts(shuffle=True), noise_multiplier=2.0, poisson_sampling=False)
+    assert run.accountant.adjacency == "zero_out"
+    train(*run.make_private(**parts(), noise_multiplier=2.0))
+    assert run.accountant.adjacency == "add_remove"
+    assert run.accountant.history == [(2.0, RATE, BATCHES)]
+    # After steps the neighbours stay what they are.
+    with pytest.warns(hs.SamplingMismatchWarning, match="refused"):
+        train(*run.make_private(**parts(shuffle=True), noise_multiplier=2.0, poisson_sampling=False))
+    with pytest.raises(hs.SamplingMismatchError, match="the loader shuffles"):
+        run.get_epsilon(DELTA)
 
 
 def test_a_loader_that_draws_by_itself_is_planned_for_at_its_rate():

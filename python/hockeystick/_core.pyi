@@ -25,6 +25,7 @@ __all__ = [
     "TradeoffCurve",
     "__version__",
     "accumulate_rdp",
+    "allocation_monte_carlo_delta",
     "binomial_law",
     "black_box_epsilon",
     "epsilons_of_histories",
@@ -70,6 +71,18 @@ def monte_carlo_delta(
     samples: int,
     direction: str,
     tilt: float | None,
+    seed: int,
+    confidence: float,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[float, float, float]: ...
+
+# The step of a run with dealt batches is (noise, draw, group).
+def allocation_monte_carlo_delta(
+    epsilon: float,
+    step: _Steps,
+    steps: int,
+    samples: int,
+    direction: str,
     seed: int,
     confidence: float,
     progress: Callable[[int, int], object] | None,

@@ -10,7 +10,9 @@
 //! any of them is a valid bound.
 //!
 //! It is needed where the dominating pair of a group is not tight: after many steps of replaced records in fixed batches the
-//! pair, which reveals how many members are in each batch, can be far larger.
+//! pair, which reveals how many members are in each batch, can be far larger. Where records are dealt into the batches of an epoch, it is
+//! the bound for groups whose pair reveals everything; a record is added or removed in each link then, and the curve of one record is the larger one
+//! of both directions.
 
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::epsilon_search;
@@ -71,7 +73,8 @@ pub(crate) struct GroupChain {
 }
 
 impl GroupChain {
-    /// The chain of a run; `None` unless several records of a fixed batch are replaced, the same number in every step.
+    /// The chain of a run; `None` unless several records of a fixed batch are replaced, or so many are dealt into the batches of an epoch
+    /// that their pair hides nothing, the same number in every step.
     ///
     /// # Errors
     /// Those of one record.
@@ -85,8 +88,11 @@ impl GroupChain {
             } => batch_size < dataset_size,
             _ => false,
         };
-        let sampled = segments.iter().any(|(step, _)| is_sampled(step));
-        if adjacency != Adjacency::Replace || size < 2 || !alike || !sampled {
+        let needs_chain = |step: &Step| match adjacency {
+            Adjacency::Replace => is_sampled(step),
+            _ => step.is_allocated_in_public(),
+        };
+        if size < 2 || !alike || !segments.iter().any(|(step, _)| needs_chain(step)) {
             return Ok(None);
         }
         let single = |(step, count): &(Step, u64)| {
@@ -97,7 +103,12 @@ impl GroupChain {
             (one, *count)
         };
         let single: Vec<(Step, u64)> = segments.iter().map(single).collect();
-        let one = PairCurve::new(&single, adjacency)?;
+        // The curve of one record must hold in both orders.
+        let both = match adjacency {
+            Adjacency::Replace => Adjacency::Replace,
+            _ => Adjacency::AddRemove,
+        };
+        let one = PairCurve::new(&single, both)?;
         let is_gaussian = |step: &Step| matches!(step.mechanism, Mechanism::Gaussian { .. });
         let equal_parts = !segments.iter().all(|(step, _)| is_gaussian(step));
         let chain = Self::of_one(one, size);

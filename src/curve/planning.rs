@@ -12,7 +12,6 @@ use crate::curve::threshold;
 use crate::curve::threshold::{Judged, Verdict};
 use crate::error::{Error, Result, require_delta, require_epsilon};
 use crate::interval::Interval;
-use crate::loss::allocation::groups::MAX_MEMBERS;
 use crate::step::group::MAX_GROUP_SIZE;
 use crate::step::truncated_poisson::MAX_TRUNCATED_GROUP;
 use crate::step::{Adjacency, Mechanism, Sampling, Step};
@@ -280,8 +279,8 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
     let single = adjacency == Adjacency::Replace && poisson;
     let largest = match step.sampling {
         _ if single => 1,
-        Sampling::Mixture | Sampling::RandomAllocation { times: 2.., .. } => 1,
-        Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. } => MAX_MEMBERS,
+        Sampling::Mixture => 1,
+        Sampling::RandomAllocation { .. } | Sampling::FixedBins { .. } => MAX_GROUP_SIZE,
         Sampling::FixedBatch { dataset_size, .. } => MAX_GROUP_SIZE.min(dataset_size),
         Sampling::Poisson { .. } => MAX_GROUP_SIZE,
         Sampling::TruncatedPoisson { dataset_size, .. } => MAX_TRUNCATED_GROUP.min(dataset_size),

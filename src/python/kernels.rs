@@ -6,11 +6,12 @@ use crate::monitor::Monitor;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, guarded, law, vector};
 use crate::python::monitor::{unless_cancelled, watched, watched_views};
+use crate::python::vocabulary::Steps;
 use crate::renyi;
 use crate::renyi::{Conversion, Guarantee};
 use crate::simulation;
 use crate::simulation::{Segment, Settings};
-use crate::step::{Direction, GroupLaw};
+use crate::step::{Adjacency, Direction, GroupLaw};
 use crate::threads::in_pool;
 use numpy::ndarray::{ArrayView1, ArrayViewD};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
@@ -180,6 +181,33 @@ pub(crate) fn monte_carlo_delta<'py>(
     let segments = segments_of(&segments, log_space)?;
     let found = watched(py, progress.as_ref(), move |monitor| {
         simulation::monte_carlo_delta(epsilon, &segments, &settings, monitor)
+    })?;
+    Ok((found.estimate, found.lower, found.upper))
+}
+
+/// δ of a run with dealt batches, estimated from samples: the step is one question's.
+#[pyfunction]
+pub(crate) fn allocation_monte_carlo_delta<'py>(
+    py: Python<'py>,
+    epsilon: f64,
+    step: Steps,
+    steps: i64,
+    samples: i64,
+    direction: Direction,
+    seed: u64,
+    confidence: f64,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<(f64, f64, f64)> {
+    let settings = Settings {
+        samples: count("samples", samples)?,
+        direction,
+        tilt: None,
+        seed,
+        confidence,
+    };
+    let (step, steps) = (step.step(0, Adjacency::AddRemove)?, count("steps", steps)?);
+    let found = watched(py, progress.as_ref(), move |monitor| {
+        simulation::allocation_monte_carlo_delta(epsilon, &step, steps, &settings, monitor)
     })?;
     Ok((found.estimate, found.lower, found.upper))
 }

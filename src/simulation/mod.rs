@@ -13,8 +13,10 @@
 //! | `tilted_run` | draws and estimate of a run under a tilted law |
 //! | `tasks` | a run in tasks that any thread or machine may draw |
 //! | `monte_carlo` | δ(ε) by all tasks of a run |
+//! | `allocation` | the same for batches into which records are dealt |
 
 mod alias;
+mod allocation;
 mod confidence;
 mod density_cells;
 mod monte_carlo;
@@ -26,6 +28,7 @@ mod settings;
 mod tasks;
 mod tilted_run;
 
+pub use allocation::allocation_monte_carlo_delta;
 pub use confidence::Sample;
 pub use monte_carlo::monte_carlo_delta;
 pub use samples::hockey_stick;

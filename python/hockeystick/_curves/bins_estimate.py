@@ -1,23 +1,29 @@
-"""Correlated noise with random bins that stay: an estimate of delta with a confidence interval."""
+"""Runs whose batches records are dealt into: an estimate of delta with a confidence interval."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
+from hockeystick import _core
 from hockeystick._arguments import Floats, count_scalar, float_scalar, require, shown
 from hockeystick._factorization.bins import gram_of_bins
 from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
-from hockeystick._vocabulary.allocation import FixedBins
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels.gaussian_mixtures import gram_monte_carlo_delta
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
 MOST_COMPONENTS = 20_000
 """Ways in which a group can be in the bins, up to order; each is a component of the mixture."""
+
+LEAST_NOISE = 0.01
+"""Smallest noise multiplier of independent noise."""
 
 MOST_ENTRIES = 100_000_000
 """Steps times bins: the table of what a record adds in each bin (800 MB)."""
@@ -26,8 +32,9 @@ MOST_ENTRIES = 100_000_000
 def estimate_delta(
     *,
     epsilon: float,
-    mechanism: CorrelatedNoise,
-    sampling: FixedBins,
+    mechanism: CorrelatedNoise | None = None,
+    noise_multiplier: float | None = None,
+    sampling: FixedBins | RandomAllocation,
     steps: int,
     group_size: int = 1,
     adjacency: str = "add_remove",
@@ -35,24 +42,28 @@ def estimate_delta(
     seed: int,
     confidence: float = 0.99,
 ) -> MonteCarloEstimate:
-    """Delta of a run with correlated noise and random bins, by Monte Carlo: balls in bins.
+    """Delta of a run whose batches records are dealt into, by Monte Carlo with an interval: balls in bins.
 
-    Each record draws one of the batches of an epoch, which is its batch in every epoch. No certified curve
-    is known where the noise is correlated; this is an estimate with a confidence interval that holds at
-    every number of samples, for any matrix and for groups.
+    It answers where no certified curve is exact: for groups of several records, for a record that is in
+    several batches of an epoch, and for correlated noise with bins that stay. The interval holds with its
+    confidence at every number of samples.
 
     Parameters
     ----------
     epsilon : float
         Finite and at least zero.
-    mechanism : CorrelatedNoise
-        With a noise multiplier above zero.
-    sampling : FixedBins
-        The batches of an epoch.
+    mechanism : CorrelatedNoise, optional
+        With a noise multiplier above zero, for `FixedBins`.
+    noise_multiplier : float, optional
+        Of independent Gaussian noise, in units of the clipping norm, at least 0.01. Give it or `mechanism`.
+    sampling : FixedBins or RandomAllocation
+        The batches of an epoch, fixed or drawn afresh in every epoch.
     steps : int
         Number of steps of the run, at least 1.
     group_size : int, optional
-        Number of records that change together. They fill the bins in at most 20,000 ways up to order.
+        Number of records that change together: up to 256 with independent noise, where groups of several
+        records must be in one batch of an epoch each (``times=1``). With correlated noise they fill the
+        bins in at most 20,000 ways up to order.
     adjacency : {"add_remove", "add", "remove"}, optional
         Neighbouring relation.
     samples : int, optional
@@ -72,27 +83,47 @@ def estimate_delta(
     ValueError
         If an argument is out of range.
     TypeError
-        If an argument has the wrong type, or the mechanism has no noise multiplier.
+        If an argument has the wrong type, if not exactly one of `mechanism` and `noise_multiplier` is given,
+        or if the mechanism has no noise multiplier.
     UnsupportedError
         For other schemes, replaced records, and groups or runs that are too large.
 
     Notes
     -----
-    With m_i the sum of the columns of C that belong to bin i, the pair is (1/b) sum_i N(m_i, s^2 I) against
-    N(0, s^2 I) for one record, and the sum over all ways of k members for a group. It dominates runs whose
-    gradients depend on earlier outputs, as the theorem on docs/theory/correlated-bins.md shows, and is
-    attained if C has no negative entries; else the absolute values of C make it a bound.
+    *Independent noise.* Outputs are drawn under a law with more balls in the bins than the group has members
+    (removed records), or under one with a small average likelihood ratio (added records), so that rare
+    losses become common. The cost is linear in the batches times the group size: some 20 ns for each
+    batch of an epoch, and a few more for each member (docs/theory/allocation-estimate.md). The same seed
+    gives the same bits for any number of threads.
 
-    The identity is the pair that `FixedBins` has for independent noise, which `get_delta` computes exactly.
+    For records that are added, intervals are wide where delta is small and the group has about eight records
+    or more.
+
+    *Correlated noise.* With m_i the sum of the columns of C that belong to bin i, the pair is
+    (1/b) sum_i N(m_i, s^2 I) against N(0, s^2 I) for one record, and the sum over all ways of k members for a
+    group. It dominates runs whose gradients depend on earlier outputs, as the theorem on
+    docs/theory/correlated-bins.md shows, and is attained if C has no negative entries; else the absolute
+    values of C make it a bound.
+
+    `get_delta` computes one record with independent noise exactly, and bounds groups.
 
     References
     ----------
-    C. A. Choquette-Choo, A. Ganesh, S. Haque, T. Steinke and A. Thakurta, "Near-Exact Privacy Amplification
-    for Matrix Mechanisms", ICLR 2025. arXiv:2410.06266
+    - C. A. Choquette-Choo, A. Ganesh, S. Haque, T. Steinke and A. Thakurta, "Near-Exact Privacy
+      Amplification for Matrix Mechanisms", ICLR 2025. arXiv:2410.06266
+    - V. Feldman and M. Shenfeld 2025, "Privacy Amplification by Random Allocation", arXiv:2502.08202
 
     Examples
     --------
     >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(100), "steps": 200}
+    >>> run["adjacency"] = "remove"
+    >>> found = hs.estimate_delta(epsilon=1.0, group_size=4, samples=20_000, seed=1, **run)
+    >>> found.lower < found.estimate < found.upper < 1.5 * found.lower
+    True
+    >>> found.lower <= hs.get_delta(epsilon=1.0, group_size=4, **run)  # an upper bound
+    True
+
     >>> noise = hs.CorrelatedNoise.toeplitz([1.0, 0.5, 0.25, 0.125], noise_multiplier=5.0)
     >>> found = hs.estimate_delta(
     ...     epsilon=1.0, mechanism=noise, sampling=hs.FixedBins(10), steps=100, seed=1
@@ -100,31 +131,94 @@ def estimate_delta(
     >>> found.lower < found.estimate < found.upper < 1.2 * found.lower
     True
     """
-    if not isinstance(mechanism, CorrelatedNoise):
+    if (mechanism is None) == (noise_multiplier is None):
+        raise TypeError("give exactly one of noise_multiplier and mechanism")
+    if mechanism is not None and not isinstance(mechanism, CorrelatedNoise):
         raise TypeError(f"mechanism must be a CorrelatedNoise, got {shown(mechanism)}")
-    if not isinstance(sampling, FixedBins):
-        raise UnsupportedError(
-            f"sampling {shown(sampling)} has no estimate with correlated noise: use FixedBins(batches), or "
-            f"get_delta for FullBatch(), FixedOrder, MinimumSeparation and CyclicPoisson"
+    schemes = FixedBins | RandomAllocation if mechanism is None else FixedBins
+    if not isinstance(sampling, schemes):
+        raise UnsupportedError(_other_scheme(sampling, mechanism))
+    relation = check_add_remove(adjacency)
+    count = count_scalar(steps, "steps", 1)
+    members = count_scalar(group_size, "group_size", 1)
+    certainty = float_scalar(confidence, "confidence")
+    require(0.0 < certainty < 1.0, "confidence", certainty, "in (0, 1)")
+    directions = DIRECTIONS[relation]
+    # Every interval holds with so much less doubt that all of them do together.
+    each = 1.0 - (1.0 - certainty) / len(directions)
+    if mechanism is None:
+        settings = (count_scalar(samples, "samples", 2), count_scalar(seed, "seed", 0, 2**64 - 1), each)
+        found = _independent(epsilon, noise_multiplier, sampling, count, members, directions, settings)
+    else:
+        found = _correlated(
+            epsilon, mechanism, sampling.batches, count, members, directions, (samples, seed, each)
         )
+    return MonteCarloEstimate(*(max(ends) for ends in zip(*found, strict=True)))
+
+
+def _other_scheme(sampling: object, mechanism: object) -> str:
+    if mechanism is None:
+        return (
+            f"sampling {shown(sampling)} has no estimate here: use RandomAllocation(batches) or "
+            f"FixedBins(batches); or get_delta; or MonteCarloAccountant for Poisson sampling"
+        )
+    return (
+        f"sampling {shown(sampling)} has no estimate with correlated noise: use FixedBins(batches), or "
+        f"get_delta for FullBatch(), FixedOrder, MinimumSeparation and CyclicPoisson"
+    )
+
+
+def _independent(
+    epsilon: float,
+    noise_multiplier: object,
+    sampling: FixedBins | RandomAllocation,
+    steps: int,
+    members: int,
+    directions: tuple[str, ...],
+    settings: tuple[int, int, float],
+) -> list[tuple[Any, Any, Any]]:
+    """Estimate every direction where the noise of all batches is independent."""
+    noise = check_noise_multiplier(noise_multiplier)
+    require(noise >= LEAST_NOISE, "noise_multiplier", noise, f"at least {LEAST_NOISE} for an estimate")
+    level = float_scalar(epsilon, "epsilon")
+    require(math.isfinite(level) and level >= 0.0, "epsilon", level, "in [0, inf)")
+    if members > 1 and isinstance(sampling, RandomAllocation) and sampling.times > 1:
+        raise UnsupportedError(
+            f"a group of {members} records with sampling {sampling!r} has no estimate: use group_size=1 or "
+            f"times=1"
+        )
+    samples, seed, confidence = settings
+    return [
+        _core.allocation_monte_carlo_delta(
+            level, (noise, sampling, members), steps, samples, direction, seed, confidence, None
+        )
+        for direction in directions
+    ]
+
+
+def _correlated(
+    epsilon: float,
+    mechanism: CorrelatedNoise,
+    bins: int,
+    steps: int,
+    members: int,
+    directions: tuple[str, ...],
+    settings: tuple[int, int, float],
+) -> list[tuple[Any, Any, Any]]:
+    """Estimate every direction where the noise is correlated and the bins stay."""
     noise = mechanism.noise_multiplier
     if noise is None:
         raise TypeError(f"{mechanism!r} has no noise multiplier: give it one by with_noise")
     require(noise > 0.0, "noise_multiplier", noise, "above 0")
-    relation = check_add_remove(adjacency)
-    count = mechanism.check_steps(count_scalar(steps, "steps", 1))
-    members = count_scalar(group_size, "group_size", 1)
-    certainty = float_scalar(confidence, "confidence")
-    require(0.0 < certainty < 1.0, "confidence", certainty, "in (0, 1)")
-    weights, ways = _ways(sampling.batches, members)
-    if count * sampling.batches > MOST_ENTRIES:
+    count = mechanism.check_steps(steps)
+    weights, ways = _ways(bins, members)
+    if count * bins > MOST_ENTRIES:
         raise UnsupportedError(
-            f"steps times batches must be at most {MOST_ENTRIES} for an estimate, got {count} times "
-            f"{sampling.batches}"
+            f"steps times batches must be at most {MOST_ENTRIES} for an estimate, got {count} times {bins}"
         )
-    gram = gram_of_bins(mechanism.factor, count, sampling.batches) / noise / noise
-    directions = DIRECTIONS[relation]
-    found = [
+    gram = gram_of_bins(mechanism.factor, count, bins) / noise / noise
+    samples, seed, confidence = settings
+    return [
         gram_monte_carlo_delta(
             epsilon,
             weights,
@@ -132,13 +226,11 @@ def estimate_delta(
             samples=samples,
             direction=direction,
             seed=seed,
-            # Every interval holds with so much less doubt that all of them do together.
-            confidence=1.0 - (1.0 - certainty) / len(directions),
+            confidence=confidence,
             counts=None if members == 1 else ways,
         )
         for direction in directions
     ]
-    return MonteCarloEstimate(*(max(ends) for ends in zip(*found, strict=True)))
 
 
 def _ways(bins: int, members: int) -> tuple[Floats, Floats]:

@@ -249,7 +249,9 @@ class PrivacyCurve(Certifiable):
         str or ndarray of str
             "pair" for the curve of the dominating pair. "chain" for that of a chain of data sets, each with
             one record more replaced, by the curve of one record (GROUP, Theorem 5): only where several
-            records of a fixed batch are replaced, where it may be the smaller of the two.
+            records of a fixed batch are replaced, where it may be the smaller of the two, and for groups of
+            more than six records, or of records in several batches, that are dealt into the batches of
+            an epoch.
 
         Raises
         ------

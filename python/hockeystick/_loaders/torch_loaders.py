@@ -159,12 +159,14 @@ def _levels_to_caller() -> int:
     return levels
 
 
-def mismatch(scheme: LoaderScheme, wanted: Sampling | None) -> str | None:
+def mismatch(scheme: LoaderScheme, wanted: Sampling | Shuffle | None) -> str | None:
     """Return what is wrong, or None."""
     if wanted is None:
         if scheme.is_poisson:
             return None
         return f"Poisson sampling is accounted for, but {scheme.description}"
+    if isinstance(wanted, Shuffle):
+        return None if scheme.shuffle == wanted else f"{wanted!r} is accounted for, but {scheme.description}"
     if scheme.sampling is None or type(scheme.sampling) is not type(wanted):
         return f"{wanted!r} is accounted for, but {scheme.description}"
     if isinstance(wanted, Poisson) and wanted.is_truncated:
@@ -322,6 +324,7 @@ def _shuffled(size: int, draws: int, batch_size: int, *, drop_last: bool) -> Loa
     rate = min(1.0, batch / size)
     whole = draws == size and (drop_last or size % batch_size == 0)
     part = "each record once" if draws == size else f"{draws} draws"
+    own = "" if whole else "with drop_last=True, "
     return LoaderScheme(
         "shuffle",
         None,
@@ -330,7 +333,8 @@ def _shuffled(size: int, draws: int, batch_size: int, *, drop_last: bool) -> Loa
         batch_size,
         f"the loader shuffles {size} records and walks through them in batches of {batch_size}, {part} an "
         f"epoch: batches depend on each other, and Poisson sampling at rate {rate:.6g} may need less noise "
-        f"than this does{_understated(size, batch, draws)}. Use Poisson sampling, or draw fresh fixed "
+        f"than this does{_understated(size, batch, draws)}. Use Poisson sampling; or, {own}account for "
+        f"shuffled batches by GroupAccountant(adjacency='zero_out'); or draw fresh fixed "
         f"batches by a batch_sampler of your own and say so: "
         f"hockeystick.opacus.PrivacyEngine(sampling=WithoutReplacement({batch}, {size}))",
         Shuffle(batch_size, size) if whole else None,

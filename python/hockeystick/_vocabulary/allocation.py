@@ -40,8 +40,9 @@ class RandomAllocation:
     an epoch the pair is tight (Feldman and Shenfeld 2025; Chua et al. 2024). For up to 6 records, and for
     one record in several batches, it is an upper bound: how many members share a batch, or which part of
     the batches each choice is made from, is taken as published; and a last part of an epoch counts as a
-    whole one. Shuffled batches (`Shuffle`) are something else: their sizes are fixed, so that records push
-    each other out.
+    whole one. Larger groups, and groups of records in several batches, are bounded by a chain of data sets
+    that lose one record each (GROUP, Theorem 5). `estimate_delta` estimates their true values. Shuffled
+    batches (`Shuffle`) are something else: their sizes are fixed, so that records push each other out.
 
     References
     ----------
@@ -95,7 +96,7 @@ class FixedBins:
     Notes
     -----
     It is supported for Gaussian noise and records that are added or removed: one record with a tight pair,
-    up to 6 with an upper bound, as for `RandomAllocation`.
+    groups with an upper bound, as for `RandomAllocation`.
 
     Examples
     --------

@@ -72,9 +72,6 @@ _SCHEME_NAMES = {
 _LARGEST_TRUNCATED_GROUP = 128
 """Largest group whose law is computed where a sample may be cut."""
 
-_LARGEST_ALLOCATED_GROUP = 6
-"""Largest group for whose patterns of batches a useful bound is found."""
-
 _UNKNOWN = 1.0
 """Stands for the noise multiplier or sample rate that is asked for; the core ignores it."""
 
@@ -189,8 +186,6 @@ def configure(
             pair = not_attained(pair, "a batch is all of the smaller data set")
     elif isinstance(draw, Poisson) and draw.is_truncated:
         _require_truncated_group(sizes, draw)
-    elif isinstance(draw, RandomAllocation | FixedBins):
-        _require_at_most(sizes, _LARGEST_ALLOCATED_GROUP, "where each record is in one batch of an epoch")
     elif isinstance(draw, FullBatch):
         if relation != "replace":
             draw = 1.0

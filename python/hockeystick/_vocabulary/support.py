@@ -58,8 +58,12 @@ _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
 _ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
-_PATTERNS = Pair(False, "public pattern of the group's batches, one allocation in each block")
+_PATTERNS = Pair(
+    False, "public pattern of the group's batches, one allocation in each block; a chain of records above six"
+)
+_BLOCKS_OF_GROUP = Pair(False, "GROUP, Theorem 5, for a chain of records; Feldman and Shenfeld 2025 for one")
 _BLOCKS = Pair(False, "Feldman and Shenfeld 2025: one allocation in each of as many blocks")
+_LATTICE = Pair(False, "one of the batches of an epoch, on a lattice that is above it in convex order")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
 _TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")
@@ -85,7 +89,7 @@ _SUPPORTED = {
     },
     ("gaussian", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("gaussian", "random_allocation", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
-    ("gaussian", "several_allocations", "add_remove"): {ONE: _BLOCKS},
+    ("gaussian", "several_allocations", "add_remove"): {ONE: _BLOCKS, SEVERAL: _BLOCKS_OF_GROUP},
     ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
     ("gaussian", "truncated_poisson", "add_remove"): {ONE: _TRUNCATED, SEVERAL: _TRUNCATED},
     ("gaussian", "truncated_poisson", "replace"): {ONE: _TRUNCATED},
@@ -93,6 +97,8 @@ _SUPPORTED = {
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
+    ("laplace", "random_allocation", "add_remove"): {ONE: _LATTICE},
+    ("laplace", "several_allocations", "add_remove"): {ONE: _LATTICE},
     ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
     ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("laplace", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts, whole_in_every_batch
 from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
 from hockeystick.accountants.group import GroupAccountant
@@ -105,7 +105,7 @@ def load_checked(accountant: Any, state: Any) -> None:
     accountant._take_state(state)
 
 
-def require_pair(accountant: Any, draw: float | Sampling) -> None:
+def require_pair(accountant: Any, draw: float | Sampling | Shuffle) -> None:
     """Raise ``UnsupportedError`` if a `GroupAccountant` has no pair for batches drawn like this."""
     if isinstance(accountant, GroupAccountant):
-        accountant._kind(1.0, draw)
+        accountant._require_pair(1.0, draw, [])

@@ -6,18 +6,27 @@ from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
-from hockeystick._loaders.torch_loaders import ON_MISMATCH, complain
+from hockeystick._loaders.torch_loaders import ON_MISMATCH, check_loader, complain
+from hockeystick._vocabulary.adjacency import ZERO_OUT
 from hockeystick._vocabulary.sampling import (
     LARGEST_DATASET,
     Poisson,
     Sampling,
+    Shuffle,
     UnaccountedSampling,
-    check_sampling,
 )
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError
-from hockeystick.opacus.hooks import Charge, charge_for, charge_of_optimizer, charge_of_poisson, step_hook
+from hockeystick.opacus.hooks import (
+    Charge,
+    charge_for,
+    charge_of_optimizer,
+    charge_of_poisson,
+    encloses_shuffled_batches,
+    stated,
+    step_hook,
+)
 from hockeystick.opacus.noise import noise_for
 from hockeystick.opacus.public_size import PublicBatches, draw_publicly, public_batches
 
@@ -38,8 +47,10 @@ class PrivacyEngine(OpacusEngine):
     on_mismatch : {"warn", "raise", "ignore"}, optional
         What to do when no account is known for the loader. "warn" warns once, lets training run, and makes
         ``get_epsilon`` raise `SamplingMismatchError`; "raise" raises it before anything has changed; "ignore"
-        counts the steps as if the batches were Poisson samples, at your own risk.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        counts the steps as if the batches were Poisson samples, at your own risk. Shuffled batches of one
+        size have an account for records that are zeroed out: with "warn" and no accountant of your own, the
+        engine takes ``GroupAccountant(adjacency="zero_out")`` for them, and says so.
+    sampling : Poisson, WithoutReplacement, FullBatch, RandomAllocation, FixedBins or Shuffle, optional
         How the loader draws, and what the steps are charged as. It is compared with the loader, and believed
         where that draws in a way that is not known, such as by a ``batch_sampler`` of your own. By default
         what the loader is seen to draw. ``Poisson(rate, microbatches=m)`` plans for m accumulated batches.
@@ -65,7 +76,8 @@ class PrivacyEngine(OpacusEngine):
     - ``make_private`` looks at the loader first, and an error leaves the model as it was;
     - steps are charged as the loader draws: Poisson samples at its rate (Opacus charges one over the number
       of batches, which for some loaders, of 93 batches for one, is not the same), full batches, and fresh
-      subsets of a fixed size as what they are;
+      subsets of a fixed size as what they are; shuffled batches (``poisson_sampling=False``) by the upper end
+      of their certified interval, for ``adjacency="zero_out"`` or "replace" of a `GroupAccountant`;
     - ``make_private_with_epsilon`` finds the smallest noise, rounded up, and not one for which ε is at
       most 0.01 smaller than asked for; it counts whole steps (Opacus plans for 224 steps in 3 epochs of 75
       batches); and steps that the accountant has taken already are part of the target;
@@ -102,11 +114,11 @@ class PrivacyEngine(OpacusEngine):
         accountant: Any = None,
         secure_mode: bool = False,
         on_mismatch: str = "warn",
-        sampling: Sampling | None = None,
+        sampling: Sampling | Shuffle | None = None,
         public_dataset_size: int | None = None,
     ) -> None:
         action = choice(on_mismatch, "on_mismatch", ON_MISMATCH)
-        wanted = None if sampling is None else check_sampling(sampling)
+        wanted = stated(sampling)
         public = None
         if public_dataset_size is not None:
             public = count_scalar(public_dataset_size, "public_dataset_size", 1, LARGEST_DATASET)
@@ -116,6 +128,7 @@ class PrivacyEngine(OpacusEngine):
         super().__init__(accountant=named, secure_mode=secure_mode)
         if not isinstance(accountant, str):
             self.accountant = GroupAccountant() if accountant is None else accountant
+        self._chooses_accountant = accountant is None
         self._on_mismatch = action
         self._sampling = wanted
         self._public_size = public
@@ -309,9 +322,20 @@ class PrivacyEngine(OpacusEngine):
         if self._public_size is not None:
             self._public = public_batches(loader, self._public_size, poisson=poisson)
             rate = self._public.sample_rate
+        self._choose_accountant(loader, poisson=poisson)
         if poisson:
             return charge_of_poisson(self.accountant, rate, self._sampling, self._on_mismatch)
         return charge_for(self.accountant, loader, rate, self._on_mismatch, self._sampling)
+
+    def _choose_accountant(self, loader: Any, *, poisson: bool) -> None:
+        """Take the accountant for what is drawn, if the choice is the engine's and no step was taken."""
+        if not self._chooses_accountant or len(self.accountant):
+            return
+        shuffled = isinstance(self._sampling, Shuffle)
+        if not poisson and self._sampling is None and self._on_mismatch == "warn":
+            shuffled = check_loader(loader, on_mismatch="ignore").shuffle is not None
+        if shuffled != encloses_shuffled_batches(self.accountant):
+            self.accountant = GroupAccountant(adjacency=ZERO_OUT if shuffled else "add_remove")
 
     def _prepare_data_loader(self, data_loader: Any, **arguments: Any) -> Any:
         """Return Opacus's loader, which draws at the public rate if there is one."""

@@ -15,10 +15,12 @@ from hockeystick._loaders.torch_loaders import (
     complain,
     mismatch,
 )
+from hockeystick._vocabulary.adjacency import ZERO_OUT
 from hockeystick._vocabulary.sampling import (
     FullBatch,
     Poisson,
     Sampling,
+    Shuffle,
     UnaccountedSampling,
     WithoutReplacement,
     check_sampling,
@@ -62,7 +64,7 @@ ONCE_AN_EPOCH = ("shuffle", "sequential", "distributed")
 class Charge(NamedTuple):
     """What a step that draws from a loader is charged as."""
 
-    draw: Draw
+    draw: Draw | Shuffle
     """Of one batch of the loader: a sample rate, a scheme, or why there is no account."""
     problem: str | None = None
     """What is to be said about it."""
@@ -75,29 +77,47 @@ class Charge(NamedTuple):
         return not isinstance(self.draw, UnaccountedSampling)
 
 
-def charge_of_poisson(accountant: Any, rate: float, sampling: Sampling | None, action: str) -> Charge:
+def stated(sampling: object) -> Sampling | Shuffle | None:
+    """Return what the user says that a loader draws, checked."""
+    if sampling is None or isinstance(sampling, Shuffle):
+        return sampling
+    return check_sampling(sampling)
+
+
+def encloses_shuffled_batches(accountant: object) -> bool:
+    """Whether an accountant answers for shuffled batches, by the upper end of a certified interval."""
+    return isinstance(accountant, GroupAccountant) and accountant.adjacency in (ZERO_OUT, "replace")
+
+
+def charge_of_poisson(
+    accountant: Any, rate: float, sampling: Sampling | Shuffle | None, action: str
+) -> Charge:
     """Return the charge of a loader that ``make_private`` will make, which draws Poisson samples at `rate`.
 
     What the user says about the sampling must not contradict that: an error even where mismatches only warn.
     """
-    stated = accountant.sampling if isinstance(accountant, ShuffleAccountant) else sampling
+    wanted = accountant.sampling if isinstance(accountant, ShuffleAccountant) else sampling
     drawn = f"poisson_sampling=True draws Poisson samples at rate {rate!r}"
     if (
-        isinstance(stated, Poisson)
-        and not stated.is_truncated
-        and abs(stated.sample_rate - rate) <= RATE_TOLERANCE * rate
+        isinstance(wanted, Poisson)
+        and not wanted.is_truncated
+        and abs(wanted.sample_rate - rate) <= RATE_TOLERANCE * rate
     ):
-        stated = None
-    if stated is not None:
+        wanted = None
+    if wanted is not None:
         if action != "ignore":
-            complain(f"{stated!r} is accounted for, but {drawn}", "raise")
+            complain(f"{wanted!r} is accounted for, but {drawn}", "raise")
         return Charge(rate)
     require_pair(accountant, rate)
     return Charge(rate)
 
 
 def charge_for(
-    accountant: Any, loader: Any, opacus_rate: float, action: str, sampling: Sampling | None = None
+    accountant: Any,
+    loader: Any,
+    opacus_rate: float,
+    action: str,
+    sampling: Sampling | Shuffle | None = None,
 ) -> Charge:
     """Return what an accountant charges a step that draws from `loader`.
 
@@ -111,7 +131,7 @@ def charge_for(
         Sample rate that Opacus computed, one over the number of batches.
     action : {"raise", "warn", "ignore"}
         What to do about a loader without a guarantee.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
+    sampling : Poisson, WithoutReplacement, FullBatch, RandomAllocation, FixedBins or Shuffle, optional
         What the user says that the loader draws; it is believed of loaders that are not known.
 
     Raises
@@ -131,6 +151,13 @@ def charge_for(
         return _without_account(opacus_rate, problem, action, scheme)
     if sampling is not None:
         return _as_stated(accountant, scheme, opacus_rate, action, sampling)
+    if scheme.shuffle is not None and encloses_shuffled_batches(accountant):
+        require_pair(accountant, scheme.shuffle)
+        problem = (
+            f"{scheme.description}. The steps are charged as those of {scheme.shuffle!r} for "
+            f"adjacency={accountant.adjacency!r}: epsilon is the upper end of a certified interval"
+        )
+        return Charge(scheme.shuffle, problem if action != "ignore" else None)
     if scheme.is_poisson and scheme.sample_rate is not None:
         require_pair(accountant, scheme.sample_rate)
         return Charge(scheme.sample_rate)
@@ -143,11 +170,14 @@ def charge_for(
 
 
 def _as_stated(
-    accountant: Any, scheme: LoaderScheme, opacus_rate: float, action: str, sampling: Sampling
+    accountant: Any, scheme: LoaderScheme, opacus_rate: float, action: str, sampling: Sampling | Shuffle
 ) -> Charge:
     problem = None if scheme.name == "unknown" else mismatch(scheme, sampling)
     if problem is not None:
         return _without_account(opacus_rate, problem, action, scheme)
+    if isinstance(sampling, Shuffle):
+        require_pair(accountant, sampling)
+        return Charge(sampling)
     draw = _covered(accountant, sampling)
     if draw is None:
         raise UnsupportedError(
@@ -237,6 +267,8 @@ def _charge(accountant: Any, noise: float, charge: Charge, batches: int) -> None
             _charge_larger_batch(accountant, noise, draw, batches)
         else:
             _charge_poisson(accountant, noise, draw, batches)
+    elif isinstance(draw, Shuffle):
+        accountant.step(noise_multiplier=noise, sampling=_larger_batches(draw, batches))
     elif isinstance(draw, FullBatch):
         # Every record is in all batches, and moves the sum by as many clipping norms.
         accountant.step(noise_multiplier=whole_in_every_batch(noise, batches), sampling=draw)
@@ -267,6 +299,17 @@ def _takes_schemes(accountant: Any) -> bool:
     )
 
 
+def _larger_batches(draw: Shuffle, batches: int) -> Shuffle:
+    """Return shuffled batches of which so many are added up before noise, as one larger batch."""
+    if draw.dataset_size // draw.batch_size % batches:
+        raise ValueError(
+            f"{batches} accumulated batches of {draw!r} are not an epoch's in whole numbers: one step would "
+            f"be about batches of two epochs. Accumulate a number of batches that divides "
+            f"{draw.dataset_size // draw.batch_size}"
+        )
+    return Shuffle(draw.batch_size * batches, draw.dataset_size)
+
+
 def _charge_larger_batch(accountant: Any, noise: float, rate: float, batches: int) -> None:
     """Charge a step after batches that share no record, as a batch that is so many times as large."""
     if rate * batches > 1.0:
@@ -282,7 +325,7 @@ def attach(
     optimizer: Any,
     data_loader: Any,
     *,
-    sampling: Sampling | None = None,
+    sampling: Sampling | Shuffle | None = None,
     on_mismatch: str = "warn",
 ) -> None:
     """Let an accountant record every step of an Opacus optimizer from now on, in place of any other.
@@ -298,7 +341,7 @@ def attach(
         What makes the steps; of any way of clipping. Its step hook is replaced.
     data_loader : torch.utils.data.DataLoader
         What training draws from, which is looked at as by `check_loader`.
-    sampling : Poisson, WithoutReplacement or FullBatch, optional
+    sampling : Poisson, WithoutReplacement, FullBatch, RandomAllocation, FixedBins or Shuffle, optional
         How the loader draws, as in `PrivacyEngine`.
     on_mismatch : {"warn", "raise", "ignore"}, optional
         What to do about a loader that no account is known for, as in `PrivacyEngine`.
@@ -331,8 +374,7 @@ def attach(
         )
     if not hasattr(optimizer, "attach_step_hook"):
         raise TypeError(f"optimizer must be an opacus DPOptimizer, got {type(optimizer).__name__}")
-    wanted = None if sampling is None else check_sampling(sampling)
-    charge = charge_for(accountant, data_loader, 1 / len(data_loader), action, wanted)
+    charge = charge_for(accountant, data_loader, 1 / len(data_loader), action, stated(sampling))
     charge = charge_of_optimizer(charge, optimizer, action)
     if charge.problem is not None:
         complain(charge.problem, "warn")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hockeystick._arguments import float_scalar, require
 from hockeystick._curves.planning import get_noise_multiplier
-from hockeystick._vocabulary.sampling import Poisson, Sampling
+from hockeystick._vocabulary.sampling import Poisson, Sampling, Shuffle
 from hockeystick.accountants import Accountant, GroupAccountant
 
 SMALLEST, LARGEST = 1e-3, 1e6
@@ -19,7 +19,9 @@ WIDTH = 1e-6
 """Relative distance from the smallest noise multiplier at which the search ends."""
 
 
-def noise_for(accountant: Any, *, epsilon: float, delta: float, draw: float | Sampling, steps: int) -> float:
+def noise_for(
+    accountant: Any, *, epsilon: float, delta: float, draw: float | Sampling | Shuffle, steps: int
+) -> float:
     """Noise multiplier with which the accountant's steps so far and planned ones meet a target.
 
     Parameters
@@ -68,16 +70,17 @@ def noise_for(accountant: Any, *, epsilon: float, delta: float, draw: float | Sa
 
 
 def _of_equal_steps(
-    accountant: GroupAccountant, epsilon: float, delta: float, draw: float | Sampling, steps: int
+    accountant: GroupAccountant, epsilon: float, delta: float, draw: float | Sampling | Shuffle, steps: int
 ) -> float:
     """Return what the compiled solver finds in one call."""
+    given: Any = Poisson(draw) if isinstance(draw, float) else draw
     whose: dict[str, Any] = {"group_size": accountant.group_size}
     if accountant.group is not None:
         whose = {"group": accountant.group}
     noise = get_noise_multiplier(
         epsilon=epsilon,
         delta=delta,
-        sampling=Poisson(draw) if isinstance(draw, float) else draw,
+        sampling=given,
         steps=steps,
         adjacency=accountant.adjacency,
         tolerance=accountant.tolerance,

@@ -4,6 +4,7 @@ use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::groups::{self, MAX_MEMBERS};
+use crate::loss::allocation_laplace;
 use crate::loss::pairs::StepOutcome;
 use crate::step::{Direction, Group, Mechanism, Sampling, Step};
 
@@ -25,20 +26,31 @@ impl Step {
         }
     }
 
+    /// True for groups whose batches are all taken as published: their answers come from a chain of single records
+    /// (`docs/theory/random-allocation.md`), as the pair with a public pattern ([`groups`]) is not computed to any use.
+    pub(crate) fn is_allocated_in_public(&self) -> bool {
+        let several = self.group.size > 1;
+        match self.sampling {
+            Sampling::RandomAllocation { times, .. } => several && (times > 1 || self.group.size > MAX_MEMBERS),
+            Sampling::FixedBins { .. } => self.group.size > MAX_MEMBERS,
+            _ => false,
+        }
+    }
+
     /// [`Step::outcomes`] of allocated batches.
     pub(crate) fn allocated(&self, direction: Option<Direction>, count: u64) -> Result<Outcomes> {
-        let Mechanism::Gaussian { noise_multiplier } = self.mechanism else {
-            return Err(unsupported("anything but Gaussian noise"));
-        };
-        self.mechanism.check()?;
         let Some(direction) = direction else {
             return Err(unsupported("replaced records"));
         };
+        let noise_multiplier = match self.mechanism {
+            Mechanism::Gaussian { noise_multiplier } => noise_multiplier,
+            Mechanism::Laplace { scale } => return self.allocated_with_laplace(scale, direction, count),
+            _ => return Err(unsupported("other noise than Gaussian and Laplace noise")),
+        };
+        self.mechanism.check()?;
         let members = self.group.size;
-        if self.group != Group::of(members) || !(1..=MAX_MEMBERS).contains(&members) {
-            return Err(unsupported(
-                "a group of more than 6 records, or with rates or norms of its own",
-            ));
+        if self.group != Group::of(members) || members == 0 {
+            return Err(unsupported("a group with rates or norms of its own"));
         }
         if count == 0 {
             return Ok(Vec::new());
@@ -52,8 +64,10 @@ impl Step {
                 match (members, times) {
                     (1, 1) => fresh_bins(batches, variance, count, direction),
                     (1, _) => blocks(batches, times, variance, epochs, direction),
-                    (_, 1) => Ok(vec![(group(batches, variance, members, direction)?, epochs)]),
-                    _ => Err(unsupported("several records, each in several batches of an epoch")),
+                    _ if self.is_allocated_in_public() => {
+                        Ok(vec![(public(variance * times as f64, members), epochs)])
+                    }
+                    _ => Ok(vec![(group(batches, variance, members, direction)?, epochs)]),
                 }
             }
             Sampling::FixedBins { batches } => {
@@ -62,6 +76,8 @@ impl Step {
                 let of = |times: u64| if times == 0 { 0.0 } else { variance * times as f64 };
                 let found = if members == 1 {
                     outcome(&[(rest, of(whole + 1)), (batches - rest, of(whole))], direction)?
+                } else if self.is_allocated_in_public() {
+                    public(of(count.div_ceil(batches)), members)
                 } else {
                     group(batches, of(count.div_ceil(batches)), members, direction)?
                 };
@@ -69,6 +85,23 @@ impl Step {
             }
             _ => Err(unsupported("this way to draw batches")),
         }
+    }
+}
+
+impl Step {
+    /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several; the last epoch
+    /// counts as a whole one.
+    fn allocated_with_laplace(&self, scale: f64, direction: Direction, count: u64) -> Result<Outcomes> {
+        let Sampling::RandomAllocation { batches, times } = self.sampling else {
+            return Err(unsupported("Laplace noise in bins that stay"));
+        };
+        if self.group != Group::of(1) {
+            return Err(unsupported("Laplace noise and several records"));
+        }
+        require(batches >= 1, "batches", batches, "at least 1")?;
+        require((1..=batches).contains(&times), "times", times, "in [1, batches]")?;
+        let of = |size: u64| allocation_laplace::outcome(scale, size, direction);
+        in_blocks(batches, times, count.div_ceil(batches), of)
     }
 }
 
@@ -88,16 +121,34 @@ fn fresh_bins(batches: u64, variance: f64, count: u64, direction: Direction) -> 
 /// One record in `times` batches of each epoch, an upper bound: the batches are cut at random into so many blocks, everybody sees how, and
 /// the record is in one batch of each. The last epoch counts as a whole one, of which what is released is a part.
 fn blocks(batches: u64, times: u64, variance: f64, epochs: u64, direction: Direction) -> Result<Outcomes> {
+    in_blocks(batches, times, epochs, |size| outcome(&[(size, variance)], direction))
+}
+
+/// The outcomes of `epochs` epochs in `times` blocks each, of which `of` gives the outcome by their size.
+fn in_blocks(batches: u64, times: u64, epochs: u64, of: impl Fn(u64) -> Result<StepOutcome>) -> Result<Outcomes> {
     let (size, larger) = (batches / times, batches % times);
     let mut found = Vec::new();
     for (size, number) in [(size + 1, larger), (size, times - larger)] {
         let number = number.checked_mul(epochs);
         let number = number.ok_or_else(|| Error::out_of_range("steps", epochs, "below 2^64 over times"))?;
         if number > 0 {
-            found.push((outcome(&[(size, variance)], direction)?, number));
+            found.push((of(size)?, number));
         }
     }
     Ok(found)
+}
+
+/// The outcome of an epoch that hides nothing: all members are in the same batches, of which `variance` is the sum of all v.
+///
+/// Whatever batches the members are in, their sums move by a vector of at most this length, so that Lemma 1 and Lemma 3 of
+/// `docs/theory/dominating-pairs.md` give this pair.
+fn public(variance: f64, members: u64) -> StepOutcome {
+    if variance == f64::INFINITY {
+        return StepOutcome::RevealsMembership {
+            log_unseen: f64::NEG_INFINITY,
+        };
+    }
+    StepOutcome::Loss(StepLoss::shift(variance.sqrt() * members as f64))
 }
 
 /// The outcome of an epoch for a group of several records; noise too small for it reveals the group.

@@ -144,9 +144,18 @@ fn combinations_without_a_proof_are_refused() {
     };
     let gaussian = Mechanism::Gaussian { noise_multiplier: 1.0 };
     for (step, adjacency) in [
-        (step(gaussian, 7), Adjacency::AddRemove),
+        (step(Mechanism::Laplace { scale: 1.0 }, 2), Adjacency::AddRemove),
         (step(gaussian, 1), Adjacency::Replace),
-        (step(Mechanism::Laplace { scale: 1.0 }, 1), Adjacency::Add),
+        (
+            step(
+                Mechanism::Skellam {
+                    variance: 1.0,
+                    sensitivity: 1,
+                },
+                1,
+            ),
+            Adjacency::Add,
+        ),
     ] {
         assert!(Composition::new(&[(step, 10)], adjacency).is_err());
     }
