@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from scipy.special import ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.stats import binom
 
 import hockeystick as hs
 from hockeystick import kernels
@@ -261,3 +262,67 @@ def test_an_epsilon_next_to_zero_is_answered_like_zero(epsilon, steps):
     assert lower <= at_zero[1]
     assert at_zero[0] <= upper
     assert upper - lower < 1e-6
+
+
+def twice_sampled_delta(group_size, sample_rate, sigma, epsilon, largest):
+    """Delta of two steps by an integral over the output of the first; larger shifts weigh next to nothing."""
+    shifts = np.arange(largest + 1.0)
+    weights = binom.pmf(shifts, group_size, sample_rate)
+    outputs = np.arange(-12.0 * sigma, largest + 12.0 * sigma, sigma / 1000.0)
+    exponents = (np.outer(outputs, shifts) - 0.5 * shifts**2) / sigma**2
+    losses = logsumexp(exponents, b=weights, axis=1)
+    density = np.exp(losses - 0.5 * (outputs / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
+
+    wanted = epsilon - losses
+    # Delta of one step is stationary in where it is cut: an error of the interpolation counts squared.
+    cuts = np.interp(wanted, losses, outputs, left=-np.inf)
+    of_p = (weights * ndtr((shifts - cuts[:, None]) / sigma)).sum(axis=1)
+    one_step = of_p - np.exp(wanted + log_ndtr(-cuts / sigma))
+    return float(np.sum(density * one_step) * sigma / 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("group_size", "sample_rate", "sigma", "epsilon", "largest"),
+    [(782, 1.295e-5, 0.5967, 4.42, 12), (500, 1e-3, 1.0, 6.0, 25), (30, 0.2, 0.49, 250.0, 30)],
+)
+def test_large_groups_and_jumps_at_zero_are_narrow_and_enclose_integrals(
+    group_size, sample_rate, sigma, epsilon, largest
+):
+    exact = twice_sampled_delta(group_size, sample_rate, sigma, epsilon, largest)
+    run = {"noise_multiplier": sigma, "sample_rate": sample_rate, "steps": 2, "group_size": group_size}
+    lower, upper = hs.get_delta(epsilon=epsilon, adjacency="remove", bounds=True, **run)
+    assert lower * (1 - 1e-8) <= exact <= upper * (1 + 1e-8)
+    assert upper - lower <= 1e-6 * upper
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_replaced_records_in_batches_of_nearly_all_records_next_to_epsilon_zero(steps):
+    rate, sigma, epsilon = 0.9, 30.0, 1e-3
+    curve = hs.privacy_curve(
+        sampling=hs.WithoutReplacement(9, 10), noise_multiplier=sigma, steps=steps, adjacency="replace"
+    )
+    lower, upper = curve.bounds(epsilon=epsilon)
+    assert upper - lower <= 1e-6 * upper
+    if steps > 2:
+        return
+
+    def one_step(wanted):
+        """By the mixture of shifts 0 and 2 above zero, and by the symmetry of the pair below."""
+        level = np.abs(wanted)
+        cut = 1.0 + 0.5 * sigma**2 * np.log((np.exp(level) - (1.0 - rate)) / rate)
+        tail = ndtr(-cut / sigma)
+        above = (1.0 - rate) * tail + rate * ndtr((2.0 - cut) / sigma) - np.exp(level) * tail
+        return np.where(wanted >= 0.0, above, -np.expm1(wanted) + np.exp(wanted) * above)
+
+    step = sigma / 1e4
+    outputs = 1.0 + step * (
+        np.arange(130_000) + 0.5
+    )  # where the loss is positive, and in a mirror where it is negative
+    losses = np.log1p(rate * np.expm1((2.0 * outputs - 2.0) / sigma**2))
+    noise = np.exp(-0.5 * (outputs / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
+    atom = (1.0 - rate) * (1.0 - 2.0 * ndtr(-1.0 / sigma))
+    exact = step * np.sum(noise * np.exp(losses) * one_step(epsilon - losses)) + step * np.sum(
+        noise * one_step(epsilon + losses)
+    )
+    exact += atom * float(one_step(np.array(epsilon)))
+    assert lower * (1 - 1e-7) <= exact <= upper * (1 + 1e-7)

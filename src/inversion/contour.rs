@@ -36,6 +36,17 @@ use std::f64::consts::PI;
 /// grid.
 const MAX_POINTS: f64 = 2e5;
 
+/// Points of a contour that are few: another route would hardly take fewer, so that nodes in x may be more.
+const FEW_POINTS: f64 = 2_000.0;
+/// How many times more products of nodes and points few points may take.
+const FEW_POINTS_ALLOWANCE: f64 = 4.0;
+
+/// Points of a contour at most where there are that many nodes in x.
+fn max_points(most_products: f64, nodes: usize) -> f64 {
+    let points = most_products / nodes as f64;
+    points.max(FEW_POINTS.min(FEW_POINTS_ALLOWANCE * points))
+}
+
 /// E[e^{zS}] at the points of a line Re z = c, from which δ follows at every ε near the one that c was chosen for.
 #[derive(Debug)]
 pub(crate) struct Contour {
@@ -88,7 +99,7 @@ struct Part<'a> {
 
 impl Contour {
     /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost more than
-    /// `most_products` of nodes in x and y, or a step's loss has no analytic form.
+    /// `most_products` of nodes in x and y, or a few times as many where the points in y are few, or a step's loss has no analytic form.
     pub(crate) fn new(segments: &mut [Segment], tilt: &Tilt, most_products: f64) -> Option<Self> {
         let &Tilt { c, level, period, .. } = tilt;
         let spacing = 2.0 * PI / period;
@@ -107,7 +118,7 @@ impl Contour {
         }
         let size: usize = parts.iter().map(|part| part.tilted.size()).sum();
         let start = 1.2 * (2.0 * level).sqrt() / tilt.spread;
-        let reach = find_reach(start, spacing, most_products / size as f64, level, |y, wanted| {
+        let reach = find_reach(start, spacing, max_points(most_products, size), level, |y, wanted| {
             best_decay(&mut parts, y, wanted)
         })?;
         // The nodes again, certified up to the last frequency; one segment at a time, as those of very many would take much memory.
@@ -122,7 +133,7 @@ impl Contour {
                 tilted.forget_panels();
             }
             size += tilted.size();
-            if tilted.quadrature_error() > 1e-3 || last * size as f64 > 2.0 * most_products {
+            if tilted.quadrature_error() > 1e-3 || last > 2.0 * max_points(most_products, size) {
                 return None;
             }
             decay += steps * tilted.log_decay(reach);

@@ -202,6 +202,12 @@ pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<
     Some(found.c)
 }
 
+/// Approximate log δ at an ε above the mean of the loss; `None` where nothing is known.
+pub(crate) fn log_delta_at(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
+    let c = for_epsilon(segments, epsilon, None).filter(|&c| c > 0.0)?;
+    at(segments, c).map(|(saddle, _)| saddle.log_delta)
+}
+
 /// The saddle point whose δ is about e^`log_delta`.
 pub(crate) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<Saddle> {
     let total = Total::at(segments, 0.0)?;

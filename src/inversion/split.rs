@@ -31,6 +31,7 @@ use crate::approx::Approx;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{Contour, Line, find_reach};
 use crate::inversion::contour_sum::ContourSum;
+use crate::inversion::saddle;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
@@ -104,8 +105,12 @@ pub(crate) fn contours(
         Some(hint) if is_rare => hint,
         _ => {
             let typical = ladder::typical_gates(segments, epsilon)?;
-            let rough = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
-            rough.min(hint.unwrap_or(f64::INFINITY))
+            let far = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
+            // Where steps are many, their small losses may add up to ε more often than one of them is large.
+            let mut near = near_parts(segments, &typical, f64::INFINITY)?;
+            let small = saddle::log_delta_at(&mut near, epsilon).unwrap_or(f64::NEG_INFINITY);
+            *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
+            far.max(small).min(hint.unwrap_or(f64::INFINITY))
         }
     };
     let allowed = expected + log_tolerance;

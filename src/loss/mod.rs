@@ -46,6 +46,7 @@ pub(crate) mod nodes;
 pub(crate) mod one_step;
 pub(crate) mod pairs;
 mod panel;
+mod path;
 pub(crate) mod posterior;
 pub(crate) mod power_excess;
 pub(crate) mod privacy_loss;

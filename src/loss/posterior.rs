@@ -49,6 +49,16 @@ impl Posterior {
         self.log_ratio = pair.refined(x, &window, window.largest + log_sum);
     }
 
+    /// Index in `terms` of the median of the law.
+    pub(crate) fn median(&self) -> usize {
+        let mut below = 0.0;
+        let is_past = |term: &f64| {
+            below += term;
+            below >= 0.5
+        };
+        self.terms.iter().position(is_past).unwrap_or(0)
+    }
+
     /// Largest distance of a significant shift from x, in σ.
     pub(crate) fn farthest(&self, pair: &MixturePair, x: f64) -> f64 {
         let last = self.start + self.terms.len() - 1;

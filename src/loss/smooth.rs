@@ -8,6 +8,7 @@ use crate::approx::Approx;
 use crate::loss::gate::Gate;
 use crate::loss::loss_curve::LossCurve;
 
+use crate::loss::path::Path;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::loss::smooth_panel::PiecePanel;
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
@@ -66,9 +67,9 @@ impl SmoothLoss {
         self.atom
     }
 
-    /// No imaginary shift in any piece.
-    pub(crate) fn no_imaginary_shifts(&self) -> Vec<f64> {
-        vec![0.0; self.pieces.len()]
+    /// The real line in every piece.
+    pub(crate) fn real_paths(&self) -> Vec<Path> {
+        vec![Path::REAL; self.pieces.len()]
     }
 
     /// The part of the losses that passes a gate at the outputs of the first piece. The other pieces and the atom are below every gate.

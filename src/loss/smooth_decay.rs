@@ -1,34 +1,39 @@
-//! The characteristic function of a tilted smooth loss, and how it decays.
+//! The characteristic function of a tilted smooth loss, and how it decays (`docs/theory/inversion.md`, Propositions 4 to 4c).
 
 use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::nodes::Nodes;
+use crate::loss::path::{BEYOND, Path};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_piece::{ImaginaryShift, Piece, Scratch};
+use crate::loss::smooth_nodes::{origin, unit};
+use crate::loss::smooth_piece::{INSIGNIFICANT, ImaginaryShift, Piece, Scratch};
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
 
-/// A smooth loss tilted by e^{cℓ}, with the imaginary shifts of the output that show how its characteristic function decays.
+/// A smooth loss tilted by e^{cℓ}, with the paths over the output that show how its characteristic function decays.
 #[derive(Debug)]
 pub(crate) struct TiltedSmoothLoss<'a> {
     loss: &'a mut SmoothLoss,
     nodes: Nodes,
-    /// a for each piece: its integral is taken over x + ia.
-    imaginary_shifts: Vec<f64>,
+    /// One for each piece: its integral is taken along it.
+    paths: Vec<Path>,
+    /// What limits them, once it was needed.
+    limits: Vec<Limits>,
     log_tolerance: f64,
 }
 
 impl<'a> TiltedSmoothLoss<'a> {
     /// The loss tilted by e^{cℓ}, where quadrature may leave out e^`log_tolerance` of the moment.
     pub(crate) fn new(loss: &'a mut SmoothLoss, c: f64, log_tolerance: f64) -> Self {
-        let imaginary_shifts = vec![0.0; loss.pieces().len()];
-        let nodes = loss.nodes(c, 0.0, &imaginary_shifts, log_tolerance);
+        let paths = loss.real_paths();
+        let nodes = loss.nodes(c, 0.0, &paths, log_tolerance);
         Self {
             loss,
             nodes,
-            imaginary_shifts,
+            paths,
+            limits: Vec::new(),
             log_tolerance,
         }
     }
@@ -38,8 +43,90 @@ impl<'a> TiltedSmoothLoss<'a> {
 /// tolerance: the error of the rule is e^−52.6 of the bound on the ellipse (`GaussLegendre::log_error`), and a panel may use a
 /// 64th of the tolerance.
 const MAX_LOG_GROWTH: f64 = 46.0;
+/// Largest angle as/σ² of a significant shift s at a height a of the path: below π, so that its sine is positive.
+const LARGEST_ANGLE: f64 = 3.0;
+/// Standard deviations of the noise beyond the nodes up to which the path is above the real line: nodes for larger frequencies, which
+/// reach farther out by a panel or so, are to be below it.
+const ROOM: f64 = 1.5;
+/// Largest angle between shifts that are significant together, where angles may be larger than [`LARGEST_ANGLE`]; its cosine is above 0.169.
+const LARGEST_DIFFERENCE: f64 = 1.4;
+/// Least modulus of r(x + ia)/r(x) there: 0.94·cos 0.7 − 0.06 = 0.658.
+const LEAST_MODULUS: f64 = 0.65;
 /// Growth that is allowed at every tolerance.
 const MIN_LOG_GROWTH: f64 = 2.0;
+
+/// Where the path over the outputs of one piece may be above the real line, and how high.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Ends of the path, a little beyond the nodes.
+    from: f64,
+    to: f64,
+    /// The height at which the terms of r that count still point within a right angle of one direction, with room for the panels.
+    spread: f64,
+    /// The heights at which no angle of a shift is too large: of any shift, and of those that are significant up to the ends.
+    any: f64,
+    significant: f64,
+    /// The height at which shifts that are significant together are within [`LARGEST_DIFFERENCE`].
+    together: f64,
+}
+
+impl Limits {
+    /// Those for the outputs at which piece i has nodes.
+    fn new(loss: &SmoothLoss, nodes: &Nodes, i: usize) -> Self {
+        let piece = &loss.pieces[i];
+        let (sigma, (low, high)) = (piece.noise_multiplier(), nodes.supports[i]);
+        let (from, to) = panels_around(piece, (low - ROOM * sigma, high + ROOM * sigma));
+        let interval = (from - BEYOND * sigma, to + BEYOND * sigma);
+        let height = |angle: f64, shift: f64| angle * sigma * sigma / shift.max(f64::MIN_POSITIVE);
+        let spread = 0.7 / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE);
+        let significant = height(LARGEST_ANGLE, piece.largest_significant_shift(interval));
+        let is_enough = significant >= spread;
+        Self {
+            from,
+            to,
+            spread,
+            any: height(LARGEST_ANGLE, piece.largest_shift()),
+            significant,
+            together: if is_enough {
+                0.0
+            } else {
+                height(LARGEST_DIFFERENCE, piece.widest_significant_range(interval))
+            },
+        }
+    }
+
+    /// The path of the height that is asked for, or of the largest one below.
+    fn path(&self, piece: &Piece, height: f64) -> Path {
+        let &Self { from, to, .. } = self;
+        if height <= self.any {
+            Path::above(height)
+        } else if height <= self.significant || self.together <= self.significant {
+            Path {
+                height: height.min(self.significant),
+                from: if piece.in_q { from } else { f64::NEG_INFINITY },
+                to: if piece.in_p { to } else { f64::INFINITY },
+                turns: false,
+            }
+        } else {
+            Path {
+                height: height.min(self.together),
+                from,
+                to,
+                turns: true,
+            }
+        }
+    }
+}
+
+/// The smallest interval around another one, within the piece, whose ends are those of panels of at most σ.
+fn panels_around(piece: &Piece, (low, high): (f64, f64)) -> (f64, f64) {
+    let (start, unit) = (origin(piece), unit(piece));
+    let level = (piece.noise_multiplier() / unit).log2().floor().min(0.0);
+    let width = unit * level.exp2();
+    let from = start + ((low - start) / width).floor() * width;
+    let to = start + ((high - start) / width).ceil() * width;
+    (from.max(piece.start), to.min(piece.end))
+}
 
 impl TiltedLoss for TiltedSmoothLoss<'_> {
     fn moments(&self) -> TiltedMoments {
@@ -51,9 +138,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn certify(&mut self, reach: f64) {
-        self.nodes = self
-            .loss
-            .nodes(self.nodes.c, reach, &self.imaginary_shifts, self.log_tolerance);
+        self.nodes = self.loss.nodes(self.nodes.c, reach, &self.paths, self.log_tolerance);
     }
 
     fn quadrature_error(&self) -> f64 {
@@ -61,32 +146,33 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
-        self.loss.log_decay(&self.nodes, y, &self.imaginary_shifts)
+        self.loss.log_decay(&self.nodes, y, &self.paths)
     }
 
-    /// The shift that suits a loss without gaps is too high where most of the mass is nearly an atom, which it raises; so lower
+    /// The height that suits a loss without gaps is too large where most of the mass is nearly an atom, which it raises; so lower
     /// ones are tried.
     fn best_log_decay(&mut self, y: f64, wanted: f64) -> f64 {
-        /// Fractions of the highest shift, and how many of them in a row may do no better before the rest is given up.
+        /// Fractions of the largest height, and how many of them in a row may do no better before the rest is given up.
         const FRACTIONS: [f64; 6] = [0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
         const MOST_WORSE: usize = 2;
         let max_growth = (MAX_LOG_GROWTH + self.log_tolerance).max(MIN_LOG_GROWTH);
-        let highest = self.loss.imaginary_shifts(&self.nodes, y, max_growth);
-        self.imaginary_shifts.clone_from(&highest);
+        if self.limits.is_empty() {
+            let of = |i: usize| Limits::new(self.loss, &self.nodes, i);
+            self.limits = (0..self.loss.pieces.len()).map(of).collect();
+        }
+        let highest = self.loss.paths(&self.nodes, &self.limits, y, max_growth);
+        self.paths.clone_from(&highest);
         let mut least = self.log_decay(y);
         let mut worse = 0;
         for fraction in FRACTIONS {
             if -least >= wanted || worse >= MOST_WORSE {
                 break;
             }
-            let lower: Vec<f64> = highest
-                .iter()
-                .map(|imaginary_shift| fraction * imaginary_shift)
-                .collect();
+            let lower: Vec<Path> = highest.iter().map(|path| path.lowered(fraction)).collect();
             let decay = self.loss.log_decay(&self.nodes, y, &lower);
             if decay < least {
                 least = decay;
-                self.imaginary_shifts = lower;
+                self.paths = lower;
             } else {
                 worse += 1;
             }
@@ -104,33 +190,30 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 }
 
 impl SmoothLoss {
-    /// Imaginary shifts that make the bound of [`SmoothLoss::log_decay`] small at Im z = y, of those by which the noise and the gates
-    /// grow by at most e^`max_growth`.
-    pub(crate) fn imaginary_shifts(&self, nodes: &Nodes, y: f64, max_growth: f64) -> Vec<f64> {
-        let of = |(i, piece): (usize, &Piece)| {
-            let variance = piece.noise_multiplier().powi(2);
-            // −y·a·slope + a²/2s² is least at a = ys²·slope; no sine of a·s/σ² may be negative, and the terms of r
-            // that count must point within a right angle of one direction, with room for the panels.
+    /// Paths that make the bound of [`SmoothLoss::log_decay`] small at Im z = y, of those along which the noise and the gates grow by at
+    /// most e^`max_growth`.
+    fn paths(&self, nodes: &Nodes, limits: &[Limits], y: f64, max_growth: f64) -> Vec<Path> {
+        let of = |(i, (piece, limits)): (usize, (&Piece, &Limits))| {
+            // −y·a·slope + a²/2s² is least at a = ys²·slope.
             let best = y * piece.imaginary_scale().powi(2) * nodes.slopes[i];
-            let spread = piece.widest_spread(nodes.supports[i]);
-            best.min(0.7 / spread.max(f64::MIN_POSITIVE))
-                .min(3.0 * variance / piece.largest_shift().max(f64::MIN_POSITIVE))
-                .min(piece.imaginary_scale() * (2.0 * max_growth).sqrt())
+            let height = best
+                .min(limits.spread)
+                .min(piece.imaginary_scale() * (2.0 * max_growth).sqrt());
+            limits.path(piece, height)
         };
-        self.pieces.iter().enumerate().map(of).collect()
+        self.pieces.iter().zip(limits).enumerate().map(of).collect()
     }
 
     /// log of a bound on |E_P[e^{zℓ}]|/E_P[e^{cℓ}] for every z = c + iy' with |y'| ≥ y.
     ///
     /// The integral over the output x is taken along x + ia (for y' < 0 along x − ia, the mirror image).
     /// There |e^{iy'ℓ}| = e^{−y'θ(x)} with θ = arg r_P(x + ia) + arg r_Q(x + ia) ≥ 0, so that the integral of
-    /// the modulus falls with y'. At a finite end of a piece the contour returns to the real line ([`end_segment`]).
-    pub(crate) fn log_decay(&mut self, nodes: &Nodes, y: f64, imaginary_shifts: &[f64]) -> f64 {
-        let tables: Vec<ImaginaryShift> = self
-            .pieces
-            .iter()
-            .zip(imaginary_shifts)
-            .map(|(p, &a)| ImaginaryShift::new(p, a))
+    /// the modulus falls with y'. At an end of the path, and at a finite end of a piece, it returns to the real line ([`end_segment`]).
+    /// The paths are those of [`SmoothLoss::paths`] or lower ones.
+    pub(crate) fn log_decay(&mut self, nodes: &Nodes, y: f64, paths: &[Path]) -> f64 {
+        let both = self.pieces.iter().zip(paths);
+        let tables: Vec<ImaginaryShift> = both
+            .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
             .collect();
         let Self {
             pieces, scratch, work, ..
@@ -138,20 +221,25 @@ impl SmoothLoss {
         let mut change = 0.0;
         for (weight, &(i, x)) in nodes.weights.iter().zip(&nodes.outputs) {
             checkpoint();
+            let height = paths[i].height_at(x);
+            if height == 0.0 {
+                continue;
+            }
             *work += 8;
             let continued = pieces[i].continued(x, &tables[i], scratch);
             *work += 2 * scratch.terms();
-            let log_change = continued.log_change(nodes.c, imaginary_shifts[i], pieces[i].imaginary_scale());
+            let log_change = continued.log_change(nodes.c, height, pieces[i].imaginary_scale());
             change += weight * (log_change - y * continued.angle).exp_m1();
         }
-        for (i, piece) in pieces.iter().enumerate() {
-            let finite = [piece.start, piece.end].into_iter().filter(|end| end.is_finite());
-            for end in finite {
+        for (piece, path) in pieces.iter().zip(paths) {
+            let ends = [piece.start.max(path.from), piece.end.min(path.to)];
+            for end in ends.into_iter().filter(|end| end.is_finite()) {
                 let log_weight = {
                     let point = piece.point(end, scratch);
                     point.log_density + nodes.c * point.loss - nodes.log_moment.value
                 };
-                change += log_weight.exp() * end_segment(piece, end, nodes.c, imaginary_shifts[i], scratch);
+                let z = Complex64::new(nodes.c, y);
+                change += log_weight.exp() * end_segment(piece, end, z, *path, scratch);
             }
         }
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
@@ -161,62 +249,51 @@ impl SmoothLoss {
 /// Parts into which the segment at a finite end of a piece is cut. With one part the bound is up to e times as large.
 const SEGMENT_PARTS: usize = 8;
 
-/// A bound on the integral of the modulus of P·e^{zℓ} over the segment from x to x + ia, over its modulus at x.
+/// A bound on the integral of the modulus of P·e^{zℓ} over the segment from x to x + ia, over its modulus at x, for every z with the real
+/// part of `z` and an imaginary part of at least that of `z`, which is not negative.
 ///
-/// At x + is the noise grows with s by at most e^{s²/2σ²}. |r(x + is)|² = Σ w_j w_k e^{…} cos((s_j − s_k)s/σ²) falls with s, as no angle
-/// exceeds 3 < π ([`SmoothLoss::imaginary_shifts`]). So on every part each factor is at most its value at one of the two ends.
-fn end_segment(piece: &Piece, x: f64, c: f64, imaginary_shift: f64, scratch: &mut Scratch) -> f64 {
-    let length = imaginary_shift / SEGMENT_PARTS as f64;
-    let (mut below_p, mut below_q) = (0.0, 0.0);
+/// At x + is the noise grows with s by at most e^{s²/2σ²}. Let w = r(x + is)/r(x) without the terms that are not significant, which are at
+/// most η = [`INSIGNIFICANT`]. Then |w|² = Σ p_j p_k cos((s_j − s_k)s/σ²) falls with s, and Im w = Σ p_j sin(s_j s/σ²) is concave and not
+/// negative, as no angle exceeds 3 < π. So on every part the modulus of w is between those at its ends, and Im w is above the chord. With
+/// arg r ≥ sin arg r ≥ Im r(x + is)/r(x) the factor e^{−yθ} is at most the exponential of −y times a chord, whose integral is the
+/// difference of its ends over its slope. Leaving out the other terms changes each modulus and each imaginary part by at most η.
+///
+/// Where angles may be larger, |r(x + is)| is between [`LEAST_MODULUS`] and 1 times r(x), and θ ≥ 0.
+fn end_segment(piece: &Piece, x: f64, z: Complex64, path: Path, scratch: &mut Scratch) -> f64 {
+    let Complex64 { re: c, im: y } = z;
+    if path.turns {
+        let growth = 0.5 * (path.height / piece.imaginary_scale()).powi(2);
+        let of_q = if piece.in_q {
+            c.max(0.0) * LEAST_MODULUS.ln()
+        } else {
+            0.0
+        };
+        return path.height * (growth - of_q).exp();
+    }
+    let length = path.height / SEGMENT_PARTS as f64;
+    let mixtures = f64::from(u8::from(piece.in_p)) + f64::from(u8::from(piece.in_q));
+    let slack = 2.0 * mixtures * INSIGNIFICANT * y;
+    let larger = |log: f64| (log.exp() + 2.0 * INSIGNIFICANT).ln();
+    let smaller = |log: f64| (log.exp() - 2.0 * INSIGNIFICANT).max(f64::MIN_POSITIVE).ln();
+    let (mut below_p, mut below_q, mut turned) = (0.0, 0.0, 0.0);
     let mut sum = 0.0;
     for part in 1..=SEGMENT_PARTS {
         let height = part as f64 * length;
         let above = piece.continued(x, &ImaginaryShift::new(piece, height), scratch);
-        let log_q = if c > 0.0 { above.log_q } else { below_q };
-        let log_change = 0.5 * (height / piece.imaginary_scale()).powi(2) + (1.0 + c) * below_p - c * log_q;
-        sum += length * log_change.exp();
-        (below_p, below_q) = (above.log_p, above.log_q);
+        let log_q = if c > 0.0 { smaller(above.log_q) } else { larger(below_q) };
+        let log_change =
+            0.5 * (height / piece.imaginary_scale()).powi(2) + (1.0 + c) * larger(below_p) - c * log_q;
+        let falls = y * (above.sine - turned);
+        let mean = if falls.abs() < 1e-6 {
+            1.0 + falls.abs()
+        } else {
+            -(-falls).exp_m1() / falls
+        };
+        sum += length * (log_change - y * turned + slack).exp() * mean;
+        (below_p, below_q, turned) = (above.log_p, above.log_q, above.sine);
     }
     sum
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loss::MixturePair;
-    use crate::step::GroupLaw;
-    use std::sync::Arc;
-
-    /// Sums of a thousand parts are right to a part in 500.
-    #[test]
-    fn the_segment_at_an_end_is_bounded_and_nearly_attained() {
-        let law = GroupLaw::hypergeometric(1, 300, 1000).unwrap();
-        let pair = Arc::new(MixturePair::new(&law, 0.7).unwrap());
-        let mut scratch = Scratch::default();
-        for (in_p, in_q) in [(true, false), (false, true)] {
-            let piece = Piece {
-                pair: Arc::clone(&pair),
-                in_p,
-                in_q,
-                start: f64::NEG_INFINITY,
-                end: 0.4,
-                gate: None,
-            };
-            for c in [-0.6, 0.0, 0.7, 4.0, 20.0] {
-                for shift in [0.05, 0.3, 0.7] {
-                    let modulus = |i: usize| {
-                        let height = shift * (i as f64 + 0.5) / 1000.0;
-                        let table = ImaginaryShift::new(&piece, height);
-                        let continued = piece.continued(0.4, &table, &mut Scratch::default());
-                        continued.log_change(c, height, piece.imaginary_scale()).exp()
-                    };
-                    let exact: f64 = (0..1000).map(modulus).sum::<f64>() * shift / 1000.0;
-                    let bound = end_segment(&piece, 0.4, c, shift, &mut scratch);
-                    let named = format!("{in_p} {c} {shift}: {bound} {exact}");
-                    assert!(bound >= exact * 0.998, "{named}");
-                    assert!(bound < 2.0 * exact, "{named}");
-                }
-            }
-        }
-    }
-}
+mod tests;

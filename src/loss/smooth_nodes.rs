@@ -3,11 +3,12 @@
 //! The search is that of `special::adaptive`, for the integrand P·e^{zℓ} at all z = c + iy' with |y'| ≤ y at once (`loss::moment`
 //! says why real powers of a ratio have an integrand of their own). What comes out is a discrete law whose moments are those of the loss up to a certified error. The nodes
 //! also serve the integrand continued to x + ia (see [`SmoothLoss::log_decay`]): panels are certified with an ellipse that
-//! reaches higher by a.
+//! reaches higher by a. A panel over which the path is partly on the real line is halved.
 
 use crate::approx::Approx;
 use crate::loss::line::MARGIN;
 use crate::loss::nodes::Nodes;
+use crate::loss::path::Path;
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
@@ -42,25 +43,41 @@ const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 /// Outputs farther out than this, in σ, are not distinct numbers.
 const FARTHEST: f64 = 1e15;
 
-/// The integrand P·e^{zℓ} for Re z = c > −1, |Im z| ≤ y and imaginary shifts of up to `imaginary_shifts[i]` in piece i.
+/// The integrand P·e^{zℓ} for Re z = c > −1, |Im z| ≤ y and paths up to the height of `paths[i]` in piece i.
 struct Tilted<'a> {
     loss: &'a mut SmoothLoss,
     c: f64,
     y: f64,
-    imaginary_shifts: &'a [f64],
+    paths: &'a [Path],
     /// Work of the loss at which the search ends.
     limit: u64,
 }
 
+impl Tilted<'_> {
+    /// The height of the path over a panel, and whether it is one height.
+    fn height(&mut self, address: Address) -> (f64, bool) {
+        let panel = self.loss.panel(address);
+        let interval = (panel.centre - panel.half_width, panel.centre + panel.half_width);
+        let sigma = self.loss.pieces()[address.piece].noise_multiplier();
+        self.paths[address.piece].height_over(interval, sigma)
+    }
+}
+
 impl Integrand for Tilted<'_> {
     fn log_upper(&mut self, address: Address) -> f64 {
+        let (height, _) = self.height(address);
         let panel = self.loss.panel(address);
-        panel.log_upper(self.c, self.y, self.imaginary_shifts[address.piece]) + (2.0 * panel.half_width).ln()
+        panel.log_upper(self.c, self.y, height) + (2.0 * panel.half_width).ln()
     }
 
     fn rule_bounds(&mut self, address: Address) -> RuleBounds {
+        let (height, is_level) = self.height(address);
         let panel = self.loss.panel(address);
-        let log_bound = panel.log_bound(self.c, self.y, self.imaginary_shifts[address.piece]);
+        let log_bound = if is_level {
+            panel.log_bound(self.c, self.y, height)
+        } else {
+            f64::INFINITY
+        };
         let bounds = RuleBounds {
             log_error: GaussLegendre::log_error(log_bound, panel.half_width),
             log_most: panel.log_upper(self.c, self.y, 0.0) + (2.0 * panel.half_width).ln(),
@@ -94,10 +111,10 @@ impl Integrand for Tilted<'_> {
 }
 
 impl SmoothLoss {
-    /// Nodes for Re z = c > −1, |Im z| ≤ y and imaginary shifts of up to `imaginary_shifts[i]` in piece i, leaving out at most
-    /// e^`log_tolerance` of E_P[e^{cℓ}].
-    pub(crate) fn nodes(&mut self, c: f64, y: f64, imaginary_shifts: &[f64], log_tolerance: f64) -> Nodes {
-        let Some(roots) = self.roots(c, imaginary_shifts) else {
+    /// Nodes for Re z = c > −1, |Im z| ≤ y and paths up to the height of `paths[i]` in piece i, leaving out at most e^`log_tolerance` of
+    /// E_P[e^{cℓ}].
+    pub(crate) fn nodes(&mut self, c: f64, y: f64, paths: &[Path], log_tolerance: f64) -> Nodes {
+        let Some(roots) = self.roots(c) else {
             return Nodes::beyond_reach(c, self.pieces().len());
         };
         let tolerance = Tolerance {
@@ -110,7 +127,7 @@ impl SmoothLoss {
             loss: self,
             c,
             y,
-            imaginary_shifts,
+            paths,
             limit,
         };
         let found = adaptive::integrate(&mut tilted, &roots, log_atom, &tolerance);
@@ -120,9 +137,9 @@ impl SmoothLoss {
     }
 
     /// Panels that cover all outputs that may count; `None` where these lie beyond the digits of an `f64`.
-    fn roots(&self, c: f64, imaginary_shifts: &[f64]) -> Option<Vec<Address>> {
+    fn roots(&self, c: f64) -> Option<Vec<Address>> {
         let mut roots = Vec::new();
-        for piece in 0..imaginary_shifts.len() {
+        for piece in 0..self.pieces().len() {
             let of = &self.pieces()[piece];
             let reach = of.largest_shift() / of.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
             if reach > FARTHEST {
@@ -334,7 +351,7 @@ impl SmoothLoss {
 }
 
 /// Width of a panel of level 0: all of a bounded piece.
-fn unit(piece: &Piece) -> f64 {
+pub(crate) fn unit(piece: &Piece) -> f64 {
     if piece.start.is_finite() && piece.end.is_finite() {
         piece.end - piece.start
     } else {
@@ -343,7 +360,7 @@ fn unit(piece: &Piece) -> f64 {
 }
 
 /// Where the dyadic panels of a piece start.
-fn origin(piece: &Piece) -> f64 {
+pub(crate) fn origin(piece: &Piece) -> f64 {
     if piece.start.is_finite() {
         piece.start
     } else if piece.end.is_finite() {
@@ -395,7 +412,7 @@ mod tests {
             let mut loss = loss(k, q, sigma, direction);
             let named = format!("{k} {direction:?} {c}");
             for log_tolerance in [-8.0, -20.0, -33.0] {
-                let nodes = loss.nodes(c, y, &[0.0], log_tolerance);
+                let nodes = loss.nodes(c, y, &[Path::REAL], log_tolerance);
                 let wrong = (nodes.log_moment.value - log_moment).abs();
                 assert!(wrong <= nodes.log_moment.error, "{named} {log_tolerance}: {nodes:?}");
                 let change = smooth_changes(&nodes, y, 1)[1];
@@ -408,7 +425,7 @@ mod tests {
                     nodes.error
                 );
             }
-            let nodes = loss.nodes(c, y, &[0.0], -33.0);
+            let nodes = loss.nodes(c, y, &[Path::REAL], -33.0);
             assert!(
                 nodes.log_moment.error <= 1e-12 * (1.0 + log_moment.abs()),
                 "{named}: {}",
@@ -433,7 +450,7 @@ mod tests {
         for (c, log_moment, real, imaginary) in cases {
             let mut loss = loss(1, 1e-6, 0.5, Direction::Remove);
             for log_tolerance in [-4.0, -6.0, -8.0, -12.0, -20.0, -33.0] {
-                let nodes = loss.nodes(c, 0.1875, &[0.0], log_tolerance);
+                let nodes = loss.nodes(c, 0.1875, &[Path::REAL], log_tolerance);
                 let wrong = (nodes.log_moment.value - log_moment).abs();
                 assert!(wrong <= nodes.log_moment.error, "{c} {log_tolerance}: {wrong}");
                 let change = smooth_changes(&nodes, 0.1875, 1)[1];
@@ -452,7 +469,7 @@ mod tests {
 
     #[test]
     fn outputs_beyond_the_digits_of_a_number_are_not_searched() {
-        let nodes = loss(1, 0.02, 0.9, Direction::Remove).nodes(1e16, 0.0, &[0.0], -20.0);
+        let nodes = loss(1, 0.02, 0.9, Direction::Remove).nodes(1e16, 0.0, &[Path::REAL], -20.0);
         assert!(nodes.error.is_infinite() && nodes.log_moment.error.is_infinite() && nodes.losses.is_empty());
     }
 
@@ -460,12 +477,12 @@ mod tests {
     #[test]
     fn earlier_questions_change_neither_answers_nor_costs() {
         let mut fresh = loss(2, 0.1, 1.0, Direction::Add);
-        let alone = fresh.nodes(0.7, 3.0, &[0.0], -25.0);
+        let alone = fresh.nodes(0.7, 3.0, &[Path::REAL], -25.0);
         let alone_work = fresh.work;
         let mut used = loss(2, 0.1, 1.0, Direction::Add);
-        used.nodes(5.0, 40.0, &[0.2], -30.0);
+        used.nodes(5.0, 40.0, &[Path::above(0.2)], -30.0);
         let before = used.work;
-        let again = used.nodes(0.7, 3.0, &[0.0], -25.0);
+        let again = used.nodes(0.7, 3.0, &[Path::REAL], -25.0);
         assert_eq!((again.weights, again.losses), (alone.weights, alone.losses));
         assert_eq!(used.work - before, alone_work);
     }

@@ -148,8 +148,8 @@ impl PrivacyLoss for SmoothLoss {
             return known.answer;
         }
         let before = self.work;
-        let none = self.no_imaginary_shifts();
-        let answer = self.nodes(c, 0.0, &none, log_tolerance).moments();
+        let real = self.real_paths();
+        let answer = self.nodes(c, 0.0, &real, log_tolerance).moments();
         if self.moments.len() == REMEMBERED {
             self.moments.remove(0);
         }
@@ -166,8 +166,8 @@ impl PrivacyLoss for SmoothLoss {
     }
 
     fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_> {
-        let none = self.no_imaginary_shifts();
-        let nodes = self.nodes(c, 0.0, &none, log_tolerance);
+        let real = self.real_paths();
+        let nodes = self.nodes(c, 0.0, &real, log_tolerance);
         let mut atoms = Vec::new();
         if self.atom > 0.0 {
             atoms.push(Atom::new(0.0, self.atom.ln()));

@@ -17,6 +17,7 @@ use crate::loss::posterior::Posterior;
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
 use crate::special::root::newton_increasing;
+use std::f64::consts::PI;
 use std::sync::Arc;
 
 /// An interval of outputs with an analytic loss.
@@ -32,6 +33,9 @@ pub(crate) struct Piece {
     /// P and Q may be split by a coin: then this piece is one side of it.
     pub(crate) gate: Option<Gate>,
 }
+
+/// Posterior mean of the shifts that are not significant, over the part of that mean that comes from the largest term.
+pub(crate) const INSIGNIFICANT: f64 = 1e-9;
 
 /// Loss and density of P at one output.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +74,8 @@ pub(crate) struct Continued {
     pub(crate) log_q: f64,
     /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
     pub angle: f64,
+    /// Im r_P(x + ia)/r_P(x) + Im r_Q(x + ia)/r_Q(x), at most θ.
+    pub(crate) sine: f64,
 }
 
 impl Continued {
@@ -124,6 +130,32 @@ impl Piece {
             }
         }
         0.5 * widest / self.noise_multiplier().powi(2)
+    }
+
+    /// A shift such that larger ones are not significant ([`MixturePair::largest_significant_shift`]) on an interval of outputs: for r_P
+    /// up to its upper end and all outputs below, for r_Q down to its lower end and all outputs above.
+    pub(crate) fn largest_significant_shift(&self, (low, high): (f64, f64)) -> f64 {
+        let of = |mixed: bool, x: f64| mixed.then(|| self.pair.largest_significant_shift(x, INSIGNIFICANT));
+        let (p, q) = (of(self.in_p, high), of(self.in_q, -low));
+        p.unwrap_or(0.0).max(q.unwrap_or(0.0))
+    }
+
+    /// The largest distance between shifts that are significant together in one ratio at one output of an interval
+    /// ([`MixturePair::widest_significant_range`]); infinite for an interval without ends.
+    pub(crate) fn widest_significant_range(&self, (low, high): (f64, f64)) -> f64 {
+        let is_finite = low.is_finite() && high.is_finite() && low < high;
+        if !is_finite || !self.pair.is_unimodal() {
+            return f64::INFINITY;
+        }
+        let mut terms = Vec::new();
+        let mut of = |mixed: bool, interval: (f64, f64)| {
+            if mixed {
+                self.pair.widest_significant_range(interval, &mut terms)
+            } else {
+                0.0
+            }
+        };
+        of(self.in_p, (low, high)).max(of(self.in_q, (-high, -low)))
     }
 
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
@@ -202,15 +234,17 @@ impl Piece {
         let mut continued = Continued::default();
         if self.in_p {
             scratch.p.at(&self.pair, x);
-            let (log_modulus, angle) = imaginary_shift.of(&scratch.p);
+            let (log_modulus, angle, sine) = imaginary_shift.of(&scratch.p);
             continued.log_p = log_modulus;
             continued.angle = angle;
+            continued.sine = sine;
         }
         if self.in_q {
             scratch.q.at(&self.pair, -x);
-            let (log_modulus, angle) = imaginary_shift.of(&scratch.q);
+            let (log_modulus, angle, sine) = imaginary_shift.of(&scratch.q);
             continued.log_q = log_modulus;
             continued.angle += angle;
+            continued.sine += sine;
         }
         continued
     }
@@ -307,31 +341,41 @@ impl Piece {
 pub(crate) struct ImaginaryShift {
     sines: Vec<f64>,
     versines: Vec<f64>,
+    /// as/σ² where some of these angles are larger than π; else empty.
+    angles: Vec<f64>,
 }
 
 impl ImaginaryShift {
-    /// The tables of `piece` for a height a with a·s ≤ πσ² for every shift s, so that no sine is negative.
+    /// The tables of `piece` for a height a.
     pub(crate) fn new(piece: &Piece, imaginary_shift: f64) -> Self {
         let rate = imaginary_shift / piece.noise_multiplier().powi(2);
         let shifts = &piece.pair.shifts;
+        let angles: Vec<f64> = shifts.iter().map(|s| rate * s).collect();
+        let turns = rate * piece.largest_shift() > PI;
         Self {
+            angles: if turns { angles } else { Vec::new() },
             sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
             versines: shifts.iter().map(|s| 2.0 * (0.5 * rate * s).sin().powi(2)).collect(),
         }
     }
 
-    /// log|E[e^{ias/σ²}]| and its angle under the posterior law.
-    fn of(&self, law: &Posterior) -> (f64, f64) {
+    /// log|E[e^{ias/σ²}]|, its angle and its imaginary part under the posterior law.
+    ///
+    /// The angle is that of the continuation from the real line, within π of that of the law's median, as all but a small part of the law
+    /// is within an angle of less than π around it ([`crate::loss::smooth_decay`]).
+    fn of(&self, law: &Posterior) -> (f64, f64, f64) {
         let (mut sine, mut versine) = (0.0, 0.0);
         for (i, term) in law.terms.iter().enumerate() {
             sine += term * self.sines[law.start + i];
             versine += term * self.versines[law.start + i];
         }
-        let cosine = 1.0 - versine;
-        (
-            0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p(),
-            sine.atan2(cosine),
-        )
+        let log_modulus = 0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p();
+        let mut angle = sine.atan2(1.0 - versine);
+        if !self.angles.is_empty() {
+            let median = self.angles[law.start + law.median()];
+            angle += 2.0 * PI * ((median - angle) / (2.0 * PI)).round();
+        }
+        (log_modulus, angle, sine)
     }
 }
 

@@ -1,0 +1,197 @@
+//! Bounds along shifted paths against sums over many outputs and heights.
+
+use super::*;
+use crate::loss::{MixturePair, StepLoss};
+use crate::step::{Direction, GroupLaw};
+use std::sync::Arc;
+
+fn pair(records: u64, rate: f64, sigma: f64) -> Arc<MixturePair> {
+    Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap())
+}
+
+fn piece(pair: &Arc<MixturePair>, (in_p, in_q): (bool, bool), end: f64) -> Piece {
+    Piece {
+        pair: Arc::clone(pair),
+        in_p,
+        in_q,
+        start: f64::NEG_INFINITY,
+        end,
+        gate: None,
+    }
+}
+
+/// r(x + ib)/r(x) by its definition.
+fn ratio(pair: &MixturePair, x: f64, height: f64) -> Complex64 {
+    let rate = height / pair.noise_multiplier().powi(2);
+    let log_ratio = pair.log_ratio(x);
+    let terms = (0..pair.shifts.len())
+        .map(|j| Complex64::from_polar((pair.term(j, x) - log_ratio).exp(), rate * pair.shifts[j]));
+    terms.sum()
+}
+
+const OUTPUTS: usize = 150;
+const HEIGHTS: usize = 60;
+
+/// Proposition 4a: up to the height at which the largest significant shift has the angle 3 no imaginary part is negative, however large the
+/// other shifts are. At twice the height some is, where the largest significant shift is as probable as any.
+#[test]
+fn imaginary_parts_are_positive_below_the_height_of_the_largest_significant_shift() {
+    for (records, rate, sigma, high) in [
+        (500, 1e-3, 1.0, 5.0),
+        (60, 0.05, 0.4, 6.0),
+        (800, 1e-3, 6.0, 40.0),
+        (5, 0.3, 1.0, 12.0),
+        (1, 0.01, 1.0, 6.0),
+    ] {
+        let pair = pair(records, rate, sigma);
+        let of = piece(&pair, (true, false), f64::INFINITY);
+        let shift = of.largest_significant_shift((f64::NEG_INFINITY, high));
+        assert!(records <= 5 || shift < 0.7 * of.largest_shift(), "{records}: {shift}");
+        let largest = LARGEST_ANGLE * sigma * sigma / shift;
+        let least = |height: f64| {
+            let outputs = (0..=OUTPUTS).map(|i| high - i as f64 * 0.1 * sigma);
+            let at = |x: f64| {
+                let of_height = |j: usize| ratio(&pair, x, height * j as f64 / HEIGHTS as f64).im;
+                (1..=HEIGHTS).map(of_height).fold(f64::INFINITY, f64::min)
+            };
+            outputs.map(at).fold(f64::INFINITY, f64::min)
+        };
+        let (here, beyond) = (least(largest), least(2.0 * largest));
+        assert!(
+            here > -1e-15 && (records > 5 || beyond < -1e-3),
+            "{records}: {here} {beyond}"
+        );
+    }
+}
+
+/// Proposition 4b: where the angles between shifts that are significant together are small, r has no zero and its angle grows with the
+/// height, beyond π; the angle that is found is that of small steps. At twice the height the modulus is below its bound for two shifts.
+#[test]
+fn angles_grow_where_shifts_that_are_significant_together_are_close() {
+    for (records, rate, sigma, interval) in [
+        (1, 0.3, 0.5, (-1.0, 2.0)),
+        (187, 0.2, 0.6, (25.0, 60.0)),
+        (160, 0.2, 0.49, (20.0, 45.0)),
+        (300, 0.1, 3.0, (15.0, 60.0)),
+    ] {
+        let pair = pair(records, rate, sigma);
+        let of = piece(&pair, (true, false), f64::INFINITY);
+        let range = of.widest_significant_range(interval);
+        let height = LARGEST_DIFFERENCE * sigma * sigma / range;
+        let mut smallest_of_twice = f64::INFINITY;
+        let mut largest_angle = 0.0f64;
+        for i in 0..=OUTPUTS {
+            let x = interval.0 + (interval.1 - interval.0) * i as f64 / OUTPUTS as f64;
+            let mut angle = 0.0;
+            let mut before = Complex64::new(1.0, 0.0);
+            for j in 1..=10 * HEIGHTS {
+                let there = ratio(&pair, x, height * j as f64 / (10 * HEIGHTS) as f64);
+                assert!(
+                    there.norm() >= LEAST_MODULUS && there.norm() <= 1.0 + 1e-12,
+                    "{records} {x}: {there}"
+                );
+                let turn = (there / before).arg();
+                assert!(turn > 0.0, "{records} {x}: {turn}");
+                angle += turn;
+                before = there;
+            }
+            let found = of.continued(x, &ImaginaryShift::new(&of, height), &mut Scratch::default());
+            assert!(
+                (found.angle - angle).abs() < 1e-9 * angle && (found.log_p - before.norm().ln()).abs() < 1e-9,
+                "{x}: {found:?} {angle}"
+            );
+            largest_angle = largest_angle.max(angle);
+            smallest_of_twice = smallest_of_twice.min(ratio(&pair, x, 2.0 * height).norm());
+        }
+        assert!(records == 1 || largest_angle > 4.0, "{records}: {largest_angle}");
+        assert!(
+            records > 1 || smallest_of_twice < 0.5 * LEAST_MODULUS,
+            "{smallest_of_twice}"
+        );
+    }
+    // Where only the shift 0 counts, the others might be left out of a sum.
+    let rare = piece(&pair(40, 1e-6, 0.3), (true, false), f64::INFINITY);
+    assert_eq!(rare.widest_significant_range((-20.0, 3.0)), f64::INFINITY);
+}
+
+/// Sums of a thousand parts are right to a part in 500; with y they fall within a tenth of the segment.
+#[test]
+fn the_segment_at_an_end_is_bounded_and_nearly_attained() {
+    let law = GroupLaw::hypergeometric(1, 300, 1000).unwrap();
+    let pair = Arc::new(MixturePair::new(&law, 0.7).unwrap());
+    let mut scratch = Scratch::default();
+    for mixed in [(true, false), (false, true)] {
+        let piece = piece(&pair, mixed, 0.4);
+        for c in [-0.6, 0.0, 0.7, 4.0, 20.0] {
+            for (shift, y) in [(0.05, 0.0), (0.3, 0.0), (0.7, 0.0), (0.3, 5.0), (0.7, 40.0)] {
+                let modulus = |i: usize| {
+                    let height = shift * (i as f64 + 0.5) / 1000.0;
+                    let table = ImaginaryShift::new(&piece, height);
+                    let continued = piece.continued(0.4, &table, &mut Scratch::default());
+                    (continued.log_change(c, height, piece.imaginary_scale()) - y * continued.angle).exp()
+                };
+                let exact: f64 = (0..1000).map(modulus).sum::<f64>() * shift / 1000.0;
+                let bound = end_segment(&piece, 0.4, Complex64::new(c, y), Path::above(shift), &mut scratch);
+                let named = format!("{mixed:?} {c} {shift} {y}: {bound} {exact}");
+                assert!(bound >= exact * 0.998, "{named}");
+                assert!(bound < 2.0 * exact, "{named}");
+            }
+        }
+    }
+}
+
+/// Where angles are larger than π the bound on a segment is the largest modulus on it.
+#[test]
+fn the_segment_of_a_path_with_large_angles_is_bounded_and_nearly_attained() {
+    let pair = pair(160, 0.2, 0.49);
+    for (mixed, x) in [((true, false), 38.5), ((false, true), -30.0)] {
+        let piece = piece(&pair, mixed, f64::INFINITY);
+        let path = Path {
+            height: 0.1,
+            from: x,
+            to: x,
+            turns: true,
+        };
+        for (c, y) in [(-0.4, 0.0), (0.3, 0.0), (0.3, 2.0)] {
+            let modulus = |i: usize| {
+                let height = path.height * (i as f64 + 0.5) / 1000.0;
+                let continued = piece.continued(x, &ImaginaryShift::new(&piece, height), &mut Scratch::default());
+                (continued.log_change(c, height, piece.imaginary_scale()) - y * continued.angle).exp()
+            };
+            let exact: f64 = (0..1000).map(modulus).sum::<f64>() * path.height / 1000.0;
+            let bound = end_segment(&piece, x, Complex64::new(c, y), path, &mut Scratch::default());
+            assert!(bound >= exact, "{mixed:?} {c} {y}: {bound} {exact}");
+            assert!(y > 0.0 || bound < 2.0 * exact, "{mixed:?} {c}: {bound} {exact}");
+        }
+    }
+}
+
+/// The bound is at least the modulus of the characteristic function, by quadrature over real outputs, at that frequency and beyond; and
+/// the largest shift of the group, which would have allowed a twentieth of the height, does not make it useless.
+#[test]
+fn the_decay_of_large_groups_is_bounded_and_not_limited_by_shifts_that_are_never_seen() {
+    for (records, rate, sigma, direction, c, y, wanted) in [
+        (500, 1e-3, 1.0, Direction::Remove, 0.5, 8.0, 2.0),
+        (500, 1e-3, 1.0, Direction::Add, 2.0, 20.0, 0.05),
+        (160, 0.2, 0.49, Direction::Remove, 1e-3, 0.1, 0.9),
+        (40, 0.3, 2.0, Direction::Add, 0.3, 2.0, 0.2),
+    ] {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        let whole = StepLoss::mixture(&law, sigma, direction).unwrap().unwrap();
+        let (mut loss, _) = whole.truncated(-40.0);
+        let mut tilted = loss.tilted(c, -25.0);
+        let least = tilted.best_log_decay(y, f64::INFINITY);
+        tilted.certify(4.0 * y);
+        assert!(tilted.quadrature_error() < 1e-9, "{records} {direction:?}");
+        let bound = tilted.log_decay(y);
+        assert!((bound - least).abs() < 1e-3 * least.abs() + 1e-6, "{bound} {least}");
+        for (j, change) in tilted.changes(0.05 * y, 80).iter().enumerate().skip(20) {
+            let exact = (1.0 + change.value).norm();
+            assert!(
+                exact <= bound.exp() + change.error,
+                "{records} {direction:?} {j}: {exact} {bound}"
+            );
+        }
+        assert!(bound < -wanted, "{records} {direction:?}: {bound}");
+    }
+}
