@@ -1,6 +1,7 @@
 """Random allocation and fixed bins: references, limits, accountants and what is refused."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -43,6 +44,34 @@ def test_many_epochs_of_many_batches_are_near_poisson_sampling():
     poisson = hs.get_epsilon(delta=1e-6, noise_multiplier=2.0, sample_rate=1e-3, steps=200_000)
     assert dealt == pytest.approx(poisson, rel=0.01)
     assert dealt != poisson
+
+
+@pytest.mark.parametrize(
+    ("batches", "noise", "epochs", "delta"),
+    [(10**6, 5.0, 1, 1e-5), (10**6, 2.0, 100, 1e-20), (10**5, 2.0, 100, 1e-10)],
+)
+def test_removed_records_in_very_many_batches_are_near_the_central_limit(batches, noise, epochs, delta):
+    run = {"delta": delta, "adjacency": "remove", "bounds": True}
+    lower, upper = hs.get_epsilon(
+        noise_multiplier=noise, sampling=hs.RandomAllocation(batches), steps=batches * epochs, **run
+    )
+    assert 0.0 <= upper - lower <= 1e-6 * upper
+    # The mean of the likelihood ratios has the variance (e^v − 1)/t under Q, v = 1/noise².
+    distance = math.sqrt(epochs * math.expm1(noise**-2) / batches)
+    limit = hs.get_epsilon(noise_multiplier=1.0 / distance, sampling=hs.FullBatch(), steps=1, **run)[1]
+    assert upper == pytest.approx(limit, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epochs", "delta", "adjacency"),
+    [(0.3, 1, 1e-3, "remove"), (5.0, 10, 1e-10, "remove"), (5.0, 100, 1e-3, "add")],
+)
+def test_two_batches_have_narrow_intervals_for_little_and_much_noise(noise, epochs, delta, adjacency):
+    run = {"delta": delta, "noise_multiplier": noise, "adjacency": adjacency, "bounds": True}
+    lower, upper = hs.get_epsilon(sampling=hs.RandomAllocation(2), steps=2 * epochs, **run)
+    assert 0.0 <= upper - lower <= 1e-6 * upper
+    # Everybody sees the batch of each epoch.
+    assert upper < hs.get_epsilon(sampling=hs.FullBatch(), steps=epochs, **run)[1]
 
 
 def test_epsilon_grows_with_epochs_and_falls_with_noise_and_batches():

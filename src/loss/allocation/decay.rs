@@ -79,3 +79,76 @@ impl Decay {
         best
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One batch: |E[Y^{w + iy}]| = E[Y^w]·e^{−y²v/2} is the bound itself, so that half of its exponent would be too large by far.
+    #[test]
+    fn one_batch_attains_the_decay() {
+        for (v, y) in [(0.3, 2.0), (1.0, 5.0), (4.0, 1.5)] {
+            let bins = Bins::new(&[(1, v)]).unwrap();
+            let found = Decay::new(&bins, &[], (1.7, 0.0)).log_bound(y);
+            assert!((found + 0.5 * y * y * v).abs() < 1e-12, "{v} {y}: {found}");
+        }
+    }
+
+    /// Two batches: W = e^{√(v/2)g − v/2}·cosh(√(v/2)g'), of which the first factor alone decays as bounded.
+    #[test]
+    fn two_batches_decay_at_least_as_the_factor_that_they_share() {
+        let (v, w) = (0.8f64, 2.0);
+        let root = (0.5 * v).sqrt();
+        let bins = Bins::new(&[(2, v)]).unwrap();
+        let decay = Decay::new(&bins, &[], (w, 0.0));
+        for y in [0.5f64, 3.0, 8.0] {
+            let (mut real, mut imaginary, mut whole) = (0.0, 0.0, 0.0);
+            for i in -4000..=4000 {
+                let g = f64::from(i) * 0.0025;
+                let log = (root * g).cosh().ln();
+                let mass = (-0.5 * g * g + w * log).exp();
+                whole += mass;
+                real += mass * (y * log).cos();
+                imaginary += mass * (y * log).sin();
+            }
+            let exact = -0.25 * y * y * v + (real.hypot(imaginary) / whole).ln();
+            let found = decay.log_bound(y);
+            assert!(found >= exact - 1e-12 && 0.5 * found > exact, "{y}: {found} {exact}");
+        }
+    }
+
+    /// Half of an epoch of two batches: W = (Y + 1)/2 at w = 1, by a sum over the normal law.
+    #[test]
+    fn partial_epochs_decay_no_slower_than_bounded() {
+        let (v, root) = (1.0f64, 1.0f64);
+        let bins = Bins::new(&[(1, v), (1, 0.0)]).unwrap();
+        let transform: Vec<(f64, f64)> = (-8..16)
+            .map(|i| {
+                let lambda = (0.25 * f64::from(i)).exp();
+                let terms = (-4000..=4000).map(|j| {
+                    let g = f64::from(j) * 0.0025;
+                    (-0.5 * g * g - 0.5 * lambda * ((root * g - 0.5 * v).exp() + 1.0)).exp()
+                });
+                (
+                    lambda,
+                    (terms.sum::<f64>() * 0.0025 / (2.0 * std::f64::consts::PI).sqrt()).ln() + 1e-9,
+                )
+            })
+            .collect();
+        let decay = Decay::new(&bins, &transform, (1.0, 0.0));
+        for y in [5.0, 10.0, 20.0] {
+            let (mut real, mut imaginary) = (0.0, 0.0);
+            for j in -8000..=8000 {
+                let g = f64::from(j) * 0.00125;
+                let ratio = 0.5 * ((root * g - 0.5 * v).exp() + 1.0);
+                let mass = (-0.5 * g * g).exp() * ratio * 0.00125 / (2.0 * std::f64::consts::PI).sqrt();
+                real += mass * (y * ratio.ln()).cos();
+                imaginary += mass * (y * ratio.ln()).sin();
+            }
+            let exact = real.hypot(imaginary).ln();
+            let found = decay.log_bound(y);
+            assert!(found >= exact - 1e-9, "{y}: {found} {exact}");
+        }
+        assert!(decay.log_bound(20.0) < -0.8 && decay.log_bound(60.0) < decay.log_bound(20.0));
+    }
+}

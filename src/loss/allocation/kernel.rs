@@ -35,6 +35,8 @@ const LEVEL: f64 = 40.0;
 const REACH: f64 = 9.0;
 /// Terms below this part of the sum end it.
 const NEGLIGIBLE: f64 = 1e-21;
+/// Weights below this are those of no node: their reciprocals would be beyond the range of numbers.
+const LEAST_WEIGHT: f64 = 1e-290;
 /// Terms that are added up before they are added to the others.
 const BLOCK: usize = 8;
 
@@ -215,7 +217,10 @@ impl Rule {
         let q = (-LEVEL).exp();
         Self {
             part,
-            outputs: (first..=last).map(output).collect(),
+            outputs: (first..=last)
+                .map(output)
+                .filter(|output| output.size > LEAST_WEIGHT)
+                .collect(),
             turn: Complex64::from_polar(1.0, -root * beta),
             phase: ((angle - root * beta).cos(), (angle - root * beta).sin()),
             on_lines: on_lines.cos(),

@@ -321,3 +321,48 @@ pub(crate) fn spacing(power: f64, angle: f64, ys: &[f64], log_decay: &dyn Fn(f64
     });
     fine.next()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One batch, n = 0: the rule's sum of e^{pu}·L(e^u) against Γ(p)·E[Y^{−p}] at coarse spacings. The bound holds, and half of it would
+    /// not.
+    #[test]
+    fn aliasing_is_bounded_and_nearly_attained() {
+        let mut largest = 0.0f64;
+        for (v, p, h) in [(0.5, 3.0, 1.6), (0.5, 4.0, 1.5), (0.2, 2.5, 1.9), (1.0, 5.0, 1.4)] {
+            let bins = Bins::new(&[(1, v)]).unwrap();
+            let mut mellin = Mellin::new(bins.clone());
+            let range = (-40, 12);
+            let values = mellin.values(0, h, range).unwrap();
+            let terms = (range.0..=range.1)
+                .zip(&values)
+                .map(|(i, (log, _))| (p * h * i as f64 + log).exp());
+            let gamma = ln_gamma(Complex64::new(p, 0.0)).0.re;
+            let exact = (gamma + 0.5 * v * p * (p + 1.0)).exp();
+            let wrong = (terms.sum::<f64>() * h / exact - 1.0).abs();
+            let decay = Decay::new(&bins, &[], (-p, 0.0));
+            let bound = log_aliasing(p, 0.0, h, 0.0, &|y| decay.log_bound(y)).exp();
+            assert!(wrong <= bound * (1.0 + 1e-9), "{v} {p} {h}: {wrong} {bound}");
+            largest = largest.max(wrong / bound);
+        }
+        assert!(largest > 0.5, "{largest}");
+    }
+
+    /// What a real moment leaves out at both ends and its whole error, against M(w) = e^{w(w − 1)v/2} of one batch.
+    #[test]
+    fn moments_of_one_batch_are_within_their_error() {
+        let mut computed = 0;
+        for (v, largest) in [(0.01, 12.0), (0.5, 12.0), (2.0, 4.7)] {
+            let mut mellin = Mellin::new(Bins::new(&[(1, v)]).unwrap());
+            for w in [-30.0, -2.5, 0.3, 1.0, 3.1, largest] {
+                let Some(found) = mellin.real(w) else { continue };
+                computed += 1;
+                let exact = 0.5 * v * w * (w - 1.0);
+                assert!((found.log - exact).abs() <= found.error, "{v} {w}: {found:?} {exact}");
+            }
+        }
+        assert!(computed >= 8, "{computed}");
+    }
+}

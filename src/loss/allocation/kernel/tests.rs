@@ -45,3 +45,19 @@ fn terms_beyond_the_ends_are_bounded() {
         assert!(missing <= *end && *end < 2.0 * missing, "{k}: {missing} {end}");
     }
 }
+
+/// Little v and large s: the first nodes have weights below the range of numbers, whose reciprocals would be infinite.
+#[test]
+fn nodes_of_no_weight_are_left_out() {
+    for (count, v) in [(2u64, 0.04f64), (3, 0.04)] {
+        let bins = Bins::new(&[(count, v)]).unwrap();
+        let ray = Ray::new(&bins, 8, 0.0, 6.7);
+        for u in [4.0, 4.75, 5.0] {
+            let node = ray.at(u);
+            assert!(
+                node.value.re > 0.0 && node.error < 1e-6 * node.value.re,
+                "{count} {v} {u}: {node:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How M(w + iy) of a truncated law decays in y, by two bounds.
+//!
+//! **By the line.** With s = λ(1 + i·tan α) the integral over the line is one of cos^{w−1}α·e^{yα} over |α| < π/2, times the transform,
+//! which is at most d(λ·tan α) of its value at λ ([`Modulus`]). Let α₀ be an angle with tan α₀ < y/(1 + w). Below it e^{yα} is at most
+//! e^{(y − y₀)α₀}·e^{y₀α}, and above d(λ·tan α) is at most d(λ·tan α₀)·tan α₀/tan α. Both parts are Cauchy's integrals
+//! J_a(y) = ∫cos^{a−1}α·e^{yα} dα = π·2^{1−a}·Γ(a)/|Γ((1 + a + iy)/2)|², and both, times |Γ(1 + w + iy)|, fall in y for a fixed α₀.
+//!
+//! **By turning.** Where all batches are released the integral over each normal variable g ≤ b is moved to the line Im g = η, η = ϑ/√v, and
+//! the segment from b + iη back to b. Without the segments, W is turned by ϑ and M(w)·e^{Tϑ²/2 − yϑ} remains, T = Σ 1/v. The
+//! segments have masses of at most φ(b)·η·e^{η²/2} at Y_b, and W^w ≤ (w/(eλ))^w·e^{λW}.
+
+use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
+use crate::loss::allocation::vertical_line::{VerticalLine, log_factorial};
+use crate::special::complex_gamma::ln_gamma;
+use crate::special::log_space::log_add;
+use realfft::num_complex::Complex64;
+use std::f64::consts::{LN_2, PI, TAU};
+
+/// Angles α₀ over the angle of the saddle point.
+const SPLITS: [f64; 7] = [0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2];
+/// Angles ϑ that are tried, from the largest down by a factor each time.
+const TURNS: i32 = 16;
+const TURN_FACTOR: f64 = 0.8;
+const LARGEST_TURN: f64 = 1.5;
+
+/// log of a bound on |M(w + iy')|/M(w) for all y' ≥ `y` > 0.
+pub(crate) fn log_decay(law: &TruncatedLaw, line: &VerticalLine, y: f64) -> f64 {
+    let by_line = SPLITS.iter().map(|&split| by_line(line, y, split));
+    let best = by_line.fold(0.0, f64::min);
+    if law.still > 0.0 {
+        return best;
+    }
+    by_turning(law, line, y).fold(best, f64::min)
+}
+
+/// log J_a(y), rounded up.
+fn log_cauchy(a: f64, y: f64) -> f64 {
+    let (gamma, error) = ln_gamma(Complex64::new(0.5 * (1.0 + a), 0.5 * y));
+    let (whole, other) = ln_gamma(Complex64::new(a, 0.0));
+    PI.ln() + (1.0 - a) * LN_2 + whole.re - 2.0 * gamma.re + 2.0 * (error + other)
+}
+
+fn by_line(line: &VerticalLine, y: f64, split: f64) -> f64 {
+    let (w, lambda) = (line.w, line.lambda);
+    let tangent = split * y / (1.0 + w);
+    let angle = tangent.atan();
+    let modulus = line.modulus.log(lambda * tangent);
+    if modulus > -0.5 {
+        return 0.0;
+    }
+    let (gamma, error) = line.log_gamma(y);
+    let whole = log_factorial(w) + line.log_transform - w * lambda.ln() - TAU.ln() - line.log.lower();
+    let below = (1.0 - split) * y * angle + log_cauchy(w, split * y);
+    let above = modulus - angle.cos().ln() + log_cauchy(w + 1.0, y);
+    whole + gamma.re + error + log_add(below, above) + 1e-9
+}
+
+/// The bounds by turning, at several angles.
+fn by_turning(law: &TruncatedLaw, line: &VerticalLine, y: f64) -> impl Iterator<Item = f64> {
+    let stiffness: f64 = law.parts.iter().map(|part| part.count / part.variance).sum();
+    let (w, lambda) = (line.w, line.lambda);
+    let whole = w * (w / lambda).ln() - w + line.log_transform - line.log.lower() + 1e-9;
+    let start = (y / stiffness).min(LARGEST_TURN);
+    let end = |part: &TruncatedPart| {
+        let log = lambda * part.largest - 0.5 * part.end * part.end - 0.5 * TAU.ln();
+        let below = part.tilting(lambda).map_or(f64::NEG_INFINITY, |at| at.log);
+        (part.count, (log - below).exp() / part.variance.sqrt())
+    };
+    let ends: Vec<(f64, f64)> = law.parts.iter().map(end).collect();
+    (0..TURNS).map(move |i| {
+        let angle = start * TURN_FACTOR.powi(i);
+        let more: f64 = ends.iter().map(|(count, end)| count * (end * angle).ln_1p()).sum();
+        let segments = whole + more.exp_m1().ln();
+        0.5 * stiffness * angle * angle + log_add(-y * angle, segments)
+    })
+}

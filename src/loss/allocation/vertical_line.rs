@@ -1,0 +1,292 @@
+//! M(w) = E[W^w] of a truncated law for w with a large real part, from E[e^{sW}] on one line Re s = λ.
+//!
+//! For Re w > 0, Γ(1 + w)/(2πi)·∫ s^{−w−1}·e^{sx} ds over Re s = λ > 0 is x^w for x > 0 and 0 for x < 0. So the rule with spacing h,
+//! D = 2π/h, gives exactly Σ_m e^{−λmD}·E[(W + mD)₊^w]. As x₊^w ≤ (w/(eλ'))^w·e^{λ'x} for every λ' > 0, its terms with m ≥ 1 are at
+//! most those of a geometric series with any λ' < λ, and those with m ≤ −1 of one with any λ' > λ. The line through the saddle point
+//! λ = w/W passes through those of all w + iy, so that one set of values serves all y.
+
+use crate::approx::Approx;
+use crate::loss::allocation::modulus::Modulus;
+use crate::loss::allocation::truncated_law::{Tilting, TruncatedLaw};
+use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
+use crate::special::log_space::log_add;
+use crate::stopping::checkpoint;
+use realfft::num_complex::Complex64;
+use std::f64::consts::{LN_2, TAU};
+
+/// −log of what spacing and ends may change.
+const LEVEL: f64 = 38.0;
+/// Points at most.
+const MOST_POINTS: usize = 1500;
+/// Steps in which the saddle point is found, and its accuracy.
+const ROUNDS: usize = 40;
+const CLOSE: f64 = 1e-3;
+/// λ'/λ that are tried in the bounds on what the spacing adds.
+const SMALLER: [f64; 9] = [0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25, 0.15, 0.08];
+const LARGER: [f64; 8] = [1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 5.0];
+/// Terms whose logarithms are below this are not computed, but counted as errors.
+const LEAST_TERM: f64 = -46.0;
+
+/// A point s of the line.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// log |s/λ| and arg s.
+    log_size: f64,
+    angle: f64,
+    /// log of the weight times E[e^{sW}]·s^{−w−1} over its value at λ: far from the saddle point of w it is beyond the range of numbers.
+    log: Complex64,
+    /// Relative.
+    error: f64,
+}
+
+/// The sum for the exponents w + iy.
+#[derive(Debug)]
+pub(crate) struct VerticalLine {
+    pub(crate) w: f64,
+    pub(crate) lambda: f64,
+    /// log E[e^{λW}].
+    pub(crate) log_transform: f64,
+    pub(crate) modulus: Modulus,
+    spacing: f64,
+    points: Vec<Point>,
+    sum: f64,
+    /// log M(w) and its derivatives.
+    pub(crate) log: Approx,
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
+    /// Bound on what the spacing adds, over M(w).
+    aliasing: f64,
+}
+
+/// log Γ(1 + w).
+pub(crate) fn log_factorial(w: f64) -> f64 {
+    ln_gamma(Complex64::new(1.0 + w, 0.0)).0.re
+}
+
+impl VerticalLine {
+    /// The line for w + iy, |y| ≤ `reach`; `None` where the sum does not determine M.
+    pub(crate) fn new(law: &TruncatedLaw, w: f64, reach: f64) -> Option<Self> {
+        let (lambda, tilting) = saddle(law, w)?;
+        let spacing = TAU / period(law, w, lambda, tilting)?;
+        let modulus = Modulus::new(law, lambda)?;
+        let mut line = Self {
+            w,
+            lambda,
+            log_transform: tilting.log,
+            modulus,
+            spacing,
+            points: Vec::new(),
+            sum: 0.0,
+            log: Approx::default(),
+            mean: 0.0,
+            variance: 0.0,
+            aliasing: 0.0,
+        };
+        line.fill(law, reach)?;
+        line.finish(law)?;
+        Some(line)
+    }
+
+    /// Number of points.
+    pub(crate) fn size(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Computes points until what lies beyond is negligible at y = 0 and y = `reach`.
+    fn fill(&mut self, law: &TruncatedLaw, reach: f64) -> Option<()> {
+        let ends = [(0.0, 0.0), (reach, self.log_gamma(reach).0.re)];
+        let mut last = 0;
+        while ends.iter().any(|&(y, gamma)| self.log_beyond(last, y) + gamma > -LEVEL) {
+            last += 1 + last / 16;
+            if last > MOST_POINTS {
+                return None;
+            }
+        }
+        let terms = law.usable(self.lambda, self.lambda.hypot(last as f64 * self.spacing))?;
+        let base = law.log_transform(Complex64::from(self.lambda), &law.usable(self.lambda, self.lambda)?);
+        self.log_transform = base.value.re;
+        let power = self.w + 1.0;
+        for k in 0..=last {
+            checkpoint();
+            let tau = k as f64 * self.spacing;
+            let found = law.log_transform(Complex64::new(self.lambda, tau), &terms);
+            let x = tau / self.lambda;
+            let (log_size, angle) = (0.5 * (x * x).ln_1p(), x.atan());
+            let log = found.value - base.value - Complex64::new(log_size, angle) * power;
+            let rounding = found.value.norm() + base.value.norm() + power * (log_size + angle);
+            let weight = if k == 0 { -LN_2 } else { 0.0 };
+            self.points.push(Point {
+                log_size,
+                angle,
+                log: log + weight,
+                error: (found.error + base.error + 4.0 * f64::EPSILON * (rounding + 2.0)).exp_m1(),
+            });
+        }
+        Some(())
+    }
+
+    /// log of a bound on the sum of the moduli beyond the k-th point at y, over Γ(1 + w + iy)/Γ(1 + w).
+    ///
+    /// From τ on |s|^{−w−1}·e^{y·arg s} falls at least like τ^{−ν}, ν = ((w + 1)τ² − yλτ)/(λ² + τ²), which grows with τ.
+    fn log_beyond(&self, k: usize, y: f64) -> f64 {
+        let tau = k as f64 * self.spacing;
+        let (power, lambda) = (self.w + 1.0, self.lambda);
+        let x = tau / lambda;
+        let exponent = (power * x * x - y * x) / (1.0 + x * x);
+        if exponent < 1.2 {
+            return f64::INFINITY;
+        }
+        let at = -0.5 * power * (x * x).ln_1p() + y * x.atan() + self.modulus.log(tau);
+        at + (tau / (self.spacing * (exponent - 1.0))).ln() + LN_2
+    }
+
+    /// log M(w), its derivatives and the bound on aliasing.
+    fn finish(&mut self, law: &TruncatedLaw) -> Option<()> {
+        let (mut sum, mut first, mut second, mut errors, mut sizes) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for point in &self.points {
+            let (value, log) = (point.log.exp(), Complex64::new(point.log_size, point.angle));
+            sum += 2.0 * value.re;
+            first += 2.0 * (value * log).re;
+            second += 2.0 * (value * log * log).re;
+            let size = 2.0 * value.norm();
+            sizes += size;
+            errors += size * point.error;
+        }
+        let last = self.points.len() - 1;
+        let beyond = self.log_beyond(last, 0.0).exp();
+        self.sum = sum;
+        let (gamma, gamma_error) = ln_gamma(Complex64::new(1.0 + self.w, 0.0));
+        let powers = (self.w + 1.0) * self.lambda.ln();
+        let log = gamma.re + (self.spacing / TAU).ln() - powers + self.log_transform + sum.ln();
+        let aliasing = log_aliasing(law, (self.w, self.lambda), TAU / self.spacing, log)?.exp();
+        let relative = (errors + beyond + (last as f64 + 8.0) * f64::EPSILON * sizes) / sum + aliasing;
+        let base = law.log_transform(Complex64::from(self.lambda), &law.usable(self.lambda, self.lambda)?);
+        let rounding = gamma.re.abs() + powers.abs() + self.log_transform.abs() + sum.ln().abs() + 4.0;
+        self.aliasing = aliasing;
+        self.log = Approx::new(
+            log,
+            1.1 * relative + gamma_error + base.error + 4.0 * f64::EPSILON * rounding,
+        );
+        let (digamma, trigamma) = digamma_and_trigamma(1.0 + self.w);
+        self.mean = digamma - self.lambda.ln() - first / sum;
+        self.variance = trigamma + second / sum - (first / sum).powi(2);
+        (sum > 0.0 && relative < 0.01 && self.variance > 0.0).then_some(())
+    }
+
+    /// log Γ(1 + w + iy)/Γ(1 + w), and a bound on its error.
+    pub(crate) fn log_gamma(&self, y: f64) -> (Complex64, f64) {
+        let (there, error) = ln_gamma(Complex64::new(1.0 + self.w, y));
+        let (here, other) = ln_gamma(Complex64::new(1.0 + self.w, 0.0));
+        (there - here, error + other)
+    }
+
+    /// M(w + iy)/M(w) − 1 for y ≥ 0, with a bound on its error.
+    pub(crate) fn change(&self, y: f64) -> Approx<Complex64> {
+        let (gamma, gamma_error) = self.log_gamma(y);
+        let (mut sum, mut errors, mut sizes) = (Complex64::default(), 0.0, 0.0);
+        for point in &self.points {
+            for sign in [1.0, -1.0] {
+                let angle = sign * point.angle;
+                let log_size = point.log.re + y * angle + gamma.re;
+                if log_size < LEAST_TERM {
+                    errors += log_size.exp();
+                    continue;
+                }
+                let turn = sign * point.log.im + gamma.im - y * point.log_size;
+                let size = log_size.exp();
+                sum += Complex64::from_polar(size, turn);
+                sizes += size;
+                let rounding = y * (angle.abs() + point.log_size) + gamma.norm() + point.log.norm() + 4.0;
+                errors += size * (point.error + 4.0 * f64::EPSILON * rounding);
+            }
+        }
+        let last = self.points.len() - 1;
+        let shift = y * self.lambda.ln();
+        let value = sum * Complex64::from_polar(1.0 / self.sum, -shift);
+        let beyond = (self.log_beyond(last, y) + gamma.re).exp();
+        let additions = (2.0 * last as f64 + 8.0) * f64::EPSILON;
+        let relative = (errors + beyond + sizes * (additions + gamma_error)) / self.sum;
+        let common = self.log.error + 4.0 * f64::EPSILON * (shift.abs() + 2.0);
+        let error = relative + self.aliasing + value.norm() * 1.1 * common;
+        // |φ| ≤ 1, so that φ − 1 is within 2 of 0.
+        if error < 2.0 {
+            Approx::new(value - 1.0, error + f64::EPSILON)
+        } else {
+            Approx::new(Complex64::default(), 2.0)
+        }
+    }
+}
+
+/// λ with λ·(log E[e^{λW}])' = w, about, and log E[e^{λW}] there: Newton's method in log λ within a bracket.
+fn saddle(law: &TruncatedLaw, w: f64) -> Option<(f64, Tilting)> {
+    let mut lambda = w;
+    let (mut low, mut high) = (0.0f64, f64::INFINITY);
+    for _ in 0..ROUNDS {
+        let at = law.tilting(lambda);
+        let excess = at.map_or(f64::INFINITY, |at| lambda * at.first - w);
+        if excess > 0.0 {
+            high = high.min(lambda);
+        } else {
+            low = low.max(lambda);
+        }
+        let slope = at.map_or(0.0, |at| lambda * at.first + lambda * lambda * at.second);
+        let step = excess / slope;
+        match at {
+            Some(at) if step.abs() < CLOSE || high <= low * (1.0 + CLOSE) => return Some((lambda, at)),
+            _ => {}
+        }
+        let newton = lambda * (-step).clamp(-1.0, 1.0).exp();
+        lambda = if newton > low && newton < high {
+            newton
+        } else if low > 0.0 && high.is_finite() {
+            (low * high).sqrt()
+        } else {
+            0.5 * lambda
+        };
+    }
+    None
+}
+
+/// log of bounds on the first terms with m = ±1 but for e^{−|λ − λ'|·D}, and |λ − λ'|.
+fn first_terms<'a>(
+    law: &'a TruncatedLaw,
+    (w, lambda): (f64, f64),
+    factors: &'a [f64],
+) -> impl Iterator<Item = (f64, f64)> + 'a {
+    factors.iter().filter_map(move |factor| {
+        let other = factor * lambda;
+        let log = law.tilting(other)?.log;
+        Some((
+            w * (w / other).ln() - w + log + 1e-9 * (1.0 + w),
+            (other - lambda).abs(),
+        ))
+    })
+}
+
+/// D for which the spacing adds e^−[`LEVEL`] of M.
+fn period(law: &TruncatedLaw, w: f64, lambda: f64, at: Tilting) -> Option<f64> {
+    let curvature = w + lambda * lambda * at.second;
+    let about = log_factorial(w) - w * lambda.ln() + at.log - 0.5 * (TAU * curvature).ln();
+    let of = |factors: &[f64]| {
+        let needed = first_terms(law, (w, lambda), factors).map(|(log, rate)| (log - about + LEVEL + LN_2) / rate);
+        needed.fold(f64::INFINITY, f64::min)
+    };
+    let period = of(&SMALLER).max(of(&LARGER));
+    period.is_finite().then_some(period)
+}
+
+/// log of a bound on what the rule with this period adds, over M(w).
+fn log_aliasing(law: &TruncatedLaw, at: (f64, f64), period: f64, log_moment: f64) -> Option<f64> {
+    let side = |factors: &[f64]| {
+        let sums = first_terms(law, at, factors).map(|(log, rate)| {
+            let ratio = -rate * period;
+            log + ratio - (-ratio.exp_m1()).ln()
+        });
+        sums.fold(f64::INFINITY, f64::min)
+    };
+    let both = log_add(side(&SMALLER), side(&LARGER)) - log_moment;
+    both.is_finite().then_some(both)
+}
+
+#[cfg(test)]
+mod tests;
