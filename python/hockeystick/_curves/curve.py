@@ -17,7 +17,7 @@ from hockeystick._arguments import (
     require,
     shown,
 )
-from hockeystick._curves.certificate import Certifiable
+from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._vocabulary import step_kinds

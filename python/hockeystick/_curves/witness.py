@@ -333,7 +333,11 @@ class Witness:
                 extra -= self.tilt * math.log(math.cos(max(shift, heights[best]) * kind.angle / 2))
             deviations = math.sqrt(self.deviations**2 + 2 * extra)
             start = -deviations * kind.sigma
-            count = math.ceil((kind.end(self.outer, deviations) - start) / spacing) + 1
+            end = kind.end(self.outer, deviations)
+            if cuts is not None:
+                # The near part falls beyond its cut only.
+                end = max(end, cuts[place][0] + 3.0 * cuts[place][1])
+            count = math.ceil((end - start) / spacing) + 1
             nodes += count
             found: dict[str, Any] = {
                 "start": start,
