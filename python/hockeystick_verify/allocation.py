@@ -40,7 +40,7 @@ class Epoch(NamedTuple):
     """Public patterns with their probabilities, independent allocations for each; and how many epochs."""
 
     patterns: list[tuple[arb, list[Allocation]]]
-    count: int
+    epochs: int
 
 
 # ---------------------------------------------------------------- V13: the pair of an epoch
@@ -225,7 +225,7 @@ def half_moments(allocation: Allocation, rule: Rule, spacing: arb, terms: int) -
 
 
 @lru_cache(maxsize=1)
-def transforms(text: str, _: int) -> tuple[arb, list[acb], arb]:
+def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """Spacing, E[e^(z loss)] on the line for a removed record, and a bound beyond it.
 
     Both directions have the same, so that it is computed once.
@@ -266,8 +266,8 @@ def transforms(text: str, _: int) -> tuple[arb, list[acb], arb]:
             mixed = [a + b for a, b in zip(mixed, product, strict=True)]
             rate = sum((variance / size for size, variance in dealt), arb(0))
             decay += probability * (-(ys[-1] ** 2) * rate / 2).exp()
-        total = [a * b**epoch.count for a, b in zip(total, mixed, strict=True)]
-        end *= decay.min(arb(1)) ** epoch.count
+        total = [a * b**epoch.epochs for a, b in zip(total, mixed, strict=True)]
+        end *= decay.min(arb(1)) ** epoch.epochs
     return spacing, total, end
 
 

@@ -26,7 +26,7 @@ LARGEST_CLAIMS, LARGEST_LINKS = 16, 1000
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
-    "chain": "spacing points first tilt outer_tilt left_tilt kinds",
+    "chain": "spacing points first tilt outer_tilt left_tilt kinds splits",
     "renyi": "order kinds",
 }
 """Entries of the witness of each method besides "bits" and "method"; without a method, that of `checker`."""
@@ -68,11 +68,11 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
     one, links = single(run)
     splits = []
     for split in items(witness["splits"], "splits", len(epsilons), len(epsilons)):
-        parts = [fields(part, "a part", "epsilon links") for part in items(split, "a split", 1, 64)]
-        counts = [whole(part["links"], "links", 1, LARGEST_LINKS) for part in parts]
+        given = [fields(part, "a part", "epsilon links") for part in items(split, "a split", 1, 64)]
+        counts = [whole(part["links"], "links", 1, LARGEST_LINKS) for part in given]
         if sum(counts) != links:
             raise NotProvenError("V16: a chain must have a link for every record")
-        splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in parts], counts))
+        splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in given], counts))
     asked = [abs(part) for parts, _ in splits for part in parts]
     curve = iter(lattice.enclose(one, direction, witness, asked))
     found = []
@@ -94,11 +94,15 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
 def renyi_moment(run: Object, direction: str, witness: Object, order: arb) -> arb:
     """Enclose the Renyi divergence of a run of Gaussian mixtures (V17)."""
     tilt, pairs = order - 1, composition(run, direction)
-    total = checker.gaussian_moment(pairs.mu_squared, tilt).log()
+    total: arb = checker.gaussian_moment(pairs.mu_squared, tilt).log()
     kinds = items(witness["kinds"], "kinds", len(pairs.kinds), len(pairs.kinds))
+    nodes = [entry.get("nodes") if isinstance(entry, dict) else None for entry in kinds]
+    if sum(whole(each, "nodes", 2, checker.LARGEST_NODES) for each in nodes) > checker.LARGEST_NODES:
+        raise RefusedError("the witness asks for more nodes than are computed")
     for place, ((pair, count), entry) in enumerate(zip(pairs.kinds, kinds, strict=True)):
         total += count * checker.Nodes(pair, entry, f"kind {place}").moment(tilt).log()
-    return total / tilt
+    divergence: arb = total / tilt
+    return divergence
 
 
 def by_renyi(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
@@ -117,8 +121,7 @@ def enclose(job: tuple[Object, str, object, list[float]]) -> list[arb]:
         deltas = checker.enclose(run, direction, witness, [arb(e) for e in given])
     else:
         method = choice(witness["method"], "method", " ".join(METHODS))
-        more = "splits" if method == "chain" else ""
-        found = fields(witness, name, f"bits method {METHODS[method]} {more}")
+        found = fields(witness, name, f"bits method {METHODS[method]}")
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi

@@ -361,7 +361,8 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
             whole(times, "coarser", 1, LARGEST_INDEX)
             work += size * sum((last - first) // (stride * times) + 1 for first, last, stride in ranges)
         grids.append(Grid(start, spacing, ranges, coarser))
-    if work * ctx.prec > LARGEST_CELLS * 128:
+    points = len(steps) * whole(witness["points"], "points", 2, LARGEST_POINTS)
+    if max(work, points // 2) * ctx.prec > LARGEST_CELLS * 128:
         raise RefusedError("the witness asks for more cells than are computed")
     for grid, (step, count) in zip(grids, steps, strict=True):
         largest = max([1.0, *(abs(float(grid.at(i))) for r in grid.ranges for i in r[:2])])

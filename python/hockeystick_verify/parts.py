@@ -149,7 +149,7 @@ def dropped(records: int, members: int, drawn: int, most: int) -> arb:
 
 def joint_full(size: int, rate: arb, largest: int, records: int) -> dict[int, arb]:
     """Probability of j members in the batch and of others that fill it, by j."""
-    found = {}
+    found: dict[int, arb] = {}
     if largest > records:
         return found
     above_all = binomial_above(records, rate, largest + size)

@@ -32,7 +32,7 @@ def allocation_witness(run: dict[str, Any], epsilon: float, log_delta: float) ->
     epochs = [checker.epoch_of_step(step, step["count"]) for step in run["steps"]]
     digits = -log_delta - math.log(TOLERANCE) + epsilon
     spacing = math.pi / (digits + 3.0)
-    rate = sum(e.count * min(sum(float(v) / t for t, v in dealt) for _, dealt in e.patterns) for e in epochs)
+    rate = sum(e.epochs * min(sum(float(v) / t for t, v in dealt) for _, dealt in e.patterns) for e in epochs)
     last = math.sqrt(2 * digits / rate)
     terms = math.ceil(last / spacing)
     hidden: list[tuple[int, float]] = []
@@ -41,7 +41,7 @@ def allocation_witness(run: dict[str, Any], epsilon: float, log_delta: float) ->
             for size, variance in dealt:
                 if size > 1 and (size, float(variance)) not in hidden:
                     hidden.append((size, float(variance)))
-    count = sum(epoch.count for epoch in epochs)
+    count = sum(epoch.epochs for epoch in epochs)
     rules, work, most = [], 0.0, 0.0
     for size, variance in hidden:
         rule, lost = _rule(size, variance, terms * spacing, digits + math.log(count) + 6.0)

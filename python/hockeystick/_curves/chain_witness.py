@@ -51,4 +51,4 @@ def _split(one: PrivacyCurve, links: int, epsilon: float) -> Floats:
 
     falls = np.linspace(0.0, 2.0 * even / max(links - 1, 1), 41)
     best = float(falls[int(np.argmin([bound(float(fall)) for fall in falls]))])
-    return even + best * places
+    return np.array(even + best * places, dtype=np.float64)

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from hockeystick._core import __version__
-from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._extras import needed
 from hockeystick._guarantees.guarantee import ExactGuarantee, warnings_left_out
 from hockeystick.reporting.contents import Question, facts_of
@@ -16,9 +15,9 @@ FORMAT, VERSION = "hockeystick-report", 1
 
 UNSEEN = (
     ("dataset_size_is_public", "Is the number of records public? Rates that are computed from it reveal it."),
-    ("normaliser_is_public", "Is the sum divided by a public number, not by the size of the batch that was drawn?"),
+    ("normaliser_is_public", "Is the sum divided by a public number, not by the size of the batch?"),
     ("sampler_is_as_described", "Did the loader draw batches in the way stated under sampling?"),
-    ("clipping_is_as_described", "Was every record clipped to the norm that the noise multiplier is relative to?"),
+    ("clipping_is_as_described", "Was every record clipped to the norm that noise is relative to?"),
     ("noise_is_exact", "Has the sampler of noise no floating-point artefacts, and a secure generator?"),
     ("tuning_is_counted", "Were hyper-parameters chosen without the data, or are tuning runs composed too?"),
     ("augmentation_is_per_record", "Are augmented copies of a record one record to clipping and sampling?"),
@@ -101,8 +100,6 @@ def _verified(question: Question) -> dict[str, Any] | None:
     if not question.certified or not isinstance(question.guarantee, ExactGuarantee):
         return None
     curve = question.guarantee.curve
-    if not isinstance(curve, PrivacyCurve):
-        return None
     checker = needed("hockeystick_verify", "verify")
     certificate = curve.certify(delta=question.delta)
     verified, lines = certificate.verify()
