@@ -351,8 +351,9 @@ def test_the_command_line_certifies_and_verifies(tmp_path):
     made = testing.CliRunner().invoke(hockeystick, ["certify", "--path", path, "--delta", "1e-5", *run])
     assert made.exit_code == 0, made.output
     assert CERTIFICATE.sha256 in made.output
-    checked = testing.CliRunner().invoke(hockeystick, ["verify", path])
+    checked = testing.CliRunner().invoke(hockeystick, ["verify", path, "--progress", "--processes", "2"])
     assert checked.exit_code == 0
+    assert "2/2" in checked.output
     assert "verified" in checked.output
     both = testing.CliRunner().invoke(hockeystick, ["certify", "--path", path, *run])
     assert both.exit_code == 2

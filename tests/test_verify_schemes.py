@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 import hockeystick as hs
@@ -223,6 +224,23 @@ def test_the_history_of_one_example_is_a_composition():
     assert certificate.claims[0]["epsilon"] == pytest.approx(float(individual), rel=1e-6)
 
 
+@pytest.mark.parametrize(("name", "changes"), [("response", 60), ("allocation", 12)])
+def test_random_changes_never_raise_anything_but_the_two_errors(name, changes, certificates):
+    generator = np.random.default_rng(11)
+    values = (None, True, "x", -1, 0, 1e-300, 1e300, 2**70, [], {}, [1.0], 0.5)
+    for _ in range(changes):
+        document = place = json.loads(certificates(name).to_json())
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            key = keys[int(generator.integers(len(keys)))]
+            if isinstance(place[key], dict | list) and place[key] and generator.random() < 0.8:
+                place = place[key]
+                continue
+            place[key] = values[int(generator.integers(len(values)))]
+            break
+        verdict(document)
+
+
 @pytest.mark.parametrize(
     ("claims", "reason"),
     [
@@ -239,3 +257,12 @@ def test_malformed_claims_are_refused(claims, reason, certificates):
     document["claims"] = claims
     with pytest.raises(RefusedError, match=reason):
         check(document)
+
+
+def test_numbers_that_no_double_holds_are_not_proven(certificates):
+    document = json.loads(certificates("laplace").to_json())
+    document["witness"]["remove"]["bits"] = 64
+    document["run"]["steps"][0]["mechanism"]["scale"] = 0.001
+    verified, lines = verdict(document)
+    assert not verified
+    assert lines[0].startswith("not verified")

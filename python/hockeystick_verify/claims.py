@@ -126,7 +126,12 @@ def enclose(job: tuple[Object, str, object, list[float]]) -> list[arb]:
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi
         }[method]  # fmt: skip
-        deltas = prove(run, direction, found, [arb(e) for e in given])
+        try:
+            deltas = prove(run, direction, found, [arb(e) for e in given])
+        except RefusedError:
+            raise
+        except (ArithmeticError, ValueError) as error:
+            raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
     if any(not delta.is_finite() for delta in deltas):
         raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
     floors = [(1 - arb(e).exp()).max(arb(0)) for e in given]
