@@ -91,7 +91,7 @@ QUICK = (
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16,
     17, 18, 19, 20, 21, 22, 27, 28, 29, 30, 32, 35, 37, 755, 820, 3500, 3501, 3505,
 )  # fmt: skip
-"""Random runs that take a second or two to check each; two whose witness was once not good enough among them."""
+"""Random runs that take a second or two to check; 755 and 820 once had a witness that proved too little."""
 
 
 @pytest.mark.parametrize("number", QUICK)
