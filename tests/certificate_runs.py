@@ -1,7 +1,8 @@
 """Random runs to certify, each drawn from its number: the number reproduces it.
 
-As a program, ``python tests/certificate_runs.py 0 200 table.json`` certifies and checks a range of them, in
-order, and writes what came out.
+As a program, ``python tests/certificate_runs.py 0 200`` certifies and checks a range of them, in order, and
+writes docs/certificates/random_runs.json after each: runs that are in it already are not repeated, so that it
+may be stopped and continued. Without a range it writes the table of docs/certificates.md.
 """
 
 import json
@@ -16,11 +17,21 @@ from typing import NamedTuple
 import numpy as np
 
 import hockeystick as hs
+from hockeystick_verify import allocation, check, read
 
 SEED = 25
 SCHEMES = ("poisson",) * 3 + ("fixed", "full", "rates", "norms", "orthogonal", "microbatches", "adaptive")
 ADJACENCIES = ("add_remove",) * 3 + ("add", "remove", "replace")
 GROUPS = (1, 1, 1, 2, 3, 4, 8, 16, 32)
+OTHERS = 3500
+"""From this number on, runs are of the schemes below."""
+OTHER_SCHEMES = (
+    "laplace", "laplace fixed", "laplace replaced", "response", "response fixed", "response replaced",
+    "truncated", "truncated replaced", "fixed replaced", "allocation", "allocation", "bins",
+)  # fmt: skip
+TABLE = Path(__file__).parents[1] / "docs" / "certificates" / "random_runs.json"
+PAGE = TABLE.parents[1] / "certificates.md"
+BEGIN, END = "<!-- table of random runs: begin -->", "<!-- table of random runs: end -->"
 
 
 class RandomRun(NamedTuple):
@@ -36,6 +47,10 @@ class RandomRun(NamedTuple):
 def random_run(number):
     """Run of this number: it depends on nothing else."""
     generator = np.random.default_rng([SEED, number])
+    if number >= OTHERS:
+        scheme, curve = _other(generator)
+        delta = float(10 ** -generator.uniform(2.0, 9.0))
+        return RandomRun((scheme,), curve, delta, bool(generator.random() < 0.5))
     adjacency = str(generator.choice(ADJACENCIES))
     scheme, curve = _one(generator, adjacency)
     schemes = [scheme]
@@ -80,6 +95,35 @@ def _one(generator, adjacency):
     return scheme, hs.privacy_curve(**run)
 
 
+def _other(generator):
+    """Draw a scheme that is not in `SCHEMES`, and the curve of some steps with it."""
+    scheme = str(generator.choice(OTHER_SCHEMES))
+    noise, rate = _log_uniform(generator, 0.8, 10.0), _log_uniform(generator, 0.01, 0.3)
+    size, records = int(generator.choice((1, 1, 1, 2, 3))), int(generator.integers(50, 2000))
+    batch = max(1, int(rate * records))
+    direction = str(generator.choice(("add_remove", "add", "remove")))
+    run = {"steps": int(_log_uniform(generator, 1.0, 300.0)), "adjacency": direction}
+    noises = {"laplace": {"mechanism": hs.Laplace(2.0 * noise)}}
+    noises["response"] = {"mechanism": hs.RandomizedResponse(0.5 + 0.4 * float(generator.random()))}
+    run |= noises.get(scheme.split()[0], {"noise_multiplier": noise})
+    if scheme.endswith("replaced"):
+        run["adjacency"] = "replace"
+    if scheme.startswith("truncated"):
+        largest = batch + int(3 * math.sqrt(batch)) + 1
+        run["sampling"] = hs.Poisson(rate, max_batch_size=min(largest, records), dataset_size=records)
+        run["group_size"] = 1 if scheme.endswith("replaced") else size
+    elif scheme in ("allocation", "bins"):
+        batches = int(_log_uniform(generator, 2.0, 100.0))
+        run["sampling"] = hs.RandomAllocation(batches) if scheme == "allocation" else hs.FixedBins(batches)
+        run |= {"steps": batches * int(_log_uniform(generator, 1.0, 20.0)), "noise_multiplier": 1.0 + noise}
+    elif scheme.endswith(("fixed", "replaced")):
+        run["sampling"] = hs.WithoutReplacement(batch, records)
+        run["group_size"] = 1 if scheme == "fixed replaced" else size
+    else:
+        run |= {"sample_rate": rate, "group_size": size}
+    return scheme, hs.privacy_curve(**run)
+
+
 def certified(run):
     """Certificate of a random run; None if no finite epsilon is known."""
     with warnings.catch_warnings():
@@ -103,28 +147,70 @@ def _outcome(number):
     made = time.process_time()
     if certificate is None:
         return row | {"outcome": "no finite epsilon"}
-    verified, _ = certificate.verify()
-    row |= {"outcome": "verified" if verified else "NOT VERIFIED"}
+    allocation.transforms.cache_clear()
+    found = check(read(certificate.to_json()))
+    row |= {"outcome": "verified" if all(each.holds for each in found) else "NOT VERIFIED"}
+    row |= {
+        "width": float(f"{max((each.upper - each.lower) / each.upper for each in found if each.upper):.1e}")
+    }
     return row | {
         "seconds_to_make": round(made - start, 3),
         "seconds_to_check": round(time.process_time() - made, 3),
     }
 
 
-def main(first, last, path):
-    """Write the table of a range of runs, again after each of them."""
-    rows = []
-    for number in range(first, last):
-        rows.append(_outcome(number))
-        counts = Counter(row["outcome"] for row in rows)
+def outcomes():
+    """Rows of the table, by number."""
+    return {row["run"]: row for row in json.loads(TABLE.read_text("utf-8"))["rows"]}
+
+
+def write(rows):
+    """Write the table of all rows, and its summary."""
+    rows = [rows[number] for number in sorted(rows)]
+    seconds = sorted(row["seconds_to_check"] for row in rows if "seconds_to_check" in row)
+    summary = {"runs": len(rows), **Counter(row["outcome"] for row in rows)}
+    summary |= {"median_seconds_to_check": seconds[len(seconds) // 2], "most_seconds": seconds[-1]}
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    TABLE.write_text(f'{{\n "summary": {json.dumps(summary)},\n "rows": [\n  {lines}\n ]\n}}\n', "utf-8")
+
+
+def table():
+    """Lines of the table of docs/certificates.md, one for each scheme."""
+    lines = [
+        "| scheme | runs | verified | too expensive | median and most seconds to check |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    groups = {}
+    for row in outcomes().values():
+        groups.setdefault("two kinds of steps" if "+" in row["schemes"] else row["schemes"], []).append(row)
+    for scheme in sorted(groups):
+        rows = groups[scheme]
+        count = Counter(row["outcome"] for row in rows)
         seconds = sorted(row["seconds_to_check"] for row in rows if "seconds_to_check" in row)
-        summary = {"runs": len(rows), **counts}
-        if seconds:
-            summary |= {"median_seconds_to_check": seconds[len(seconds) // 2], "most_seconds": seconds[-1]}
-        lines = ",\n  ".join(json.dumps(row) for row in rows)
-        text = f'{{\n "summary": {json.dumps(summary)},\n "rows": [\n  {lines}\n ]\n}}\n'
-        Path(path).write_text(text, "utf-8")
+        times = f"{seconds[len(seconds) // 2]:.2f}, {seconds[-1]:.1f}" if seconds else "-"
+        lines.append(f"| {scheme} | {len(rows)} | {count['verified']} | {count['too expensive']} | {times} |")
+    return "\n".join(lines)
+
+
+def write_table():
+    """Put the table into docs/certificates.md, between its marks."""
+    text = PAGE.read_text("utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}", "utf-8")
+
+
+def main(first, last):
+    """Certify a range of runs, those that are not in the table yet."""
+    rows = outcomes()
+    for number in range(first, last):
+        if number not in rows:
+            rows[number] = _outcome(number)
+            write(rows)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    if len(sys.argv) == 3:
+        main(int(sys.argv[1]), int(sys.argv[2]))
+    else:
+        write_table()

@@ -1,5 +1,6 @@
-"""Certificates of numbers in the documentation; as a program, writes them into docs/certificates."""
+"""Certificates of numbers in the documentation; as a program, writes all or some into docs/certificates."""
 
+import sys
 from pathlib import Path
 
 import hockeystick as hs
@@ -12,6 +13,8 @@ TUNING = {"noise_multiplier": 2.0, "sample_rate": 0.02, "steps": 500, "group_siz
 NORMS, RATES = hs.Group(norms=[1.0, 0.5, 0.25, 0.25]), hs.Group(rates=[0.005, 0.01, 0.02])
 CLIPPING = hs.AdaptiveClipping(noise_multiplier=1.0, count_noise=5.0)
 FIXED = {"noise_multiplier": 2.0, "steps": 2000, "sampling": hs.WithoutReplacement(256, 60_000)}
+
+FULL = {"noise_multiplier": 50.0, "sampling": hs.FullBatch(), "steps": 100, "group_size": 4}
 
 CURVES = {
     "one-record": (1.828, hs.privacy_curve(sample_rate=0.01, **STEPS)),
@@ -32,9 +35,40 @@ CURVES = {
     ),
     "adaptive-clipping": (1.847, hs.privacy_curve(mechanism=CLIPPING, sample_rate=0.01, steps=1000)),
     "two-runs": (6.67, hs.privacy_curve(**PRETRAINING) + hs.privacy_curve(**TUNING)),
+    "readme-one-record": (0.62, hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)),
+    "readme-noise": (
+        3.0,
+        hs.privacy_curve(noise_multiplier=3.6453, sample_rate=0.01, steps=1000, group_size=8),
+    ),
+    "getting-started-group": (
+        20.90,
+        hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000, group_size=8),
+    ),
+    "getting-started-runs": (
+        2.07,
+        hs.privacy_curve(sample_rate=0.01, **STEPS)
+        + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.02, steps=500),
+    ),
+    "accumulated": (
+        7.003,
+        hs.privacy_curve(noise_multiplier=1.0, sampling=hs.Poisson(0.1, microbatches=3), steps=3),
+    ),
+    "full-batches": (3.387, hs.privacy_curve(**FULL)),
+    "full-batches-replaced": (7.619, hs.privacy_curve(adjacency="replace", **FULL)),
+    "random-allocation": (
+        0.6031,
+        hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=1000),
+    ),
+    "fixed-bins": (2.959, hs.privacy_curve(noise_multiplier=2.0, sampling=hs.FixedBins(100), steps=1000)),
+    "laplace": (0.19, hs.privacy_curve(mechanism=hs.Laplace(5.0), sample_rate=0.1, steps=10)),
+    "laplace-three-records": (
+        0.61,
+        hs.privacy_curve(mechanism=hs.Laplace(5.0), sample_rate=0.1, steps=10, group_size=3),
+    ),
 }
 """The printed number, and the curve it comes from, by the name of the file."""
 
 if __name__ == "__main__":
-    for name, (_, curve) in CURVES.items():
+    for name in sys.argv[1:] or CURVES:
+        _, curve = CURVES[name]
         curve.certify(delta=DELTA).save(FOLDER / f"{name}.json")

@@ -154,6 +154,20 @@ def test_the_error_of_the_spacing_is_nearly_attained():
     assert upper - truth > 0.9 * (upper - lower)
 
 
+def test_the_second_series_of_the_spacing_is_nearly_attained():
+    # Losses a period above epsilon, nearly equal on the scale of 1 / outer_tilt: Chernoff is nearly attained.
+    tilt, outer, period, mean = 0.0005, 0.005, 667.0, 707.0
+    mu = (2 * mean) ** 0.5
+    (lower, upper), truth = gaussian_run(
+        mu, 0.0, tilt=tilt, outer_tilt=outer, spacing=float(2 * mpmath.pi / period), terms=60
+    )
+    first = 1 / mpmath.expm1(tilt * period)
+    second = mpmath.exp(outer * (outer + 1) * mean) / mpmath.expm1((outer - tilt) * period)
+    assert lower <= truth
+    assert upper - lower == pytest.approx(float(first + second), rel=1e-3)
+    assert upper - first - second / 2 > truth
+
+
 def test_far_too_coarse_a_spacing_is_not_believed():
     # The second series: a Chernoff bound, so that it is not attained.
     (lower, upper), truth = gaussian_run(0.3, 0.4, tilt=20.0, outer_tilt=26.0, spacing=9.0, terms=60)
@@ -268,6 +282,17 @@ def test_the_near_part_beyond_the_nodes_is_bounded():
 
     missing, bound = total(whole) - total(short), exact(short.beyond(tilt, near=True))
     assert 0.5 * bound < missing <= bound
+
+
+def test_what_is_beyond_the_nodes_where_nobody_may_be_seen_is_nearly_attained():
+    # Beyond the last node the ratio of Q is hardly above the weight of the shift 0.
+    weight = arb(1) / 4
+    pair = pairs.Pair(arb(1), None, {Fraction(0): weight, Fraction(1): 1 - weight})
+    changed = {"spacing": 0.01, "start": -12.0, "height": 0.2, "shift": 0.2, "shift_strip": 0.2}
+    short, tilt = nodes(pair, nodes=1701, **changed), arb(2)
+    beyond = nodes(pair, nodes=3001, **changed)
+    missing = exact(sum(beyond.masses(tilt), arb(0)) - sum(short.masses(tilt), arb(0)))
+    assert 0.5 * exact(short.beyond(tilt)) < missing <= exact(short.beyond(tilt))
 
 
 # ---- V8, V9

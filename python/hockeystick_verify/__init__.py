@@ -10,21 +10,25 @@ import argparse
 import sys
 from pathlib import Path
 
-from hockeystick_verify.checker import Proven, check
-from hockeystick_verify.pairs import LARGEST_FILE, NotProvenError, RefusedError, read
+from hockeystick_verify.claims import Proven, Report, check
+from hockeystick_verify.reading import LARGEST_FILE, NotProvenError, RefusedError, read
 
 __version__ = "0.1.0"
 
 __all__ = ["NotProvenError", "Proven", "RefusedError", "check", "main", "read", "verify", "verify_text"]
 
 
-def verify(path: str | Path) -> tuple[bool, list[str]]:
+def verify(path: str | Path, *, progress: Report | None = None, processes: int = 1) -> tuple[bool, list[str]]:
     """Check the certificate of a file.
 
     Parameters
     ----------
     path : str or path-like
         A JSON file; at most 1 MiB of it is read.
+    progress : callable, optional
+        Is called with the number of ordered pairs that are done, and that of all.
+    processes : int, optional
+        Ordered pairs that are checked at a time; the result does not depend on it.
 
     Returns
     -------
@@ -39,13 +43,15 @@ def verify(path: str | Path) -> tuple[bool, list[str]]:
         If the file cannot be read.
     """
     with Path(path).open("rb") as file:
-        return verify_text(file.read(LARGEST_FILE + 1))
+        return verify_text(file.read(LARGEST_FILE + 1), progress=progress, processes=processes)
 
 
-def verify_text(text: str | bytes) -> tuple[bool, list[str]]:
+def verify_text(
+    text: str | bytes, *, progress: Report | None = None, processes: int = 1
+) -> tuple[bool, list[str]]:
     """Check a certificate that is given as text; as `verify`."""
     try:
-        found = check(read(text))
+        found = check(read(text), progress=progress, processes=processes)
     except RefusedError as error:
         return False, [f"not verified: refused: {error}"]
     except NotProvenError as error:
@@ -54,20 +60,32 @@ def verify_text(text: str | bytes) -> tuple[bool, list[str]]:
     lines = ["verified" if verified else "not verified: the proven interval does not imply every claim"]
     for each in found:
         state = "proven" if each.holds else "NOT PROVEN"
-        interval = f"[{each.lower!r}, {each.upper!r}]"
-        lines.append(f"  {state}: {each.claim}; delta({each.epsilon!r}) is in {interval}")
+        lines.append(f"  {state}: {each.claim}; {each.quantity} is in [{each.lower!r}, {each.upper!r}]")
     return verified, lines
+
+
+def bar(done: int, total: int) -> None:
+    """Draw a bar of what is done on the terminal."""
+    full = 30 * done // max(total, 1)
+    print(
+        f"\r[{'#' * full}{'.' * (30 - full)}] {done}/{total}",
+        end="\n" if done == total else "",
+        file=sys.stderr,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Check certificates: 0 if all are verified, 1 if one is not, 2 if one cannot be read."""
     parser = argparse.ArgumentParser(prog="hockeystick_verify", description=__doc__)
     parser.add_argument("certificates", nargs="+", help="JSON files")
+    parser.add_argument("--processes", type=int, default=1, help="ordered pairs that are checked at a time")
+    parser.add_argument("--progress", action="store_true", help="show a bar")
     parser.add_argument("--version", action="version", version=__version__)
-    status = 0
-    for name in parser.parse_args(arguments).certificates:
+    status, given = 0, parser.parse_args(arguments)
+    for name in given.certificates:
         try:
-            verified, lines = verify(name)
+            report = bar if given.progress else None
+            verified, lines = verify(name, progress=report, processes=given.processes)
         except OSError as error:
             print(f"{name}: {error.strerror}", file=sys.stderr)
             status = 2

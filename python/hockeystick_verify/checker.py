@@ -12,25 +12,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 
-from hockeystick_verify.pairs import (
-    LARGEST_LAW,
-    Composition,
-    Law,
-    NotProvenError,
-    Object,
-    Pair,
-    RefusedError,
-    composition,
-    directions,
-    fields,
-    items,
-    number,
-    whole,
-)
+from hockeystick_verify.pairs import LARGEST_LAW, Composition, Law, Pair, composition
+from hockeystick_verify.reading import NotProvenError, Object, RefusedError, fields, items, number, whole
 
 LARGEST_WORK = 10**8
 """Most products of a node and a point of the line: about a minute."""
@@ -38,7 +25,6 @@ LARGEST_NODES, LARGEST_TERMS = 4 * 10**5, 2 * 10**5
 USUAL_BITS = 128
 NODE = 250
 """What a node costs besides, in products."""
-LARGEST_CLAIMS = 16
 CHUNK = 2048
 """Nodes that are in memory together."""
 BISECTIONS = 512
@@ -247,8 +233,8 @@ class Nodes:
                 if self.cut is not None:
                     away = (output - self.cut[0]) / self.cut[1]
                     masses = [mass * normal_above(-away), mass * normal_above(away)]
-                fast.append(_powers((acb(0, spacing) * (log_p - log_q)).exp(), stride + 1))
-                slow = _powers(fast[-1].pop(), rows)
+                fast.append(powers((acb(0, spacing) * (log_p - log_q)).exp(), stride + 1))
+                slow = powers(fast[-1].pop(), rows)
                 for part, each in enumerate(masses):
                     for row, power in enumerate(slow):
                         left[part * rows + row].append(each * power)
@@ -278,7 +264,8 @@ class Nodes:
         )
 
 
-def _powers(base: acb, count: int) -> list[acb]:
+def powers(base: acb, count: int) -> list[acb]:
+    """Return the first powers of a number, from 0 on."""
     found = [acb(1)]
     while len(found) < count:
         found.append(found[-1] * base)
@@ -378,9 +365,7 @@ def enclose(run: object, direction: str, witness: object, epsilons: list[arb]) -
         deltas = [one_step(pairs.kinds[0][0], epsilon) for epsilon in epsilons]
     else:
         deltas = inversion(pairs, fields(found, name, f"bits {entries}", "near_tilt"), epsilons)
-    if any(not delta.is_finite() for delta in deltas):
-        raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
-    return [delta.max(1 - e.exp()).max(arb(0)).min(arb(1)) for e, delta in zip(epsilons, deltas, strict=True)]
+    return deltas
 
 
 def gaussian(mu: arb, epsilon: arb) -> arb:
@@ -390,70 +375,3 @@ def gaussian(mu: arb, epsilon: arb) -> arb:
     middle = epsilon / mu
     delta: arb = normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
     return delta
-
-
-# ---------------------------------------------------------------- claims
-
-
-class Proven(NamedTuple):
-    """What was proven of one claim."""
-
-    epsilon: float
-    lower: float
-    upper: float
-    claim: str
-    holds: bool
-
-
-def check(certificate: Object) -> list[Proven]:
-    """Enclose delta at the epsilon of every claim, and compare.
-
-    Parameters
-    ----------
-    certificate : dict
-        As `read` returns it.
-
-    Returns
-    -------
-    list of Proven
-        One for each claim, in order. `lower` and `upper` are rounded outwards.
-
-    Raises
-    ------
-    RefusedError
-        If the certificate is malformed, too large, or about something that is not covered.
-    NotProvenError
-        If an inequality fails before there is an interval.
-    """
-    run, claims = certificate["run"], items(certificate["claims"], "claims", 1, LARGEST_CLAIMS)
-    for claim in claims:
-        fields(claim, "a claim", "epsilon", "at_most at_least")
-        if ("at_most" in claim) == ("at_least" in claim):
-            raise RefusedError("a claim has either 'at_most' or 'at_least'")
-        for key in claim:
-            number(claim[key], key, 0.0, 1e12 if key == "epsilon" else 1.0)
-    epsilons = [arb(claim["epsilon"]) for claim in claims]
-    ways = directions(run)
-    witness = fields(certificate["witness"], "witness", " ".join(ways))
-    enclosed = [enclose(run, way, witness[way], epsilons) for way in ways]
-    found = []
-    for place, claim in enumerate(claims):
-        delta = enclosed[0][place]
-        for other in enclosed[1:]:
-            delta = delta.max(other[place])
-        upper = "at_most" in claim
-        holds = delta <= arb(claim["at_most"]) if upper else delta >= arb(claim["at_least"])
-        bounds = _down(delta.lower()), -_down((-delta).lower())
-        words = f"delta({claim['epsilon']!r}) " + (
-            f"<= {claim['at_most']!r}" if upper else f">= {claim['at_least']!r}"
-        )
-        found.append(Proven(float(claim["epsilon"]), *bounds, words, bool(holds)))
-    return found
-
-
-def _down(x: arb) -> float:
-    """Largest double that is certainly at most `x`, or one next to it."""
-    value = float(x)
-    while not arb(value) <= x:
-        value = math.nextafter(value, -math.inf)
-    return value

@@ -1,31 +1,17 @@
-"""Certificates: a claim on a privacy curve with what makes its proof short, for an independent checker."""
+"""Certificates: a claim about a run with what makes its proof short, for an independent checker."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from hockeystick._arguments import float_scalar, require
+from hockeystick._arguments import require
 from hockeystick._atomic import write_atomically
-from hockeystick._core import __version__
-from hockeystick._curves.described_run import described, laws
-from hockeystick._curves.witness import MOST_WORK, Witness
 from hockeystick._extras import needed
-from hockeystick.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from hockeystick._curves.curve import PrivacyCurve
-
-FORMAT, VERSION = "hockeystick-certificate", 1
-TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
-"""Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
-SLACK = 10.0
-"""Claims are wider than the certified interval by so many of these widths."""
-CLOSED_FORM_BITS = 256
+from hockeystick._progress import Report, reporting
 
 
 class Certificate:
@@ -50,8 +36,27 @@ class Certificate:
 
     @property
     def claims(self) -> list[dict[str, float]]:
-        """What is claimed: delta at "epsilon" is "at_most" or "at_least" a number."""
+        """What is claimed to be "at_most" or "at_least" a number.
+
+        Delta at "epsilon"; the Rényi divergence of an "order"; or, with "alpha" and "epsilon", the trade-off
+        function at "alpha", which is proven from delta at that epsilon.
+        """
         return [dict(claim) for claim in self._document["claims"]]
+
+    def with_claims(self, claims: list[dict[str, float]]) -> Certificate:
+        """Return a certificate with other claims and the same witness.
+
+        Parameters
+        ----------
+        claims : list of dict
+            As `claims` returns them.
+
+        Returns
+        -------
+        Certificate
+            Whether its claims are proven, the checker says.
+        """
+        return Certificate({**self._document, "claims": [dict(claim) for claim in claims]})
 
     @property
     def run(self) -> dict[str, Any]:
@@ -84,8 +89,15 @@ class Certificate:
         write_atomically(path, self.to_json().encode(), private=False)
         return Path(path)
 
-    def verify(self) -> tuple[bool, list[str]]:
+    def verify(self, *, progress: Report | bool | None = None, processes: int = 1) -> tuple[bool, list[str]]:
         """Ask the independent checker.
+
+        Parameters
+        ----------
+        progress : bool or callable, optional
+            True for a bar, or a function of how many of the ordered pairs are done, and of their number.
+        processes : int, optional
+            Ordered pairs that are checked at a time, at least 1; the result does not depend on it.
 
         Returns
         -------
@@ -98,104 +110,16 @@ class Certificate:
         ------
         ImportError
             If the checker's library of ball arithmetic is not installed, the extra "verify".
+        ValueError
+            If `processes` is below 1.
         """
-        found: tuple[bool, list[str]] = needed("hockeystick_verify", "verify").verify_text(self.to_json())
+        checker = needed("hockeystick_verify", "verify")
+        require(processes >= 1, "processes", processes, "at least 1")
+        with reporting(progress, "verify") as report:
+            found: tuple[bool, list[str]] = checker.verify_text(
+                self.to_json(), progress=report, processes=processes
+            )
         return found
 
     def __repr__(self) -> str:
         return f"<Certificate of {len(self.claims)} claims, sha256 {self.sha256[:16]}>"
-
-
-class Certifiable:
-    """What a curve has certificates by."""
-
-    __slots__ = ()
-
-    def certify(self, *, epsilon: float | None = None, delta: float | None = None) -> Certificate:
-        """Certificate of delta at `epsilon`, or of epsilon at `delta`, for an independent checker.
-
-        Parameters
-        ----------
-        epsilon : float, optional
-            Finite and at least zero.
-        delta : float, optional
-            In (0, 1). Give either this or `epsilon`.
-
-        Returns
-        -------
-        Certificate
-            Claims both ends of the certified interval, a little wider: "at most" is the guarantee, "at least"
-            says that the dominating pair has no smaller one.
-
-        Raises
-        ------
-        UnsupportedError
-            If the checker does not cover the run, or would need more than a minute or two.
-        ValueError
-            If the argument is out of range, or no finite epsilon exists.
-        TypeError
-            If the argument is not a number, or not exactly one is given.
-
-        Notes
-        -----
-        What the checker proves, and how, is in docs/theory/certificates.md.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
-        >>> curve.certify(delta=1e-5).save("certificate.json").name  # doctest: +SKIP
-        'certificate.json'
-        """
-        if (epsilon is None) == (delta is None):
-            raise TypeError("give exactly one of delta and epsilon")
-        curve = cast("PrivacyCurve", self)
-        run = described(curve.segments, curve.adjacency)
-        for tolerance in TOLERANCES:
-            found = _certificate(curve, run, epsilon, delta, tolerance)
-            if found is not None:
-                return found
-        raise UnsupportedError(
-            "the checker would need more than a minute or two for this claim: it is slowest for two to ten "
-            "steps at small sample rates and small epsilon"
-        )
-
-
-def _certificate(
-    curve: PrivacyCurve, run: dict[str, Any], epsilon: float | None, delta: float | None, tolerance: float
-) -> Certificate | None:
-    """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
-    if epsilon is not None:
-        low = high = at = float_scalar(epsilon, "epsilon")
-        least, level = (float(end) for end in curve.bounds(epsilon=at))
-    else:
-        level = float_scalar(delta, "delta")
-        low, high = (float(end) for end in curve.bounds(delta=level))
-        require(math.isfinite(high), "delta", level, "a delta for which epsilon is finite")
-        least, at = level, high
-    claims: list[dict[str, float]] = []
-    directions = ("remove", "add") if curve.adjacency == "add_remove" else (curve.adjacency,)
-    witnesses, flattest = {}, math.inf
-    for direction in directions:
-        kinds, mu_squared = laws(run, direction)
-        closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
-        if closed:
-            witnesses[direction] = {"bits": CLOSED_FORM_BITS}
-            continue
-        search = Witness(kinds, mu_squared, at, math.log(level), tolerance)
-        cost, witnesses[direction] = search.find()
-        if cost > MOST_WORK:
-            return None
-        flattest = min(flattest, search.tilt)
-    wider = SLACK * tolerance
-    if epsilon is not None:
-        claims.append({"epsilon": at, "at_most": min(1.0, level * (1.0 + wider))})
-        if least > 0.0:
-            claims.append({"epsilon": at, "at_least": least * (1.0 - wider)})
-    else:
-        further = wider * (2.0 / flattest + max(high, 1e-3))
-        claims.append({"epsilon": high + further, "at_most": level})
-        if low > further:
-            claims.append({"epsilon": low - further, "at_least": level})
-    document = {"format": FORMAT, "version": VERSION, "made_by": f"hockeystick {__version__}"}
-    return Certificate({**document, "run": run, "claims": claims, "witness": witnesses})

@@ -18,7 +18,7 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._curves.best_of import BestOf
-from hockeystick._curves.certificate import Certifiable
+from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import answered_once, entries_answered_once

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hockeystick._curves.witness import Kind
+from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import AdaptiveClipping, family_of, parameter_of
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
@@ -49,10 +50,15 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     elif family_of(noise) == "gaussian":
         smallest = parameter_of(noise)
         mechanism = {"name": "gaussian", "noise_multiplier": smallest}
+    elif family_of(noise) == "laplace":
+        smallest = parameter_of(noise)
+        mechanism = {"name": "laplace", "scale": smallest}
+    elif family_of(noise) == "randomized_response":
+        mechanism, smallest = {"name": "randomized_response", "p": parameter_of(noise)}, 1.0
     else:
-        raise UnsupportedError(f"certificates do not cover {noise!r} yet: use Gaussian noise")
+        raise UnsupportedError(f"certificates do not cover {noise!r}")
     if smallest < 1e-3:
-        raise UnsupportedError(f"certificates cover noise multipliers of 0.001 or more, got {smallest}")
+        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {smallest}")
     group: dict[str, Any] = {"size": kind.records}
     if isinstance(kind.group, Group):
         members = kind.group
@@ -69,19 +75,46 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
         sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
         if kind.microbatches > 1:
             sampling["microbatches"] = kind.microbatches
-    elif isinstance(draw, WithoutReplacement) and adjacency != "replace":
+    elif isinstance(draw, Poisson):
+        sampling = {"name": "truncated_poisson", "sample_rate": draw.sample_rate}
+        sampling |= {"max_batch_size": draw.max_batch_size, "dataset_size": draw.dataset_size}
+    elif isinstance(draw, WithoutReplacement):
         sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
         sampling["dataset_size"] = draw.dataset_size
+    elif isinstance(draw, RandomAllocation | FixedBins):
+        name = "fixed_bins" if isinstance(draw, FixedBins) else "random_allocation"
+        sampling = {"name": name, "batches": draw.batches}
+        if isinstance(draw, RandomAllocation) and draw.times > 1:
+            sampling["times"] = draw.times
+        if count % draw.batches:
+            raise UnsupportedError(f"certificates cover whole epochs of {draw!r}, got {count} steps")
     else:
-        raise UnsupportedError(
-            f"certificates do not cover {draw!r} with adjacency {adjacency!r} yet: use Poisson sampling, "
-            "full batches, or batches without replacement with records that are added or removed"
-        )
+        raise UnsupportedError(f"certificates do not cover {draw!r}")
+    if (
+        sampling == {"name": "poisson", "sample_rate": 1.0}
+        and "rates" not in group
+        and adjacency != "replace"
+    ):
+        sampling = {"name": "full_batch"}
     own = "rates" in group or "norms" in group
     largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
+
+
+def method_of(run: dict[str, Any]) -> str:
+    """How the checker proves claims on a described run: on a line, on a lattice, or for dealt batches."""
+    schemes = {step["sampling"]["name"] for step in run["steps"]}
+    if schemes & {"random_allocation", "fixed_bins"}:
+        if schemes - {"random_allocation", "fixed_bins", "full_batch"}:
+            raise UnsupportedError("certificates cover dealt batches composed with full batches only")
+        return "allocation"
+    noises = {step["mechanism"]["name"] for step in run["steps"]}
+    replaced = run["adjacency"] == "replace" and "without_replacement" in schemes
+    if noises <= {"gaussian", "adaptive_clipping"} and "truncated_poisson" not in schemes and not replaced:
+        return "line"
+    return "lattice"
 
 
 def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:

@@ -328,12 +328,16 @@ class Witness:
                 raised -= self.tilt * math.log(math.cos((shift + shift_strip) * kind.angle / 2))
             spacing = min(float(spacings[best]), 2 * math.pi * shift_strip / (raised - accuracies[place]))
             spacing = float(f"{spacing:.3g}") * 0.999
-            extra = shift**2 * outputs.rate / 2
+            extra = max(shift, float(heights[best])) ** 2 * outputs.rate / 2
             if kind.q is not None:
                 extra -= self.tilt * math.log(math.cos(max(shift, heights[best]) * kind.angle / 2))
             deviations = math.sqrt(self.deviations**2 + 2 * extra)
             start = -deviations * kind.sigma
-            count = math.ceil((kind.end(self.outer, deviations) - start) / spacing) + 1
+            end = kind.end(self.outer, deviations)
+            if cuts is not None:
+                # The near part falls beyond its cut only.
+                end = max(end, cuts[place][0] + 3.0 * cuts[place][1])
+            count = math.ceil((end - start) / spacing) + 1
             nodes += count
             found: dict[str, Any] = {
                 "start": start,

@@ -219,13 +219,14 @@ def _certify(given: dict[str, Any]) -> None:
     click.echo(f"{path}, sha256 {certificate.sha256}")
 
 
-def _verify(paths: tuple[str, ...]) -> None:
+def _verify(paths: tuple[str, ...], processes: int, progress: bool) -> None:
     """Check certificates with the independent checker; its exit status is that of this process."""
     try:
         checker = needed("hockeystick_verify", "verify")
     except ImportError as error:
         raise click.ClickException(str(error)) from error
-    click.get_current_context().exit(checker.main(list(paths)))
+    given = [f"--processes={processes}", *(["--progress"] if progress else []), "--", *paths]
+    click.get_current_context().exit(checker.main(given))
 
 
 CERTIFIED_POINT: dict[str, dict[str, Any]] = {
@@ -355,7 +356,13 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
             click.Command(
                 "verify",
                 callback=_verify,
-                params=[click.Argument(["paths"], nargs=-1, required=True)],
+                params=[
+                    click.Argument(["paths"], nargs=-1, required=True),
+                    click.Option(
+                        ["--processes"], type=click.IntRange(1), default=1, help="Ordered pairs at a time."
+                    ),
+                    click.Option(["--progress"], is_flag=True, help="Show a bar."),
+                ],
                 help="Check certificates with the independent checker, which uses no code of this library.",
             ),
             *MORE,

@@ -91,7 +91,7 @@ class Question(NamedTuple):
     certified: bool = False
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """The guarantee and what it assumes, in words."""
 
     unit: str
@@ -103,7 +103,7 @@ class _Facts(NamedTuple):
 
 def document_of(question: Question) -> Document:
     """Return the report, with everything computed but the pictures."""
-    facts = _facts(question)
+    facts = facts_of(question)
     with warnings_left_out():
         sections = [
             Section("The guarantee in plain words", _plain_words(question, facts)),
@@ -119,7 +119,8 @@ def document_of(question: Question) -> Document:
     return Document(question.title, facts.statement, sections)
 
 
-def _facts(question: Question) -> _Facts:
+def facts_of(question: Question) -> Facts:
+    """Return the guarantee of a report and what it assumes."""
     guarantee, delta = question.guarantee, question.delta
     lowers, uppers = guarantee.epsilons(np.array([delta]))
     lower, upper = (None if lowers is None else float(lowers[0])), float(uppers[0])
@@ -134,7 +135,7 @@ def _facts(question: Question) -> _Facts:
     statement = f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit}{change}"
     if not np.isfinite(upper):
         statement = f"No guarantee at delta = {delta:g} for {unit}{change}"
-    return _Facts(unit, statement, lower, upper, _assumptions(question, unit, lower, upper))
+    return Facts(unit, statement, lower, upper, _assumptions(question, unit, lower, upper))
 
 
 def _assumptions(question: Question, unit: str, lower: float | None, upper: float) -> dict[str, str]:
@@ -176,7 +177,7 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
     return words
 
 
-def _plain_words(question: Question, facts: _Facts) -> list[Block]:
+def _plain_words(question: Question, facts: Facts) -> list[Block]:
     delta = question.delta
     if not np.isfinite(facts.upper):
         return [Paragraph(_NO_EPSILON)]
@@ -212,7 +213,7 @@ def _instead(question: Question) -> str:
     return " or others in their place" if run is not None and run.adjacency == "replace" else ""
 
 
-def _likelihoods(question: Question, facts: _Facts) -> str:
+def _likelihoods(question: Question, facts: Facts) -> str:
     """Say what (epsilon, delta) means."""
     who, epsilon = facts.unit, facts.upper
     if epsilon > LARGE_EPSILON:
@@ -301,7 +302,7 @@ def _schemes(question: Question) -> list[Block]:
     ]
 
 
-def _curves(question: Question, facts: _Facts) -> list[Block]:
+def _curves(question: Question, facts: Facts) -> list[Block]:
     guarantee, delta = question.guarantee.quick(), question.delta
     deltas = np.unique([*DELTAS, delta])[::-1]
     _, uppers = guarantee.epsilons(deltas)
@@ -326,7 +327,7 @@ def _curves(question: Question, facts: _Facts) -> list[Block]:
     return blocks
 
 
-def _to_disclose(question: Question, facts: _Facts) -> list[Block]:
+def _to_disclose(question: Question, facts: Facts) -> list[Block]:
     run = question.guarantee.run
     blocks: list[Block] = []
     settings = {"delta": f"{question.delta:g}"}

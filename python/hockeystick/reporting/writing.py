@@ -22,11 +22,12 @@ from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAcc
 from hockeystick.errors import UnsupportedError
 from hockeystick.reporting.contents import TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
+from hockeystick.reporting.machine import to_json
 from hockeystick.reporting.markdown import to_markdown
 from hockeystick.tradeoff import TradeoffCurve
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
-SUFFIXES = (".html", ".htm", ".md")
+SUFFIXES = (".html", ".htm", ".md", ".json")
 
 
 def report(
@@ -52,7 +53,9 @@ def report(
         depends on them.
     path : str or path-like, optional
         File to write, in a folder that exists: ``.html`` for one page with pictures that needs nothing
-        else, ``.md`` for text and tables. An existing file is replaced, at once and as a whole;
+        else, ``.md`` for text and tables, ``.json`` for programs: the fields that registries of deployments
+        ask for, and questions about what no accountant can see, whose answers `details` gives under their
+        names. An existing file is replaced, at once and as a whole;
         a symbolic link is followed.
     delta : float, optional
         In (0, 1).
@@ -105,7 +108,10 @@ def report(
     References
     ----------
     N. Ponomareva et al., "How to DP-fy ML: A Practical Guide to Machine Learning with Differential Privacy",
-    Journal of Artificial Intelligence Research 77, 2023. arXiv:2303.00654
+    Journal of Artificial Intelligence Research 77, 2023. arXiv:2303.00654. P. Nanayakkara, E. Ghazi and
+    S. Vadhan, "Practitioners' Perspectives on a Differential Privacy Deployment Registry", 2025,
+    arXiv:2509.13509. J. Near, D. Darais, N. Lefkovitz and G. Howarth, "Guidelines for Evaluating
+    Differential Privacy Guarantees", NIST SP 800-226, 2025.
 
     Examples
     --------
@@ -139,9 +145,12 @@ def report(
         bool(pictures),
         _check_certified(certified, guarantee),
     )
-    document = document_of(question)
-    is_text = file.suffix == ".md"
-    written = to_markdown(document) if is_text else to_html(document, pictures=question.pictures)
+    if file.suffix == ".json":
+        written = to_json(question)
+    else:
+        document = document_of(question)
+        is_text = file.suffix == ".md"
+        written = to_markdown(document) if is_text else to_html(document, pictures=question.pictures)
     write_atomically(file, written.encode("utf-8"), private=False)
     return file
 

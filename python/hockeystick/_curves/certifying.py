@@ -1,0 +1,276 @@
+"""Certificates of a curve: which proof is made about a run, and what is claimed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from hockeystick._arguments import float_scalar, require
+from hockeystick._core import __version__
+from hockeystick._curves.allocation_witness import allocation_witness
+from hockeystick._curves.certificate import Certificate
+from hockeystick._curves.chain_witness import chain_witness
+from hockeystick._curves.described_run import described, laws, method_of
+from hockeystick._curves.lattice_witness import LatticeWitness
+from hockeystick._curves.renyi_witness import renyi_witness
+from hockeystick._curves.witness import MOST_WORK, Witness
+from hockeystick._extras import needed
+from hockeystick.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from hockeystick._curves.curve import PrivacyCurve
+
+FORMAT, VERSION = "hockeystick-certificate", 1
+TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
+"""Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
+SLACK = 10.0
+"""Claims are wider than the certified interval by so many of these widths."""
+CLOSED_FORM_BITS = 256
+FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
+"""By how much further than expected a claim on epsilon is looked for, until it is proven."""
+
+Claim = dict[str, float]
+
+
+class Certifiable:
+    """What a curve has certificates by."""
+
+    __slots__ = ()
+
+    def certify(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        order: float | None = None,
+        alpha: float | None = None,
+    ) -> Certificate:
+        """Certificate of one number of the curve, for an independent checker.
+
+        Parameters
+        ----------
+        epsilon : float, optional
+            Finite and at least zero: certifies delta there.
+        delta : float, optional
+            In (0, 1): certifies epsilon there.
+        order : float, optional
+            In [1.001, 1e4]: certifies the Rényi divergence of this order. For Gaussian noise on Poisson
+            samples, full batches, and fixed batches to which records are added.
+        alpha : float, optional
+            In (0, 1): certifies the trade-off function at this false positive rate, `beta`. For the
+            adjacencies "add_remove" and "replace". Give exactly one of the four.
+
+        Returns
+        -------
+        Certificate
+            Claims both ends of the certified interval, a little wider: "at most" is the guarantee, "at least"
+            says that the dominating pair has no smaller one. Of the trade-off function, and of bounds that
+            are not the curve of a pair, the guarantee alone is claimed.
+
+        Raises
+        ------
+        UnsupportedError
+            If the checker does not cover the run, or would need more than a minute or two.
+        ValueError
+            If the argument is out of range, or no finite epsilon exists.
+        TypeError
+            If the argument is not a number, or not exactly one is given.
+        ImportError
+            If the extra "verify" is not installed, for runs that are proven on a lattice or are dealt into
+            batches: their claims are what the checker proves.
+
+        Notes
+        -----
+        What the checker proves, and how, is in docs/theory/certificates.md.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> curve.certify(delta=1e-5).save("certificate.json").name  # doctest: +SKIP
+        'certificate.json'
+        """
+        given = [each for each in (epsilon, delta, order, alpha) if each is not None]
+        if len(given) != 1:
+            raise TypeError("give exactly one of delta, epsilon, order and alpha")
+        curve = cast("PrivacyCurve", self)
+        run = described(curve.segments, curve.adjacency)
+        if order is not None:
+            return _of_renyi(curve, run, order)
+        if alpha is not None:
+            return _of_tradeoff(curve, run, alpha)
+        method = _method(curve, run, epsilon, delta)
+        if method == "line":
+            for tolerance in TOLERANCES:
+                found = _on_a_line(curve, run, epsilon, delta, tolerance)
+                if found is not None:
+                    return found
+            method = "lattice"
+        return _by_the_checker(curve, run, method, epsilon, delta)
+
+
+def _method(curve: PrivacyCurve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
+    method = method_of(run)
+    if method == "lattice" and any(step["group"]["size"] > 1 for step in run["steps"]):
+        used = curve.bound_used(epsilon=epsilon) if delta is None else curve.bound_used(delta=delta)
+        if used == "chain":
+            return "chain"
+    return method
+
+
+def _document(run: dict[str, Any], claims: list[Claim], witnesses: dict[str, Any]) -> Certificate:
+    document = {"format": FORMAT, "version": VERSION, "made_by": f"hockeystick {__version__}"}
+    return Certificate({**document, "run": run, "claims": claims, "witness": witnesses})
+
+
+def _directions(curve: PrivacyCurve) -> tuple[str, ...]:
+    return ("remove", "add") if curve.adjacency == "add_remove" else (curve.adjacency,)
+
+
+def _asked(
+    curve: PrivacyCurve, epsilon: float | None, delta: float | None
+) -> tuple[float, float, float, float]:
+    """Least and largest epsilon, least delta and the level: what the engine answers."""
+    if epsilon is not None:
+        at = float_scalar(epsilon, "epsilon")
+        least, level = (float(end) for end in curve.bounds(epsilon=at))
+        return at, at, least, level
+    level = float_scalar(delta, "delta")
+    low, high = (float(end) for end in curve.bounds(delta=level))
+    require(math.isfinite(high), "delta", level, "a delta for which epsilon is finite")
+    return low, high, level, level
+
+
+def _on_a_line(
+    curve: PrivacyCurve, run: dict[str, Any], epsilon: float | None, delta: float | None, tolerance: float
+) -> Certificate | None:
+    """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
+    low, high, least, level = _asked(curve, epsilon, delta)
+    witnesses, flattest = {}, math.inf
+    for direction in _directions(curve):
+        kinds, mu_squared = laws(run, direction)
+        closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
+        if closed:
+            witnesses[direction] = {"bits": CLOSED_FORM_BITS}
+            continue
+        search = Witness(kinds, mu_squared, high, math.log(level), tolerance)
+        cost, witnesses[direction] = search.find()
+        if cost > MOST_WORK:
+            return None
+        flattest = min(flattest, search.tilt)
+    wider = SLACK * tolerance
+    claims: list[Claim] = []
+    if epsilon is not None:
+        claims.append({"epsilon": high, "at_most": min(1.0, level * (1.0 + wider))})
+        if least > 0.0:
+            claims.append({"epsilon": high, "at_least": least * (1.0 - wider)})
+    else:
+        further = wider * (2.0 / flattest + max(high, 1e-3))
+        claims.append({"epsilon": high + further, "at_most": level})
+        if low > further:
+            claims.append({"epsilon": low - further, "at_least": level})
+    return _document(run, claims, witnesses)
+
+
+class _Enclosures:
+    """What the checker proves about delta, with the witnesses that it is given."""
+
+    def __init__(
+        self, curve: PrivacyCurve, run: dict[str, Any], method: str, epsilon: float, level: float
+    ) -> None:
+        self.checker = needed("hockeystick_verify.claims", "verify")
+        self.curve, self.run, self.method = curve, run, method
+        self.witnesses: dict[str, Any] = {}
+        floor = math.log(max(level, 1e-300))
+        for direction in _directions(curve):
+            if method == "allocation":
+                self.witnesses[direction] = allocation_witness(run, epsilon, floor)
+            elif method == "lattice":
+                self.witnesses[direction] = LatticeWitness(run, direction, epsilon, floor).find()
+
+    def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
+        """Return the ends of the proven intervals."""
+        if self.method == "chain":
+            self.witnesses = {"replace": chain_witness(self.curve, self.run, epsilons)}
+        claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
+        found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
+        return [(each.lower, each.upper) for each in found]
+
+
+def _by_the_checker(
+    curve: PrivacyCurve, run: dict[str, Any], method: str, epsilon: float | None, delta: float | None
+) -> Certificate:
+    """Certificate that claims what the checker proves.
+
+    The certificate is about the run as it is described: the numbers of the claims come from the checker.
+    """
+    low, high, _, level = _asked(curve, epsilon, delta)
+    enclosures = _Enclosures(curve, run, method, high, level)
+    sharp = method == "lattice" or (method == "allocation" and curve.tight)
+    if epsilon is not None:
+        ((lower, upper),) = enclosures.bounds([high])
+        claims = [{"epsilon": high, "at_most": upper}]
+        if sharp and lower > 0.0:
+            claims.append({"epsilon": high, "at_least": lower})
+        return _document(run, claims, enclosures.witnesses)
+    ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
+    slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
+    more = max(math.log(ends[0][1] / level), 1e-12) / slope
+    less = max(math.log(level / max(ends[2][0], 1e-300)), 1e-12) / slope
+    tried = [high + more * factor + 1e-13 for factor in FURTHER]
+    under = (
+        [low - less * factor - 1e-13 for factor in FURTHER if low > less * factor + 1e-12] if sharp else []
+    )
+    if method == "chain":
+        tried = tried[:2]
+    found = enclosures.bounds([*tried, *under])
+    proven = [e for e, (_, upper) in zip(tried, found, strict=False) if upper <= level]
+    if not proven:
+        raise UnsupportedError(f"the checker cannot prove epsilon at delta={level} for this run")
+    claims = [{"epsilon": proven[0], "at_most": level}]
+    held = [e for e, (lower, _) in zip(under, found[len(tried) :], strict=True) if lower >= level]
+    claims += [{"epsilon": held[0], "at_least": level}] if held else []
+    if method == "chain":
+        enclosures.bounds([proven[0]])
+    return _document(run, claims, enclosures.witnesses)
+
+
+def _of_renyi(curve: PrivacyCurve, run: dict[str, Any], order: float) -> Certificate:
+    """Certificate of a Rényi divergence."""
+    at = float_scalar(order, "order")
+    require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
+    if method_of(run) != "line":
+        raise UnsupportedError(
+            "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
+            "fixed batches to which records are added"
+        )
+    checker = needed("hockeystick_verify.claims", "verify")
+    witnesses = {way: renyi_witness(*laws(run, way), at) for way in _directions(curve)}
+    document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
+    (found,) = checker.check(document)
+    return _document(
+        run, [{"order": at, "at_most": found.upper}, {"order": at, "at_least": found.lower}], witnesses
+    )
+
+
+def _of_tradeoff(curve: PrivacyCurve, run: dict[str, Any], alpha: float) -> Certificate:
+    """Certificate of the trade-off function, by the point of the curve whose line is highest there."""
+    rate = float_scalar(alpha, "alpha")
+    require(0.0 < rate < 1.0, "alpha", rate, "in (0, 1)")
+    if curve.adjacency not in ("add_remove", "replace"):
+        raise UnsupportedError("certificates of the trade-off function cover 'add_remove' and 'replace'")
+    top = max(float(np.asarray(curve.epsilon(1e-12))), 1e-3)
+    epsilons = np.linspace(0.0, top, 65)
+    for _ in range(4):
+        deltas = np.asarray(curve.delta(epsilons))
+        lines = np.maximum(1 - deltas - np.exp(epsilons) * rate, (1 - deltas - rate) * np.exp(-epsilons))
+        place = int(lines.argmax())
+        low, high = epsilons[max(place - 1, 0)], epsilons[min(place + 1, 64)]
+        best, epsilons = float(epsilons[place]), np.linspace(low, high, 65)
+    found = curve.certify(epsilon=best)
+    delta = found.claims[0]["at_most"]
+    line = max(1 - delta - math.exp(best) * rate, (1 - delta - rate) * math.exp(-best), 0.0)
+    claim = {"alpha": rate, "epsilon": best, "at_least": max(0.0, line * (1 - 1e-12) - 1e-15)}
+    return found.with_claims([claim])

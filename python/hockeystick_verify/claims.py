@@ -1,0 +1,293 @@
+"""Claims of a certificate: on the privacy curve, on Renyi divergences, and on the trade-off function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+from flint import arb, ctx
+
+from hockeystick_verify import allocation, checker, lattice
+from hockeystick_verify.pairs import composition, directions
+from hockeystick_verify.reading import (
+    NotProvenError,
+    Object,
+    RefusedError,
+    choice,
+    fields,
+    items,
+    number,
+    whole,
+)
+
+LARGEST_CLAIMS, LARGEST_LINKS = 16, 1000
+METHODS = {
+    "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
+    "allocation": "spacing terms rules",
+    "chain": "spacing points first tilt outer_tilt left_tilt kinds splits",
+    "renyi": "order kinds",
+}
+"""Entries of the witness of each method besides "bits" and "method"; without a method, that of `checker`."""
+
+Report = Callable[[int, int], object]
+
+
+class Proven(NamedTuple):
+    """What was proven of one claim: the quantity is in [lower, upper]."""
+
+    epsilon: float
+    lower: float
+    upper: float
+    claim: str
+    holds: bool
+    quantity: str = ""
+
+
+# ---------------------------------------------------------------- one ordered pair
+
+
+def single(run: Object) -> tuple[Object, int]:
+    """Return the run with one replaced record in place of the group, and the size of the group."""
+    steps, sizes = [], set()
+    for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
+        fields(step, "a step", "mechanism sampling group count")
+        group = fields(step["group"], "group", "size", "gradients")
+        sizes.add(whole(group["size"], "group size", 1, LARGEST_LINKS))
+        steps.append({**step, "group": {"size": 1}})
+    if len(sizes) > 1:
+        raise RefusedError("a chain is about one group in all steps")
+    return {**run, "steps": steps}, sizes.pop()
+
+
+def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
+    """Bound delta of k replaced records by the curve of one (V16); the lower ends are 0."""
+    if direction != "replace":
+        raise RefusedError("chains are about replaced records")
+    one, links = single(run)
+    splits = []
+    for split in items(witness["splits"], "splits", len(epsilons), len(epsilons)):
+        given = [fields(part, "a part", "epsilon links") for part in items(split, "a split", 1, 64)]
+        counts = [whole(part["links"], "links", 1, LARGEST_LINKS) for part in given]
+        if sum(counts) != links:
+            raise NotProvenError("V16: a chain must have a link for every record")
+        splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in given], counts))
+    asked = [abs(part) for parts, _ in splits for part in parts]
+    curve = iter(lattice.enclose(one, direction, witness, asked))
+    found = []
+    for epsilon, (parts, counts) in zip(epsilons, splits, strict=True):
+        total, after = arb(0), sum((p * n for p, n in zip(parts, counts, strict=True)), arb(0))
+        if not after <= epsilon:
+            raise NotProvenError("V16: the parts of a chain must sum to epsilon at most")
+        for part, count in zip(parts, counts, strict=True):
+            delta = next(curve).max(1 - abs(part).exp()).max(arb(0)).min(arb(1))
+            if part < 0:
+                delta = 1 - part.exp() + part.exp() * delta
+            for _ in range(count):
+                after -= part
+                total += after.exp() * delta
+        found.append(arb(0).union(total.min(arb(1))))
+    return found
+
+
+def renyi_moment(run: Object, direction: str, witness: Object, order: arb) -> arb:
+    """Enclose the Renyi divergence of a run of Gaussian mixtures (V17)."""
+    tilt, pairs = order - 1, composition(run, direction)
+    total: arb = checker.gaussian_moment(pairs.mu_squared, tilt).log()
+    kinds = items(witness["kinds"], "kinds", len(pairs.kinds), len(pairs.kinds))
+    nodes = [entry.get("nodes") if isinstance(entry, dict) else None for entry in kinds]
+    if sum(whole(each, "nodes", 2, checker.LARGEST_NODES) for each in nodes) > checker.LARGEST_NODES:
+        raise RefusedError("the witness asks for more nodes than are computed")
+    for place, ((pair, count), entry) in enumerate(zip(pairs.kinds, kinds, strict=True)):
+        total += count * checker.Nodes(pair, entry, f"kind {place}").moment(tilt).log()
+    divergence: arb = total / tilt
+    return divergence
+
+
+def by_renyi(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
+    """Bound delta by a Renyi divergence (V17); the lower ends are 0."""
+    order = number(witness["order"], "order", 1.0 + 1e-6, 1e6)
+    divergence = renyi_moment(run, direction, witness, order)
+    constant = ((order - 1).log() - order.log()) * (order - 1) - order.log()
+    return [arb(0).union((constant + (order - 1) * (divergence - e)).exp()) for e in epsilons]
+
+
+def enclose(job: tuple[Object, str, object, list[float]]) -> list[arb]:
+    """Enclose delta of one ordered pair at each epsilon."""
+    run, direction, witness, given = job
+    name = f"witness of {direction!r}"
+    if not isinstance(witness, dict) or "method" not in witness:
+        deltas = checker.enclose(run, direction, witness, [arb(e) for e in given])
+    else:
+        method = choice(witness["method"], "method", " ".join(METHODS))
+        found = fields(witness, name, f"bits method {METHODS[method]}")
+        ctx.prec = whole(found["bits"], "bits", 64, 4096)
+        prove = {
+            "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi
+        }[method]  # fmt: skip
+        try:
+            deltas = prove(run, direction, found, [arb(e) for e in given])
+        except RefusedError:
+            raise
+        except (ArithmeticError, ValueError) as error:
+            raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
+    if any(not delta.is_finite() for delta in deltas):
+        raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
+    floors = [(1 - arb(e).exp()).max(arb(0)) for e in given]
+    return [d.max(floor).min(arb(1)) for floor, d in zip(floors, deltas, strict=True)]
+
+
+# ---------------------------------------------------------------- claims
+
+
+def read_claims(certificate: Object) -> list[Object]:
+    """Return the claims, each with either "at_most" or "at_least"."""
+    claims = items(certificate["claims"], "claims", 1, LARGEST_CLAIMS)
+    for claim in claims:
+        if not isinstance(claim, dict):
+            raise RefusedError("a claim must be an object")
+        about = "order" if "order" in claim else "epsilon alpha" if "alpha" in claim else "epsilon"
+        fields(claim, "a claim", about, "at_most at_least")
+        if ("at_most" in claim) == ("at_least" in claim):
+            raise RefusedError("a claim has either 'at_most' or 'at_least'")
+        if "alpha" in claim and "at_least" not in claim:
+            raise RefusedError("a claim on the trade-off function has 'at_least'")
+        ranges = {"epsilon": (0.0, 1e12), "order": (1.0 + 1e-6, 1e6)}
+        for key in claim:
+            number(claim[key], key, *ranges.get(key, (0.0, 1e12 if "order" in claim else 1.0)))
+    return claims
+
+
+def tradeoff(delta: arb, epsilon: arb, alpha: arb) -> arb:
+    """Bound the trade-off function at `alpha` from below by both lines of one point of the curve (V18)."""
+    return (1 - delta - epsilon.exp() * alpha).max((1 - delta - alpha) / epsilon.exp()).max(arb(0))
+
+
+def check(certificate: Object, *, progress: Report | None = None, processes: int = 1) -> list[Proven]:
+    """Enclose the quantity of every claim, and compare.
+
+    Parameters
+    ----------
+    certificate : dict
+        As `read` returns it.
+    progress : callable, optional
+        Is called with the number of ordered pairs that are done, and that of all.
+    processes : int, optional
+        Ordered pairs that are enclosed at a time; the result does not depend on it.
+
+    Returns
+    -------
+    list of Proven
+        One for each claim, in order. `lower` and `upper` are rounded outwards.
+
+    Raises
+    ------
+    RefusedError
+        If the certificate is malformed, too large, or about something that is not covered.
+    NotProvenError
+        If an inequality fails before there is an interval.
+    """
+    run, claims = certificate["run"], read_claims(certificate)
+    ways = directions(run)
+    witness = fields(certificate["witness"], "witness", " ".join(ways))
+    points = [claim["epsilon"] for claim in claims if "order" not in claim]
+    jobs = [(run, way, witness[way], points) for way in ways] if points else []
+    enclosed = each_of(jobs, progress, processes)
+    curve = iter([joined_maximum(each) for each in zip(*enclosed, strict=True)])
+    found = []
+    for claim in claims:
+        if "order" in claim:
+            found.append(on_renyi(run, ways, witness, claim))
+            continue
+        delta, epsilon = next(curve), arb(claim["epsilon"])
+        name = f"delta({claim['epsilon']!r})"
+        value = delta
+        if "alpha" in claim:
+            if run["adjacency"] not in ("add_remove", "replace"):
+                raise RefusedError("claims on the trade-off function are about both orders of two data sets")
+            value, name = (
+                tradeoff(delta, epsilon, arb(claim["alpha"])).union(arb(1)),
+                f"beta({claim['alpha']!r})",
+            )
+        found.append(compared(value, claim, float(claim["epsilon"]), name))
+    return found
+
+
+def joined_maximum(deltas: tuple[arb, ...]) -> arb:
+    """Return the largest of some enclosed numbers."""
+    largest = deltas[0]
+    for each in deltas[1:]:
+        largest = largest.max(each)
+    return largest
+
+
+def each_of(jobs: list[Any], progress: Report | None, processes: int) -> list[list[arb]]:
+    """Enclose the curve of every ordered pair, some at a time."""
+    report = progress or (lambda done, total: None)
+    report(0, len(jobs))
+    if processes <= 1 or len(jobs) <= 1:
+        found = []
+        for done, job in enumerate(jobs):
+            found.append(enclose(job))
+            report(done + 1, len(jobs))
+        return found
+    with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
+        found = []
+        for done, ends in enumerate(pool.map(exported, jobs)):
+            found.append([imported(each) for each in ends])
+            report(done + 1, len(jobs))
+        return found
+
+
+Exported = tuple[tuple[int, int], tuple[int, int]]
+
+
+def exported(job: Any) -> list[Exported]:
+    """`enclose` with balls as whole numbers, which other processes can read."""
+    found = []
+    for ball in enclose(job):
+        (m, e), (r, f) = ball.mid().man_exp(), ball.rad().man_exp()
+        found.append(((int(m), int(e)), (int(r), int(f))))
+    return found
+
+
+def imported(parts: Exported) -> arb:
+    """Ball of a middle and a radius that are given as whole numbers times powers of two."""
+    (m, e), (r, f) = parts
+    before, ctx.prec = ctx.prec, 8192
+    try:
+        return arb(mid=arb((m, e)), rad=arb((r, f)))
+    finally:
+        ctx.prec = before
+
+
+def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object) -> Proven:
+    """Compare a claim on a Renyi divergence."""
+    found, order = None, arb(claim["order"])
+    for way in ways:
+        entry = fields(witness[way], f"witness of {way!r}", f"bits method {METHODS['renyi']}")
+        choice(entry["method"], "method of a claim on a Renyi divergence", "renyi")
+        ctx.prec = whole(entry["bits"], "bits", 64, 1024)
+        here = renyi_moment(run, way, entry, order)
+        found = here if found is None else found.max(here)
+    if found is None or not found.is_finite():
+        raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
+    return compared(found, claim, math.nan, f"D_{claim['order']!r}")
+
+
+def compared(value: arb, claim: Object, epsilon: float, name: str) -> Proven:
+    """Compare an enclosed number with a claim on it."""
+    upper = "at_most" in claim
+    holds = value <= arb(claim["at_most"]) if upper else value >= arb(claim["at_least"])
+    bounds = down(value.lower()), -down((-value).lower())
+    words = f"{name} <= {claim['at_most']!r}" if upper else f"{name} >= {claim['at_least']!r}"
+    return Proven(epsilon, *bounds, words, bool(holds), name)
+
+
+def down(x: arb) -> float:
+    """Largest double that is certainly at most `x`, or one next to it."""
+    value = float(x)
+    while not arb(value) <= x:
+        value = math.nextafter(value, -math.inf)
+    return value

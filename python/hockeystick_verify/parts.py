@@ -1,0 +1,261 @@
+"""Pairs that are made of several parts (V10): other noise, public outcomes, replaced records."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from flint import arb, fmpq
+
+from hockeystick_verify.pairs import (
+    LARGEST_COUNT,
+    Law,
+    Members,
+    fixed_batch,
+    hypergeometric,
+    laws_of_step,
+    members_of,
+    noise_of,
+    steps_of,
+)
+from hockeystick_verify.reading import Object, RefusedError, choice, fields, number, whole
+
+LARGEST_TAIL = 10**6
+"""Most terms of a binomial tail."""
+LARGEST_TRUNCATED_GROUP = 128
+LARGEST_PUBLISHED_GROUP = 16
+ZERO = Fraction(0)
+
+
+class Part(NamedTuple):
+    """Outputs from `low` to `high` (None: no end) of shifted noise; the loss does not decrease there.
+
+    P has the density weight * sum_s p[s] f(x - s), Q the same with q; no shift of p is below one of q.
+    """
+
+    weight: arb
+    noise: str
+    scale: arb
+    p: Law
+    q: Law
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+
+class Atom(NamedTuple):
+    """An outcome with its probabilities under P and Q."""
+
+    p: arb
+    q: arb
+
+
+Step = list[Part | Atom]
+"""The pair of a step: P and Q are the sums of the parts."""
+
+
+def above(noise: str, scale: arb, law: Law, x: arb) -> arb:
+    """Probability that a mixture of shifted noise gives to outputs above x."""
+    found = arb(0)
+    for shift, weight in law.items():
+        away = (x - arb(fmpq(shift.numerator, shift.denominator))) / scale
+        if noise == "gaussian":
+            found += weight * (away / arb(2).sqrt()).erfc() / 2
+        elif away >= 0:
+            found += weight * (-away).exp() / 2
+        elif away <= 0:
+            found += weight * (1 - away.exp() / 2)
+        else:
+            half = (-abs(away)).exp() / 2
+            found += weight * half.union(1 - half)
+    return found
+
+
+def mirrored(law: Law) -> Law:
+    """Return the law of the opposite shift."""
+    return {-shift: weight for shift, weight in law.items()}
+
+
+def mixture(noise: str, scale: arb, law: Law, direction: str, weight: arb | None = None) -> Step:
+    """Pair of a group that is removed, (Mix, noise), or added, (noise, Mix), the latter mirrored."""
+    one, alone = arb(1) if weight is None else weight, {ZERO: arb(1)}
+    if noise == "randomized_response":
+        unseen = law.get(ZERO, arb(0))
+        pairs = [(unseen * k + (1 - unseen) * (1 - k), k) for k in (scale, 1 - scale)]
+        if direction == "add":
+            return [Atom(one * q, one * p) for p, q in pairs]
+        return [Atom(one * p, one * q) for p, q in pairs]
+    if direction == "add":
+        return [Part(one, noise, scale, alone, mirrored(law))]
+    return [Part(one, noise, scale, law, alone)]
+
+
+def joined(noise: str, scale: arb, rate: arb, distance: int, weight: arb | None = None) -> Step:
+    """Pair of the joined curve of replaced records: a shift by `distance` with the probability `rate`."""
+    one, rest = arb(1) if weight is None else weight, 1 - rate
+    if noise == "randomized_response":
+        changed, kept = rest * (1 - scale) + rate * scale, rest * (2 * scale - 1)
+        found: Step = [Atom(one * changed, one * (1 - scale)), Atom(one * (1 - scale), one * changed)]
+        return [*found, Atom(one * kept, one * kept)] if not kept.is_zero() else found
+    shift, alone = Fraction(distance), {ZERO: arb(1)}
+    law = {place: w for place, w in ((ZERO, rest), (shift, rate)) if not w.is_zero()}
+    beyond = above(noise, scale, alone, arb(distance) / 2)
+    found = [
+        Part(one, noise, scale, law, alone, shift / 2, None),
+        Part(one, noise, scale, alone, mirrored(law), None, -shift / 2),
+    ]
+    middle = one * rest * (1 - 2 * beyond)
+    return found if rest.is_zero() else [*found, Atom(middle, middle)]
+
+
+# ---------------------------------------------------------------- truncated Poisson samples
+
+
+def binomial(n: int, rate: arb, k: int) -> arb:
+    """Probability of k among n."""
+    if not 0 <= k <= n:
+        return arb(0)
+    if rate.is_zero() or (1 - rate).is_zero():
+        return arb(int(k == (0 if rate.is_zero() else n)))
+    logs = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+    return (logs + k * rate.log() + (n - k) * (1 - rate).log()).exp()
+
+
+def binomial_above(n: int, rate: arb, k: int) -> arb:
+    """Probability of k or more among n (V10): the smaller tail is summed, its end bounded."""
+    if k <= 0 or k > n:
+        return arb(int(k <= 0))
+    if k <= n * rate.mid():
+        return 1 - binomial_above(n, 1 - rate, n - k + 1)
+    term = total = binomial(n, rate, k)
+    odds = rate / (1 - rate)
+    for count in range(k + 1, min(n, k + LARGEST_TAIL) + 1):
+        ratio = odds * (n - count + 1) / count
+        if ratio < 0.999 and term < total * arb(2) ** -100:
+            return total + (term * ratio / (1 - ratio)).union(arb(0))
+        term *= ratio
+        total += term
+    if k + LARGEST_TAIL < n:
+        raise RefusedError(f"a binomial tail of more than {LARGEST_TAIL} terms is not covered")
+    return total
+
+
+def dropped(records: int, members: int, drawn: int, most: int) -> arb:
+    """Probability that at most `most` of `drawn` of the records are members."""
+    ways = math.comb(records, drawn)
+    each = (math.comb(members, x) * math.comb(records - members, drawn - x) for x in range(most + 1))
+    return arb(fmpq(sum(each), ways)) if most >= 0 else arb(0)
+
+
+def joint_full(size: int, rate: arb, largest: int, records: int) -> dict[int, arb]:
+    """Probability of j members in the batch and of others that fill it, by j."""
+    found: dict[int, arb] = {}
+    if largest > records:
+        return found
+    above_all = binomial_above(records, rate, largest + size)
+    for shift, weight in hypergeometric(size, largest, records).items():
+        j = int(shift / 2)
+        total = above_all
+        for r in range(size):
+            if largest + r <= records and r - j >= 0:
+                part = dropped(records - largest, size - j, r, min(r - j, size - j))
+                total += binomial(records, rate, largest + r) * part
+        found[j] = weight * total
+    return found
+
+
+def public_laws(size: int, rate: arb, largest: int, records: int) -> list[tuple[str, arb, Law]]:
+    """Public outcomes of a truncated Poisson sample: name, probability, and the law of the shift given it."""
+    others, found = records - size, []
+    own = {j: binomial(size, rate, j) for j in range(size + 1)}
+    free = 1 - binomial_above(others, rate, largest - size + 1)
+    if largest >= size and not free.is_zero():
+        found.append(("free", free, {Fraction(j): w for j, w in own.items() if not w.is_zero()}))
+    for m in range(max(0, largest - size + 1), min(largest, others + 1)):
+        law: Law = {}
+        for a, weight in own.items():
+            kept = {a: arb(1)}
+            if m + a > largest:
+                kept = {
+                    j: arb(fmpq(math.comb(a, j) * math.comb(m, largest - j), math.comb(m + a, largest)))
+                    for j in range(a + 1)
+                    if 0 <= largest - j <= m
+                }
+            for j, part in kept.items():
+                place = Fraction(j + max(0, j - (largest - m)))
+                law[place] = law.get(place, arb(0)) + weight * part
+        found.append(("partly", binomial(others, rate, m), {s: w for s, w in law.items() if not w.is_zero()}))
+    full = {j: w for j, w in joint_full(size, rate, largest, records).items() if not w.is_zero()}
+    if full:
+        total = sum(full.values(), arb(0))
+        found.append(("full", total, {Fraction(2 * j): w / total for j, w in full.items()}))
+    return [each for each in found if not each[1].is_zero()]
+
+
+def truncated(scale: arb, sampling: Object, members: Members, direction: str) -> Step:
+    """Pair of a step on a Poisson sample that is cut to a largest size."""
+    fields(sampling, "sampling", "name sample_rate max_batch_size dataset_size")
+    rate = number(sampling["sample_rate"], "sample_rate", 0.0, 1.0)
+    largest = whole(sampling["max_batch_size"], "max_batch_size", 1, LARGEST_COUNT)
+    records = whole(sampling["dataset_size"], "dataset_size", 1, 10**9)
+    if not members.alike or members.size > min(records, LARGEST_TRUNCATED_GROUP):
+        raise RefusedError("truncated samples are covered for groups of up to 128 records that are alike")
+    if direction == "replace" and members.size > 1:
+        raise RefusedError("replaced records of truncated samples are covered for one record")
+    found: Step = []
+    for outcome, probability, law in public_laws(members.size, rate, largest, records):
+        if direction != "replace":
+            found += mixture("gaussian", scale, law, direction, probability)
+        elif outcome == "free":
+            found.append(Part(probability, "gaussian", scale, law, mirrored(law)))
+        else:
+            found += joined("gaussian", scale, law.get(Fraction(2), arb(0)), 2, probability)
+    return found
+
+
+# ---------------------------------------------------------------- the step
+
+
+def replaced_in_fixed_batch(noise: str, scale: arb, sampling: Object, members: Members) -> Step:
+    """Pair of k replaced records of fixed batches."""
+    batch, records = fixed_batch(sampling)
+    if not members.alike:
+        raise RefusedError("replaced records of fixed batches are covered for records of norm 1")
+    law = hypergeometric(members.size, batch, records)
+    rate = 1 - law.get(ZERO, arb(0))
+    if noise != "gaussian" or members.size == 1:
+        return joined(noise, scale, rate, 2 * min(members.size, batch))
+    if members.size > LARGEST_PUBLISHED_GROUP:
+        raise RefusedError(f"this bound covers up to {LARGEST_PUBLISHED_GROUP} replaced records")
+    found: Step = []
+    for shift, weight in law.items():
+        if shift:
+            found += joined(noise, scale, rate, int(shift), weight / rate)
+    return found
+
+
+def parts_of_step(step: Object, direction: str) -> list[tuple[Step, int]]:
+    """Return the pairs of a step in parts, with their numbers (V10)."""
+    noise, scale = noise_of(step["mechanism"])
+    sampling, members = step["sampling"], members_of(step["group"])
+    choice(sampling.get("name"), "sampling", "poisson full_batch without_replacement truncated_poisson")
+    if noise != "gaussian" and (set(members.norms) != {1.0} or members.orthogonal):
+        raise RefusedError("norms of their own and orthogonal gradients are covered for Gaussian noise")
+    if sampling["name"] == "truncated_poisson":
+        choice(noise, "noise of truncated samples", "gaussian")
+        return [(truncated(scale, sampling, members, direction), 1)]
+    if direction == "replace" and sampling["name"] == "without_replacement":
+        return [(replaced_in_fixed_batch(noise, scale, sampling, members), 1)]
+    laws = laws_of_step(sampling, members, direction)
+    if direction == "replace" and sampling["name"] == "poisson":
+        choice(noise, "noise of replaced records in Poisson samples", "gaussian")
+        return [([Part(arb(1), noise, scale, law, mirrored(law))], count) for law, count in laws]
+    return [(mixture(noise, scale, law, direction), count) for law, count in laws]
+
+
+def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
+    """Return all pairs of a run in parts, with their numbers."""
+    found = []
+    for step, count in steps_of(run):
+        found += [(parts, count * alike) for parts, alike in parts_of_step(step, direction)]
+    return found
