@@ -70,7 +70,7 @@ def shown(page, *, whole=True, **fields):
 
 def random_run(chance):
     """A link, and the arguments of `hs.get_epsilon` for the same run."""
-    scheme = chance.choice(["poisson", "poisson", "poisson", "fixed", "full", "allocated", "shuffled"])
+    scheme = chance.choice(["poisson"] * 10 + ["fixed"] * 4 + ["full"] * 4 + ["allocated", "shuffled"])
     noise = round(chance.choice([1, 2, 4]) * 10 ** chance.uniform(-0.15, 0.5), 3)
     steps = int(10 ** chance.uniform(1, 4))
     batch = chance.choice([32, 100, 256, 600, 1000])

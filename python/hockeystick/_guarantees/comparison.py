@@ -69,6 +69,8 @@ class Entry(NamedTuple):
     note: str
     lower: float | None = None
     """Where `epsilon` is the upper end of an interval that is known to be wide: the lower one."""
+    is_own: bool = False
+    """Whether the run is drawn like this, and asked about for this relation."""
 
     @property
     def scheme(self) -> str:
@@ -131,8 +133,12 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     dealt = dict.fromkeys(draw for draw in draws if isinstance(draw, RandomAllocation | FixedBins))
     if dealt and len(dealt) == len(draws):
         schemes.insert(0, (DEALT, lambda draw: draw, ", ".join(map(repr, dealt))))
+
+    def is_own(scheme: Callable[[Draw], Draw], relation: str) -> bool:
+        return relation == run.adjacency and all(scheme(draw) in (draw, _plain(draw)) for draw in draws)
+
     return [
-        _entry(name, run.drawn(scheme, relation), delta, note)
+        _entry(name, run.drawn(scheme, relation), delta, note)._replace(is_own=is_own(scheme, relation))
         for name, scheme, note in schemes
         for relation in RELATIONS
     ]
@@ -250,6 +256,11 @@ def _rate(draw: Draw | Shuffle) -> float:
     if isinstance(draw, float):
         return draw
     return draw.sample_rate if isinstance(draw, Poisson) else 1.0
+
+
+def _plain(draw: Draw) -> Draw:
+    """Return plain Poisson sampling as its rate, and other draws as they are."""
+    return draw.sample_rate if isinstance(draw, Poisson) and draw == Poisson(draw.sample_rate) else draw
 
 
 def _has_several_batches(draw: Draw) -> bool:
