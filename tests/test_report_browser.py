@@ -17,7 +17,7 @@ from hockeystick.accountants import GroupAccountant
 pytestmark = pytest.mark.browser
 
 SCREENSHOT = Path(__file__).parents[1] / "demo" / "output" / "report.png"
-WIDTH, HEIGHT = 900, 4200
+WIDTH, HEIGHT = 900, 5600
 FORM = {"model": "digits, version 3", "dataset": "digits of 2025", "responsible": "A. Example"}
 
 

@@ -138,7 +138,7 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         return relation == run.adjacency and all(scheme(draw) in (draw, _plain(draw)) for draw in draws)
 
     return [
-        _entry(name, run.drawn(scheme, relation), delta, note)._replace(is_own=is_own(scheme, relation))
+        _entry(name, run.drawn(scheme, relation), delta, note, is_own=is_own(scheme, relation))
         for name, scheme, note in schemes
         for relation in RELATIONS
     ]
@@ -230,14 +230,15 @@ def sources(curve: PrivacyCurve) -> str:
     return "; ".join(dict.fromkeys(kind.pair.source for kind, _ in curve.segments))
 
 
-def _entry(name: str, run: RecordedRun, delta: float, note: str) -> Entry:
+def _entry(name: str, run: RecordedRun, delta: float, note: str, *, is_own: bool) -> Entry:
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     words = None
     if len(draws) == 1 and not (name == POISSON and run.has_own_rates):
         words = repr(Poisson(draws[0]) if isinstance(draws[0], float) else draws[0])
-    entry = Entry(name, run.adjacency, words, None, None, None, note)
+    entry = Entry(name, run.adjacency, words, None, None, None, note, is_own=is_own)
     try:
-        curve = replace(run, tolerance=max(run.tolerance, 1e-4)).curve()
+        # The number of the run itself is as accurate as elsewhere, so that it has one rounding everywhere.
+        curve = (run if is_own else replace(run, tolerance=max(run.tolerance, 1e-4))).curve()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WideIntervalWarning)
             epsilon = float(curve.epsilon(delta))

@@ -205,7 +205,7 @@ def _plain_words(question: Question, facts: _Facts) -> list[Block]:
     delta = question.delta
     if not np.isfinite(facts.upper):
         return [Paragraph(_NO_EPSILON)]
-    who = facts.unit
+    who = _whose(question, facts)
     items = [_likelihoods(question, facts)]
     attacks = _attacks(question.guarantee)
     if attacks is not None:
@@ -237,9 +237,16 @@ def _instead(question: Question) -> str:
     return " or others in their place" if run is not None and run.adjacency == "replace" else ""
 
 
+def _whose(question: Question, facts: _Facts) -> str:
+    """Return the unit as a sentence about a person has it."""
+    size = question.guarantee.group_size
+    is_group = size > 1 and not isinstance(question.guarantee, TradeoffGuarantee)
+    return f"the {size} records of a person" if is_group else facts.unit
+
+
 def _likelihoods(question: Question, facts: _Facts) -> str:
     """Say what (epsilon, delta) means."""
-    who, epsilon = facts.unit, facts.upper
+    who, epsilon = _whose(question, facts), facts.upper
     if epsilon > LARGE_EPSILON:
         return f"Epsilon is {rounded_up(epsilon)}: too large to promise anything of use about {who}."
     factor = f"{rounded_up(float(np.exp(epsilon)), 3)} times as likely"
@@ -317,8 +324,7 @@ def _schemes(question: Question) -> list[Block]:
     entries = compared(guarantee.run, delta, size)
     others = (enclosed(guarantee.run, delta, size), shuffled(guarantee.run, delta, size))
     entries += [other for other in others if other is not None]
-    own = rounded_up(guarantee.epsilon(delta))  # one number, in one rounding, in the whole report
-    rows = [(entry.scheme, own if entry.is_own else entry.shown, entry.note) for entry in entries]
+    rows = [(entry.scheme, entry.shown, entry.note) for entry in entries]
     words = f"Epsilon at delta = {one_in(delta)} if batches were drawn in another way"
     return [
         Paragraph(_OTHERS),
