@@ -22,7 +22,7 @@ if has_target rustc; then
     cargo build --release --locked --lib --target "$target"
 elif [ -x /usr/bin/rustc ] && [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ] && command -v wasm-ld > /dev/null; then
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \
-        /usr/bin/cargo build --release --lib --target "$target" -Z build-std=std,panic_abort
+        /usr/bin/cargo build --release --locked --lib --target "$target" -Z build-std=std,panic_abort
 else
     echo "no compiler for $target: run 'rustup target add $target', or install Debian's packages rustc-web, cargo-web," >&2
     echo "rust-web-src and lld" >&2
