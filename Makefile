@@ -26,7 +26,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
+.PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -67,6 +67,12 @@ $(VENV)/for-docs: $(BUILD_INPUTS) $(VENV)/made | tools
 
 COMMA := ,
 
+docs/calculator/engine.js: $(BUILD_INPUTS) $(shell find calculator -name '*.rs') calculator/Cargo.toml calculator/Cargo.lock \
+		scripts/build_calculator.sh scripts/calculator_engine.py
+	PYTHON="$(PYTHON)" sh scripts/build_calculator.sh
+
+calculator: docs/calculator/engine.js ## the core as WebAssembly, for the calculator in the documentation; needs a target of rustup
+
 demo: $(VENV)/for-demo ## train on real digits with DP-SGD and account for groups; pictures go to demo/output
 	$(PY) -m demo
 
@@ -86,12 +92,15 @@ test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real tr
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PYTEST) -m long
 
-test-browser: $(VENV)/for-dev ## reports in a headless Chromium; needs the program chromium
+test-browser: $(VENV)/for-dev docs/calculator/engine.js ## reports and the calculator in a headless Chromium; needs the program chromium
+	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo test --release --locked --manifest-path calculator/Cargo.toml
 	$(PY) -m pytest -m browser
 
 lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnings as errors
 	cargo fmt --check
+	cargo fmt --check --manifest-path calculator/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
+	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo clippy --locked --all-targets --manifest-path calculator/Cargo.toml -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --features python
 	$(PY) -m ruff check
@@ -135,6 +144,7 @@ reproducible: $(VENV)/made | tools ## the wheel, twice from nothing in two folde
 	sh scripts/check_reproducible.sh $(CURDIR)/$(PY)
 
 clean: ## remove everything that make made
+	rm -f docs/calculator/engine.js
 	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -f python/hockeystick/_core*.so python/hockeystick/_core*.pyd
 	find python tests demo benches docs scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,6 +27,13 @@ EMPTY_LINK = re.compile(r'<a [^>]*href="[^"]*"[^>]*></a>')
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add a menu of versions where the pages are published beside others: it asks for versions.json."""
+    if os.environ.get("DOCS_VERSIONS"):
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
+    return config
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

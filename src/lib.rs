@@ -46,7 +46,7 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | `approx`, `error`, `interval`, `monitor`, `threads` | numbers with error bounds; the one error type; certified intervals, of which two that do not meet are an error; progress and interruption |
+//! | `approx`, `error`, `interval`, `monitor`, `process`, `threads` | numbers with error bounds; the one error type; certified intervals, of which two that do not meet are an error; progress and interruption; threads, none where there are no processes |
 //! | `special` | numerics that know nothing of privacy: extended range, log-space sums, normal tails, quadrature, roots |
 //! | `step` | the vocabulary, and the law of how far a group moves the sum of a batch |
 //! | `loss` | which pair of distributions dominates a step, and the moments of its privacy loss, of real and complex order |
@@ -75,6 +75,7 @@ mod inversion;
 mod locks;
 mod loss;
 mod monitor;
+mod process;
 #[cfg(test)]
 mod properties;
 #[cfg(feature = "python")]

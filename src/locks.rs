@@ -29,7 +29,7 @@ impl Users {
 
     /// Counts this thread; `None` where a thread was counted that this process was forked without.
     fn enter(&self) -> Option<User<'_>> {
-        let process = u64::from(std::process::id()) << 32;
+        let process = u64::from(crate::process::id()) << 32;
         let counted = |seen: u64| match seen & u64::from(u32::MAX) {
             0 => Some(process | 1),
             others if seen & !u64::from(u32::MAX) == process => Some(process | (others + 1)),
@@ -137,7 +137,7 @@ mod tests {
 
     /// What a child sees of a lock that a thread of its parent used.
     fn users_of_another_process() -> Users {
-        Users(AtomicU64::new((u64::from(std::process::id() ^ 1) << 32) | 1))
+        Users(AtomicU64::new((u64::from(crate::process::id() ^ 1) << 32) | 1))
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_lock_that_the_parent_did_not_use_serves_the_child() {
         let idle = ForkLock {
-            users: Users(AtomicU64::new(u64::from(std::process::id() ^ 1) << 32)),
+            users: Users(AtomicU64::new(u64::from(crate::process::id() ^ 1) << 32)),
             lock: RwLock::new(3),
         };
         assert_eq!(idle.write(|value| std::mem::replace(value, 4)), Ok(3));

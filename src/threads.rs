@@ -2,6 +2,8 @@
 //!
 //! Threads do not outlive `fork`: in the child rayon's global pool is one that nobody serves, and a call waits for ever. So
 //! every parallel loop of this crate runs [`in_pool`], which asks whose pool it is.
+//!
+//! WebAssembly in a browser has no threads: no pool can be made there, and rayon runs loops on the one thread that calls.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::OnceLock;
@@ -18,7 +20,7 @@ static FIRST: OnceLock<Box<Pool>> = OnceLock::new();
 
 /// The pool of this process, made at its first use; none where the system refuses threads.
 fn pool() -> Option<&'static ThreadPool> {
-    let process = std::process::id();
+    let process = crate::process::id();
     let mut place = &FIRST;
     loop {
         match place.get() {

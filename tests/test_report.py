@@ -81,7 +81,7 @@ def test_the_page_says_what_is_guaranteed(tmp_path):
     found = page(CURVE, tmp_path, dataset_size=10_000, pictures=False)
     text = words(found)
     shown = float(
-        re.search(r"\(([\d.]+), 1e-05\)-differential privacy for one record that is added", text)[1]
+        re.search(r"epsilon = ([\d.]+) and delta = 1 in 100,000 for one record that is added", text)[1]
     )
     lower, upper = CURVE.bounds(delta=1e-5)
     assert upper <= shown <= upper * (1 + 2e-4)
@@ -92,13 +92,15 @@ def test_the_page_says_what_is_guaranteed(tmp_path):
     assert tradeoff.attack_success(0.5) <= right <= tradeoff.attack_success(0.5) * 1.01
     hits = float(re.search(r"false alarm in 1 % of the cases finds at most ([\d.]+) %", text)[1]) / 100
     assert 1 - tradeoff(0.01) <= hits <= (1 - tradeoff(0.01)) * 1.01
-    assert found.row("mechanism")[1] == "Gaussian noise, noise multiplier 1"
-    assert found.row("sampling")[1] == "Poisson sampling, rate 0.01"
-    assert found.row("theorem")[1] == "GROUP, Theorem 18"
-    assert found.row("adversary")[1] == "an adversary who sees the output of every step"
-    ends = [float(end) for end in re.search(r"\[(.*), (.*)\]", found.row("certified")[1]).groups()]
+    assert found.row("noise")[1] == "Gaussian noise, noise multiplier 1"
+    assert found.row("how batches are drawn")[1] == "Poisson sampling, rate 0.01"
+    assert found.row("proven by")[1] == "GROUP, Theorem 18"
+    assert found.row("attacker")[1] == "an adversary who sees the output of every step"
+    said = found.row("epsilon lies between")[1]
+    ends = [float(end) for end in re.match(r"([\d.]+) and ([\d.]+), for the", said).groups()]
     assert ends[0] <= lower <= upper <= ends[1]
-    assert ends[1] - ends[0] < 2e-6 * upper
+    assert ends[1] == shown  # one epsilon with one rounding
+    assert ends[1] - ends[0] < 2e-4 * upper
 
 
 def test_the_page_has_groups_schemes_and_deltas(tmp_path):
@@ -111,7 +113,11 @@ def test_the_page_has_groups_schemes_and_deltas(tmp_path):
     shuffled = followed(ShuffleAccountant(100, 10_000)).get_epsilon(1e-6)
     assert float(found.row("shuffling, replace")[1]) == pytest.approx(shuffled, rel=2e-4)
     for delta in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
-        assert CURVE.epsilon(delta) <= float(found.row(f"{delta:g}")[1]) <= CURVE.epsilon(delta) * (1 + 2e-4)
+        assert (
+            CURVE.epsilon(delta)
+            <= float(found.row(f"1 in {round(1 / delta):,}")[1])
+            <= CURVE.epsilon(delta) * (1 + 2e-4)
+        )
 
 
 @pytest.mark.parametrize(
@@ -312,7 +318,7 @@ def test_a_report_does_not_depend_on_the_norms_of_examples(name, tmp_path):
         assert f"{epsilon:.3g}" not in some.decode("utf-8")
     assert "private data" in some.decode("utf-8")
     worst = hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.1, steps=30)
-    assert f"({worst:.4g}"[:5] in some.decode("utf-8")
+    assert f"epsilon = {worst:.4g}"[:14] in some.decode("utf-8")
 
 
 def test_texts_of_the_user_are_escaped(tmp_path):
@@ -340,7 +346,7 @@ def test_the_size_of_the_data_set_is_taken_from_where_it_stands(tmp_path):
 def test_no_noise_is_no_guarantee(tmp_path):
     accountant = followed(GroupAccountant(), [(0.0, 0.1, 1)])
     text = words(page(accountant, tmp_path))
-    assert "No guarantee at delta = 1e-05 for one record" in text
+    assert "No guarantee at delta = 1 in 100,000 for one record" in text
     assert "times as likely" not in text
 
 
@@ -444,3 +450,60 @@ def test_reports_for_programs_have_no_infinities(tmp_path):
     bare = hs.privacy_curve(noise_multiplier=0.0, sample_rate=0.5, steps=1)
     path = hs.report(bare, tmp_path / "privacy.json")
     assert json.loads(path.read_text("utf-8"))["guarantee"]["epsilon"] is None
+
+
+def test_the_verdict_is_a_sentence(tmp_path):
+    epsilon = CURVE.epsilon(1e-5)
+    met = words(page(CURVE, tmp_path, target=epsilon * 1.001, pictures=False))
+    missed = words(page(CURVE, tmp_path, target=epsilon * 0.999, pictures=False))
+    assert "The target is met: epsilon is" in met
+    assert "The target is NOT met: epsilon is" in missed
+    assert "The target" not in words(page(CURVE, tmp_path, pictures=False))
+
+
+def test_it_says_who_is_protected_and_who_is_less(tmp_path):
+    found = words(page(followed(GroupAccountant(8)), tmp_path, pictures=False))
+    more = hs.get_epsilon(delta=1e-5, group_size=16, **RUN)
+    assert "for any person with at most 8 records, whose records are added or removed" in found
+    stated = re.search(r"more than 8 records in the data. For 16 records epsilon is ([\d.]+)\.", found)
+    assert more <= float(stated[1]) <= more * (1 + 2e-4)
+    for covered in ("tried to find settings", "earlier or later models", "training code does what"):
+        assert covered in found
+    assert "Nobody is protected" in words(page(followed(GroupAccountant(), [(0.0, 0.1, 1)]), tmp_path))
+
+
+def test_the_form_has_what_is_given_and_a_line_to_sign(tmp_path):
+    form = {
+        "model": "digits <3>",
+        "dataset": "digits of 2025",
+        "responsible": "A. Example",
+        "date": "2026-01-31",
+    }
+    found = page(CURVE, tmp_path, pictures=False, **form)
+    rows = [found.row(name)[1] for name in ("model", "data set", "responsible", "date")]
+    assert rows == list(form.values())
+    assert found.row("signature")[1].isspace()
+    assert "signature" not in words(page(CURVE, tmp_path, pictures=False))
+    with pytest.raises(TypeError, match="model"):
+        page(CURVE, tmp_path, model=3)
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_there_is_one_epsilon_no_placeholder_and_no_name_of_the_library(adjacency, tmp_path):
+    curve = hs.privacy_curve(adjacency=adjacency, **RUN)
+    found = page(curve, tmp_path, dataset_size=10_000, pictures=False)
+    shown = re.search(r"epsilon = ([\d.]+) and", words(found))[1]
+    relation = {"add_remove": "add or remove", "replace": "replace"}[adjacency]
+    assert found.row("1")[1] == found.row("1 in 100,000")[1] == shown
+    assert found.row(f"Poisson sampling, {relation}")[1] == shown
+    for_officers = words(found).partition("For engineers")[0]
+    for word in ("please", "1e-05", "add_remove", "hs.", "check_loader", "not known to this report"):
+        assert word not in for_officers, word
+
+
+def test_what_is_cited_is_given_in_full(tmp_path):
+    fixed = hs.privacy_curve(noise_multiplier=1.0, sampling=hs.WithoutReplacement(10, 500), steps=30)
+    rows = dict(row for row in page(fixed, tmp_path, pictures=False).rows if len(row) == 2)
+    assert "arXiv:2405.20769" in rows["PITFALLS"]
+    assert "arXiv:2303.00654" in rows["Ponomareva et al. 2023"]
+    assert "GROUP" not in rows

@@ -6,6 +6,7 @@ import subprocess
 from html import unescape
 from pathlib import Path
 
+import browser
 import numpy as np
 import pytest
 from matplotlib import image
@@ -16,7 +17,8 @@ from hockeystick.accountants import GroupAccountant
 pytestmark = pytest.mark.browser
 
 SCREENSHOT = Path(__file__).parents[1] / "demo" / "output" / "report.png"
-WIDTH, HEIGHT = 900, 3600
+WIDTH, HEIGHT = 900, 5600
+FORM = {"model": "digits, version 3", "dataset": "digits of 2025", "responsible": "A. Example"}
 
 
 def chromium(folder, *arguments):
@@ -41,19 +43,24 @@ def report(tmp_path_factory):
     accountant.history = [(1.0, 0.01, 600), (2.0, 0.02, 400)]
     path = tmp_path_factory.mktemp("report") / "privacy.html"
     details = {"clipping norm": 1.0, "learning rate": "<img src=x onerror=document.title='broken'>"}
-    return hs.report(accountant, path, dataset_size=60_000, target=3.0, details=details)
+    return hs.report(accountant, path, dataset_size=60_000, target=3.0, details=details, **FORM)
 
 
 def test_the_browser_shows_every_part(report, tmp_path):
     shown = chromium(tmp_path, "--dump-dom", report.as_uri())
     assert re.findall(r"<h2>(.*?)</h2>", shown) == [
+        "Verdict",
         "The guarantee in plain words",
+        "Who is protected, and who is not",
+        "What is not covered",
+        "Responsibility",
         "What it assumes",
         "Records and groups",
         "The same noise and steps under other assumptions",
         "Curves",
         "To be disclosed with the guarantee",
-        "How to reproduce it",
+        "For engineers: how to reproduce it",
+        "References",
     ]
     assert "<title>Privacy report</title>" in shown  # the learning rate did not run
     text = unescape(re.sub(r"<[^>]*>", " ", shown))
@@ -61,7 +68,7 @@ def test_the_browser_shows_every_part(report, tmp_path):
     accountant = GroupAccountant(group_size=2)
     accountant.history = [(1.0, 0.01, 600), (2.0, 0.02, 400)]
     epsilon = accountant.get_epsilon(1e-5)
-    claimed = float(re.search(r"\(([\d.]+), 1e-05\)-differential privacy for a group of 2", text)[1])
+    claimed = float(re.search(r"epsilon = ([\d.]+) and delta = 1 in 100,000 for any person", text)[1])
     assert epsilon <= claimed <= epsilon * (1 + 2e-4)
 
 
@@ -78,3 +85,11 @@ def test_the_pictures_are_seen(report, tmp_path):
     assert count(0x00, 0x72, 0xB2) > 1000  # lines, in blue
     assert count(0xD5, 0x5E, 0x00) > 300  # the target and the squares, in orange
     assert count(0xD5, 0xEE, 0xFA) > 5000  # what is out of reach of attacks
+
+
+def test_it_can_be_read_on_a_phone(report, tmp_path):
+    with browser.chromium(tmp_path) as page:
+        page.look(400, 800)
+        page.open(report.as_uri())
+        assert page.run("document.documentElement.scrollWidth") == 400
+        page.picture(SCREENSHOT.with_name("report-phone.png"))

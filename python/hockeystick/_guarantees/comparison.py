@@ -69,6 +69,8 @@ class Entry(NamedTuple):
     note: str
     lower: float | None = None
     """Where `epsilon` is the upper end of an interval that is known to be wide: the lower one."""
+    is_own: bool = False
+    """Whether the run is drawn like this, and asked about for this relation."""
 
     @property
     def scheme(self) -> str:
@@ -131,8 +133,12 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     dealt = dict.fromkeys(draw for draw in draws if isinstance(draw, RandomAllocation | FixedBins))
     if dealt and len(dealt) == len(draws):
         schemes.insert(0, (DEALT, lambda draw: draw, ", ".join(map(repr, dealt))))
+
+    def is_own(scheme: Callable[[Draw], Draw], relation: str) -> bool:
+        return relation == run.adjacency and all(scheme(draw) in (draw, _plain(draw)) for draw in draws)
+
     return [
-        _entry(name, run.drawn(scheme, relation), delta, note)
+        _entry(name, run.drawn(scheme, relation), delta, note, is_own=is_own(scheme, relation))
         for name, scheme, note in schemes
         for relation in RELATIONS
     ]
@@ -224,14 +230,15 @@ def sources(curve: PrivacyCurve) -> str:
     return "; ".join(dict.fromkeys(kind.pair.source for kind, _ in curve.segments))
 
 
-def _entry(name: str, run: RecordedRun, delta: float, note: str) -> Entry:
+def _entry(name: str, run: RecordedRun, delta: float, note: str, *, is_own: bool) -> Entry:
     draws = list(dict.fromkeys(draw for _, draw, _ in run.segments))
     words = None
     if len(draws) == 1 and not (name == POISSON and run.has_own_rates):
         words = repr(Poisson(draws[0]) if isinstance(draws[0], float) else draws[0])
-    entry = Entry(name, run.adjacency, words, None, None, None, note)
+    entry = Entry(name, run.adjacency, words, None, None, None, note, is_own=is_own)
     try:
-        curve = replace(run, tolerance=max(run.tolerance, 1e-4)).curve()
+        # The number of the run itself is as accurate as elsewhere, so that it has one rounding everywhere.
+        curve = (run if is_own else replace(run, tolerance=max(run.tolerance, 1e-4))).curve()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WideIntervalWarning)
             epsilon = float(curve.epsilon(delta))
@@ -250,6 +257,11 @@ def _rate(draw: Draw | Shuffle) -> float:
     if isinstance(draw, float):
         return draw
     return draw.sample_rate if isinstance(draw, Poisson) else 1.0
+
+
+def _plain(draw: Draw) -> Draw:
+    """Return plain Poisson sampling as its rate, and other draws as they are."""
+    return draw.sample_rate if isinstance(draw, Poisson) and draw == Poisson(draw.sample_rate) else draw
 
 
 def _has_several_batches(draw: Draw) -> bool:

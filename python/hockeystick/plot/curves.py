@@ -98,7 +98,7 @@ def privacy_curve(
             if label is None:
                 axes.plot(grid, _visible(lower), label="lower bound", **LOWER_BOUND)
         if level is not None and quoted is not None and np.isfinite(quoted):
-            words = f"({rounded_up(quoted, 4)}, {level:g})"
+            words = f"({rounded_up(quoted)}, {level:g})"
             axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
         axes.set_yscale("log")
         axes.set_xlabel("epsilon (nats)")

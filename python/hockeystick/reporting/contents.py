@@ -29,7 +29,7 @@ from hockeystick._guarantees.guarantee import (
     TradeoffGuarantee,
     warnings_left_out,
 )
-from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
+from hockeystick._guarantees.wording import CHANGED, NORMALISER, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.mechanisms import Laplace, Skellam
@@ -47,6 +47,16 @@ from hockeystick.reporting.document import (
     Section,
     Table,
 )
+from hockeystick.reporting.officers import (
+    LABELS,
+    limits,
+    one_in,
+    protected,
+    protection,
+    references,
+    signature,
+    verdict,
+)
 from hockeystick.reporting.reproducing import code_for
 from hockeystick.tradeoff import TradeoffCurve
 
@@ -58,6 +68,9 @@ LARGE_EPSILON = 15.0
 
 TITLE = "Privacy report"
 """Heading of a report that is given none."""
+
+FORM = {"model": "model", "data set": "dataset", "responsible": "responsible", "date": "date"}
+"""Rows of the form to sign, and the arguments of `report` that fill them."""
 
 DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 """Deltas of the table of epsilons, besides the one of the guarantee."""
@@ -89,6 +102,8 @@ class Question(NamedTuple):
     file_name: str
     pictures: bool
     certified: bool = False
+    form: Mapping[str, str] = {}
+    """What the form to sign says: model, data set, responsible person and date, those that are given."""
 
 
 class Facts(NamedTuple):
@@ -106,16 +121,21 @@ def document_of(question: Question) -> Document:
     facts = facts_of(question)
     with warnings_left_out():
         sections = [
+            *verdict(facts.upper, question.delta, question.target),
             Section("The guarantee in plain words", _plain_words(question, facts)),
-            Section("What it assumes", [_table(facts.assumptions), *_steps(question)]),
+            _protection(question, facts),
+            limits(),
+            *signature(question.form),
+            Section("What it assumes", [_assumed(facts), *_steps(question)]),
             Section("Records and groups", _groups(question)),
             Section("The same noise and steps under other assumptions", _schemes(question)),
             Section("Curves", _curves(question, facts)),
             Section("To be disclosed with the guarantee", _to_disclose(question, facts)),
-            Section("How to reproduce it", _reproduce(question)),
+            Section("For engineers: how to reproduce it", _reproduce(question)),
         ]
         if question.certified and isinstance(question.guarantee, ExactGuarantee):
-            sections.insert(2, section_of(question.guarantee.curve, question.delta))
+            sections.insert(-3, section_of(question.guarantee.curve, question.delta))
+        sections.append(references(sections))
     return Document(question.title, facts.statement, sections)
 
 
@@ -126,15 +146,20 @@ def facts_of(question: Question) -> Facts:
     lower, upper = (None if lowers is None else float(lowers[0])), float(uppers[0])
     size, run = guarantee.group_size, guarantee.run
     if isinstance(guarantee, TradeoffGuarantee):
-        unit, change = "the record or group that the curve is about", ""
+        unit, change, relation = "the record or group that the curve is about", "", "add_remove"
     else:
         one = "any one example" if isinstance(question.source, IndividualAccountant) else "one record"
         unit = one if size == 1 else f"a group of {size} records"
-        relation = CHANGED["add_remove" if run is None else run.adjacency]
-        change = f" that {'is' if size == 1 else 'are'} {relation}"
-    statement = f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit}{change}"
+        relation = "add_remove" if run is None else run.adjacency
+        change = f" that {'is' if size == 1 else 'are'} {CHANGED[relation]}"
+    who = protected(unit, size) + (
+        f", whose records are {CHANGED[relation]}" if size > 1 and change else change
+    )
+    statement = (
+        f"Differential privacy with epsilon = {rounded_up(upper)} and delta = {one_in(delta)} for {who}"
+    )
     if not np.isfinite(upper):
-        statement = f"No guarantee at delta = {delta:g} for {unit}{change}"
+        statement = f"No guarantee at delta = {one_in(delta)} for {who}"
     return Facts(unit, statement, lower, upper, _assumptions(question, unit, lower, upper))
 
 
@@ -147,7 +172,7 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
     words = {
         "mechanism": "; ".join(dict.fromkeys(_noise(noise) for noise, _, _ in run.segments)),
         "sampling": "; ".join(dict.fromkeys(_draw(draw) for _, draw, _ in run.segments)),
-        "adjacency": f"{run.adjacency}: {RELATIONS[run.adjacency]}",
+        "adjacency": RELATIONS[run.adjacency],
         "group": unit if run.group is None else f"{unit}: {run.group!r}",
         "steps": str(run.steps),
         "adversary": ADVERSARY,
@@ -173,7 +198,7 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         if used != "pair":
             words["bound"], what = BOUNDS[used], "this bound"
     if lower is not None:
-        words["certified"] = f"epsilon of {what} lies in [{rounded_down(lower, 9)}, {rounded_up(upper, 9)}]"
+        words["certified"] = f"{rounded_down(lower)} and {rounded_up(upper)}, for {what}; this is certified"
     return words
 
 
@@ -181,7 +206,7 @@ def _plain_words(question: Question, facts: Facts) -> list[Block]:
     delta = question.delta
     if not np.isfinite(facts.upper):
         return [Paragraph(_NO_EPSILON)]
-    who = facts.unit
+    who = _whose(question, facts)
     items = [_likelihoods(question, facts)]
     attacks = _attacks(question.guarantee)
     if attacks is not None:
@@ -202,8 +227,8 @@ def _plain_words(question: Question, facts: Facts) -> list[Block]:
     size = question.dataset_size
     if size is not None and delta * size >= 1.0:
         items.append(
-            f"Note: delta should be well below one over the number of records, 1 / {size} = {1 / size:.2g}. "
-            f"A delta of {delta:g} allows to publish some records as they are."
+            f"Note: delta should be well below one over the number of records, 1 in {size:,}. "
+            f"A delta of {one_in(delta)} allows to publish some records as they are."
         )
     return [Points(tuple(items))]
 
@@ -213,13 +238,20 @@ def _instead(question: Question) -> str:
     return " or others in their place" if run is not None and run.adjacency == "replace" else ""
 
 
+def _whose(question: Question, facts: Facts) -> str:
+    """Return the unit as a sentence about a person has it."""
+    size = question.guarantee.group_size
+    is_group = size > 1 and not isinstance(question.guarantee, TradeoffGuarantee)
+    return f"the {size} records of a person" if is_group else facts.unit
+
+
 def _likelihoods(question: Question, facts: Facts) -> str:
     """Say what (epsilon, delta) means."""
-    who, epsilon = facts.unit, facts.upper
+    who, epsilon = _whose(question, facts), facts.upper
     if epsilon > LARGE_EPSILON:
         return f"Epsilon is {rounded_up(epsilon)}: too large to promise anything of use about {who}."
     factor = f"{rounded_up(float(np.exp(epsilon)), 3)} times as likely"
-    apart = f"up to a probability of {question.delta:g}"
+    apart = f"up to a probability of {one_in(question.delta)}"
     relation = "add_remove" if question.guarantee.run is None else question.guarantee.run.adjacency
     if relation == "remove":
         return f"No outcome is more than {factor} with {who} in the data as without, {apart}."
@@ -262,7 +294,7 @@ def _groups(question: Question) -> list[Block]:
             continue
         drawn.append((size, epsilon))
         rows.append((str(size), rounded_up(epsilon), _right_at_even_odds(one)))
-    header = ("records", f"epsilon at delta = {delta:g}", "attack right at even odds, at most")
+    header = ("records", f"epsilon at delta = {one_in(delta)}", "attack right at even odds, at most")
     if isinstance(guarantee, TradeoffGuarantee):
         header = ("times as many records", *header[1:])
     blocks: list[Block] = [Table(header, tuple(rows))]
@@ -274,7 +306,7 @@ def _groups(question: Question) -> list[Block]:
         )
     sizes = [size for size, epsilon in drawn if np.isfinite(epsilon)]
     if len(sizes) >= 2:
-        words = f"Epsilon at delta = {delta:g} against the number of records that change together"
+        words = f"Epsilon at delta = {one_in(delta)} against the number of records that change together"
         blocks.append(
             Picture(
                 lambda ax: plot.epsilon_by_group_size(guarantee.quick(), delta, group_sizes=sizes, ax=ax),
@@ -294,7 +326,7 @@ def _schemes(question: Question) -> list[Block]:
     others = (enclosed(guarantee.run, delta, size), shuffled(guarantee.run, delta, size))
     entries += [other for other in others if other is not None]
     rows = [(entry.scheme, entry.shown, entry.note) for entry in entries]
-    words = f"Epsilon at delta = {delta:g} if batches were drawn in another way"
+    words = f"Epsilon at delta = {one_in(delta)} if batches were drawn in another way"
     return [
         Paragraph(_OTHERS),
         Table(("scheme", "epsilon", "note"), tuple(rows)),
@@ -307,7 +339,7 @@ def _curves(question: Question, facts: Facts) -> list[Block]:
     deltas = np.unique([*DELTAS, delta])[::-1]
     _, uppers = guarantee.epsilons(deltas)
     both = zip(deltas.tolist(), uppers.tolist(), strict=True)
-    rows = tuple((f"{level:g}", rounded_up(upper)) for level, upper in both)
+    rows = tuple((one_in(level), rounded_up(upper)) for level, upper in both)
     blocks: list[Block] = [Table(("delta", "epsilon"), rows)]
     attacks = _attacks(question.guarantee)
     if attacks is not None:
@@ -318,11 +350,11 @@ def _curves(question: Question, facts: Facts) -> list[Block]:
         blocks.append(Picture(lambda ax: plot.tradeoff_curve(guarantee, ax=ax), rates, SQUARE))
     if not np.all(np.isfinite(uppers)):
         return blocks
-    words = f"Delta against epsilon; the mark is the guarantee at delta = {delta:g}"
+    words = f"Delta against epsilon; the mark is the guarantee at delta = {one_in(delta)}"
     blocks.append(Picture(lambda ax: plot.privacy_curve(guarantee, delta=delta, ax=ax), words))
     if guarantee.run is not None and guarantee.in_order:
         target = question.target
-        spent = f"Epsilon at delta = {delta:g} as the steps went on"
+        spent = f"Epsilon at delta = {one_in(delta)} as the steps went on"
         blocks.append(Picture(lambda ax: plot.budget(guarantee, delta, target=target, ax=ax), spent))
     return blocks
 
@@ -330,7 +362,7 @@ def _curves(question: Question, facts: Facts) -> list[Block]:
 def _to_disclose(question: Question, facts: Facts) -> list[Block]:
     run = question.guarantee.run
     blocks: list[Block] = []
-    settings = {"delta": f"{question.delta:g}"}
+    settings = {"delta": one_in(question.delta)}
     if run is None:
         settings["trade-off function"] = facts.assumptions["trade-off function"]
     else:
@@ -342,8 +374,6 @@ def _to_disclose(question: Question, facts: Facts) -> list[Block]:
     if isinstance(question.source, IndividualAccountant):
         settings["clipping norm"] = f"{question.source.max_grad_norm:g}"
     settings.update(question.details)
-    if run is not None and "clipping norm" not in settings:
-        settings["clipping norm"] = "not known to this report (please state it)"
     blocks.append(_table(settings, ("hyper-parameter", "value")))
     if run is not None:
         words = {**facts.assumptions, "statement": facts.statement}
@@ -353,12 +383,42 @@ def _to_disclose(question: Question, facts: Facts) -> list[Block]:
             words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
         if isinstance(question.guarantee, ShuffledGuarantee):
             words["accounting"] = f"certified interval for shuffled batches (hockeystick {__version__})"
-        asked = disclosure(words, facts.unit)
+        asked = disclosure(words, facts.unit) | _without_requests(facts)
         blocks += [
             Paragraph("What Ponomareva et al. 2023, How to DP-fy ML, section 5.3.3, ask for:"),
             _table(asked),
         ]
     return blocks
+
+
+def _without_requests(facts: Facts) -> dict[str, str]:
+    """Return the entries that ask engineers for something elsewhere, as a finished document says them."""
+    same_size = facts.assumptions["adjacency"] in (RELATIONS["replace"], RELATIONS["zero_out"])
+    return {
+        "data accesses covered": f"the {facts.assumptions['steps']} steps of training alone",
+        "accounting assumptions": f"{facts.assumptions['sampling']}; {facts.assumptions['mechanism']}; "
+        "contributions of norm at most the clipping norm" + ("" if same_size else f"; {NORMALISER}"),
+        "verifiability": "the code below gives the same numbers",
+    }
+
+
+def _assumed(facts: Facts) -> Table:
+    return _table({LABELS.get(name, name): text for name, text in facts.assumptions.items()})
+
+
+def _protection(question: Question, facts: Facts) -> Section:
+    """Return who is protected, and epsilon for the next larger number of records."""
+    if not np.isfinite(facts.upper):
+        return Section("Who is protected, and who is not", [Paragraph("Nobody is protected by this run.")])
+    size = question.guarantee.group_size
+    larger = next((k for k in question.group_sizes if k > size), None)
+    known = None
+    if larger is not None and not isinstance(question.guarantee, TradeoffGuarantee):
+        try:
+            known = (larger, rounded_up(question.guarantee.for_group(larger).epsilon(question.delta)))
+        except ValueError:  # a size that the run or the accountant does not cover
+            known = None
+    return protection(protected(facts.unit, size), size, known)
 
 
 def _reproduce(question: Question) -> list[Block]:
@@ -394,6 +454,7 @@ def _options(question: Question) -> dict[str, object]:
         options["pictures"] = False
     if question.certified:
         options["certified"] = True
+    options.update({FORM[name]: text for name, text in question.form.items()})
     return options
 
 

@@ -33,6 +33,10 @@ pre { background: #f5f5f5; padding: 0.8rem; font-size: 0.85rem; white-space: pre
 figure { margin: 0.8rem 0; flex: 1 1 20rem; max-width: 24rem; }
 figure img { width: 100%; height: auto; }
 figcaption { font-size: 0.85rem; color: #444; }
+@media (max-width: 32rem) { body { margin: 1rem auto; } table { font-size: 0.85rem; width: 100%; }
+  thead th { overflow-wrap: break-word; white-space: normal; } tbody th { min-width: 5.5rem; }
+  th, td { padding-right: 0.5rem; }
+  figure { flex-basis: 100%; } }
 @media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; }
   figure, tr { break-inside: avoid; } }
 """

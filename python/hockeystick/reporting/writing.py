@@ -20,7 +20,7 @@ from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
-from hockeystick.reporting.contents import TITLE, Question, document_of
+from hockeystick.reporting.contents import FORM, TITLE, Question, document_of
 from hockeystick.reporting.html import to_html
 from hockeystick.reporting.machine import to_json
 from hockeystick.reporting.markdown import to_markdown
@@ -42,6 +42,10 @@ def report(
     details: Mapping[str, object] | None = None,
     pictures: bool = True,
     certified: bool = False,
+    model: str | None = None,
+    dataset: str | None = None,
+    responsible: str | None = None,
+    date: str | None = None,
 ) -> Path:
     """Write a report: the guarantee in plain words, what it assumes, and how to get the same numbers.
 
@@ -66,7 +70,8 @@ def report(
         Number of records: for other ways of drawing batches, and to say whether delta is small enough. By
         default that of the sampling or the accountant, where they have one.
     target : float, optional
-        Epsilon above 0 that the run should not exceed, as a line in the picture of the budget.
+        Epsilon above 0 that the run should not exceed: the report says whether it is met, and draws a line in
+        the picture of the budget.
     title : str, optional
         Heading of the report.
     details : mapping of str to anything, optional
@@ -76,6 +81,9 @@ def report(
     certified : bool, optional
         Whether to have epsilon proven by the independent checker, and to attach the certificate. Needs the
         extra "verify", and a run that the checker covers.
+    model, dataset, responsible, date : str, optional
+        For the form that the responsible person signs: what was trained, on which data, who answers for
+        it, and when. Without any of them there is no form.
 
     Returns
     -------
@@ -132,6 +140,7 @@ def report(
     require(steps >= 1, "steps", steps, "at least 1: a run without steps reveals nothing")
     limit = None if target is None else float_scalar(target, "target")
     require(limit is None or 0.0 < limit < float("inf"), "target", target, "in (0, inf)")
+    form = {"model": model, "dataset": dataset, "responsible": responsible, "date": date}
     question = Question(
         curve_or_accountant,
         guarantee,
@@ -144,6 +153,7 @@ def report(
         file.name,
         bool(pictures),
         _check_certified(certified, guarantee),
+        {row: text(value, name) for row, name in FORM.items() if (value := form[name]) is not None},
     )
     if file.suffix == ".json":
         written = to_json(question)

@@ -1,0 +1,85 @@
+/* What runs beside the page: the compiled core, and the questions that the page asks about a run. */
+"use strict";
+
+/** The body of a worker. It is passed on as text, so that the page also works when it is opened as a file. */
+function calculatorWorker() {
+  const EPSILON = 0, DELTA = 1, MISSES = 2;
+  const ACCURATE = 1e-6, DRAWN = 1e-3;
+  /** Points of the curve; of shuffled batches, whose points take up to a second each, fewer. */
+  const POINTS = 33, SHUFFLED_POINTS = 9;
+  let core = null;
+  let newest = 0;
+
+  class Refused extends Error {}
+
+  const reason = () => {
+    const bytes = new Uint8Array(core.memory.buffer, core.message(), core.message_length());
+    return new TextDecoder().decode(bytes.slice());
+  };
+
+  function begin(fields) {
+    new Float64Array(core.memory.buffer, core.fields(), fields.length).set(fields);
+    if (!core.start()) throw new Refused(reason());
+  }
+
+  function ask(question, at, tolerance) {
+    if (!core.ask(question, at, tolerance)) throw new Refused(reason());
+    const [lower, upper] = new Float64Array(core.memory.buffer, core.ends(), 2);
+    return { lower, upper };
+  }
+
+  /** Lets messages of the page in between. */
+  const breathe = () => new Promise((resume) => setTimeout(resume, 0));
+
+  function epsilons(largest, points) {
+    return Array.from({ length: points }, (_, i) => largest * (i / (points - 1)));
+  }
+
+  async function answer({ id, fields, delta, compared }) {
+    const tell = (part) => self.postMessage({ id, ...part });
+    const began = performance.now();
+    begin(fields);
+    const epsilon = ask(EPSILON, delta, ACCURATE);
+    tell({ epsilon, took: performance.now() - began });
+    await breathe();
+    if (id !== newest) return;
+    const advantage = ask(DELTA, 0, ACCURATE).upper;
+    const misses = compared.isShuffled ? [] : [0.01, 0.001].map((rate) => [rate, ask(MISSES, rate, ACCURATE).lower]);
+    const top = Number.isFinite(epsilon.upper) && epsilon.upper > 0 ? 1.6 * epsilon.upper : 1;
+    const curve = [];
+    for (const at of epsilons(top, compared.isShuffled ? SHUFFLED_POINTS : POINTS)) {
+      curve.push([at, ask(DELTA, at, DRAWN).upper]);
+      await breathe();
+      if (id !== newest) return;
+    }
+    tell({ advantage, misses, curve });
+    if (compared.fields) {
+      await breathe();
+      if (id !== newest) return;
+      begin(compared.fields);
+      tell({ other: ask(EPSILON, delta, 1e-4) });
+    }
+    tell({ done: true });
+  }
+
+  self.onmessage = async ({ data }) => {
+    try {
+      if (data.code) {
+        core = (await WebAssembly.instantiate(data.code, {})).instance.exports;
+        self.postMessage({ ready: true });
+        return;
+      }
+      newest = data.id;
+      await answer(data);
+    } catch (error) {
+      if (error instanceof Refused) {
+        self.postMessage({ id: data.id, refused: error.message });
+        return;
+      }
+      // A panic of the core traps; what it said is still in its memory.
+      let said = "";
+      try { said = core ? reason() : ""; } catch { /* its memory is gone too */ }
+      self.postMessage({ id: data.id, failed: said || String(error) });
+    }
+  };
+}

@@ -1,0 +1,159 @@
+"""What a report says to those who sign it: the verdict, who is protected, what is not covered, the form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hockeystick._rounding import rounded_up
+from hockeystick.reporting.document import Block, Paragraph, Points, Section, Table
+
+REFERENCES = {
+    "GROUP": (
+        "S. Mahloujifar, A. Sablayrolles, G. Cormode, S. Jha. Optimal Group Privacy for DP-SGD. "
+        "Bulletin of the IEEE Computer Society Technical Committee on Data Engineering."
+    ),
+    "RGP": (
+        "Y. Jiang, X. Luo, Y. Yang, X. Xiao. Calibrating Noise for Group Privacy in Subsampled "
+        "Mechanisms. Proceedings of the VLDB Endowment 18(2), 322–334, 2024. "
+        "doi:10.14778/3705829.3705848"
+    ),
+    "PITFALLS": (
+        "C. J. Lebeda, M. Regehr, G. Kamath, T. Steinke. Avoiding Pitfalls for Privacy Accounting"
+        " of Subsampled Mechanisms under Composition. 2024. arXiv:2405.20769"
+    ),
+    "SHUFFLE": (
+        "M. van Dijk, P. H. Nguyen, T. N. Nguyen, L. M. Nguyen. Generalizing DP-SGD with "
+        "Shuffling and Batch Clipping. 2022. arXiv:2212.05796"
+    ),
+    "INDIVIDUAL": (
+        "D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin, H. Zhang. Individual Privacy "
+        "Accounting for Differentially Private Stochastic Gradient Descent. Transactions on "
+        "Machine Learning Research, 2023. arXiv:2206.02617"
+    ),
+    "Chua et al. 2024": (
+        "L. Chua, B. Ghazi, C. Harrison, E. Leeman, P. Kamath, R. Kumar, P. Manurangsi, A. Sinha,"
+        " C. Zhang. Balls-and-Bins Sampling for DP-SGD. 2024. arXiv:2412.16802"
+    ),
+    "Feldman and Shenfeld 2025": (
+        "V. Feldman, M. Shenfeld. Privacy Amplification by Random Allocation. 2025. arXiv:2502.08202"
+    ),
+    "Ganesh 2025": (
+        "A. Ganesh. Tighter Privacy Analysis for Truncated Poisson Sampling. 2025. arXiv:2508.15089"
+    ),
+    "Ponomareva et al. 2023": (
+        "N. Ponomareva et al. How to DP-fy ML: A Practical Guide to Machine Learning with "
+        "Differential Privacy. Journal of Artificial Intelligence Research 77, 2023. "
+        "arXiv:2303.00654"
+    ),
+}
+"""What a report cites, by the name under which it does."""
+
+LABELS = {
+    "mechanism": "noise",
+    "sampling": "how batches are drawn",
+    "adjacency": "what may differ between the data",
+    "group": "unit that is protected",
+    "adversary": "attacker",
+    "status": "how close to the truth",
+    "theorem": "proven by",
+    "certified": "epsilon lies between",
+}
+"""What the rows of the assumptions are called in a report."""
+
+NOT_COVERED = (
+    "Other uses of the same data: training runs that were tried to find settings, earlier or "
+    "later models, and statistics that were published. Each spends privacy of its own, and what "
+    "they spend adds up.",
+    "Whether the training code does what this report assumes: that it draws batches as stated, "
+    "clips every contribution, and adds the stated noise from a sound source of random numbers.",
+    "What the model learns about everybody. A fact that holds for a whole population can be "
+    "learned, and applied to a person whose data were never used.",
+    "Data of a person that reach the training outside of that person's own records, for instance "
+    "in the records of somebody else.",
+)
+
+
+def one_in(delta: float) -> str:
+    """Return a small probability as "1 in 100,000" where it is one over a whole number, else as a number."""
+    whole = round(1.0 / delta)
+    if 1 < whole <= 10**15 and abs(1.0 / whole - delta) <= 1e-12 * delta:
+        return f"1 in {whole:,}"
+    return f"{delta:.6g}"
+
+
+def protected(unit: str, records: int) -> str:
+    """Return who is protected: a person with several records, or the unit as it is."""
+    return unit if records == 1 else f"any person with at most {records} records"
+
+
+def verdict(epsilon: float, delta: float, target: float | None) -> list[Section]:
+    """Return the verdict against a target, in a sentence; nothing without a target.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is guaranteed.
+    delta : float
+        At which delta.
+    target : float or None
+        What epsilon should not exceed.
+    """
+    if target is None:
+        return []
+    shown, at = rounded_up(epsilon), f"at a failure probability of {one_in(delta)}"
+    words = (
+        f"The target is met: epsilon is {shown}, and should not exceed {target:g}, {at}."
+        if epsilon <= target
+        else f"The target is NOT met: epsilon is {shown}, and should not exceed {target:g}, {at}."
+    )
+    return [Section("Verdict", [Paragraph(words)])]
+
+
+def protection(who: str, records: int, larger: tuple[int, str] | None) -> Section:
+    """Return who is protected and who is not.
+
+    Parameters
+    ----------
+    who : str
+        The unit in words.
+    records : int
+        Records of the unit.
+    larger : (int, str) or None
+        A larger number of records, and the epsilon for it.
+    """
+    beyond = "one record" if records == 1 else f"{records} records"
+    less = f"Protected less: a person with more than {beyond} in the data."
+    if larger is not None:
+        less += f" For {larger[0]} records epsilon is {larger[1]}."
+    items = (f"Protected: {who}, as far as the number above says.", less)
+    return Section("Who is protected, and who is not", [Points(items)])
+
+
+def limits() -> Section:
+    """Return what no privacy guarantee of a training run covers."""
+    return Section("What is not covered", [Points(NOT_COVERED)])
+
+
+def signature(fields: Mapping[str, str]) -> list[Section]:
+    """Return the form to sign, if anything for it is given: what is given, and a line to sign on."""
+    if not fields:
+        return []
+    rows = [*fields.items(), ("signature", "\u00a0" * 20)]
+    return [Section("Responsibility", [Table((), tuple(rows))])]
+
+
+def references(sections: Iterable[Section]) -> Section:
+    """Return in full what some sections cite."""
+    said = "\n".join(text for section in sections for block in section.blocks for text in _texts(block))
+    cited = [(name, full) for name, full in REFERENCES.items() if name in said]
+    return Section("References", [Table((), tuple(cited))] if cited else [])
+
+
+def _texts(block: Block) -> Sequence[str]:
+    if isinstance(block, Paragraph):
+        return (block.text,)
+    if isinstance(block, Points):
+        return block.items
+    if isinstance(block, Table):
+        return [cell for row in block.rows for cell in row]
+    return ()
