@@ -93,7 +93,12 @@ class Group:
         object.__setattr__(self, "cosine", known)
 
     def __repr__(self) -> str:
-        named: dict[str, object] = {"size": self.size, "rates": self.rates, "norms": self.norms, "gradients": self.gradients}
+        named: dict[str, object] = {
+            "size": self.size,
+            "rates": self.rates,
+            "norms": self.norms,
+            "gradients": self.gradients,
+        }
         if self.gradients == "bounded":
             named["cosine"] = self.cosine
         return f"Group({', '.join(f'{name}={value!r}' for name, value in named.items())})"
