@@ -57,6 +57,9 @@ const CONCENTRATED: f64 = 0.03;
 const MAX_BAND_PRODUCTS: f64 = 4e7;
 /// Saddle point of the runs with a largest loss below ℓ, times ℓ, from which the search starts: 30 to 50 in what was measured.
 const TYPICAL_SADDLE: f64 = 30.0;
+/// Steps from which on their small losses may add up to ε more often than one of them is large, and a saddle point tells how often: of
+/// two steps it was said to be 300 times as often as it is.
+const MANY_STEPS: f64 = 10.0;
 /// −log of the fraction of the error that is allowed by which a band must be below it to be left out as a whole.
 const NEGLIGIBLE: f64 = 3.0;
 
@@ -106,10 +109,7 @@ pub(crate) fn contours(
         _ => {
             let typical = ladder::typical_gates(segments, epsilon)?;
             let far = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
-            // Where steps are many, their small losses may add up to ε more often than one of them is large.
-            let mut near = near_parts(segments, &typical, f64::INFINITY)?;
-            let small = saddle::log_delta_at(&mut near, epsilon).unwrap_or(f64::NEG_INFINITY);
-            *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
+            let small = small_losses(segments, &typical, epsilon, work)?;
             far.max(small).min(hint.unwrap_or(f64::INFINITY))
         }
     };
@@ -184,6 +184,19 @@ fn near_parts(segments: &[Segment], gates: &[Separation], reach: f64) -> Option<
         })
     };
     segments.iter().zip(gates).map(part).collect()
+}
+
+/// Approximate log of the probability that losses below the gates add up to ε; −∞ where steps are too few for a sum of small losses to be
+/// told by its saddle point.
+fn small_losses(segments: &[Segment], gates: &[Separation], epsilon: f64, work: &mut u64) -> Option<f64> {
+    let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
+    if steps < MANY_STEPS {
+        return Some(f64::NEG_INFINITY);
+    }
+    let mut near = near_parts(segments, gates, f64::INFINITY)?;
+    let small = saddle::log_delta_at(&mut near, epsilon).unwrap_or(f64::NEG_INFINITY);
+    *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
+    Some(small)
 }
 
 /// Adds the runs of `segments` with a step that is not near, by a contour of their own or as a bound where that is negligible.
