@@ -1,7 +1,7 @@
 //! How M(w + iy) of a truncated law decays in y, by two bounds.
 //!
 //! **By the line.** With s = λ(1 + i·tan α) the integral over the line is one of cos^{w−1}α·e^{yα} over |α| < π/2, times the transform,
-//! which is at most d(λ·tan α) of its value at λ ([`Modulus`]). Let α₀ be an angle with tan α₀ < y/(1 + w). Below it e^{yα} is at most
+//! which is at most d(λ·tan α) of its value at λ ([`Modulus`](super::modulus::Modulus)). Let α₀ be an angle with tan α₀ < y/(1 + w). Below it e^{yα} is at most
 //! e^{(y − y₀)α₀}·e^{y₀α}, and above d(λ·tan α) is at most d(λ·tan α₀)·tan α₀/tan α. Both parts are Cauchy's integrals
 //! J_a(y) = ∫cos^{a−1}α·e^{yα} dα = π·2^{1−a}·Γ(a)/|Γ((1 + a + iy)/2)|², and both, times |Γ(1 + w + iy)|, fall in y for a fixed α₀.
 //!

@@ -3,7 +3,7 @@
 //! With y_i = exp(x_i/σ² − v_i/2) for the output x_i of batch i, a group of m members has
 //! W = m!/t^m · [z^m] Π_i F_i(z·y_i), F_i(z) = Σ_j z^j/j!·e^{−v_i·j(j−1)/2}, and a record in k different batches
 //! W = [z^k] Π_i (1 + z·y_i) / (t choose k). All terms are positive. At z = θ the terms of each factor are probabilities after division by
-//! its value there, so that the coefficient is P(ΣJ_i = m)·Π F_i(θy_i)/θ^m with independent numbers J_i, and the θ with E[ΣJ_i] = m makes
+//! its value there, so that the coefficient is P(ΣJ_i = m)·Π F_i(θy_i)/θ^m with independent numbers J_i, and the θ with E(ΣJ_i) = m makes
 //! that probability at least of the order 1/√m. Terms below 1e-22 of a factor are left out: the cost is a few operations for each batch and member.
 
 use crate::simulation::allocation::epochs::{Balls, Epoch};
