@@ -37,6 +37,9 @@ pub(super) struct Chain {
     pub(super) reach: f64,
     /// Bound on the relative rounding error of e^{g_a − G_a/2}, in units of 2⁻⁵³, without the part that grows with H.
     pub(super) exponent_operations: f64,
+    /// Bounds on the rounding errors of `pull`, summed, and of `turning_cost`, in the same units.
+    pub(super) pull_operations: f64,
+    pub(super) cost_operations: f64,
 }
 
 /// The last kernel of the chain: x·`stretch` − w̄·H_1 is N(0, `variance`).
@@ -46,6 +49,8 @@ pub(super) struct Closing {
     pub(super) weight: f64,
     /// λ^b.
     pub(super) power: f64,
+    /// The mean of λ^{be} over the epochs e, which is 1 − w̄·(1 − λ^b).
+    pub(super) mean_power: f64,
     /// τ²·Σ_{d<b} λ^{2d}.
     pub(super) variance: f64,
 }
@@ -55,16 +60,22 @@ impl Closing {
     pub(super) fn stretch(self) -> f64 {
         self.weight.mul_add(self.power, 1.0)
     }
+
+    /// Bound on the relative rounding error of `variance`, in units of 2⁻⁵³: weights have 10 of them, and their norm is at most
+    /// √(1 + E) times that of their differences from the mean, of which the first is the mean itself.
+    pub(super) fn variance_operations(epochs: f64) -> f64 {
+        20.0 * (1.0 + epochs).sqrt() + 20.0
+    }
 }
 
 impl Chain {
     /// The chain of the coefficients 1, α, αλ, αλ², ... with α = `first` and λ = `decay`.
     pub(super) fn new(bins: usize, epochs: usize, first: f64, decay: f64, noise: f64) -> Self {
-        let weights = geometric_sums(decay.powf(bins as f64), epochs);
+        let weights = geometric_sums(decay, bins, epochs);
         let squares = square_sums(decay, bins);
         let half_variances = half_variances(bins, first, decay, noise, &weights, &squares);
         let largest_half = half_variances.iter().copied().fold(0.0, f64::max);
-        let largest_variance = squares[bins] * weights[1..].iter().map(|w| w * w).sum::<f64>();
+        let largest_variance = squares[bins] * weights[1..].iter().map(|w| w * w).sum::<f64>() * (1.0 + 1e-9);
         let excess = first - decay;
         let mut chain = Self {
             bins,
@@ -73,19 +84,20 @@ impl Chain {
             excess,
             noise,
             half_variances,
-            closing: (epochs > 1).then(|| closing(decay.powf(bins as f64), &weights[..epochs], squares[bins])),
+            closing: (epochs > 1).then(|| closing(decay, bins, &weights[..epochs], squares[bins])),
             largest_variance,
             shift: Vec::new(),
             pull: Vec::new(),
             turning_cost: 0.0,
             stiffness: [0.0; 3],
             reach: (1.0 + excess.abs()) / noise,
-            exponent_operations: 12.0 + (6.0 * epochs as f64 + 30.0) * largest_half,
+            exponent_operations: 32.0 + 40.0 * largest_half,
+            pull_operations: 0.0,
+            cost_operations: 0.0,
         };
         chain.shift = chain.turning_shift();
-        chain.pull = chain.precision_times(&chain.shift);
-        chain.turning_cost = chain.shift.iter().zip(&chain.pull).map(|(t, p)| t * p).sum();
         chain.stiffness = chain.weights_of_squares();
+        chain.set_turning();
         chain
     }
 
@@ -108,20 +120,53 @@ impl Chain {
             .collect()
     }
 
-    /// Λ·`w` for the precision matrix Λ of v.
-    pub(super) fn precision_times(&self, w: &[f64]) -> Vec<f64> {
-        let mut found = vec![0.0; w.len()];
-        if self.closing.is_none() {
-            found[0] = w[0] / self.epochs;
+    /// Sets what depends on the shift that turns all terms. It is constant where there is a closing kernel, whose argument is then
+    /// shift·(1 − w̄·(1 − λ^b)), computed without cancellation.
+    fn set_turning(&mut self) {
+        let shift = self.shift.clone();
+        let innovations = self.innovations(&shift);
+        let rest = self
+            .closing
+            .map_or(0.0, |closing| shift[0] * closing.mean_power / closing.variance);
+        self.pull = self.pulled(&innovations, rest);
+        self.turning_cost = innovations.iter().map(|i| i * i / self.epochs).sum();
+        let between = self.stiffness[1];
+        self.pull_operations = shift
+            .iter()
+            .zip(&self.pull)
+            .map(|(t, p)| 3.0 * p.abs() + 6.0 * between * t.abs())
+            .sum();
+        let largest = shift.iter().map(|t| t.abs()).fold(0.0, f64::max);
+        let parts: f64 = innovations.iter().map(|i| i.abs() / self.epochs).sum();
+        self.cost_operations = 8.0 * (1.0 + self.decay) * largest * parts + 4.0 * self.turning_cost;
+        if let Some(closing) = self.closing {
+            let operations = Closing::variance_operations(self.epochs) + 20.0;
+            let square = rest * rest * closing.variance;
+            self.turning_cost += square;
+            self.pull_operations += operations * rest * (closing.stretch() + closing.weight);
+            self.cost_operations += operations * square;
         }
-        for k in 1..w.len() {
-            let innovation = (w[k] - self.decay * w[k - 1]) / self.epochs;
-            found[k] += innovation;
-            found[k - 1] -= self.decay * innovation;
+    }
+
+    /// `w`_a − λ·`w`_{a+1} for each bin, in the order of the coordinates.
+    fn innovations(&self, w: &[f64]) -> Vec<f64> {
+        let first = if self.closing.is_none() { Some(w[0]) } else { None };
+        let others = w.windows(2).map(|pair| pair[1] - self.decay * pair[0]);
+        first.into_iter().chain(others).collect()
+    }
+
+    /// Λ·w for the precision matrix Λ of v, from the innovations of w and the argument of the closing kernel over its variance.
+    fn pulled(&self, innovations: &[f64], rest: f64) -> Vec<f64> {
+        let offset = usize::from(self.closing.is_some());
+        let mut found = vec![0.0; innovations.len() + offset];
+        for (k, innovation) in innovations.iter().enumerate() {
+            found[k + offset] += innovation / self.epochs;
+            if k + offset > 0 {
+                found[k + offset - 1] -= self.decay * innovation / self.epochs;
+            }
         }
         if let Some(closing) = self.closing {
-            let last = w.len() - 1;
-            let rest = (closing.stretch() * w[0] - closing.weight * w[last]) / closing.variance;
+            let last = found.len() - 1;
             found[0] += closing.stretch() * rest;
             found[last] -= closing.weight * rest;
         }
@@ -140,13 +185,17 @@ impl Chain {
     }
 }
 
-/// (1 − q^e)/(1 − q) for e = 0, ..., `count`.
-fn geometric_sums(ratio: f64, count: usize) -> Vec<f64> {
-    let mut found = vec![0.0];
-    for e in 0..count {
-        found.push(ratio.mul_add(found[e], 1.0));
-    }
-    found
+/// (1 − q^e)/(1 − q) for q = λ^b and e = 0, ..., `count`, with a relative error of 10 roundings at most.
+fn geometric_sums(decay: f64, bins: usize, count: usize) -> Vec<f64> {
+    let log = bins as f64 * decay.ln();
+    let sum = |e: usize| {
+        if e <= 1 || decay == 0.0 {
+            e.min(1) as f64
+        } else {
+            (e as f64 * log).exp_m1() / log.exp_m1()
+        }
+    };
+    (0..=count).map(sum).collect()
 }
 
 /// Σ_{d<k} λ^{2d} for k = 0, ..., `bins`.
@@ -181,14 +230,20 @@ fn half_variances(bins: usize, first: f64, decay: f64, noise: f64, weights: &[f6
         .collect()
 }
 
-/// The closing kernel from λ^b, the weights (1 − λ^{be})/(1 − λ^b) of all epochs and Σ_{d<b} λ^{2d}.
-fn closing(power: f64, weights: &[f64], squares: f64) -> Closing {
-    let weight = weights.iter().sum::<f64>() / weights.len() as f64;
-    let spread: f64 = weights.iter().map(|w| (w - weight).powi(2)).sum();
+/// The closing kernel from the weights (1 − λ^{be})/(1 − λ^b) of all epochs and Σ_{d<b} λ^{2d}.
+fn closing(decay: f64, bins: usize, weights: &[f64], squares: f64) -> Closing {
+    let epochs = weights.len() as f64;
+    let mean = |terms: &mut dyn Iterator<Item = f64>| {
+        let mut sum = CompensatedSum::default();
+        terms.for_each(|term| sum.add(term));
+        sum.value() / epochs
+    };
+    let weight = mean(&mut weights.iter().copied());
     Closing {
         weight,
-        power,
-        variance: spread * squares,
+        power: decay.powf(bins as f64),
+        mean_power: mean(&mut (0..weights.len()).map(|e| decay.powf((bins * e) as f64))),
+        variance: epochs * mean(&mut weights.iter().map(|w| (w - weight).powi(2))) * squares,
     }
 }
 
@@ -256,6 +311,14 @@ mod tests {
         }
     }
 
+    /// Λ·`w`, by the definition of the density.
+    fn precision_times(chain: &Chain, w: &[f64]) -> Vec<f64> {
+        let rest = chain.closing.map_or(0.0, |closing| {
+            (closing.stretch() * w[0] - closing.weight * w[w.len() - 1]) / closing.variance
+        });
+        chain.pulled(&chain.innovations(w), rest)
+    }
+
     /// Λ⁻¹·`right` by Gaussian elimination.
     fn solve(chain: &Chain, right: &[f64]) -> Vec<f64> {
         let n = right.len();
@@ -263,7 +326,7 @@ mod tests {
         for j in 0..n {
             let mut unit = vec![0.0; n];
             unit[j] = 1.0;
-            for (i, value) in chain.precision_times(&unit).into_iter().enumerate() {
+            for (i, value) in precision_times(chain, &unit).into_iter().enumerate() {
                 rows[i][j] = value;
             }
         }
@@ -298,6 +361,10 @@ mod tests {
             let inner: f64 = squares[1..squares.len() - 1].iter().sum();
             let bound = head * squares[0] + middle * inner + tail * squares[squares.len() - 1];
             assert!(0.0 < chain.turning_cost && chain.turning_cost <= bound);
+            let direct = precision_times(&chain, &chain.shift);
+            assert!(direct.iter().zip(&chain.pull).all(|(x, y)| (x - y).abs() < 1e-12));
+            let cost: f64 = direct.iter().zip(&chain.shift).map(|(p, t)| p * t).sum();
+            assert!((cost / chain.turning_cost - 1.0).abs() < 1e-12);
             // The largest variance is that of H_1.
             let mut unit = vec![0.0; chain.coordinates()];
             *unit.last_mut().unwrap() = 1.0;

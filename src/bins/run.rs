@@ -8,7 +8,7 @@ use crate::bins::transform::Transform;
 use crate::error::{Error, Result, require, require_epsilon};
 use crate::interval::Interval;
 use crate::special::compensated_sum::CompensatedSum;
-use crate::special::root::solve_decreasing;
+use crate::special::root::solve_decreasing_between;
 use crate::step::Direction;
 use crate::stopping::carried;
 use crate::threads::in_pool;
@@ -155,16 +155,23 @@ impl ChainCurve {
     pub fn epsilon(&mut self, delta: f64, ceiling: f64, direction: Direction) -> Result<Interval> {
         require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")?;
         let end = ceiling.min(LARGEST_EPSILON);
-        let at_zero = self.delta(0.0, direction)?;
+        // The lower end is below δ wherever δ itself is, also where the interval is wide.
+        let target = delta.ln();
+        let excess = |found: Interval| found.lower.max(f64::MIN_POSITIVE).ln() - target;
+        let (at_zero, at_end) = (self.delta(0.0, direction)?, self.delta(end, direction)?);
         if at_zero.upper <= delta {
             return Ok(Interval::exact(0.0));
         }
-        let target = delta.ln();
+        if at_end.lower > delta {
+            return Ok(Interval { lower: end, upper: ceiling.max(end) });
+        }
         let tolerance = EPSILON_TOLERANCE * (1.0 + end);
-        let root = solve_decreasing(0.0, end, tolerance, |epsilon| {
-            let found = self.delta(epsilon, direction)?;
-            Ok::<f64, Error>(found.middle().max(1e-300).ln() - target)
-        })?;
+        let root = if at_zero.lower > delta {
+            let ends = ((0.0, excess(at_zero)), (end, excess(at_end)));
+            solve_decreasing_between(ends, tolerance, |epsilon| self.delta(epsilon, direction).map(excess))?
+        } else {
+            0.0
+        };
         let upper = self.step_out(root, tolerance, |found| found.upper <= delta, direction)?;
         let lower = self.step_out(root, -tolerance, |found| found.lower > delta, direction)?;
         Ok(Interval {

@@ -5,7 +5,7 @@
 //! lattice, of its ends and of rounding; each is bounded by values of φ at real points, of which a table has upper bounds.
 
 use crate::approx::Approx;
-use crate::bins::chain::Chain;
+use crate::bins::chain::{Chain, Closing};
 use crate::bins::lattice::Lattice;
 use crate::bins::trace::{BLOCK, Operators};
 use realfft::num_complex::Complex64;
@@ -24,9 +24,10 @@ const LAST_POINT: f64 = 4096.0;
 /// The table ends where values are below that.
 const SMALLEST_VALUE: f64 = 1e-40;
 /// Rounding errors of a factor of the product: the matrices and the phases, and those of exponents in standard deviations.
-const FACTOR_OPERATIONS: f64 = 12.0;
-/// The same of the last kernel, times how far H_1 varies over how far x does given H_1.
-const CLOSING_OPERATIONS: f64 = 16.0;
+const FACTOR_OPERATIONS: f64 = 20.0;
+/// The same of the argument of the last kernel, over w̄·(λ^b·x − H_1): 18 of w̄ and its product, times √3 for the fourth moments of two
+/// Gaussian variables.
+const CLOSING_OPERATIONS: f64 = 32.0;
 /// Rounding errors of a node s of a contour, relative to |s|: 36 of them, times 4 for Cauchy's formula, over 1.5.
 const NODE_OPERATIONS: f64 = 100.0;
 /// Smallest exponent of an entry that is not 0.
@@ -65,23 +66,19 @@ impl Transform {
         let deviation = chain.largest_variance.sqrt();
         let closing = chain.closing.map_or(0.0, |closing| {
             let spread = deviation / closing.variance.sqrt();
-            (CLOSING_OPERATIONS + 4.0 * chain.epochs * UNIT.sqrt()) * (1.0 + spread)
+            let moved = CLOSING_OPERATIONS * closing.weight * (1.0 + closing.power) * spread;
+            moved + 1.5 * Closing::variance_operations(chain.epochs) + FACTOR_OPERATIONS
         });
-        let weight = chain.stiffness.iter().copied().fold(0.0, f64::max);
-        let pulls: f64 = chain
-            .shift
-            .iter()
-            .zip(&chain.pull)
-            .map(|(t, p)| p.abs() + weight * t.abs())
-            .sum();
-        let cost: f64 = chain.shift.iter().map(|t| 8.0 * weight * t * t).sum();
         let alone = (1.0 + chain.excess.abs() + 2.0 * chain.decay) / chain.noise;
         let mut found = Self {
             products: 1.5 * (BLOCK as f64 + 4.0 + size / BLOCK as f64) * (bins + 2.0)
                 + FACTOR_OPERATIONS * (bins + 1.0),
-            exponents: (FACTOR_OPERATIONS * bins + closing, 4.0 * deviation * pulls),
+            exponents: (
+                FACTOR_OPERATIONS * bins + closing,
+                deviation * chain.pull_operations,
+            ),
             growth: NODE_OPERATIONS + chain.exponent_operations + 6.0 * lattice.end() * alone,
-            cost,
+            cost: 0.5 * chain.cost_operations,
             chain,
             lattice,
             operators,

@@ -65,7 +65,7 @@ fn the_table_bounds_the_transform_from_above() {
             "{r} {bound}"
         );
         assert!(
-            bound <= value.value.re.ln() + 0.02,
+            bound <= value.value.re.ln() + 0.2,
             "{r}: chords of short pieces are near the curve"
         );
         before = bound;
