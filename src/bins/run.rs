@@ -163,7 +163,10 @@ impl ChainCurve {
             return Ok(Interval::exact(0.0));
         }
         if at_end.lower > delta {
-            return Ok(Interval { lower: end, upper: ceiling.max(end) });
+            return Ok(Interval {
+                lower: end,
+                upper: ceiling.max(end),
+            });
         }
         let tolerance = EPSILON_TOLERANCE * (1.0 + end);
         let root = if at_zero.lower > delta {
