@@ -105,7 +105,8 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
         raise UnsupportedError(
             f"sampling {shown(sampling)} and CorrelatedNoise are not supported together: use FullBatch(), "
             f"FixedOrder(batches), MinimumSeparation(separation, participations) or "
-            f"CyclicPoisson(sample_rate, cycle); or estimate_delta for FixedBins(batches)"
+            f"CyclicPoisson(sample_rate, cycle); or, for FixedBins(batches), "
+            f"get_epsilon, get_delta or estimate_delta"
         )
     if count == 0:
         return Equivalent((), FullBatch(), True, "no steps")
