@@ -58,6 +58,7 @@
 //! | [`shuffle`] | how often a group takes part in shuffled and subsampled batches; both ends of ε of shuffled ones |
 //! | [`tradeoff`] | trade-off functions and their algebra |
 //! | [`individual`] | accounts of single examples, from the norms of their gradients: Rényi and exact |
+//! | [`bins`] | δ and ε of one record in a random bin, under correlated noise |
 //! | [`auditing`] | lower bounds on ε from what attacks found |
 //! | `python` | the extension module `hockeystick._core`: argument checks and array views |
 
@@ -66,6 +67,7 @@
 
 mod approx;
 pub mod auditing;
+pub mod bins;
 mod curve;
 mod error;
 mod grid;

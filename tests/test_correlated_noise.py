@@ -310,9 +310,7 @@ def test_wrong_types_are_named():
         hs.get_epsilon(delta=DELTA, noise_multiplier=1.0, mechanism=ROOT, sampling=hs.FullBatch(), steps=3)
 
 
-@pytest.mark.parametrize(
-    "sampling", [hs.Poisson(0.1), hs.WithoutReplacement(2, 10), hs.RandomAllocation(4), hs.FixedBins(4)]
-)
+@pytest.mark.parametrize("sampling", [hs.Poisson(0.1), hs.WithoutReplacement(2, 10), hs.RandomAllocation(4)])
 def test_other_schemes_are_refused_with_advice(sampling):
     with pytest.raises(hs.UnsupportedError, match="CyclicPoisson"):
         hs.get_epsilon(delta=DELTA, mechanism=ROOT.with_noise(1.0), sampling=sampling, steps=8)

@@ -28,6 +28,7 @@ __all__ = [
     "allocation_monte_carlo_delta",
     "binomial_law",
     "black_box_epsilon",
+    "correlated_bins_interval",
     "epsilons_of_histories",
     "group_rdp",
     "history_delta",
@@ -262,6 +263,15 @@ def shuffled_interval(
     adjacency: str,
     at: float | _Array,
     tolerance: float,
+) -> tuple[_Array, _Array]: ...
+def correlated_bins_interval(
+    unknown: str,
+    sampling: tuple[int, int],
+    coefficients: tuple[float, float],
+    noise_multiplier: float,
+    adjacency: str,
+    at: _Array,
+    ceiling: _Array,
 ) -> tuple[_Array, _Array]: ...
 def membership_law(
     sampling: str,

@@ -7,6 +7,7 @@
 
 mod arrays;
 mod auditing;
+mod bins;
 mod convert;
 mod exact;
 mod individual;
@@ -27,6 +28,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::auditing::{one_run_epsilon_lower_bound, probability_at_least};
+    #[pymodule_export]
+    use super::bins::correlated_bins_interval;
     #[pymodule_export]
     use super::exact::{Composition, black_box_epsilon, meet_bounds, solve};
     #[pymodule_export]

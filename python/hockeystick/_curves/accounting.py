@@ -78,8 +78,10 @@ def get_epsilon(
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
     sampling : Poisson, WithoutReplacement, FullBatch, Shuffle or str, optional
         How batches are drawn. Give either this or `sample_rate`. With `CorrelatedNoise`: FullBatch,
-        FixedOrder, MinimumSeparation or CyclicPoisson. A string is a name as `Run` takes it, such as "fixed"
-        or "shuffle", and takes its sizes from `batch_size` and `dataset_size`.
+        FixedOrder, MinimumSeparation, CyclicPoisson, or FixedBins for matrices whose coefficients are
+        geometric after the first (lambda-CGD, one buffer, two bands), one record and whole epochs. A string
+        is a name as `Run` takes it, such as "fixed" or "shuffle", and takes its sizes from `batch_size` and
+        `dataset_size`.
     steps : array_like
         Number of steps, whole and at least zero.
     epochs : array_like, optional

@@ -45,8 +45,9 @@ def estimate_delta(
     """Delta of a run whose batches records are dealt into, by Monte Carlo with an interval: balls in bins.
 
     It answers where no certified curve is exact: for groups of several records, for a record that is in
-    several batches of an epoch, and for correlated noise with bins that stay. The interval holds with its
-    confidence at every number of samples.
+    several batches of an epoch, and for correlated noise with bins that stay (of which `get_delta` has a
+    certified answer for one record where the coefficients are geometric after the first). The interval holds
+    with its confidence at every number of samples.
 
     Parameters
     ----------

@@ -25,9 +25,11 @@ from hockeystick._arguments import (
     require,
     shown,
 )
+from hockeystick._curves.bins_curve import solve_bins
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.solving import solve
 from hockeystick._executors import check_executor
+from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
@@ -103,7 +105,8 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
         raise UnsupportedError(
             f"sampling {shown(sampling)} and CorrelatedNoise are not supported together: use FullBatch(), "
             f"FixedOrder(batches), MinimumSeparation(separation, participations) or "
-            f"CyclicPoisson(sample_rate, cycle); or estimate_delta for FixedBins(batches)"
+            f"CyclicPoisson(sample_rate, cycle); or, for FixedBins(batches), "
+            f"get_epsilon, get_delta or estimate_delta"
         )
     if count == 0:
         return Equivalent((), FullBatch(), True, "no steps")
@@ -301,6 +304,28 @@ def solve_whole_run(
         raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
     width = check_tolerance(tolerance)
     _check_arguments(noise_multiplier, sample_rate, sampling)
+    if isinstance(sampling, FixedBins) and unknown != "noise_multiplier":
+        fixed = FixedOrder(sampling.batches)
+
+        def known_bin(count: int, at: Floats) -> Any:
+            asked = {next(iter(targets)): at}
+            return _on_the_curve(mechanism, equivalent(mechanism, fixed, count, 1), adjacency, width, asked)[
+                1
+            ]
+
+        return solve_bins(
+            unknown,
+            mechanism,
+            sampling,
+            noise_multiplier=_known_noise(mechanism),
+            steps=steps,
+            group_size=_members(group_size, group),
+            adjacency=adjacency,
+            at=next(iter(targets.values())),
+            known_bin=known_bin,
+            bounds=bounds,
+            tolerance=width,
+        )
     counts = np.asarray(count_or_counts(steps, "steps", 0))
     members = np.asarray(count_or_counts(_members(group_size, group), "group_size", 1))
     numbers = {name: float_array(value, name) for name, value in targets.items()}

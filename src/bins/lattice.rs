@@ -1,0 +1,142 @@
+//! The lattice of one coordinate of the chain, and how far the sum over it is from the integral.
+//!
+//! By Poisson's formula in all coordinates, the sum over the whole lattice of spacing h differs from the integral by the sum of the
+//! Fourier transform over the dual lattice without 0. Where k_i ≠ 0, the coordinate is moved by η in the direction in which
+//! e^{−2πi k·v/h} decays: every such coordinate brings a factor e^{−2πη|k_i|/h}, and the density at most e^{η²r_i/2 + ηθ|(Λt)_i|}.
+//! What lies beyond the ends of the lattice is bounded by Chernoff's inequality in each coordinate.
+
+use crate::bins::chain::Chain;
+use std::f64::consts::PI;
+
+/// What the spacing leaves of a coordinate at least: e^{−37} is half of the rounding of a number near 1.
+const LEVEL: f64 = 37.0;
+/// Phases of the terms of W by which the spacing is chosen: larger ones leave less to turn s by. At twice the largest e^{−sW} grows.
+const PHASES: [f64; 6] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.72];
+/// Phase by which s is turned where the spacing is chosen: a typical one.
+const TYPICAL_TURN: f64 = 0.7;
+/// −log of what the ends leave out, before it is multiplied by what turning by about 1 costs.
+const ENDS: f64 = 42.0;
+/// The turning cost that the ends are chosen for is at most this.
+const LARGEST_COST: f64 = 60.0;
+/// What the sum of a Gaussian density over the lattice may exceed 1 by.
+const SLACK: f64 = 1.01;
+
+/// The points −mh, ..., mh.
+#[derive(Debug, Clone)]
+pub(super) struct Lattice {
+    /// h, with 8 bits, so that its multiples are exact.
+    pub(super) spacing: f64,
+    /// m.
+    pub(super) half: usize,
+    /// Bound on what the terms beyond the ends add up to where s is not turned.
+    pub(super) beyond: f64,
+}
+
+impl Lattice {
+    /// A lattice that leaves an error below the rounding of matrices.
+    pub(super) fn new(chain: &Chain) -> Self {
+        let coordinates = chain.coordinates() as f64;
+        let few = (2.0 * coordinates).ln();
+        let stiffness = chain.stiffness.iter().copied().fold(0.0, f64::max);
+        let pull = chain.pull.iter().map(|p| p.abs()).fold(0.0, f64::max);
+        let spacing = PHASES
+            .iter()
+            .map(|phase| phase / chain.reach)
+            .map(|eta| 2.0 * PI * eta / (LEVEL + few + 0.5 * eta * eta * stiffness + TYPICAL_TURN * eta * pull))
+            .fold(0.0, f64::max);
+        let spacing = eight_bits(spacing);
+        let cost = chain.turning_cost.min(LARGEST_COST);
+        let deviations = (2.0 * (ENDS + few + 0.45 * cost)).sqrt();
+        let half = (deviations * chain.largest_variance.sqrt() / spacing).floor();
+        let end = (half + 1.0) * spacing;
+        let tail = (-0.5 * end * end / chain.largest_variance * (1.0 - 1e-12)).exp();
+        Self {
+            spacing,
+            half: half as usize,
+            beyond: 2.0 * coordinates * tail * SLACK,
+        }
+    }
+
+    /// The points, in increasing order.
+    pub(super) fn points(&self) -> Vec<f64> {
+        let half = self.half as f64;
+        (0..=2 * self.half).map(|i| (i as f64 - half) * self.spacing).collect()
+    }
+
+    /// Largest absolute value of a point.
+    pub(super) fn end(&self) -> f64 {
+        self.half as f64 * self.spacing
+    }
+
+    /// Bound on the error of the sum over the whole lattice, over the bound of the integrand on the moved lines: every coordinate is
+    /// moved by `eta` at most, and s was turned by `turn`.
+    pub(super) fn aliasing(&self, chain: &Chain, eta: f64, turn: f64) -> f64 {
+        let decay = (-2.0 * PI * eta / self.spacing).exp();
+        let dual = 2.0 * decay / (1.0 - decay);
+        let [head, middle, tail] = chain.stiffness;
+        let factor = |stiffness: f64, pull: f64| {
+            let growth = 0.5 * eta * eta * stiffness + eta * turn * pull.abs();
+            (dual * growth.exp()).ln_1p()
+        };
+        let pulls = &chain.pull;
+        let last = pulls.len() - 1;
+        if last == 0 {
+            return factor(head.max(tail), pulls[0]).exp_m1();
+        }
+        let inner = pulls[1..last].iter().map(|p| p.abs()).fold(0.0, f64::max);
+        let sum = factor(head, pulls[0]) + factor(tail, pulls[last]) + (last as f64 - 1.0) * factor(middle, inner);
+        sum.exp_m1() * SLACK
+    }
+}
+
+/// `value` rounded down to 8 bits.
+fn eight_bits(value: f64) -> f64 {
+    let scale = (8.0 - value.log2().floor()).exp2();
+    (value * scale).floor() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spacings_are_exact_in_eight_bits() {
+        for value in [0.4137, 3.99, 1.0, 0.017] {
+            let rounded = eight_bits(value);
+            assert!(rounded <= value && value < rounded * (1.0 + 1.0 / 256.0));
+            assert_eq!(rounded * 1001.0 / 1001.0, rounded);
+        }
+    }
+
+    /// A Gaussian of one coordinate has its aliasing in closed form: 2·Σ_k e^{−2π²k²/(h²r)}; at the best η the bound is near it.
+    #[test]
+    fn the_bound_on_aliasing_holds_and_is_within_a_factor_of_two_where_s_is_zero() {
+        let chain = Chain::new(1, 1, 0.0, 0.0, 1.0);
+        for spacing in [2.0, 2.5, 3.0] {
+            let lattice = Lattice {
+                spacing,
+                half: 100,
+                beyond: 0.0,
+            };
+            let density = |x: f64| (-0.5 * x * x).exp() / (2.0 * PI).sqrt() * spacing;
+            let exact: f64 = lattice.points().iter().map(|x| density(*x)).sum::<f64>() - 1.0;
+            let bound = (1..100)
+                .map(|i| lattice.aliasing(&chain, 0.1 * f64::from(i), 0.0))
+                .fold(f64::INFINITY, f64::min);
+            assert!(exact <= bound && 0.5 * bound < exact, "{exact} {bound}");
+        }
+    }
+
+    #[test]
+    fn the_bound_on_the_ends_is_above_the_tail_of_the_widest_coordinate() {
+        let chain = Chain::new(4, 3, 0.5, 0.5, 2.0);
+        let mut lattice = Lattice::new(&chain);
+        assert!(lattice.beyond < 1e-18);
+        // One standard deviation in place of ten: what is left out of one coordinate is P(|N| > 1) = 0.317.
+        lattice.half = (chain.largest_variance.sqrt() / lattice.spacing) as usize;
+        let end = (lattice.half as f64 + 1.0) * lattice.spacing;
+        let deviations = end / chain.largest_variance.sqrt();
+        let bound = 2.0 * (-0.5 * deviations * deviations).exp();
+        assert!(crate::special::normal::log_upper_tail(deviations).exp() * 2.0 < bound);
+    }
+}

@@ -1,0 +1,361 @@
+//! δ and ε of a run: E[(K − W)₊] at K = e^ε and e^{−ε}, and the search for ε.
+
+use crate::approx::Approx;
+use crate::bins::chain::Chain;
+use crate::bins::contour::Contour;
+use crate::bins::lattice::Lattice;
+use crate::bins::transform::Transform;
+use crate::error::{Error, Result, require, require_epsilon};
+use crate::interval::Interval;
+use crate::special::compensated_sum::CompensatedSum;
+use crate::special::root::solve_decreasing_between;
+use crate::step::Direction;
+use crate::stopping::carried;
+use crate::threads::in_pool;
+use rayon::prelude::*;
+use realfft::num_complex::Complex64;
+
+/// Error of E[(K − W)₊] over K that is asked for. Rounding allows no less; ten times as much takes one node in ten less.
+const TOLERANCE: f64 = 1e-14;
+/// A contour serves another K if its error there is below this many times that at its own.
+const REUSED: f64 = 4.0;
+/// Points of the lattice at most, on each side: matrices of 1,201 rows have 11 MB.
+const MOST_POINTS: usize = 600;
+/// Multiplications of numbers at most for one point: some ten seconds.
+const MOST_WORK: f64 = 2e10;
+/// Bins at most: the bounds on rounding errors are linear in them.
+const MOST_BINS: usize = 20_000;
+/// Largest ε, where e^ε times the rounding of a number near 1 is as large as δ = 10⁻³.
+const LARGEST_EPSILON: f64 = 25.0;
+/// ε is found within this part of 1 + ε where δ is known well enough.
+const EPSILON_TOLERANCE: f64 = 1e-9;
+/// Steps out of the interval of δ, each twice as long.
+const STEPS_OUT: usize = 40;
+
+/// One record that stays in a random bin, under noise that is correlated by the coefficients 1, α, αλ, αλ², ...
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainRun {
+    /// Number of bins b, the batches of an epoch.
+    pub bins: usize,
+    /// Number of epochs E.
+    pub epochs: usize,
+    /// α, the second coefficient, at least 0 and below 1 + λ.
+    pub first: f64,
+    /// λ in [0, 1), the ratio of two coefficients after it.
+    pub decay: f64,
+    /// Noise multiplier of one step over the first coefficient.
+    pub noise: f64,
+}
+
+/// The curve of a run, and the values of the transform that were computed for it.
+#[derive(Debug)]
+pub struct ChainCurve {
+    transform: Transform,
+    rules: Vec<Rule>,
+}
+
+/// Values of the transform at the nodes of a contour.
+#[derive(Debug)]
+struct Rule {
+    contour: Contour,
+    nodes: Vec<Node>,
+    /// Error over K, at the K that it was made for.
+    error: f64,
+}
+
+#[derive(Debug)]
+struct Node {
+    point: Complex64,
+    step: Complex64,
+    value: Approx<Complex64>,
+}
+
+impl ChainRun {
+    /// The curve of the run.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for numbers that are out of range; [`Error::Mismatch`] where the matrices would be too large.
+    pub fn curve(self) -> Result<ChainCurve> {
+        require(
+            self.bins >= 1 && self.bins <= MOST_BINS,
+            "batches",
+            self.bins,
+            "in [1, 20000]",
+        )?;
+        require(self.epochs >= 1, "epochs", self.epochs, "at least 1")?;
+        require(self.decay >= 0.0 && self.decay < 1.0, "decay", self.decay, "in [0, 1)")?;
+        let first = self.first >= 0.0 && self.first < 1.0 + self.decay;
+        require(first, "first", self.first, "at least 0 and below 1 + decay")?;
+        require(
+            self.noise > 0.0 && self.noise.is_finite(),
+            "noise_multiplier",
+            self.noise,
+            "above 0",
+        )?;
+        let chain = Chain::new(self.bins, self.epochs, self.first, self.decay, self.noise);
+        let lattice = Lattice::new(&chain);
+        let size = 2.0 * lattice.half as f64 + 1.0;
+        let rows = if self.epochs == 1 { 1.0 } else { size };
+        let work = size * size * self.bins as f64 * (4.0 * rows + 20.0);
+        if lattice.half > MOST_POINTS || work > MOST_WORK {
+            return Err(Error::Mismatch(format!(
+                "the operators of {} bins would be matrices of {size} rows, which is too much work for a certified curve",
+                self.bins
+            )));
+        }
+        Ok(ChainCurve {
+            transform: in_pool(|| Transform::new(chain, lattice)),
+            rules: Vec::new(),
+        })
+    }
+}
+
+impl ChainCurve {
+    /// δ at `epsilon`: certified bounds, within [0, 1].
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for ε below 0, or above 25.
+    pub fn delta(&mut self, epsilon: f64, direction: Direction) -> Result<Interval> {
+        require_epsilon(epsilon)?;
+        require(
+            epsilon <= LARGEST_EPSILON,
+            "epsilon",
+            epsilon,
+            "at most 25 for correlated noise and bins",
+        )?;
+        let found = match direction {
+            Direction::Remove => {
+                let level = epsilon.exp();
+                let put = self.put(level);
+                // 1 − K + E[(K − W)₊] = E[(W − K)₊].
+                Approx::new((put.value - level) + 1.0, put.error + 8.0 * f64::EPSILON * level)
+            }
+            Direction::Add => {
+                let level = (-epsilon).exp();
+                let put = self.put(level);
+                let growth = epsilon.exp();
+                // An error of K moves E[(K − W)₊] by as much at most.
+                Approx::new(
+                    put.value * growth,
+                    put.error * growth * (1.0 + 1e-12) + 8.0 * f64::EPSILON,
+                )
+            }
+        };
+        Ok(Interval {
+            lower: found.lower(),
+            upper: found.upper(),
+        }
+        .within(0.0, 1.0))
+    }
+
+    /// ε at `delta` in (0, 1): certified bounds. `ceiling` is an ε with which the run is known to have δ at most `delta`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for δ outside of (0, 1).
+    pub fn epsilon(&mut self, delta: f64, ceiling: f64, direction: Direction) -> Result<Interval> {
+        require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")?;
+        let end = ceiling.min(LARGEST_EPSILON);
+        // The lower end is below δ wherever δ itself is, also where the interval is wide.
+        let target = delta.ln();
+        let excess = |found: Interval| found.lower.max(f64::MIN_POSITIVE).ln() - target;
+        let (at_zero, at_end) = (self.delta(0.0, direction)?, self.delta(end, direction)?);
+        if at_zero.upper <= delta {
+            return Ok(Interval::exact(0.0));
+        }
+        if at_end.lower > delta {
+            return Ok(Interval {
+                lower: end,
+                upper: ceiling.max(end),
+            });
+        }
+        let tolerance = EPSILON_TOLERANCE * (1.0 + end);
+        let root = if at_zero.lower > delta {
+            let ends = ((0.0, excess(at_zero)), (end, excess(at_end)));
+            solve_decreasing_between(ends, tolerance, |epsilon| self.delta(epsilon, direction).map(excess))?
+        } else {
+            0.0
+        };
+        let upper = self.step_out(root, tolerance, |found| found.upper <= delta, direction)?;
+        let lower = self.step_out(root, -tolerance, |found| found.lower > delta, direction)?;
+        Ok(Interval {
+            lower: lower.unwrap_or(0.0),
+            upper: upper.unwrap_or(ceiling).min(ceiling),
+        })
+    }
+
+    /// The first ε on the way from `root` at which the interval of δ meets the condition, by steps that double.
+    fn step_out(
+        &mut self,
+        root: f64,
+        mut step: f64,
+        met: impl Fn(Interval) -> bool,
+        direction: Direction,
+    ) -> Result<Option<f64>> {
+        for _ in 0..STEPS_OUT {
+            let epsilon = root + step;
+            if !(0.0..=LARGEST_EPSILON).contains(&epsilon) {
+                return Ok(None);
+            }
+            if met(self.delta(epsilon, direction)?) {
+                return Ok(Some(epsilon));
+            }
+            step *= 2.0;
+        }
+        Ok(None)
+    }
+
+    /// E[(K − W)₊] at K = `level`.
+    fn put(&mut self, level: f64) -> Approx {
+        let known = self
+            .rules
+            .iter()
+            .map(|rule| (rule.put(&self.transform, level), rule.error));
+        let usable = known.filter(|(found, error)| found.error <= REUSED * error * level);
+        if let Some((found, _)) = usable.min_by(|a, b| a.0.error.total_cmp(&b.0.error)) {
+            return found;
+        }
+        let Some(contour) = Contour::choose(&self.transform, level, TOLERANCE * level) else {
+            // Between 0 and K, as W ≥ 0.
+            return Approx::new(0.5 * level, 0.5 * level);
+        };
+        let mut rule = Rule::new(&self.transform, contour);
+        let found = rule.put(&self.transform, level);
+        rule.error = found.error / level;
+        self.rules.push(rule);
+        found
+    }
+}
+
+impl Rule {
+    fn new(transform: &Transform, contour: Contour) -> Self {
+        let one = carried(|j: usize| {
+            let (point, step) = contour.node(j);
+            Node {
+                point,
+                step,
+                value: transform.at(point),
+            }
+        });
+        let nodes = in_pool(|| {
+            (0..contour.count + 1)
+                .into_par_iter()
+                .with_max_len(1)
+                .map(one)
+                .collect()
+        });
+        Self {
+            contour,
+            nodes,
+            error: 0.0,
+        }
+    }
+
+    /// E[(K − W)₊] at K = `level` by the nodes of this contour.
+    fn put(&self, transform: &Transform, level: f64) -> Approx {
+        let mut sum = CompensatedSum::default();
+        let mut error = self.contour.of_rule(transform, level) + self.contour.left_out(transform, level);
+        for node in &self.nodes {
+            let weight = (node.point * level).exp() * node.step / (node.point * node.point);
+            sum.add((weight * node.value.value).im);
+            // Errors of the node move e^{sK}/s²; that of φ there is counted with its value.
+            let operations = 64.0 + 24.0 * node.point.norm() * level;
+            error += weight.norm() * (node.value.error + operations * f64::EPSILON * node.value.value.norm());
+        }
+        let value = sum.value();
+        Approx::new(value, error * (1.0 + 1e-9) + 4.0 * f64::EPSILON * value.abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(bins: usize, epochs: usize, first: f64, decay: f64, noise: f64) -> ChainCurve {
+        ChainRun {
+            bins,
+            epochs,
+            first,
+            decay,
+            noise,
+        }
+        .curve()
+        .unwrap()
+    }
+
+    /// One bin is one Gaussian: δ in closed form.
+    #[test]
+    fn one_bin_is_the_full_batch() {
+        use crate::special::normal::log_upper_tail;
+        let mut one = curve(1, 1, 0.3, 0.3, 1.0);
+        for epsilon in [0.0, 0.5, 2.0] {
+            let exact = log_upper_tail(epsilon - 0.5).exp() - epsilon.exp() * log_upper_tail(epsilon + 0.5).exp();
+            for direction in Direction::BOTH {
+                let found = one.delta(epsilon, direction).unwrap();
+                assert!(
+                    found.lower <= exact && exact <= found.upper,
+                    "{epsilon} {found:?} {exact}"
+                );
+                assert!(found.width() < 1e-11);
+            }
+        }
+    }
+
+    /// Contours that were made for other K give the same δ within their errors, and a rule with half of its nodes does not.
+    #[test]
+    fn rules_agree_and_their_error_is_needed() {
+        let chain = curve(3, 2, 0.6, 0.4, 2.0);
+        let made = |level: f64, tolerance: f64| {
+            Rule::new(
+                &chain.transform,
+                Contour::choose(&chain.transform, level, tolerance).unwrap(),
+            )
+        };
+        let level = 1.5;
+        let exact = made(level, 1e-14).put(&chain.transform, level);
+        for (other, tolerance) in [(1.5, 1e-3), (1.5, 1e-6), (1.3, 1e-9), (1.7, 1e-13)] {
+            let found = made(other, tolerance).put(&chain.transform, level);
+            let off = (found.value - exact.value).abs();
+            assert!(
+                off <= found.error + exact.error,
+                "{other} {tolerance}: {off} {}",
+                found.error
+            );
+        }
+        let mut rule = made(level, 1e-14);
+        rule.nodes.truncate(rule.nodes.len() / 2);
+        assert!((rule.put(&chain.transform, level).value - exact.value).abs() > 1e3 * exact.error);
+    }
+
+    #[test]
+    fn epsilon_and_delta_are_inverse() {
+        let mut chain = curve(3, 2, 0.5, 0.5, 2.0);
+        for direction in Direction::BOTH {
+            let found = chain.epsilon(1e-5, 20.0, direction).unwrap();
+            assert!(found.width() < 1e-5 * found.upper);
+            assert!(chain.delta(found.upper, direction).unwrap().upper <= 1e-5);
+            assert!(chain.delta(found.lower, direction).unwrap().lower > 1e-5);
+        }
+        assert_eq!(chain.epsilon(0.9, 20.0, Direction::Add).unwrap(), Interval::exact(0.0));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let run = ChainRun {
+            bins: 3,
+            epochs: 2,
+            first: 0.5,
+            decay: 0.5,
+            noise: 2.0,
+        };
+        for wrong in [
+            ChainRun { bins: 0, ..run },
+            ChainRun { epochs: 0, ..run },
+            ChainRun { first: 1.6, ..run },
+            ChainRun { decay: 1.0, ..run },
+            ChainRun { noise: f64::NAN, ..run },
+            ChainRun { noise: 1e-3, ..run },
+        ] {
+            assert!(wrong.curve().is_err(), "{wrong:?}");
+        }
+    }
+}
