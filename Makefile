@@ -26,7 +26,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser bench bench-all bench-instructions \
+.PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser test-calculator bench bench-all bench-instructions \
 	lint docs notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -92,15 +92,18 @@ test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real tr
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PYTEST) -m long
 
-test-browser: $(VENV)/for-dev docs/calculator/engine.js ## reports and the calculator in a headless Chromium; needs the program chromium
+test-browser: $(VENV)/for-dev ## reports in a headless Chromium; needs the program chromium
+	$(PY) -m pytest -m browser --ignore tests/test_calculator_browser.py
+
+test-calculator: $(VENV)/for-dev docs/calculator/engine.js ## the calculator, as a crate and in a headless Chromium
+	cargo fmt --check --manifest-path calculator/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo clippy --locked --all-targets --manifest-path calculator/Cargo.toml -- -D warnings
 	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo test --release --locked --manifest-path calculator/Cargo.toml
-	$(PY) -m pytest -m browser
+	$(PY) -m pytest -m browser tests/test_calculator_browser.py
 
 lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnings as errors
 	cargo fmt --check
-	cargo fmt --check --manifest-path calculator/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
-	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo clippy --locked --all-targets --manifest-path calculator/Cargo.toml -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --features python
 	$(PY) -m ruff check
