@@ -57,4 +57,8 @@ def test_explain_and_report_take_every_scheme(options, tmp_path):
     assert document["delta"] == 1e-5
     written = call("report", *run, "--group-sizes", "1,2", "--path", str(tmp_path / "run.md"))
     assert (written.exit_code, written.stderr) == (0, "")
-    assert document["statement"] in (tmp_path / "run.md").read_text("utf-8")
+    epsilon, unit = re.fullmatch(
+        r"\((.*), 1e-05\)-differential privacy (for .*)", document["statement"]
+    ).groups()
+    report = (tmp_path / "run.md").read_text("utf-8")
+    assert f"epsilon = {epsilon} and delta = 1 in 100,000 {unit}" in report

@@ -128,6 +128,7 @@ class Hostile:
             rates=self.one(members),
             norms=self.one(members),
             gradients=gradients,
+            cosine=self.one([1.0, 0.0, 0.3, float("nan")]),
         )
 
     def step(self, *arrays):

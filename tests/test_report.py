@@ -400,7 +400,7 @@ def test_the_file_has_the_usual_permissions(tmp_path):
         (CURVE, "r.md", {"title": 3}, TypeError, "title must be a string"),
         (CURVE * 0, "r.md", {}, ValueError, "steps must be at least 1"),
         (GroupAccountant(), "r.md", {}, ValueError, "steps must be at least 1"),
-        (3, "r.md", {}, TypeError, "curve_or_accountant must be a PrivacyCurve"),
+        (3, "r.md", {}, TypeError, "curve_or_accountant must be a Run, a PrivacyCurve"),
         (None, "r.md", {}, TypeError, "give a curve or an accountant"),
     ],
 )

@@ -157,7 +157,7 @@ def test_bad_arguments_are_named(arguments, error, words):
 def test_reports_and_pictures_are_about_the_interval(tmp_path):
     curve = hs.privacy_curve(steps=40, **RUN)
     page = hs.report(curve, tmp_path / "run.md", group_sizes=[1, 2]).read_text("utf-8")
-    assert "differential privacy for one record that is zeroed out" in page
+    assert "for one record that is zeroed out" in page
     assert "two data sets reveal the lower end at least" in page
     assert "zeros for the gradients of one record" in page
     assert "certified interval for shuffled batches" in page
@@ -168,7 +168,7 @@ def test_reports_and_pictures_are_about_the_interval(tmp_path):
     accountant = GroupAccountant(adjacency="zero_out")
     accountant.history = [(2.0, SHUFFLE, 40)]
     other = hs.report(accountant, tmp_path / "other.md", group_sizes=[1]).read_text("utf-8")
-    assert "differential privacy for one record that is zeroed out" in other
+    assert "for one record that is zeroed out" in other
     axes = hs.plot.budget(accountant, DELTA, points=5, ax=axes_of_a_figure())
     assert axes.lines[0].get_ydata()[-1] == pytest.approx(curve.epsilon(DELTA))
     shown = [text.get_text() for text in hs.plot.schemes(curve, DELTA, ax=axes_of_a_figure()).texts]

@@ -101,7 +101,7 @@ class NegativeBinomialRuns:
     >>> import hockeystick as hs
     >>> runs = hs.NegativeBinomialRuns(10, shape=0.5)
     >>> round(runs.success, 4)
-    0.0294
+    0.0625
     """
 
     mean: float
