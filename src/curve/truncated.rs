@@ -43,7 +43,7 @@ const LOG_GRID_MARGIN: f64 = 5.0;
 /// Widest interval that a grid's tilt is chosen for.
 const WIDEST_GRID: f64 = 0.1;
 /// Products of nodes in x and y that an inversion of one kind of step may cost: 10⁸ of them take about 30 ms.
-const MAX_PRODUCTS: f64 = 5e6;
+const MAX_PRODUCTS: f64 = 2e7;
 /// [`MAX_PRODUCTS`] of inversions that take many points.
 const MAX_LONG_PRODUCTS: f64 = 1.5e8;
 /// Number of different steps for which the products that an inversion may cost double.

@@ -26,9 +26,11 @@ const ROUNDING: f64 = 16.0 * f64::EPSILON;
 const MAX_STEPS: f64 = 9e15;
 /// Relative width that is asked for after a single step, which has a closed form.
 const NARROW: f64 = 1e-9;
-/// Relative width that is asked for after several steps: a tenth of what the accounts promise. At 1e-9, two or three steps take
+/// Relative width that is asked for after a few steps: a tenth of what the accounts promise. At 1e-9, two or three steps take
 /// up to twenty times as long.
 const ENOUGH: f64 = 1e-7;
+/// Steps from which on that difference is small.
+const MANY_STEPS: f64 = 50.0;
 
 /// Lower and upper bounds on ε(δ) of the examples at `members`. Those of equal histories are equal, and computed once.
 pub(crate) fn epsilons(
@@ -82,7 +84,8 @@ fn epsilon(history: &History, rates: &[f64], delta: f64) -> Result<(f64, f64)> {
     let Some(segments) = segments(history, rates) else {
         return Ok((0.0, f64::INFINITY));
     };
-    let tolerance = if history.count() > 1.0 { ENOUGH } else { NARROW };
+    let is_costly = history.count() > 1.0 && history.count() < MANY_STEPS;
+    let tolerance = if is_costly { ENOUGH } else { NARROW };
     if let ([step], 0.0) = (history.steps(), history.gaussian())
         && step.count == 1.0
     {
