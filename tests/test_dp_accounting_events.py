@@ -79,7 +79,7 @@ def test_their_accountants_refuse_them_and_ours_what_has_no_pair(dpa):
         assert accountant.ledger is not None
         assert accountant.get_epsilon(DELTA) == 0.0
     with pytest.raises(dpa.UnsupportedEventError, match="not supported together"):
-        exact().compose(epoch(10, event("Laplace", 1.0)))
+        exact(group_size=2).compose(epoch(10, event("Laplace", 1.0)))
     with pytest.raises(dpa.UnsupportedEventError, match="noisy sums"):
         exact().compose(poisson(0.5, epoch(10, gaussian(1.0))))
 
