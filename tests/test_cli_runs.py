@@ -3,13 +3,9 @@
 import json
 
 import pytest
-
-import hockeystick as hs
-
-pytest.importorskip("click")
-
 from click.testing import CliRunner
 
+import hockeystick as hs
 from hockeystick.cli.commands import hockeystick
 
 FACTS = {"batch_size": 100, "dataset_size": 10_000, "epochs": 10, "noise_multiplier": 1.0}

@@ -148,7 +148,8 @@ class Column:
 
 
 def test_columns_are_arguments():
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame(
         {"sigma": [0.8, 1.0], "steps": pandas.array([10, 20], dtype="Int64")}, index=[7, 3]
     )
@@ -166,7 +167,8 @@ def test_columns_are_arguments():
 
 @pytest.mark.opacus
 def test_scalars_of_torch_are_numbers():
-    torch = pytest.importorskip("torch")
+    import torch
+
     want = hs.get_epsilon(delta=1e-5, noise_multiplier=1.5, steps=10, sample_rate=0.25)
     kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
     sigmas = [torch.tensor(1.5, dtype=kind) for kind in kinds]

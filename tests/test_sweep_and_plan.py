@@ -37,7 +37,8 @@ def test_facts_of_a_run_are_replaced():
 
 
 def test_columns_vary_together_and_keep_their_index():
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame({"sigma": [1.0, 2.0], "rate": [0.1, 0.2]}, index=["a", "b"])
     arguments = {"delta": 1e-5, "noise_multiplier": frame["sigma"], "sample_rate": frame["rate"]}
     found = hs.sweep("epsilon", steps=5, **arguments).to_pandas()
@@ -135,7 +136,9 @@ def test_what_a_plan_refuses(changes, error, message):
 
 
 def test_pictures_of_both():
-    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib
+
+    matplotlib.use("Agg")
     axes = hs.sweep("epsilon", noise_multiplier=[1.0, 2.0, 3.0], group_size=[1, 2], **RUN).plot()
     assert axes.get_xlabel() == "noise multiplier"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["group_size 1", "group_size 2"]

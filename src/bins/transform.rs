@@ -25,7 +25,7 @@ const LAST_POINT: f64 = 4096.0;
 const SMALLEST_VALUE: f64 = 1e-40;
 /// Rounding errors of a factor of the product: the matrices and the phases, and those of exponents in standard deviations.
 const FACTOR_OPERATIONS: f64 = 20.0;
-/// The same of the argument of the last kernel, over w̄·(λ^b·x − H_1): 18 of w̄ and its product, times √3 for the fourth moments of two
+/// Rounding errors of the exponent of the kernel that closes the chain, over w̄·(λ^b·x − H_1): 18 of w̄ and its product, times √3 for the fourth moments of two
 /// Gaussian variables.
 const CLOSING_OPERATIONS: f64 = 32.0;
 /// Rounding errors of a node s of a contour, relative to |s|: 36 of them, times 4 for Cauchy's formula, over 1.5.
@@ -45,7 +45,7 @@ pub(super) struct Transform {
     products: f64,
     exponents: (f64, f64),
     growth: f64,
-    /// The same of the factor of turning by θ, over θ².
+    /// Rounding errors of the factor by which the turn by θ enlarges the terms, over θ².
     cost: f64,
 }
 
@@ -119,7 +119,7 @@ impl Transform {
         self.log_modulus_between(s.re, s.im, least)
     }
 
-    /// The same for all s with Re s ≥ `real` and Im s ≥ `imaginary`.
+    /// log of a bound on |φ(s)| for all s with Re s ≥ `real` and Im s ≥ `imaginary`.
     pub(super) fn log_modulus_between(&self, real: f64, imaginary: f64, least: f64) -> f64 {
         let mut best = f64::INFINITY;
         for step in 0..=31 {

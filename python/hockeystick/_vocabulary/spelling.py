@@ -78,8 +78,9 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], str]] = {
     "tol": (("tolerance",), ""),
     "eps_error": (("tolerance",), ""),
 }
-"""What other libraries and papers call an argument: our names, of which a function takes the first it knows,
-and what to add in words."""
+"""Names that other libraries and papers have for an argument, with the names it has here and a hint in words.
+
+The first of our names that a function takes is the one that its error suggests."""
 
 VALUES: dict[str, dict[str, str]] = {
     "adjacency": {
@@ -174,5 +175,5 @@ def spelled(function: Function) -> Function:
 
 def spelled_class(cls: Class) -> Class:
     """Have the constructor of a class refuse unknown arguments with the name that was meant."""
-    cls.__init__ = spelled(cls.__init__)  # type: ignore[misc]
+    cls.__init__ = spelled(cls.__init__)  # type: ignore[misc]  # mypy takes an __init__ for fixed
     return cls

@@ -112,7 +112,7 @@ def _poisson(given: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--max-batch-size needs --dataset-size")
     if batch_size is not None:
         # Checks the sizes; the one of the data set is there, as `_scheme` refuses a batch size alone.
-        WithoutReplacement(batch_size, dataset_size)  # type: ignore[arg-type]
+        WithoutReplacement(batch_size, dataset_size)  # type: ignore[arg-type]  # it checks what it is given
         rate = batch_size / dataset_size
     if rate is None and not given.get("rates"):
         raise click.UsageError("--sampling poisson needs --sample-rate, or --batch-size with --dataset-size")

@@ -103,7 +103,7 @@ class Question(NamedTuple):
     pictures: bool
     certified: bool = False
     form: Mapping[str, str] = {}
-    """What the form to sign says: model, data set, responsible person and date, those that are given."""
+    """Fields of the form to sign with values: model, data set, responsible person and date, if given."""
 
 
 class Facts(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a report says to those who sign it: the verdict, who is protected, what is not covered, the form."""
+"""Sections of a report for who signs it: verdict, who is protected, what is not covered, and the form."""
 
 from __future__ import annotations
 
