@@ -30,11 +30,11 @@ REFUSED = [
     ),
     pytest.param("ADD_OR_REMOVE_ONE", 1, lambda: event("ZC", 1.0), "ZCDpEvent is not", id="zCDP"),
     pytest.param(
-        "REPLACE_ONE",
+        "ADD_OR_REMOVE_ONE",
         1,
-        lambda: event("DiscreteLaplace", 1.0, 1),
-        "DiscreteLaplaceDpEvent is not",
-        id="discrete",
+        lambda: poisson(0.1, event("DiscreteLaplace", 1.0, 1)),
+        "noisy sums",
+        id="a sample of discrete noise",
     ),
     pytest.param(
         "REPLACE_SPECIAL",
@@ -73,7 +73,7 @@ REFUSED = [
         id="a mixture for a group",
     ),
     pytest.param(
-        "REPLACE_ONE", 1, lambda: event("RandomizedResponse", 0.5, 3), "num_buckets", id="three answers"
+        "REPLACE_SPECIAL", 1, lambda: event("RandomizedResponse", 0.5, 3), "REPLACE_ONE", id="three answers"
     ),
     pytest.param(
         "ADD_OR_REMOVE_ONE", 1, lambda: event("RandomizedResponse", 0.5, 2), "REPLACE_ONE", id="response"

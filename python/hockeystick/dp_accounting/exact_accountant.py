@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
-from hockeystick._arguments import LARGEST_COUNT, LARGEST_GROUP, count_scalar, float_scalar, require, shown
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick._arguments import (
+    LARGEST_COUNT,
+    LARGEST_GROUP,
+    FloatOrFloats,
+    count_scalar,
+    float_array,
+    float_scalar,
+    in_shape,
+    require,
+    shown,
+)
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._extras import needed
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick.dp_accounting.known_curves import KnownCurve
 from hockeystick.dp_accounting.pure import noiseless_delta, pure_epsilon
 from hockeystick.dp_accounting.translation import NoPairError, Setting, translate
+from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
     from hockeystick._vocabulary.step_kinds import StepKind
@@ -58,7 +74,11 @@ class ExactAccountant(PrivacyAccountant):
 
     Groups take an event as what happens to all records alike, which is for the caller to know: an event
     that sums up what one record comes to see, as that of cyclic sampling, says nothing about groups. A
-    mixture of Gaussians and randomised response are about one record.
+    mixture of Gaussians, randomised response, an (ε, δ) guarantee, the exponential mechanism and permute and
+    flip are about one record.
+
+    Mechanisms that are no noisy sums are known by their trade-off function (docs/theory/known-curves.md), to
+    an absolute error of δ of some 1e-11.
 
     Pairs: GROUP, Theorem 18; PITFALLS, Propositions 9 and 13 and
     Theorem 14.
@@ -104,7 +124,9 @@ class ExactAccountant(PrivacyAccountant):
         )
         self._tolerance = check_tolerance(tolerance)
         self._steps: dict[StepKind, int] = {}
+        self._curves: dict[KnownCurve, int] = {}
         self._composed: PrivacyCurve | None = None
+        self._product: TradeoffCurve | None = None
         self._non_private = False
 
     @property
@@ -118,8 +140,10 @@ class ExactAccountant(PrivacyAccountant):
         return self._tolerance
 
     @property
-    def curve(self) -> PrivacyCurve:
-        """Privacy curve of all events so far, for more questions than epsilon and delta.
+    def curve(self) -> PrivacyCurve | TradeoffCurve:
+        """Curve of all events so far, for more questions than epsilon and delta.
+
+        A `TradeoffCurve` if some of them are no noisy sums.
 
         Raises
         ------
@@ -128,7 +152,7 @@ class ExactAccountant(PrivacyAccountant):
         """
         if self._non_private:
             raise ValueError("there is no privacy curve: an event was not private at all")
-        return self._curve
+        return self._whole
 
     def get_epsilon(self, target_delta: float) -> float:
         """Upper bound on epsilon.
@@ -159,9 +183,12 @@ class ExactAccountant(PrivacyAccountant):
         require(0.0 <= delta <= 1.0, "target_delta", delta, "in [0, 1]")
         if self._non_private:
             return math.inf
-        if delta == 1.0 or not self._curve.steps:
+        if delta == 1.0 or not (self._curve.steps or self._curves):
             return 0.0
-        return pure_epsilon(self._curve) if delta == 0.0 else float(self._curve.epsilon(delta))
+        if delta > 0.0:
+            return float(self._whole.epsilon(delta))
+        of_sums = pure_epsilon(self._curve) if self._curve.steps else 0.0
+        return math.fsum([of_sums, *(count * known.largest_loss for known, count in self._curves.items())])
 
     def get_delta(self, target_epsilon: float) -> float:
         """Upper bound on delta.
@@ -192,7 +219,81 @@ class ExactAccountant(PrivacyAccountant):
         require(epsilon >= 0.0, "target_epsilon", epsilon, "at least 0")
         if self._non_private:
             return 1.0
-        return float(self._curve.delta(epsilon)) if epsilon < math.inf else noiseless_delta(self._curve)
+        if epsilon < math.inf:
+            return float(self._whole.delta(epsilon))
+        lost = noiseless_delta(self._curve)
+        for known, count in self._curves.items():
+            lost += (1.0 - lost) * -math.expm1(count * math.log1p(-min(known.infinite_loss, 1.0 - 2.0**-53)))
+        return min(1.0, lost * (1.0 + 1e-12))
+
+    def get_true_positive_rates(
+        self, false_positive_rates: ArrayLike, deltas: ArrayLike | None = None
+    ) -> FloatOrFloats:
+        """Upper bound on the true positive rate of attacks, as ``PLDAccountant`` has it in later releases.
+
+        Parameters
+        ----------
+        false_positive_rates : array_like
+            In [0, 1].
+        deltas : array_like, optional
+            Has no effect: the bound is that of the whole curve.
+
+        Returns
+        -------
+        float or ndarray, shape of `false_positive_rates`
+            How often an attack finds a group that took part, at most.
+
+        Raises
+        ------
+        ValueError
+            If a rate is out of range.
+        TypeError
+            If a rate is not real.
+
+        Examples
+        --------
+        >>> import dp_accounting
+        >>> from hockeystick.dp_accounting import ExactAccountant
+        >>> accountant = ExactAccountant().compose(dp_accounting.GaussianDpEvent(2.0))
+        >>> print(f"{accountant.get_true_positive_rates(0.01):.4f}")
+        0.0339
+        """
+        rates = float_array(false_positive_rates, "false_positive_rates")
+        for rate in rates.ravel().tolist():
+            require(0.0 <= rate <= 1.0, "false_positive_rates", rate, "in [0, 1]")
+        if self._non_private:
+            return in_shape(0.0 * rates.ravel() + 1.0, rates.shape)
+        return in_shape(1.0 - np.asarray(self._tradeoff.beta(rates.ravel())), rates.shape)
+
+    def get_gdp_parameter_estimate(
+        self, false_positive_rates: ArrayLike | None = None, deltas: ArrayLike | None = None
+    ) -> float:
+        """Upper bound on μ of Gaussian differential privacy: all events together are μ-GDP.
+
+        Parameters
+        ----------
+        false_positive_rates, deltas : array_like, optional
+            Have no effect. ``PLDAccountant`` of later releases returns an estimate on a grid of these, which
+            is neither an upper nor a lower bound; this is a bound on the whole curve.
+
+        Returns
+        -------
+        float
+            μ; inf where a loss is infinite, or larger than that of any Gaussian noise.
+
+        Examples
+        --------
+        >>> import dp_accounting
+        >>> from hockeystick.dp_accounting import ExactAccountant
+        >>> accountant = ExactAccountant().compose(dp_accounting.GaussianDpEvent(2.0), 16)
+        >>> round(accountant.get_gdp_parameter_estimate(), 6)
+        2.0
+        """
+        if self._non_private or any(known.infinite_loss > 0.0 for known in self._curves):
+            return math.inf
+        if not (self._curve.steps or self._curves):
+            return 0.0
+        return self._tradeoff.mu()
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         """Compose `event`, or say why that cannot be done; as the base class asks."""
@@ -205,12 +306,16 @@ class ExactAccountant(PrivacyAccountant):
         # Made before anything is kept: it refuses too many steps.
         added = PrivacyCurve(found.steps, self._setting.adjacency, self._tolerance) * repeated
         totals = {kind: self._steps.get(kind, 0) + steps for kind, steps in added.segments}
-        most = max(totals.values(), default=0)
+        curves = {
+            known: self._curves.get(known, 0) + times * repeated for known, times in found.curves.items()
+        }
+        most = max([*totals.values(), *curves.values()], default=0)
         require(most <= LARGEST_COUNT, "steps", most, f"at most {LARGEST_COUNT} of one kind")
         if do_compose:
             # In place: a copy for every event of a schedule would take the square of their number.
             self._steps.update(totals)
-            self._composed = None
+            self._curves.update({known: times for known, times in curves.items() if times})
+            self._composed = self._product = None
             self._non_private |= found.non_private
         return None
 
@@ -219,3 +324,18 @@ class ExactAccountant(PrivacyAccountant):
         if self._composed is None:
             self._composed = PrivacyCurve(self._steps.copy(), self._setting.adjacency, self._tolerance)
         return self._composed
+
+    @property
+    def _whole(self) -> PrivacyCurve | TradeoffCurve:
+        """Curve of all events: that of noisy sums alone is a `PrivacyCurve`."""
+        return self._tradeoff if self._curves else self._curve
+
+    @property
+    def _tradeoff(self) -> TradeoffCurve:
+        """Trade-off function of all events, in an order that is not that of their arrival."""
+        if self._product is None:
+            parts = sorted(self._curves.items(), key=lambda part: (repr(part[0].curve), part[0].largest_loss))
+            factors = [TradeoffCurve.from_curve(self._curve)] if self._curve.steps or not parts else []
+            factors += [known.curve * count for known, count in parts]
+            self._product = functools.reduce(TradeoffCurve.compose, factors)
+        return self._product

@@ -17,12 +17,18 @@ tests everywhere on it. So no move of l1 length j is easier to test than a move 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.number_of_runs import NegativeBinomialRuns, PoissonRuns
 from hockeystick._extras import needed
 from hockeystick._vocabulary.allocation import RandomAllocation
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
 from hockeystick._vocabulary.sampling import (
     FullBatch,
@@ -34,8 +40,13 @@ from hockeystick._vocabulary.sampling import (
 )
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick._vocabulary.support import Pair
+from hockeystick.dp_accounting import known_curves
 from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
+from hockeystick.dp_accounting.known_curves import KnownCurve
 from hockeystick.errors import UnsupportedError
+
+Kind = TypeVar("Kind")
+"""What is counted: steps, or mechanisms that are known by their curve."""
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a mixture may sum from 1."""
@@ -63,6 +74,8 @@ class Translation(NamedTuple):
     steps: dict[StepKind, int]
     non_private: bool
     """Whether a part of it reveals everything."""
+    curves: dict[KnownCurve, int] = MappingProxyType({})  # type: ignore[assignment]
+    """Mechanisms that are known by their trade-off function, and how often each is run."""
 
 
 class NoPairError(Exception):
@@ -107,10 +120,85 @@ def _no_op(event: Any, setting: Setting) -> Translation:
     return _NOTHING
 
 
+def _one_curve(known: KnownCurve) -> Translation:
+    return Translation({}, False, {known: 1})
+
+
+def _of_one_record(event: Any, setting: Setting) -> None:
+    """Refuse an event that says what one record is guaranteed, and nothing about groups."""
+    if setting.group_size > 1:
+        raise NoPairError(
+            event, f"group_size must be 1 for {type(event).__name__}, which is about one record."
+        )
+
+
 def _epsilon_delta(event: Any, setting: Setting) -> Translation:
-    if event.epsilon == 0.0 and event.delta == 0.0:
+    epsilon, delta = float_scalar(event.epsilon, "epsilon"), float_scalar(event.delta, "delta")
+    if epsilon == 0.0 and delta == 0.0:
         return _NOTHING
-    raise NoPairError(event, f"EpsilonDeltaDpEvent is not supported: {_REFUSALS['EpsilonDeltaDpEvent']}.")
+    _of_one_record(event, setting)
+    return _one_curve(known_curves.epsilon_delta(epsilon, delta))
+
+
+def _exponential(event: Any, setting: Setting) -> Translation:
+    _of_one_record(event, setting)
+    return _one_curve(known_curves.exponential_mechanism(float_scalar(event.epsilon, "epsilon")))
+
+
+def _permute_and_flip(event: Any, setting: Setting) -> Translation:
+    _of_one_record(event, setting)
+    return _one_curve(known_curves.permute_and_flip(float_scalar(event.epsilon, "epsilon")))
+
+
+def _discrete_laplace(event: Any, setting: Setting) -> Translation:
+    """Return discrete Laplace noise; a record that is replaced moves the sum by up to twice its norm."""
+    parameter = float_scalar(event.noise_parameter, "noise_parameter")
+    norm = count_scalar(event.sensitivity, "sensitivity", 0)
+    distance = norm * setting.group_size * (2 if setting.adjacency == "replace" else 1)
+    if distance == 0:
+        return _NOTHING
+    if math.isinf(parameter):
+        return _EVERYTHING
+    return _one_curve(known_curves.discrete_laplace(parameter, distance))
+
+
+def _discrete_gaussian(event: Any, setting: Setting) -> Translation:
+    """Return discrete Gaussian noise, whose sensitivity is that of the query under the relation."""
+    sigma, sensitivity = float_scalar(event.sigma, "sigma"), float_scalar(event.sensitivity, "sensitivity")
+    require(0.0 <= sensitivity < math.inf, "sensitivity", sensitivity, "in [0, inf)")
+    if event.dimension != 1:
+        raise NoPairError(
+            event, "dimension must be 1 for DiscreteGaussianDpEvent: in several dimensions no curve is known."
+        )
+    distance = math.floor(sensitivity) * setting.group_size  # of whole numbers
+    if distance == 0:
+        return _NOTHING
+    return _EVERYTHING if sigma == 0.0 else _one_curve(known_curves.discrete_gaussian(sigma, distance))
+
+
+def _repeat_and_select(event: Any, setting: Setting) -> Translation:
+    """Return the best of a random number of runs, each of which is the event inside."""
+    inner = translate(event.event, setting)
+    if inner.non_private:
+        return _EVERYTHING
+    if inner.curves:
+        raise NoPairError(
+            event,
+            "The event of RepeatAndSelectDpEvent must be of noisy sums, whose Rényi divergences are known.",
+        )
+    mean, shape = float_scalar(event.mean, "mean"), float_scalar(event.shape, "shape")
+    runs = PoissonRuns(mean) if math.isinf(shape) and shape > 0.0 else NegativeBinomialRuns(mean, shape=shape)
+    if not inner.steps:
+        return _NOTHING
+    return _one_curve(_best_of(frozenset(inner.steps.items()), setting.adjacency, runs))
+
+
+@lru_cache(maxsize=16)
+def _best_of(
+    steps: frozenset[tuple[StepKind, int]], adjacency: str, runs: PoissonRuns | NegativeBinomialRuns
+) -> KnownCurve:
+    """Return the curve of the best of several runs, which takes a second and is asked for twice."""
+    return known_curves.best_of(PrivacyCurve(dict(steps), adjacency, DEFAULT_TOLERANCE).best_of(runs))
 
 
 def _non_private(event: Any, setting: Setting) -> Translation:
@@ -119,21 +207,27 @@ def _non_private(event: Any, setting: Setting) -> Translation:
 
 def _self_composed(event: Any, setting: Setting) -> Translation:
     count = count_scalar(event.count, "count", 0)
-    steps, non_private = translate(event.event, setting)
+    steps, non_private, curves = translate(event.event, setting)
     if count == 0:
         return _NOTHING
-    return Translation({kind: number * count for kind, number in steps.items()}, non_private)
+    return Translation(_times(steps, count), non_private, _times(curves, count))
+
+
+def _times(numbers: Mapping[Kind, int], count: int) -> dict[Kind, int]:
+    """Return how often each kind occurs in `count` repetitions."""
+    return {kind: number * count for kind, number in numbers.items()}
 
 
 def _composed(event: Any, setting: Setting) -> Translation:
-    steps: dict[StepKind, int] = {}
+    steps: Counter[StepKind] = Counter()
+    curves: Counter[KnownCurve] = Counter()
     non_private = False
     for part in event.events:
         found = translate(part, setting)
-        for kind, number in found.steps.items():
-            steps[kind] = steps.get(kind, 0) + number
+        steps.update(found.steps)
+        curves.update(found.curves)
         non_private |= found.non_private
-    return Translation(steps, non_private)
+    return Translation(dict(steps), non_private, dict(curves))
 
 
 def _full_batch(event: Any, setting: Setting) -> Translation:
@@ -301,14 +395,16 @@ def _randomized_response(event: Any, setting: Setting) -> Translation:
     noise = float_scalar(event.noise_parameter, "noise_parameter")
     require(0.0 <= noise <= 1.0, "noise_parameter", noise, "in [0, 1]")
     buckets = count_scalar(event.num_buckets, "num_buckets", 1)
-    if setting.adjacency != "replace" or buckets > 2 or setting.group_size > 1:
+    if setting.adjacency != "replace" or setting.group_size > 1:
         raise NoPairError(
             event,
-            "neighboring_relation must be REPLACE_ONE, num_buckets at most 2 and group_size 1 for "
-            "RandomizedResponseDpEvent.",
+            "neighboring_relation must be REPLACE_ONE and group_size 1 for RandomizedResponseDpEvent.",
         )
     if buckets == 1 or noise == 1.0:
         return _NOTHING
+    if buckets > 2:
+        known = noise > 0.0
+        return _one_curve(known_curves.randomized_response(noise, buckets)) if known else _EVERYTHING
     # The true answer with probability 1 - noise + noise/2, rounded up.
     p = 1.0 - 0.5 * noise
     if 2.0 * (1.0 - p) != noise:
@@ -318,22 +414,14 @@ def _randomized_response(event: Any, setting: Setting) -> Translation:
     return _one(step_kind(mechanism=RandomizedResponse(p), sampling=FullBatch(), adjacency="replace")[0])
 
 
-_OTHER_NOISE = "only Gaussian noise, Laplace noise and randomised response have exact curves"
-
 _REFUSALS = {
     "UnsupportedDpEvent": "it stands for what no accountant knows",
     "SampledWithReplacementDpEvent": (
         "a record may be in a batch several times; use PoissonSampledDpEvent or "
         "SampledWithoutReplacementDpEvent"
     ),
-    "DiscreteLaplaceDpEvent": _OTHER_NOISE,
-    "DiscreteGaussianDpEvent": _OTHER_NOISE,
-    "ExponentialMechanismDpEvent": _OTHER_NOISE,
-    "PermuteAndFlipDpEvent": _OTHER_NOISE,
     "SingleEpochTreeAggregationDpEvent": "only sums with independent noise have exact curves",
-    "RepeatAndSelectDpEvent": "a run that is chosen among several has no exact curve here",
     "ZCDpEvent": "a zCDP guarantee bounds Rényi divergences, which RdpAccountant composes, and has no curve",
-    "EpsilonDeltaDpEvent": "an (epsilon, delta) guarantee alone has no exact curve here",
 }
 """Why events are refused that dp-accounting knows, and what to use in their place."""
 
@@ -345,6 +433,11 @@ _TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
     "ComposedDpEvent": _composed,
     "GaussianDpEvent": _full_batch,
     "LaplaceDpEvent": _full_batch,
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "ExponentialMechanismDpEvent": _exponential,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
+    "RepeatAndSelectDpEvent": _repeat_and_select,
     "PoissonSampledDpEvent": _poisson_sampled,
     "SampledWithoutReplacementDpEvent": _without_replacement,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
