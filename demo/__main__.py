@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     output.mkdir(parents=True, exist_ok=True)
     pictures.draw_epsilon(rows, subtitle, output / "epsilon_by_group_size.png")
+    with hockeystick.plot.dark():
+        pictures.draw_epsilon(rows, subtitle, output / "epsilon_by_group_size-dark.png")
     pictures.draw_delta(accountant.history, subtitle, output / "delta_by_epsilon.png")
 
     print(f"\n{subtitle}\ntest accuracy {accuracy:.1%} of {len(digits.test_labels)} images\n")

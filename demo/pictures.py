@@ -22,12 +22,11 @@ from demo.table import (
     renyi_accountant,
     simulated_delta,
 )
+from hockeystick.plot.style import is_dark, palette
 
-# Blue, orange, green and purple that stay apart under the common forms of colour blindness
-# (Okabe and Ito 2008); markers differ as well, for print.
-BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-
-CURVE_GROUP_SIZES = {1: (BLUE, "o"), 2: (ORANGE, "s"), 4: (GREEN, "^"), 8: (PURPLE, "D")}
+# Colours are those of hockeystick's own pictures: blue, orange, green and purple that stay apart under the
+# common forms of colour blindness (Okabe and Ito 2008); markers differ as well, for print.
+CURVE_GROUP_SIZES = {1: "o", 2: "s", 4: "^", 8: "D"}
 CURVE_POINTS = 60
 SIMULATED_POINTS = 6
 LARGEST_DELTA, SMALLEST_DELTA = 1.0, 1e-12
@@ -40,11 +39,12 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
     """Draw epsilon against group size: the exact value, and three upper bounds on it."""
     sizes = [row.group_size for row in rows]
     figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    blue, orange, green, purple, *_ = palette()
     lines = [
-        ("black box: all that the curve of one record implies", "black_box", GREEN, "^", "--"),
-        ("Jensen: Rényi bound of RGP, Theorem 3.1", "jensen", ORANGE, "s", "-."),
-        ("Rényi: divergences of the dominating pair", "renyi", PURPLE, "D", ":"),
-        ("exact: GroupAccountant", "exact", BLUE, "o", "-"),
+        ("black box: all that the curve of one record implies", "black_box", green, "^", "--"),
+        ("Jensen: Rényi bound of RGP, Theorem 3.1", "jensen", orange, "s", "-."),
+        ("Rényi: divergences of the dominating pair", "renyi", purple, "D", ":"),
+        ("exact: GroupAccountant", "exact", blue, "o", "-"),
     ]
     for label, name, colour, marker, dashes in lines:
         style = f"{marker}{dashes}"
@@ -56,7 +56,7 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
             xytext=(0, -14),
             textcoords="offset points",
             ha="center",
-            color=BLUE,
+            color=blue,
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -70,7 +70,8 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
 def draw_delta(history: History, subtitle: str, path: Path) -> None:
     """Draw delta against epsilon for several group sizes: exactly, by Rényi divergences, and simulated."""
     figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
-    for group_size, (colour, marker) in tqdm(CURVE_GROUP_SIZES.items(), desc="curves", unit="curve"):
+    styles = list(zip(CURVE_GROUP_SIZES.items(), palette(), strict=False))
+    for (group_size, marker), colour in tqdm(styles, desc="curves", unit="curve"):
         exact, renyi = exact_accountant(history, group_size), renyi_accountant(history, group_size)
         largest = exact.get_epsilon(SMALLEST_DELTA)
         grid = np.geomspace(0.02 * largest, largest, CURVE_POINTS)
@@ -108,7 +109,7 @@ def finish(
     figure: Figure, axes: Axes, title: str, subtitle: str, path: Path, legend_title: str | None = None
 ) -> None:
     """Add what both pictures have, and write the file."""
-    axes.grid(which="major", color="0.9")
+    axes.grid(which="major", color="0.3" if is_dark() else "0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, title=legend_title, alignment="left", fontsize="small", title_fontsize="small")

@@ -1,5 +1,6 @@
 """The pictures that are compared with stored ones: `python tests/pictures.py` draws them anew."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -31,27 +32,42 @@ def several_runs():
 
 
 PICTURES = {
-    "privacy_curve": lambda: hs.plot.privacy_curve(delta=1e-5, **RUN),
+    "privacy_curve": lambda: hs.plot.privacy_curve(delta=1e-5, title=True, **RUN),
     "privacy_curves": several_runs,
     "epsilon_by_group_size": lambda: hs.plot.epsilon_by_group_size(
         black_box=True, **{**RUN, "noise_multiplier": 2.0}
     ),
-    "tradeoff_curve": lambda: hs.plot.tradeoff_curve(**RUN),
+    "tradeoff_curve": lambda: hs.plot.tradeoff_curve(title=True, **RUN),
     "schemes": lambda: hs.plot.schemes(dataset_size=60_000, **RUN),
     "schemes_of_group": lambda: hs.plot.schemes(dataset_size=60_000, group_size=8, **RUN),
-    "budget": lambda: hs.plot.budget(two_phases(), target=15.0),
+    "budget": lambda: hs.plot.budget(two_phases(), target=15.0, title=True),
     "individual_histogram": lambda: hs.plot.individual_histogram(
         np.random.default_rng(1).gamma(2.0, 0.5, size=1000), 1e-5, worst_case=7.8
     ),
 }
 
 
-def draw(name, path):
+ON_DARK = (
+    "privacy_curves",
+    "epsilon_by_group_size",
+    "tradeoff_curve",
+    "schemes",
+    "budget",
+    "individual_histogram",
+)
+"""Those that are drawn for a dark background, too."""
+
+STORED = (*PICTURES, *(f"{name}-dark" for name in ON_DARK))
+"""Names of the stored files."""
+
+
+def draw(stored, path):
     """Draw one picture with Matplotlib's own defaults, whatever the user's are."""
     from matplotlib import pyplot
 
     with mpl.rc_context(mpl.rcParamsDefault):
-        axes = PICTURES[name]()
+        with hs.plot.dark() if stored.endswith("-dark") else contextlib.nullcontext():
+            axes = PICTURES[stored.removesuffix("-dark")]()
         axes.figure.savefig(path, metadata={"Software": None})
         pyplot.close(axes.figure)
 
@@ -59,7 +75,7 @@ def draw(name, path):
 if __name__ == "__main__":
     mpl.use("Agg")
     GOLDEN.mkdir(exist_ok=True)
-    for name in PICTURES:
+    for name in STORED:
         draw(name, GOLDEN / f"{name}.png")
-        if (SHOWN / f"{name}.png").exists():
+        if (SHOWN / f"{name.removesuffix('-dark')}.png").exists():
             shutil.copyfile(GOLDEN / f"{name}.png", SHOWN / f"{name}.png")

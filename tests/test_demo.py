@@ -25,7 +25,7 @@ def test_demo_trains_accounts_and_writes_its_files(tmp_path: Path) -> None:
         assert exact in done.stdout
     assert "training: 100%" in done.stderr
 
-    for picture in ("epsilon_by_group_size.png", "delta_by_epsilon.png"):
+    for picture in ("epsilon_by_group_size.png", "epsilon_by_group_size-dark.png", "delta_by_epsilon.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
 
     run = json.loads((tmp_path / "run.json").read_text("utf-8"))

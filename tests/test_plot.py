@@ -85,7 +85,7 @@ def test_bad_arguments_are_refused(source, options, error, message):
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[plot\]"'):
         hs.plot.individual_histogram([1.0])
 
 

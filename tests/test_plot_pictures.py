@@ -17,7 +17,7 @@ def difference(expected, actual):
     return 0.0 if found is None else found["rms"]
 
 
-@pytest.mark.parametrize("name", pictures.PICTURES)
+@pytest.mark.parametrize("name", pictures.STORED)
 def test_a_picture_is_the_stored_one(name, tmp_path):
     path = tmp_path / f"{name}.png"
     pictures.draw(name, path)
@@ -28,13 +28,15 @@ def test_a_picture_is_the_stored_one(name, tmp_path):
 
 
 def test_every_stored_picture_is_drawn():
-    assert {path.stem for path in pictures.GOLDEN.glob("*.png")} == set(pictures.PICTURES)
+    assert {path.stem for path in pictures.GOLDEN.glob("*.png")} == set(pictures.STORED)
 
 
 def test_the_documentation_shows_the_stored_pictures():
     shown = list(pictures.SHOWN.glob("*.png"))
-    assert len(shown) >= 5
+    assert len(shown) >= 10
     for path in shown:
+        other = path.stem.removesuffix("-dark") if path.stem.endswith("-dark") else f"{path.stem}-dark"
+        assert path.with_stem(other).exists(), f"{path.name} is not there for light and for dark pages"
         assert path.read_bytes() == (pictures.GOLDEN / path.name).read_bytes(), path.name
 
 
@@ -61,6 +63,8 @@ def test_text_is_large_enough_and_inside_at_one_column(name):
         *axes.get_yticklabels(),
         *axes.texts,
         *axes.get_legend().get_texts(),
+        axes.get_legend().get_title(),
+        axes._left_title,
     ]
     shown = [text for text in texts if text.get_text()]
     assert all(text.get_fontsize() >= 6.9 for text in shown)

@@ -29,7 +29,9 @@ def _closed():
 
 
 def line(axes, label):
-    (found,) = [line for line in axes.lines if line.get_label() == label]
+    """The line with a label; that of both bounds is the upper one, too."""
+    names = ("upper bound", "both bounds") if label == "upper bound" else (label,)
+    (found,) = [line for line in axes.lines if line.get_label() in names]
     return np.asarray(found.get_xdata(), dtype=float), np.asarray(found.get_ydata(), dtype=float)
 
 
@@ -44,12 +46,12 @@ def followed(accountant, history=((1.0, 0.01, 60), (2.0, 0.01, 40))):
 
 def test_privacy_curve_draws_both_bounds_and_the_quoted_point():
     axes = hs.plot.privacy_curve(delta=1e-5, **RUN)
-    epsilons, deltas = line(axes, "upper bound")
+    epsilons, deltas = line(axes, "both bounds")
     curve = hs.privacy_curve(**RUN)
     np.testing.assert_allclose(deltas, curve.delta(epsilons), rtol=1e-5)
-    _, lower = line(axes, "lower bound")
-    assert np.all(lower <= deltas)
-    assert np.all(lower >= deltas * (1 - 1e-2))
+    lower, upper = curve.bounds(epsilon=epsilons)
+    assert np.all(lower <= deltas * (1 + 1e-5))
+    assert np.all(upper <= lower * (1 + 1e-2))
     assert deltas[-1] == pytest.approx(1e-10, rel=1e-2)
     assert axes.get_yscale() == "log"
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("epsilon (nats)", "delta (probability)")
@@ -154,7 +156,7 @@ def test_groups_have_their_own_epsilons():
     expected = hs.get_epsilon(delta=1e-6, group_size=[1, 2, 4], **RUN)
     np.testing.assert_allclose(epsilons, expected, rtol=1e-5)
     assert np.all(line(axes, "from one record alone")[1] >= epsilons * (1 - 1e-2))
-    assert np.all(line(axes, "lower bound")[1] <= epsilons)
+    assert "lower bound" not in labels(axes)
     assert axes.get_ylabel() == "epsilon (nats) at delta = 1e-06"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4"]
 
@@ -280,13 +282,13 @@ def test_bad_arguments_are_refused_before_anything_is_drawn(draw, error, message
     assert not pyplot.get_fignums()
 
 
-@pytest.mark.parametrize("name", hs.plot.__all__)
+@pytest.mark.parametrize("name", [name for name in hs.plot.__all__ if name != "dark"])
 def test_a_missing_extra_is_named(name, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     argument = hs.privacy_curve(**RUN) if name != "individual_histogram" else [1.0]
-    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[plot\]"'):
         getattr(hs.plot, name)(argument)
 
 
@@ -301,3 +303,136 @@ def test_own_axes_keep_their_size_and_style():
     assert hs.plot.budget(ax=axes, **RUN) is axes
     assert figure.get_size_inches().tolist() == [7, 5]
     assert axes.xaxis.label.get_fontsize() == mpl.rcParams["font.size"]
+
+
+def test_both_bounds_are_one_line_where_they_cannot_be_told_apart():
+    axes = hs.plot.privacy_curve(**RUN)
+    assert labels(axes) == ["both bounds"]
+    assert len(axes.lines) == 1
+    rough = hs.plot.privacy_curve(tolerance=0.1, noise_multiplier=0.3, sample_rate=0.001, steps=3)
+    shuffled = {
+        "sampling": hs.Shuffle(10, 100),
+        "steps": 10,
+        "adjacency": "zero_out",
+        "noise_multiplier": 1.0,
+    }
+    wide = hs.plot.privacy_curve(epsilons=[0.5, 1.0, 2.0], **shuffled)
+    assert labels(wide) == ["upper bound", "lower bound"]
+    upper, lower = line(wide, "upper bound")[1], line(wide, "lower bound")[1]
+    assert np.all(lower < 0.99 * upper)
+    for axes in (rough, wide):
+        shown = {found.get_label() for found in axes.lines}
+        assert set(labels(axes)) <= shown
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (hs.plot.privacy_curve, {"epsilons": [0.5, 1.0]}),
+        (hs.plot.tradeoff_curve, {}),
+        (hs.plot.budget, {"points": 3}),
+        (hs.plot.epsilon_by_group_size, {"group_sizes": [1, 2]}),
+        (hs.plot.schemes, {}),
+    ],
+)
+def test_a_title_states_the_run_above_everything(function, options):
+    run = {**RUN, "steps": 20_000}
+    curve = hs.privacy_curve(group_size=2, **{**run, "steps": 200})
+    axes = function(curve, title=True, **options)
+    texts = [axes.get_title(loc="left"), axes.get_legend().get_title().get_text()]
+    (stated,) = [text for text in texts if text]
+    assert stated == "200 steps, noise multiplier 1, sample\nrate 0.01; 2 records added or removed"
+    axes.figure.canvas.draw()
+    title = axes.get_legend().get_title() if texts[1] else axes._left_title
+    top = max(box.y1 for box in (text.get_window_extent() for text in axes.get_legend().get_texts()))
+    assert title.get_window_extent().y0 > min(top, axes.get_window_extent().y1)
+    named = function(curve, title="My run", **options)
+    assert "My run" in (named.get_title(loc="left"), named.get_legend().get_title().get_text())
+    plain = function(curve, **options)
+    assert (plain.get_title(loc="left"), plain.get_legend().get_title().get_text()) == ("", "")
+    with pytest.raises(TypeError, match="title must be True, False or a string"):
+        function(curve, title=3, **options)
+
+
+def test_a_title_of_what_has_no_steps_must_be_text():
+    with pytest.raises(ValueError, match="title must be a string here"):
+        hs.plot.tradeoff_curve(hs.TradeoffCurve.gaussian(1.0), title=True)
+    with pytest.raises(ValueError, match="title must be a string here"):
+        hs.plot.individual_histogram([0.1, 0.2], title=True)
+    accountant = IndividualAccountant(3)
+    accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    axes = hs.plot.individual_histogram(accountant, 1e-5, title=True)
+    assert axes.get_legend().get_title().get_text().startswith("1 step, noise multiplier 1")
+
+
+def test_titles_of_runs_of_several_kinds_and_of_shuffled_batches():
+    accountant = followed(GroupAccountant(), ((1.0, 0.01, 60), (2.0, 0.01, 40), (3.0, 0.01, 1)))
+    text = hs.plot.budget(accountant, points=3, title=True).get_title(loc="left")
+    assert "60 steps" in text
+    assert "1 more kinds of steps" in text.replace("\n", " ")
+    shuffled = {
+        "sampling": hs.Shuffle(10, 100),
+        "steps": 10,
+        "adjacency": "zero_out",
+        "noise_multiplier": 2.0,
+    }
+    text = hs.plot.privacy_curve(epsilons=[0.5, 1.0], title=True, **shuffled).get_title(loc="left")
+    assert "Shuffle(batch_size=10, dataset_size=100); 1 record zeroed out" in text.replace("\n", " ")
+
+
+def luminance(colour):
+    from matplotlib.colors import to_rgb
+
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def contrast(one, other):
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_everything_in_a_picture_can_be_seen_on_its_background(is_dark):
+    import contextlib
+
+    run = {**RUN, "steps": 50}
+    with hs.plot.dark() if is_dark else contextlib.nullcontext():
+        drawn = [
+            hs.plot.privacy_curve(delta=1e-5, title=True, **run),
+            hs.plot.tradeoff_curve(title=True, **run),
+            hs.plot.budget(target=1.0, points=3, **run),
+            hs.plot.schemes(dataset_size=1000, **run),
+            hs.plot.epsilon_by_group_size(group_sizes=[1, 2], **run),
+            hs.plot.individual_histogram([0.1, 0.2, 0.5], 1e-5, worst_case=1.0),
+            hs.sweep(
+                "epsilon", delta=1e-5, noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=[5, 9]
+            ).plot(),
+        ]
+    for axes in drawn:
+        paper = axes.get_facecolor()
+        assert (luminance(paper) < 0.1) == is_dark
+        assert axes.figure.get_facecolor() == paper
+        legend = axes.get_legend()
+        texts = [
+            axes.xaxis.label,
+            axes.yaxis.label,
+            *axes.get_xticklabels(),
+            *axes.texts,
+            *legend.get_texts(),
+        ]
+        for text in (*texts, axes._left_title, legend.get_title()):
+            assert contrast(text.get_color(), paper) >= 4.0, text.get_text()
+        for found in axes.lines:
+            assert contrast(found.get_color(), paper) >= 2.2, found.get_label()
+    pyplot.close("all")
+
+
+def test_the_legend_of_a_histogram_stands_clear_of_its_lines():
+    axes = hs.plot.individual_histogram(np.random.default_rng(3).gamma(2.0, 0.5, size=500), worst_case=2.0)
+    axes.figure.canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    for found in axes.lines:
+        path = found.get_path().transformed(found.get_transform()).get_extents()
+        assert path.y1 <= legend.y0 + 1.0
+    assert legend.y1 <= axes.figure.bbox.y1 + 1.0

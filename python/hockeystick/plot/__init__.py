@@ -6,17 +6,21 @@
 - `schemes`: the same run with batches drawn in other ways.
 - `budget`: epsilon as the steps go on.
 - `individual_histogram`: how the epsilons of examples are distributed.
+- `dark`: all of them for a dark background.
 
 Every function draws into `ax`, or into a new figure that fits one column of a paper, and returns the axes.
+With ``title=True`` the picture states the run.
 """
 
 from hockeystick.plot.budget import budget
 from hockeystick.plot.comparisons import epsilon_by_group_size, schemes
 from hockeystick.plot.curves import privacy_curve, tradeoff_curve
 from hockeystick.plot.individual import individual_histogram
+from hockeystick.plot.style import dark
 
 __all__ = [
     "budget",
+    "dark",
     "epsilon_by_group_size",
     "individual_histogram",
     "privacy_curve",

@@ -9,7 +9,18 @@ import numpy as np
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
 from hockeystick.errors import UnsupportedError
-from hockeystick.plot.style import BLACK, GREY, ORANGE, POINT, Axes, canvas, epsilon_label, next_line
+from hockeystick.plot.style import (
+    ORANGE,
+    POINT,
+    Axes,
+    canvas,
+    entitle,
+    epsilon_label,
+    grey,
+    ink,
+    next_line,
+    paper,
+)
 
 
 def budget(
@@ -19,6 +30,7 @@ def budget(
     target: float | None = None,
     points: int = 50,
     label: str | None = None,
+    title: bool | str = False,
     ax: Axes | None = None,
     **run: Any,
 ) -> Axes:
@@ -36,6 +48,8 @@ def budget(
         Numbers of steps at which epsilon is computed, in [2, 10000]; those where the steps change are added.
     label : str, optional
         Name of the line, to distinguish several in one picture.
+    title : bool or str, optional
+        True for a title that states the run, or its text.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -85,16 +99,17 @@ def budget(
     with canvas(ax) as axes:
         axes.plot(grid, epsilons, label=label or "upper bound", **next_line(axes))
         for change in changes[:-1].tolist():
-            axes.axvline(change, color=GREY, linewidth=0.6, linestyle=":")
+            axes.axvline(change, color=grey(), linewidth=0.6, linestyle=":")
         if limit is not None and last is not None:
             axes.axhline(limit, color=ORANGE, linewidth=1.0, linestyle=(0, (5, 2)), label=f"target {limit:g}")
             if last < made.steps:
-                axes.plot([last], [spent], color=BLACK, label=f"within it for {last} steps", **POINT)
+                axes.plot([last], [spent], color=ink(), label=f"within it for {last} steps", **POINT)
         axes.set_xlim(0, made.steps)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("steps")
         axes.set_ylabel(epsilon_label(level))
-        axes.legend(loc="lower right", frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
+        axes.legend(loc="lower right", frameon=True, facecolor=paper(), edgecolor="none", framealpha=0.9)
+        entitle(axes, title, guarantee)
         return axes
 
 

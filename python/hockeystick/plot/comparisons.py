@@ -33,16 +33,15 @@ from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    LOWER_BOUND,
     ORANGE,
-    PURPLE,
     Axes,
     canvas,
+    entitle,
     epsilon_label,
+    grey,
+    lower_bound,
     next_line,
+    palette,
     plain,
     plain_logarithms,
 )
@@ -51,13 +50,12 @@ GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 
 BLACK_BOX: dict[str, Any] = {"color": ORANGE, "marker": "^", "linestyle": (0, (4, 2)), "linewidth": 1.0}
 
-MARKS = {
-    "add_remove": (BLUE, "o"),
-    "replace": (ORANGE, "s"),
-    SHUFFLED: (PURPLE, "D"),
-    ZERO_OUT: (GREEN, "|"),
-}
-"""Colour and marker of a relation, of the guarantee against another adversary, and of an interval."""
+NARROW = 0.01
+"""Relative width of an interval that is drawn as one line: the axis is logarithmic, over a factor of ten."""
+
+MARKS = {"add_remove": (0, "o"), "replace": (1, "s"), SHUFFLED: (3, "D"), ZERO_OUT: (2, "|")}
+"""Place in the palette and marker of a relation, of the guarantee against another adversary, and of an
+interval."""
 
 
 def epsilon_by_group_size(
@@ -67,6 +65,7 @@ def epsilon_by_group_size(
     group_sizes: ArrayLike = GROUP_SIZES,
     black_box: bool = False,
     label: str | None = None,
+    title: bool | str = False,
     ax: Axes | None = None,
     **run: Any,
 ) -> Axes:
@@ -86,6 +85,8 @@ def epsilon_by_group_size(
         were known of the run, which must be of equal steps. Takes seconds.
     label : str, optional
         Name of the line, to distinguish several in one picture.
+    title : bool or str, optional
+        True for a title that states the run, or its text.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -138,11 +139,14 @@ def epsilon_by_group_size(
         if boxed is not None:
             boxed = np.where(np.isfinite(boxed), boxed, np.nan)
             axes.plot(sizes, boxed, label="from one record alone", **BLACK_BOX)
-        axes.plot(sizes, upper, marker="o", label=label or "upper bound", **style)
-        if lower is not None and lower.shape == upper.shape:
+        known = lower is not None and lower.shape == upper.shape
+        narrow = known and bool(np.all(upper - lower <= NARROW * upper))
+        words = "both bounds" if narrow else "upper bound"
+        axes.plot(sizes, upper, marker="o", label=label or words, **style)
+        if lower is not None and known and not narrow:
             axes.fill_between(sizes, lower, upper, color=style["color"], alpha=0.25, lw=0)
             if label is None:
-                axes.plot(sizes, lower, label="lower bound", **LOWER_BOUND)
+                axes.plot(sizes, lower, label="lower bound", **lower_bound())
         axes.set_xscale("log", base=2)
         if np.all(upper > 0.0):
             axes.set_yscale("log")
@@ -152,6 +156,7 @@ def epsilon_by_group_size(
         axes.set_xlabel("group size (records)")
         axes.set_ylabel(epsilon_label(level))
         axes.legend(loc="best")
+        entitle(axes, title, guarantee)
         return axes
 
 
@@ -160,6 +165,7 @@ def schemes(
     delta: float = 1e-5,
     *,
     dataset_size: int | None = None,
+    title: bool | str = False,
     ax: Axes | None = None,
     **run: Any,
 ) -> Axes:
@@ -174,6 +180,8 @@ def schemes(
     dataset_size : int, optional
         Number of records, of which fixed and shuffled batches are drawn. By default that of the run's own
         fixed batches, or a large one; shuffled batches are left out then.
+    title : bool or str, optional
+        True for a title that states the run, or its text.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -214,7 +222,8 @@ def schemes(
     """
     level = _delta(delta)
     records = None if dataset_size is None else count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
-    steps = guarantee_of(curve_or_accountant, run).known_run("a comparison of schemes")
+    guarantee = guarantee_of(curve_or_accountant, run)
+    steps = guarantee.known_run("a comparison of schemes")
     require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps reveals nothing")
     with warnings_left_out():
         entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
@@ -223,7 +232,8 @@ def schemes(
     rows = list(dict.fromkeys(entry.name for _, entry in entries))
     words = {**RELATIONS, SHUFFLED: "replace, batches known", ZERO_OUT: "zero out, both ends"}
     with canvas(ax) as axes:
-        for kind, (colour, marker) in MARKS.items():
+        for kind, (place_of_colour, marker) in MARKS.items():
+            colour = palette()[place_of_colour]
             found = [entry for key, entry in entries if key == kind and _has_place(entry.epsilon)]
             if not found:
                 continue
@@ -256,6 +266,7 @@ def schemes(
                 "ncols": 2 if len(axes.get_legend_handles_labels()[0]) > 3 else 3,
             }
             axes.legend(loc="lower center", columnspacing=1.0, handletextpad=0.2, **key)
+        entitle(axes, title, guarantee, above=True)
         return axes
 
 
@@ -288,12 +299,12 @@ def _interval(axes: Axes, entry: Entry, place: float, colour: str) -> None:
 
 def _beside(axes: Axes, epsilon: float, place: float, text: str) -> None:
     offset: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points"}
-    axes.annotate(text, (epsilon, place), color=GREY, va="center", fontsize=7, **offset)
+    axes.annotate(text, (epsilon, place), color=grey(), va="center", fontsize=7, **offset)
 
 
 def _at_edge(axes: Axes, place: float, text: str) -> None:
     transform = axes.get_yaxis_transform()
-    axes.text(0.02, place, text, transform=transform, va="center", fontsize=7, color=GREY, style="italic")
+    axes.text(0.02, place, text, transform=transform, va="center", fontsize=7, color=grey(), style="italic")
 
 
 def _missing(epsilon: float | None) -> str:

@@ -11,17 +11,19 @@ from hockeystick._arguments import Floats, float_scalar, float_vector, require
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
 from hockeystick._rounding import percent_up, rounded_up
 from hockeystick.plot.style import (
-    BLUE,
     FALSE_POSITIVE_RATES,
-    GREY,
-    LOWER_BOUND,
     ORANGE,
     POINT,
     SKY,
     SQUARE,
     Axes,
     canvas,
+    entitle,
+    grey,
+    lower_bound,
     next_line,
+    palette,
+    paper,
 )
 
 POINTS = 121
@@ -29,6 +31,9 @@ POINTS = 121
 
 SMALLEST_DELTA = 1e-10
 """Where a privacy curve ends by default."""
+
+LINE_WIDTH = 0.01
+"""Width of a line, as a part of the height of a picture of one column."""
 
 MARKERS = "osD^vP"
 
@@ -39,6 +44,7 @@ def privacy_curve(
     epsilons: ArrayLike | None = None,
     delta: float | None = None,
     label: str | None = None,
+    title: bool | str = False,
     ax: Axes | None = None,
     **run: Any,
 ) -> Axes:
@@ -54,6 +60,8 @@ def privacy_curve(
         In (0, 1). Marks the point of the curve that is quoted.
     label : str, optional
         Name of the line, to distinguish several in one picture.
+    title : bool or str, optional
+        True for a title that states the run, or its text.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -75,8 +83,8 @@ def privacy_curve(
 
     Notes
     -----
-    The interval between the lines is known to contain the curve of the dominating pair. Unless asked for
-    less, it is narrower than the lines.
+    The interval between the bounds is known to contain the curve of the dominating pair. Where it is narrower
+    than the line, there is one line for both.
 
     Examples
     --------
@@ -92,11 +100,12 @@ def privacy_curve(
         quoted = None if level is None else guarantee.epsilon(level)
     with canvas(ax) as axes:
         style = next_line(axes)
-        axes.plot(grid, _visible(upper), label=label or "upper bound", **style)
-        if lower is not None:
+        narrow = lower is not None and _within_the_line(lower, upper)
+        axes.plot(grid, _visible(upper), label=label or ("both bounds" if narrow else "upper bound"), **style)
+        if lower is not None and not narrow:
             axes.fill_between(grid, _visible(lower), _visible(upper), color=style["color"], alpha=0.25, lw=0)
             if label is None:
-                axes.plot(grid, _visible(lower), label="lower bound", **LOWER_BOUND)
+                axes.plot(grid, _visible(lower), label="lower bound", **lower_bound())
         if level is not None and quoted is not None and np.isfinite(quoted):
             words = f"({rounded_up(quoted)}, {level:g})"
             axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
@@ -104,6 +113,7 @@ def privacy_curve(
         axes.set_xlabel("epsilon (nats)")
         axes.set_ylabel("delta (probability)")
         axes.legend(loc="best")
+        entitle(axes, title, guarantee)
         return axes
 
 
@@ -112,6 +122,7 @@ def tradeoff_curve(
     *,
     false_alarms: ArrayLike = FALSE_POSITIVE_RATES,
     label: str | None = None,
+    title: bool | str = False,
     ax: Axes | None = None,
     **run: Any,
 ) -> Axes:
@@ -125,6 +136,8 @@ def tradeoff_curve(
         False positive rates in [0, 1] at which to mark how many members an attack finds at most; at most six.
     label : str, optional
         Name of the line, to distinguish several in one picture; only the line is drawn then.
+    title : bool or str, optional
+        True for a title that states the run, or its text.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure of the width of one column.
     **run
@@ -175,7 +188,7 @@ def tradeoff_curve(
     with canvas(ax, SQUARE) as axes:
         style = next_line(axes)
         if not any(line.get_label() == "guessing" for line in axes.lines):
-            axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, linestyle=":", label="guessing")
+            axes.plot([0.0, 1.0], [1.0, 0.0], color=grey(), linewidth=0.8, linestyle=":", label="guessing")
         axes.plot(grid, misses, label=label or "best attack", **style)
         if label is None:
             axes.fill_between(grid, 0.0, misses, color=SKY, alpha=0.25, lw=0, label="out of reach")
@@ -189,6 +202,7 @@ def tradeoff_curve(
             _add_wide_legend(axes)
         else:
             axes.legend(loc="upper right")
+        entitle(axes, title, guarantee, above=label is None)
         return axes
 
 
@@ -213,8 +227,8 @@ def _mark_rates(axes: Axes, rates: Floats, misses: Floats) -> None:
             [rate],
             [miss],
             marker=marker,
-            color=BLUE,
-            markerfacecolor="white",
+            color=palette()[0],
+            markerfacecolor=paper(),
             clip_on=False,
             linestyle="none",
             label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
@@ -256,6 +270,15 @@ def _ascending(epsilons: ArrayLike) -> Floats:
     require(values.size >= 2, "epsilons", f"{values.size} numbers", "at least two numbers")
     require(bool(np.all(np.diff(values) > 0.0)), "epsilons", values.tolist(), "ascending")
     return values
+
+
+def _within_the_line(lower: Floats, upper: Floats) -> bool:
+    """Whether both bounds are one line: apart by less than 1 % of the height of the picture."""
+    seen = upper > 0.0
+    if not np.any(seen) or np.any(lower[seen] <= 0.0):
+        return False
+    apart = float(np.max(np.log(upper[seen] / lower[seen])))
+    return apart <= LINE_WIDTH * max(float(np.log(upper[seen].max() / upper[seen].min())), 1.0)
 
 
 def _visible(deltas: Floats) -> Floats:

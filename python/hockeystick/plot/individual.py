@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Floats, count_scalar, float_scalar, float_vector, require
+from hockeystick._guarantees.guarantee import guarantee_of
 from hockeystick._rounding import rounded_up
-from hockeystick.plot.style import BLACK, BLUE, ORANGE, Axes, canvas, epsilon_label
+from hockeystick.accountants import Accountant
+from hockeystick.plot.style import ORANGE, Axes, canvas, entitle, epsilon_label, ink, palette, paper
 
 PERCENTILES = (30.0, 50.0, 70.0)
 """Those of INDIVIDUAL, Figure 1."""
@@ -24,6 +26,7 @@ def individual_histogram(
     worst_case: float | None = None,
     percentiles: ArrayLike = PERCENTILES,
     bins: int = 50,
+    title: bool | str = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a histogram of the epsilons of examples. The picture is private data: do not publish it.
@@ -44,6 +47,8 @@ def individual_histogram(
         Percentages in [0, 100] of examples whose largest epsilon is marked by a dashed line.
     bins : int, optional
         Number of bars, in [1, 100000].
+    title : bool or str, optional
+        True for a title that states the run of an accountant, or the text of one.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 
@@ -89,7 +94,7 @@ def individual_histogram(
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
     number = count_scalar(bins, "bins", 1, MAX_BINS)
     with canvas(ax) as axes:
-        axes.hist(epsilons, bins=number, color=BLUE, alpha=0.6, label=f"{len(epsilons)} examples")
+        axes.hist(epsilons, bins=number, color=palette()[0], alpha=0.6, label=f"{len(epsilons)} examples")
         for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):
             axes.axvline(place, color=ORANGE, linestyle="--", linewidth=1.0)
             # Beside the top of the line, each a row further down than the one before.
@@ -100,16 +105,21 @@ def individual_histogram(
                 xytext=(2, -1 - 9 * row),
                 textcoords="offset points",
                 va="top",
-                color=ORANGE,
+                color=ink(),
                 fontsize=7,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3},
+                bbox={"facecolor": paper(), "edgecolor": "none", "alpha": 0.8, "pad": 0.3},
             )
         axes.axvline(
-            largest, color=BLACK, linestyle="-", linewidth=1.0, label=f"{label}: {rounded_up(largest, 3)}"
+            largest, color=ink(), linestyle="-", linewidth=1.0, label=f"{label}: {rounded_up(largest, 3)}"
         )
         axes.set_xlabel(epsilon_label(delta))
         axes.set_ylabel("examples")
-        axes.legend(loc="best")
+        # Above the axes: lines go from their bottom to their top, wherever it stood within.
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=2)
+        known = (
+            guarantee_of(accountant_or_epsilons) if isinstance(accountant_or_epsilons, Accountant) else None
+        )
+        entitle(axes, title, known, above=True)
         return axes
 
 

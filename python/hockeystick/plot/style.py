@@ -1,13 +1,18 @@
-"""What all pictures share: colours, style, and where to draw."""
+"""What all pictures share: colours, style, title, and where to draw."""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from hockeystick._arguments import shown
 from hockeystick._extras import needed
+from hockeystick._guarantees.guarantee import Guarantee
+from hockeystick._guarantees.wording import CHANGED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -19,20 +24,42 @@ else:
         Axes = Any
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
-BLACK, GREY = "#000000", "#595959"
-"""Colours that everyone can distinguish (Okabe and Ito); the grey has the contrast that small text needs."""
+GREY, LIGHT_GREY = "#595959", "#B8B8B8"
+"""Colours that everyone can distinguish (Okabe and Ito); the greys have the contrast that small text needs,
+on white and on a dark background."""
 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
 """Colours of lines, in the order in which they are used."""
 
+PALETTE_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, BLUE)
+"""The same on a dark background, where the blue is the darkest of them."""
+
+BACKGROUND, FOREGROUND = "#1E2129", "#E6E6E6"
+"""Of pictures for dark pages: the background of the dark scheme of Material for MkDocs, and text."""
+
+DARK = {
+    "figure.facecolor": BACKGROUND,
+    "axes.facecolor": BACKGROUND,
+    "savefig.facecolor": BACKGROUND,
+    "axes.edgecolor": FOREGROUND,
+    "axes.labelcolor": FOREGROUND,
+    "text.color": FOREGROUND,
+    "xtick.color": FOREGROUND,
+    "ytick.color": FOREGROUND,
+}
+"""Colours of `dark`."""
+
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 """Dashes of the same lines, which differ without any colour."""
 
-LOWER_BOUND: dict[str, Any] = {"color": BLACK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
-"""Line of a lower bound, thin enough for the upper bound to be seen on both sides of it."""
-
 POINT: dict[str, Any] = {"marker": "o", "linestyle": "none"}
 """One marked point of a line."""
+
+TITLE_WIDTH = 46
+"""Characters of a line of a title."""
+
+STATED_SEGMENTS = 2
+"""Most kinds of steps that a title names."""
 
 ONE_COLUMN = (3.3, 2.5)
 """Width and height in inches: one column of a paper with two."""
@@ -91,6 +118,60 @@ def canvas(ax: Axes | None, size: tuple[float, float] = ONE_COLUMN) -> Iterator[
 
 
 @contextmanager
+def dark() -> Iterator[None]:
+    """Draw for a dark background: light text and lines on dark grey.
+
+    Everything that is drawn within the ``with`` block is in these colours, `Table.plot` and `Plan.plot` too,
+    and stays so when it is saved later. Where Matplotlib has a dark style already, pictures follow that.
+
+    Raises
+    ------
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> with hs.plot.dark():  # doctest: +SKIP
+    ...     axes = hs.plot.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> axes.figure.savefig("curve-dark.png")  # doctest: +SKIP
+    """
+    with needed("matplotlib", "plot").rc_context(DARK):
+        yield
+
+
+def paper() -> Any:
+    """Colour of the background of new axes."""
+    return needed("matplotlib", "plot").rcParams["axes.facecolor"]
+
+
+def ink() -> Any:
+    """Colour of text, and of lines that are to stand out."""
+    return needed("matplotlib", "plot").rcParams["text.color"]
+
+
+def is_dark() -> bool:
+    """Whether the background of new axes is closer to black than to white."""
+    red, green, blue = needed("matplotlib.colors", "plot").to_rgb(paper())
+    return bool(0.3 * red + 0.6 * green + 0.1 * blue < 0.5)
+
+
+def grey() -> str:
+    """Colour of what is less important than lines."""
+    return LIGHT_GREY if is_dark() else GREY
+
+
+def palette() -> tuple[str, ...]:
+    """Colours of lines, in the order in which they are used."""
+    return PALETTE_ON_DARK if is_dark() else PALETTE
+
+
+def lower_bound() -> dict[str, Any]:
+    """Line of a lower bound, thin enough for the upper bound to be seen on both sides of it."""
+    return {"color": ink(), "linewidth": 0.7, "linestyle": (0, (4, 3))}
+
+
+@contextmanager
 def one_column() -> Iterator[None]:
     """Text and lines of the sizes of `STYLE`."""
     with needed("matplotlib", "plot").rc_context(STYLE):
@@ -102,7 +183,7 @@ def styled(axes: Any) -> Any:
     # Ticks are made when they are drawn, with the sizes of that moment, unless they are set now.
     axes.tick_params(labelsize=STYLE["xtick.labelsize"], width=0.6, length=2.5)
     axes.tick_params(which="minor", width=0.4, length=1.5)
-    axes.grid(color="0.9", linewidth=0.5)
+    axes.grid(color="0.3" if is_dark() else "0.9", linewidth=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     _styled.add(axes)
@@ -112,8 +193,62 @@ def styled(axes: Any) -> Any:
 def next_line(axes: Axes) -> dict[str, Any]:
     """Colour and dashes of the next line: the first pair that no line of `axes` has."""
     used = {line.get_color() for line in axes.lines}
-    number = next((i for i, colour in enumerate(PALETTE) if colour not in used), 0)
-    return {"color": PALETTE[number], "linestyle": DASHES[number]}
+    colours = palette()
+    number = next((i for i, colour in enumerate(colours) if colour not in used), 0)
+    return {"color": colours[number], "linestyle": DASHES[number]}
+
+
+def entitle(axes: Axes, title: bool | str, guarantee: Guarantee | None, *, above: bool = False) -> None:
+    """Add a title: text, or for True a statement of the run.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        Where to write, with the legend that it will have.
+    title : bool or str
+        The text; True for a statement of the run, False for no title.
+    guarantee : Guarantee or None
+        What the picture is about, if that is known.
+    above : bool, optional
+        Whether the legend stands above the axes: the title stands above the legend then.
+
+    Raises
+    ------
+    TypeError
+        If `title` is neither.
+    ValueError
+        If the run is to be stated and is not known.
+    """
+    if not isinstance(title, bool | str):
+        raise TypeError(f"title must be True, False or a string, got {shown(title)}")
+    if not title:
+        return
+    text = title if isinstance(title, str) else stated(guarantee)
+    legend = axes.get_legend() if above else None
+    if legend is None:
+        axes.set_title(text, loc="left")
+    else:
+        legend.set_title(text)
+        legend.set_alignment("left")
+
+
+def stated(guarantee: Guarantee | None) -> str:
+    """Return the run in words, in lines that fit one column."""
+    run = None if guarantee is None else guarantee.run
+    if run is None:
+        raise ValueError("title must be a string here, got True: the steps of the run are not known")
+    kinds = []
+    for noise, draw, count in run.segments[:STATED_SEGMENTS]:
+        with_noise = f"noise multiplier {noise:g}" if isinstance(noise, float) else repr(noise)
+        drawn = f"sample rate {draw:g}" if isinstance(draw, float) else repr(draw)
+        kinds.append(f"{plain(count)} step{'s' * (count != 1)}, {with_noise}, {drawn}")
+    more = len(run.segments) - len(kinds)
+    whose = f"{run.group_size} record{'s' * (run.group_size > 1)} {CHANGED[run.adjacency]}"
+    text = "; ".join([*kinds, *([f"{more} more kinds of steps"] if more else []), whose])
+    # Numbers stay with their nouns.
+    joined = re.sub(r"(?<=\w) (?=\d)|(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", text)
+    lines = textwrap.wrap(joined, TITLE_WIDTH)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def plain_logarithms(axis: Any) -> None:
