@@ -123,4 +123,16 @@ def test_sweeps_and_plans_print_write_and_give_json(config, tmp_path):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell):
-    assert "_HOCKEYSTICK_COMPLETE" in call("completion", shell)
+    script = call("completion", shell)
+    assert "_HOCKEYSTICK_COMPLETE" in script
+    assert json.loads(call("completion", shell, "--json")) == {
+        "shell": shell,
+        "script": script.removesuffix("\n"),
+    }
+
+
+def test_every_command_has_json():
+    from hockeystick.cli.commands import hockeystick
+
+    for name, command in hockeystick.commands.items():
+        assert "--json" in {option for each in command.params for option in each.opts}, name

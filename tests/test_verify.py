@@ -307,6 +307,31 @@ def test_certificates_are_saved_and_verified_as_files(tmp_path, capsys):
     assert hockeystick_verify.main([str(tmp_path / "missing.json")]) == 2
 
 
+def test_results_are_printed_as_json(tmp_path, capsys):
+    good, bad, broken = (str(tmp_path / name) for name in ("good.json", "bad.json", "broken.json"))
+    CERTIFICATE.save(good)
+    Path(bad).write_text(tampered(changed(("claims", 0, "at_most"), 1e-6)), "utf-8")
+    Path(broken).write_text("{}", "utf-8")
+    missing = str(tmp_path / "missing.json")
+    assert hockeystick_verify.main(["--json", good]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found == hockeystick_verify.as_document(good)
+    assert (found["path"], found["verified"], found["reason"]) == (good, True, "")
+    for claim in found["claims"]:
+        assert claim["holds"]
+        assert claim["lower"] <= claim["upper"]
+    assert hockeystick_verify.main(["--json", good, bad, broken, missing]) == 2
+    printed = capsys.readouterr()
+    results = json.loads(printed.out)
+    assert [each["path"] for each in results] == [good, bad, broken, missing]
+    assert [each["verified"] for each in results] == [True, False, False, False]
+    assert [claim["holds"] for claim in results[1]["claims"]] == [False, True]
+    assert "does not imply" in results[1]["reason"]
+    assert results[2]["reason"].startswith("refused: ")
+    assert "No such file" in results[3]["reason"]
+    assert "missing.json" in printed.err
+
+
 def test_the_same_run_has_the_same_certificate():
     again = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000).certify(delta=1e-5)
     assert again.to_json() == CERTIFICATE.to_json()
@@ -355,6 +380,11 @@ def test_the_command_line_certifies_and_verifies(tmp_path):
     assert checked.exit_code == 0
     assert "2/2" in checked.output
     assert "verified" in checked.output
+    as_json = testing.CliRunner().invoke(hockeystick, ["verify", path, "--json"])
+    assert (as_json.exit_code, json.loads(as_json.stdout)[0]["verified"]) == (0, True)
+    Path(path).write_text("{}", "utf-8")
+    refused = testing.CliRunner().invoke(hockeystick, ["verify", path, "--json"])
+    assert (refused.exit_code, json.loads(refused.stdout)[0]["verified"]) == (1, False)
     both = testing.CliRunner().invoke(hockeystick, ["certify", "--path", path, *run])
     assert both.exit_code == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -58,10 +59,11 @@ def _check(path: str, as_json: bool) -> None:
     tables.check(path, as_json)
 
 
-def _completion(shell: str) -> None:
+def _completion(shell: str, as_json: bool) -> None:
     context = click.get_current_context().find_root()
     kind = needed("click.shell_completion", "cli").get_completion_class(shell)
-    click.echo(kind(context.command, {}, "hockeystick", "_HOCKEYSTICK_COMPLETE").source())
+    script = kind(context.command, {}, "hockeystick", "_HOCKEYSTICK_COMPLETE").source()
+    click.echo(json.dumps({"shell": shell, "script": script}, indent=2) if as_json else script)
 
 
 _UNKNOWNS = ("epsilon", "delta", "noise-multiplier", "sample-rate", "steps", "group-size")
@@ -121,7 +123,10 @@ MORE = [
     click.Command(
         "completion",
         callback=_guarded(_completion),
-        params=[click.Argument(["shell"], type=click.Choice(SHELLS))],
+        params=[
+            click.Argument(["shell"], type=click.Choice(SHELLS)),
+            click.Option(_JSON, is_flag=True, help="Print JSON."),
+        ],
         help='Print the script for tab completion: eval "$(hockeystick completion bash)".',
     ),
 ]
