@@ -35,7 +35,9 @@ NEAR_ONE = [
 
 
 def derivative(runs, z):
-    """φ'(z) from the probabilities of the law, summed one by one."""
+    """φ'(z) from the probabilities of the law, summed one by one; by its formula for many runs."""
+    if runs.mean > 5.0:
+        return runs.mean * np.exp(runs.log_weight(1.0 - z))
     if isinstance(runs, hs.PoissonRuns):
         counts = np.arange(1, 60)
         logs = counts * math.log(runs.mean) - runs.mean - np.array([math.lgamma(k + 1) for k in counts])
@@ -85,6 +87,32 @@ def test_no_integral_is_above_the_bound_and_half_of_it_is_too_small(runs):
     assert np.all(truth <= bounds * (1 + 1e-4))  # of the midpoint rule
     if runs in NEAR_ONE:
         assert np.max(truth / bounds) > 0.5  # half of the bound would be below the truth
+
+
+MANY = [
+    hs.PoissonRuns(10.0),
+    hs.GeometricRuns(10.0),
+    hs.GeometricRuns(100.0),
+    hs.GeometricRuns(1000.0),
+    hs.NegativeBinomialRuns(100.0, shape=0.0),
+    hs.NegativeBinomialRuns(100.0, shape=0.5),
+    hs.BinomialRuns(20.0, most=40),
+]
+"""Laws of many runs, where no mechanism is known that comes near delta; epsilon is compared there."""
+
+
+@pytest.mark.parametrize("runs", MANY, ids=repr)
+def test_half_of_epsilon_is_too_small_for_many_runs(runs):
+    delta = 1e-6
+    bound = CURVE.best_of(runs).epsilon(delta)
+    low, high = 0.0, bound
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        found = max(exact_deltas(runs, [middle], sign)[0] for sign in (1, -1))
+        low, high = (middle, high) if found > delta else (low, middle)
+    assert high <= bound * (1 + 1e-4)
+    assert low > 0.5 * bound
+    assert low > CURVE.epsilon(delta)  # many runs reveal more than one
 
 
 @pytest.mark.parametrize("runs", LAWS, ids=repr)

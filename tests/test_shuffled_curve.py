@@ -182,6 +182,16 @@ def test_reports_and_pictures_are_about_the_interval(tmp_path):
 
 def test_it_shows_itself():
     curve = hs.privacy_curve(steps=40, **RUN)
-    assert "shuffled batches" in repr(curve)
+    shown = "Gaussian(2), Shuffle(100, 2000), 1 record"
+    assert repr(curve) == f"<ShuffledCurve of 40 x {shown}; adjacency 'zero_out'>"
+    noises = [
+        hs.privacy_curve(steps=20, **{**RUN, "noise_multiplier": noise}) for noise in (1.0, 2.0, 3.0, 4.0)
+    ]
+    assert repr(sum(noises[1:], noises[0])).endswith("1 record; 1 further kinds; adjacency 'zero_out'>")
+    assert "noise 1, 2, 3, ..., for 1 record" in str(sum(noises[1:], noises[0]))
+    assert "no steps" in repr(curve * 0)
+    assert curve.get_epsilon(DELTA) == curve.epsilon(DELTA)
+    assert curve.get_delta(1.0) == curve.delta(1.0)
+    assert "shuffled batches" in str(curve)
     assert "an adversary who sees the output" in str(curve)
     assert "at most" in curve._repr_html_()

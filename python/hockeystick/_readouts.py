@@ -1,19 +1,150 @@
-"""What a trade-off function says: error rates, (epsilon, delta), attack success."""
+"""What curves answer: (epsilon, delta), error rates, attack success."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, float_array, float_scalar, in_shape
+from hockeystick._arguments import FloatOrFloats, Floats, float_array, float_scalar, in_shape
 from hockeystick._distinct import answered_once
 
 Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 
-class ReadOuts:
+class SafeAnswers(ABC):
+    """Epsilon and delta, of each the end of its interval at which the guarantee holds."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        """Return an upper bound on `unknown`, "epsilon" or "delta", at values of the other one."""
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon, inf where no noise protects.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> round(curve.epsilon(1e-5), 4)
+        1.8282
+        """
+        return self._upper_end("epsilon", delta)
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)
+        >>> 0.0 < curve.best_of(hs.GeometricRuns(5)).delta(3.0) < 1e-6
+        True
+        """
+        return self._upper_end("delta", epsilon)
+
+    get_epsilon = epsilon
+    """The name of the function and of accountants."""
+    get_delta = delta
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
+
+        Returns
+        -------
+        float
+            In [0, 1]: delta at epsilon zero, the total variation distance.
+
+        Warns
+        -----
+        WideIntervalWarning
+            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+        """
+        return float(self.delta(0.0))
+
+
+class CurveAnswers(SafeAnswers):
+    """The same, and the error rates of attacks."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _lower_beta(self, alpha: Floats) -> Floats:
+        """Return lower bounds on the false negative rate at false positive rates, one-dimensional."""
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate of a test for the group, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            False negative rate that every such test has at least.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        """
+        rates = float_array(alpha, "alpha")
+        return in_shape(self._lower_beta(rates.ravel()), rates.shape)
+
+
+class ReadOuts(SafeAnswers):
     """The questions that a `hockeystick.TradeoffCurve` answers."""
 
     __slots__ = ()
@@ -46,49 +177,8 @@ class ReadOuts:
         """
         return self.bounds(alpha=alpha)[0]
 
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Smallest epsilon with f >= f_{ε,δ}: (ε, δ)-differential privacy, rounded up.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where f(0) < 1 - delta.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-        """
-        return self.bounds(delta=delta)[1]
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Smallest delta with f >= f_{ε,δ}, rounded up.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-        """
-        return self.bounds(epsilon=epsilon)[1]
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        return self.bounds(delta=at)[1] if unknown == "epsilon" else self.bounds(epsilon=at)[1]
 
     def bounds(
         self,
@@ -164,16 +254,6 @@ class ReadOuts:
         (31.62, 0.52)
         """
         return self._compiled.mu(float_scalar(regret, "regret"))
-
-    def advantage(self) -> float:
-        """Upper bound on how far an attack's hit rate may exceed its false alarms: sup 1 - f(α) - α.
-
-        Returns
-        -------
-        float
-            In [0, 1]: δ(0), the total variation distance.
-        """
-        return float(self.delta(0.0))
 
     def attack_success(self, prior: ArrayLike = 0.5) -> FloatOrFloats:
         """Upper bound on the probability that an attack is right about who took part.

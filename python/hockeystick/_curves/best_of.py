@@ -1,8 +1,7 @@
 """The best of a random number of runs: what is published when hyperparameters were tuned.
 
 Two upper bounds, of which the smaller counts: from the privacy profile of one run (docs/theory/best-of.md,
-after Koskela,
-Redberg and Wang), and from its Rényi divergences (Papernot and Steinke).
+after Koskela, Redberg and Wang), and from its Rényi divergences (Papernot and Steinke).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require, shown
 from hockeystick._curves.number_of_runs import RUNS, NegativeBinomialRuns, NumberOfRuns, PoissonRuns
+from hockeystick._readouts import SafeAnswers
 from hockeystick.errors import UnsupportedError, WideIntervalWarning
 from hockeystick.kernels import rdp_to_delta, rdp_to_epsilon
 
@@ -54,11 +54,21 @@ ORDERS = np.unique(
 
 
 def _deltas(value: ArrayLike) -> Floats:
+    """`value` as numbers in (0, 1)."""
     deltas = float_array(value, "delta")
     wrong = ~((deltas > 0.0) & (deltas < 1.0))
     if np.any(wrong):
         require(False, "delta", float(deltas[wrong].ravel()[0]), "in (0, 1)")
     return deltas
+
+
+def _epsilons(value: ArrayLike) -> Floats:
+    """`value` as finite numbers of at least 0."""
+    epsilons = float_array(value, "epsilon")
+    wrong = ~((epsilons >= 0.0) & (epsilons < np.inf))
+    if np.any(wrong):
+        require(False, "epsilon", float(epsilons[wrong].ravel()[0]), "finite and at least 0")
+    return epsilons
 
 
 class Profile(Protocol):
@@ -78,7 +88,7 @@ class Profile(Protocol):
         """Upper bound on the Rényi divergence."""
 
 
-class BestOf:
+class BestOf(SafeAnswers):
     """Privacy of the best of a random number of runs, made by ``curve.best_of(runs)``.
 
     Every answer is an upper bound: the smaller of one from the privacy profile of a run and one from its
@@ -105,7 +115,7 @@ class BestOf:
     0.72 1.89
     """
 
-    __slots__ = ("_cells", "_curve", "_points", "_runs", "_smallest")
+    __slots__ = ("_cells", "_curve", "_divergences", "_points", "_runs", "_smallest")
 
     def __init__(self, curve: Profile, runs: NumberOfRuns) -> None:
         if not isinstance(runs, RUNS):
@@ -120,6 +130,7 @@ class BestOf:
             )
         self._curve, self._runs = curve, runs
         self._smallest = math.inf
+        self._divergences: Floats | None = None
         self._points: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
         self._cells: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
 
@@ -131,73 +142,16 @@ class BestOf:
     def __repr__(self) -> str:
         return f"<best of {self._runs!r}, each {self._curve!r}>"
 
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Upper bound on delta.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)
-        >>> 0.0 < curve.best_of(hs.GeometricRuns(5)).delta(3.0) < 1e-6
-        True
-        """
-        values = float_array(epsilon, "epsilon")
-        wrong = ~((values >= 0.0) & (values < np.inf))
-        if np.any(wrong):
-            require(False, "epsilon", float(values[wrong].ravel()[0]), "finite and at least 0")
-        found = [min(self._delta_by_profile(e), self._delta_by_renyi(e)) for e in values.ravel().tolist()]
-        return in_shape(np.array(found), values.shape)
-
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Upper bound on epsilon.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where no noise protects.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000)
-        >>> curve.epsilon(1e-6) < curve.best_of(hs.PoissonRuns(5)).epsilon(1e-6)
-        True
-        """
-        values = _deltas(delta)
-        found = [min(self._epsilon_by_profile(d), self._epsilon_by_renyi(d)) for d in values.ravel().tolist()]
-        return in_shape(np.array(found), values.shape)
-
-    get_epsilon = epsilon
-    get_delta = delta
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        if unknown == "epsilon":
+            levels = _deltas(at)
+            found = [
+                min(self._epsilon_by_profile(d), self._epsilon_by_renyi(d)) for d in levels.ravel().tolist()
+            ]
+        else:
+            levels = _epsilons(at)
+            found = [min(self._delta_by_profile(e), self._delta_by_renyi(e)) for e in levels.ravel().tolist()]
+        return in_shape(np.array(found), levels.shape)
 
     def bound_used(self, delta: float) -> str:
         """Which of the two bounds is the smaller one.
@@ -299,11 +253,13 @@ class BestOf:
         return losses[levels[1:] - 1], joined
 
     def _bound(self, epsilon: float) -> float:
+        """Sum over the cells: delta at most, from the profile as it is prepared."""
         losses, weights = self._cells
         terms = weights * self._profile(epsilon - losses - SLACK)
         return min(1.0, self._runs.mean * float(np.sum(terms)) * (1.0 + SLACK))
 
     def _delta_by_profile(self, epsilon: float) -> float:
+        """Bound of the theorem, with the profile prepared as far down as delta asks for."""
         smallest = 1e-6
         while True:
             self._prepare(smallest)
@@ -314,6 +270,7 @@ class BestOf:
             smallest *= 1e-6
 
     def _epsilon_by_profile(self, delta: float) -> float:
+        """Return the smallest epsilon, up to 1e-9 of itself, at which that bound is `delta` at most."""
         self._prepare(1e-4 * delta / max(self._runs.mean, 1.0))
         if self._bound(0.0) <= delta:
             return 0.0
@@ -331,8 +288,9 @@ class BestOf:
 
     def _renyi(self) -> Floats:
         """Rényi divergences of the best run (Papernot and Steinke, Theorems 2 and 6)."""
-        one = np.asarray(self._curve.renyi(ORDERS))
-        runs = self._runs
+        if self._divergences is None:
+            self._divergences = np.asarray(self._curve.renyi(ORDERS))
+        one, runs = self._divergences, self._runs
         growth = max(math.log(runs.mean), 0.0) / (ORDERS - 1.0)
         if isinstance(runs, PoissonRuns):
             self._prepare(min(self._smallest, 1e-6))
@@ -347,6 +305,7 @@ class BestOf:
         return np.minimum.accumulate((found * (1.0 + SLACK))[::-1])[::-1]
 
     def _epsilon_by_renyi(self, delta: float) -> float:
+        """Bound from the Rényi divergences; infinite where none is finite."""
         rdp = self._renyi()
         if not np.any(np.isfinite(rdp)):
             return math.inf
@@ -354,6 +313,7 @@ class BestOf:
         return float(rdp_to_epsilon(ORDERS[good], rdp[good], delta, conversion="optimal"))
 
     def _delta_by_renyi(self, epsilon: float) -> float:
+        """Bound from the Rényi divergences; 1 where none is finite."""
         rdp = self._renyi()
         good = np.isfinite(rdp)
         return (

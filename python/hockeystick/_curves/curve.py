@@ -12,6 +12,7 @@ from hockeystick import _html
 from hockeystick._arguments import (
     LARGEST_COUNT,
     FloatOrFloats,
+    Floats,
     float_array,
     in_shape,
     require,
@@ -22,6 +23,7 @@ from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import answered_once, entries_answered_once
+from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick._vocabulary.configuration import Segment
@@ -37,7 +39,7 @@ REPEATED_SEGMENTS = 3
 _HEADER = ("steps", "noise", "sampling", "group", "pair")
 
 
-class PrivacyCurve(Certifiable):
+class PrivacyCurve(Certifiable, CurveAnswers):
     """Trade-off between epsilon and delta of a run, for one group of records.
 
     Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the
@@ -124,70 +126,8 @@ class PrivacyCurve(Certifiable):
         """Whether some data sets attain the curve; otherwise it is an upper bound only."""
         return all(kind.pair.tight for kind in self._steps)
 
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Upper bound on epsilon.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where no noise protects.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-
-        Examples
-        --------
-        >>> import hockeystick as hs
-        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
-        >>> round(curve.epsilon(1e-5), 4)
-        1.8282
-        """
-        return self.bounds(delta=delta)[1]
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Upper bound on delta.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return self.bounds(epsilon=epsilon)[1]
-
-    get_epsilon = epsilon
-    """The name of the function and of accountants."""
-    get_delta = delta
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        return self.bounds(delta=at)[1] if unknown == "epsilon" else self.bounds(epsilon=at)[1]
 
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -275,28 +215,8 @@ class PrivacyCurve(Certifiable):
         words = np.array(self._run.composition().bound_used(unknown, given.ravel()), dtype=np.str_)
         return str(words[0]) if given.shape == () else words.reshape(given.shape)
 
-    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
-
-        Parameters
-        ----------
-        alpha : array_like
-            False positive rate of a test for the group, in [0, 1].
-
-        Returns
-        -------
-        float or ndarray, shape of `alpha`
-            False negative rate that every such test has at least.
-
-        Raises
-        ------
-        ValueError
-            If `alpha` is out of range.
-        TypeError
-            If `alpha` is not real.
-        """
-        rates = float_array(alpha, "alpha")
-        return in_shape(entries_answered_once(rates.ravel(), self._run.composition().beta), rates.shape)
+    def _lower_beta(self, alpha: Floats) -> Floats:
+        return entries_answered_once(alpha, self._run.composition().beta)
 
     def renyi(self, order: ArrayLike) -> FloatOrFloats:
         """Upper bound on the Rényi divergence.
@@ -320,21 +240,6 @@ class PrivacyCurve(Certifiable):
         """
         orders = float_array(order, "order")
         return in_shape(entries_answered_once(orders.ravel(), self._run.composition().renyi), orders.shape)
-
-    def advantage(self) -> float:
-        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
-
-        Returns
-        -------
-        float
-            The total variation distance of the dominating pair, delta at epsilon zero.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.delta(0.0))
 
     def best_of(self, runs: NumberOfRuns) -> BestOf:
         """Privacy of the best of a random number of such runs: the price of tuning.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from hockeystick import _core, _html
 from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require
 from hockeystick._curves.shuffled_upper import Steps, upper_curve
+from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
@@ -18,11 +19,14 @@ from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick.errors import UnsupportedError
 
+REPEATED_SEGMENTS = 3
+"""Most noise multipliers that the representation names."""
+
 _LOWER_ENDS = 8
 """Most choices of epochs that a lower end is computed for, each of which takes up to a second."""
 
 
-class ShuffledCurve:
+class ShuffledCurve(CurveAnswers):
     """What a run with shuffled batches guarantees and certainly reveals, for one group of records.
 
     Made by `privacy_curve` with ``sampling=Shuffle(...)``; composed by ``+`` and ``*``, of whole epochs.
@@ -68,7 +72,7 @@ class ShuffledCurve:
     >>> epoch = {"noise_multiplier": 1.0, "sampling": hs.Shuffle(600, 60_000), "steps": 100}
     >>> curve = hs.privacy_curve(adjacency="zero_out", **epoch)
     >>> print(curve)
-    100 steps of shuffled batches, 600 of 60000 records, for 1 record, adjacency 'zero_out'
+    100 steps of shuffled batches, 600 of 60000 records, noise 1, for 1 record, adjacency 'zero_out'
     against an adversary who sees the output of every step
     >>> lower, upper = curve.bounds(delta=1e-5)
     >>> print(f"{lower:.3f} {upper:.3f}, two epochs: at most {(curve * 2).epsilon(1e-5):.3f}")
@@ -147,51 +151,10 @@ class ShuffledCurve:
         """False: the curve is an upper bound."""
         return False
 
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Upper bound on epsilon.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where no noise protects.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-        """
-        levels = float_array(delta, "delta")
-        return in_shape(self.compiled().epsilon(levels.ravel())[1], levels.shape)
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Upper bound on delta.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-        """
-        levels = float_array(epsilon, "epsilon")
-        return in_shape(self.compiled().delta(levels.ravel())[1], levels.shape)
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        levels = float_array(at, "delta" if unknown == "epsilon" else "epsilon")
+        ask = self.compiled().epsilon if unknown == "epsilon" else self.compiled().delta
+        return in_shape(ask(levels.ravel())[1], levels.shape)
 
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -227,38 +190,8 @@ class ShuffledCurve:
         lower = np.minimum(self._lower(unknown, given.ravel()), np.ravel(upper))
         return in_shape(lower, given.shape), upper
 
-    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
-
-        Parameters
-        ----------
-        alpha : array_like
-            False positive rate of a test for the group, in [0, 1].
-
-        Returns
-        -------
-        float or ndarray, shape of `alpha`
-            False negative rate that every such test has at least.
-
-        Raises
-        ------
-        ValueError
-            If `alpha` is out of range.
-        TypeError
-            If `alpha` is not real.
-        """
-        rates = float_array(alpha, "alpha")
-        return in_shape(self.compiled().beta(rates.ravel())[0], rates.shape)
-
-    def advantage(self) -> float:
-        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-        """
-        return float(self.delta(0.0))
+    def _lower_beta(self, alpha: Floats) -> Floats:
+        return self.compiled().beta(alpha)[0]
 
     def compiled(self) -> _core.TradeoffCurve:
         """Return the guarantee as a trade-off function of the core, for the modules of this package."""
@@ -306,7 +239,11 @@ class ShuffledCurve:
         return ShuffledCurve, self._parts()
 
     def __repr__(self) -> str:
-        return f"<ShuffledCurve of {self._summary()}>"
+        drawn = f"Shuffle({self._sampling.batch_size}, {self._sampling.dataset_size})"
+        kinds = [f"{count} x Gaussian({noise:g}), {drawn}, {self._group}" for noise, count in self._first]
+        more = len(self._segments) - len(kinds)
+        listed = "; ".join([*kinds, *([f"{more} further kinds"] if more else [])]) or "no steps"
+        return f"<ShuffledCurve of {listed}; adjacency {self._adjacency!r}>"
 
     def __str__(self) -> str:
         return f"{self._summary()}\nagainst {ADVERSARY}"
@@ -318,8 +255,19 @@ class ShuffledCurve:
 
     def _summary(self) -> str:
         drawn = f"{self._sampling.batch_size} of {self._sampling.dataset_size} records"
-        group = f"{self._group_size} record" + ("s" if self._group_size > 1 else "")
-        return f"{self.steps} steps of shuffled batches, {drawn}, for {group}, adjacency {self._adjacency!r}"
+        noises = ", ".join(f"{noise:g}" for noise, _ in self._first)
+        noise = f"noise {noises}" + (", ..." if len(self._segments) > REPEATED_SEGMENTS else "")
+        about = f"{noise}, for {self._group}, adjacency {self._adjacency!r}"
+        return f"{self.steps} steps of shuffled batches, {drawn}, {about}"
+
+    @property
+    def _group(self) -> str:
+        return f"{self._group_size} record" + ("s" if self._group_size > 1 else "")
+
+    @property
+    def _first(self) -> Steps:
+        """The segments that are written out."""
+        return self._segments[:REPEATED_SEGMENTS]
 
     def _parts(self) -> tuple[Any, ...]:
         return self._sampling, self._segments, self._group_size, self._adjacency, self._tolerance
