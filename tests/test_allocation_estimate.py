@@ -96,6 +96,32 @@ def test_the_same_seed_gives_the_same_bits():
     assert first == second != other
 
 
+def test_a_run_is_taken_as_it_is_stated():
+    settings = {"epsilon": 1.0, "samples": 2_000, "seed": 3}
+    run = hs.Run(
+        sampling="random_allocation", batches=20, epochs=3, noise_multiplier=2.0, records_per_person=2
+    )
+    scheme = hs.RandomAllocation(20)
+    expected = hs.estimate_delta(noise_multiplier=2.0, sampling=scheme, steps=60, group_size=2, **settings)
+    assert hs.estimate_delta(run, **settings) == expected
+    assert hs.estimate_delta(run.replace(epochs=None, steps=60), **settings) == expected
+    by_epochs = hs.estimate_delta(noise_multiplier=2.0, sampling=scheme, epochs=3, group_size=2, **settings)
+    assert by_epochs == expected
+    assert hs.estimate_delta(run.replace(adjacency="remove"), **settings).upper <= expected.upper
+    with pytest.raises(ValueError, match="contradicts the run"):
+        hs.estimate_delta(run, steps=61, **settings)
+    for other in (
+        hs.Run(sampling="poisson", sample_rate=0.1, steps=9, noise_multiplier=1.0),
+        run.replace(group=hs.Group(size=2, norms=[1.0, 0.5])),
+    ):
+        with pytest.raises(hs.UnsupportedError, match=r"takes no (sample_rate|group)"):
+            hs.estimate_delta(other, **settings)
+    with pytest.raises(TypeError, match="sampling is missing"):
+        hs.estimate_delta(noise_multiplier=1.0, steps=3, **settings)
+    with pytest.raises(TypeError, match="did you mean noise_multiplier"):
+        hs.estimate_delta(sigma=1.0, steps=3, **settings)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [

@@ -53,6 +53,51 @@ def test_columns_vary_together_and_keep_their_index():
         )
 
 
+@pytest.mark.opacus
+def test_columns_of_polars_vary_together():
+    import polars
+
+    frame = polars.DataFrame({"sigma": [1.0, 2.0], "rate": [0.1, 0.2], "steps": [5, 6]})
+    columns = {"noise_multiplier": frame["sigma"], "sample_rate": frame["rate"], "steps": frame["steps"]}
+    table = hs.sweep("epsilon", delta=1e-5, **columns)
+    want = hs.get_epsilon(delta=1e-5, noise_multiplier=[1.0, 2.0], sample_rate=[0.1, 0.2], steps=[5, 6])
+    assert len(table) == 2
+    assert np.array_equal(table["epsilon"], want)
+    assert table.index is None
+    assert np.array_equal(hs.get_epsilon(delta=1e-5, **columns), want)
+    combined = hs.sweep("epsilon", delta=1e-5, **{**columns, "steps": [5, 6]})
+    assert combined["epsilon"].tolist()[::3] == want.tolist()
+    with pytest.raises((ValueError, TypeError), match="steps"):
+        hs.get_epsilon(delta=1e-5, **{**columns, "steps": polars.Series([5, None])})
+    with pytest.raises(TypeError, match="noise_multiplier must be a real number"):
+        hs.sweep("epsilon", delta=1e-5, **{**columns, "noise_multiplier": polars.Series(["a", "b"])})
+
+
+@pytest.mark.opacus
+def test_scalars_and_arrays_of_jax_and_torch_in_sweeps():
+    import torch
+
+    numpy = pytest.importorskip("jax").numpy
+    want = hs.sweep("epsilon", noise_multiplier=[1.5, 2.0], **RUN)["epsilon"]
+    for kind in (numpy.float32, numpy.bfloat16, numpy.float16):
+        scalars = [numpy.asarray(sigma, dtype=kind) for sigma in (1.5, 2.0)]
+        assert np.array_equal(hs.sweep("epsilon", noise_multiplier=scalars, **RUN)["epsilon"], want)
+        assert hs.get_epsilon(noise_multiplier=scalars[0], **RUN) == want[0]
+    arrays = (
+        numpy.asarray([1.5, 2.0]),
+        torch.tensor([1.5, 2.0]),
+        torch.tensor([1.5, 2.0], dtype=torch.bfloat16),
+    )
+    for array in arrays:
+        table = hs.sweep("epsilon", noise_multiplier=array, **RUN)
+        assert np.array_equal(table["epsilon"], want)
+        assert table["noise_multiplier"].tolist() == [1.5, 2.0]
+    steps = hs.sweep("epsilon", delta=torch.tensor(1e-5, dtype=torch.float64), noise_multiplier=2.0,
+                     sample_rate=0.01, steps=numpy.asarray([10, 1000]))  # fmt: skip
+    assert steps["epsilon"][1] == want[1]
+    assert steps["steps"].tolist() == [10, 1000]
+
+
 def test_csv_has_all_digits(tmp_path):
     table = hs.sweep("epsilon", noise_multiplier=[1.0, 2.0], **RUN)
     written = table.to_csv(tmp_path / "sweep.csv")

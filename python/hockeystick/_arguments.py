@@ -221,7 +221,12 @@ def flat(arrays: Iterable[NDArray[Any]], shape: tuple[int, ...]) -> list[NDArray
     return [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
 
 
-def _as_numpy(value: object) -> NDArray[Any]:
+def is_tensor(value: object) -> bool:
+    """Whether `value` is a tensor of torch or an array of JAX."""
+    return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
+
+
+def as_numpy(value: object) -> NDArray[Any]:
     """`value` as an array of any type; tensors of torch and JAX too, wherever and however they are stored."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         tensor: Any = value.detach().cpu()
@@ -242,7 +247,7 @@ def _real_array(value: object, name: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked entries first")
     try:
-        array = _as_numpy(value)
+        array = as_numpy(value)
     except (ValueError, TypeError) as error:
         raise TypeError(
             f"{name} must be a real number or an array of real numbers: {printed(str(error))}"

@@ -13,8 +13,10 @@ from hockeystick._arguments import Floats, count_scalar, float_scalar, require, 
 from hockeystick._factorization.bins import gram_of_bins
 from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
+from hockeystick._vocabulary.run import Run
 from hockeystick.errors import UnsupportedError
 from hockeystick.kernels.gaussian_mixtures import gram_monte_carlo_delta
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
@@ -29,13 +31,16 @@ MOST_ENTRIES = 100_000_000
 """Steps times bins: the table of what a record adds in each bin (800 MB)."""
 
 
+@in_own_terms()
 def estimate_delta(
+    run: Run | None = None,
     *,
     epsilon: float,
     mechanism: CorrelatedNoise | None = None,
     noise_multiplier: float | None = None,
-    sampling: FixedBins | RandomAllocation,
-    steps: int,
+    sampling: FixedBins | RandomAllocation | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
     group_size: int = 1,
     adjacency: str = "add_remove",
     samples: int = 100_000,
@@ -51,6 +56,8 @@ def estimate_delta(
 
     Parameters
     ----------
+    run : Run, optional
+        A run with ``sampling="random_allocation"`` or "fixed_bins", in place of the arguments that it states.
     epsilon : float
         Finite and at least zero.
     mechanism : CorrelatedNoise, optional
@@ -61,6 +68,8 @@ def estimate_delta(
         The batches of an epoch, fixed or drawn afresh in every epoch.
     steps : int
         Number of steps of the run, at least 1.
+    epochs : float, optional
+        Number of epochs, in place of `steps`.
     group_size : int, optional
         Number of records that change together: up to 256 with independent noise, where groups of several
         records must be in one batch of an epoch each (``times=1``). With correlated noise they fill the
@@ -124,6 +133,9 @@ def estimate_delta(
     True
     >>> found.lower <= hs.get_delta(epsilon=1.0, group_size=4, **run)  # an upper bound
     True
+    >>> stated = hs.Run(records_per_person=4, **run)
+    >>> hs.estimate_delta(stated, epsilon=1.0, samples=20_000, seed=1) == found
+    True
 
     >>> noise = hs.CorrelatedNoise.toeplitz([1.0, 0.5, 0.25, 0.125], noise_multiplier=5.0)
     >>> found = hs.estimate_delta(
@@ -134,6 +146,8 @@ def estimate_delta(
     """
     if (mechanism is None) == (noise_multiplier is None):
         raise TypeError("give exactly one of noise_multiplier and mechanism")
+    if sampling is None:
+        raise TypeError("sampling is missing: give RandomAllocation(batches), FixedBins(batches) or a Run")
     if mechanism is not None and not isinstance(mechanism, CorrelatedNoise):
         raise TypeError(f"mechanism must be a CorrelatedNoise, got {shown(mechanism)}")
     schemes = FixedBins | RandomAllocation if mechanism is None else FixedBins

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hockeystick._arguments import choice
+from hockeystick._arguments import as_numpy, choice, is_tensor
 from hockeystick._curves.accounting import get_delta, get_epsilon
 from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
@@ -80,6 +80,7 @@ def sweep(
                    2           8   6.4602
     """
     function = QUESTIONS[choice(unknown, "unknown", tuple(QUESTIONS))]
+    arguments = {name: _plain(value) for name, value in arguments.items()}
     columns = {name: value for name, value in arguments.items() if _is_column(value)}
     lists = {
         name: list(value) for name, value in arguments.items() if name not in columns and _is_list(value)
@@ -106,6 +107,13 @@ def _is_column(value: object) -> bool:
 
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _plain(value: Any) -> Any:
+    """`value` as lists and numbers of NumPy, if it is a tensor of torch or JAX, or holds such scalars."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return as_numpy(value)[()] if is_tensor(value) else value
 
 
 def _rows(

@@ -16,7 +16,7 @@ from hockeystick._arguments import float_array, shown
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
-from hockeystick.errors import UnusualValueWarning
+from hockeystick.errors import UnsupportedError, UnusualValueWarning
 
 TERMS = frozenset({"run", "batch_size", "dataset_size", "epochs"})
 """Arguments that stand for others."""
@@ -108,7 +108,10 @@ def _beside_run(run: Run, stated: dict[str, Any], known: frozenset[str], unknown
             found[name] = value
         else:
             raise _contradiction(name, found[present])
-    return {name: value for name, value in found.items() if name in known}
+    for name, value in found.items():
+        if name not in known:
+            raise UnsupportedError(f"this function takes no {name}, and the run states {name}={shown(value)}")
+    return found
 
 
 _RIVALS = {
