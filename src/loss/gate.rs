@@ -9,10 +9,10 @@ use crate::special::normal::log_upper_tail;
 /// Distance of two gates, in units of their width, from which on a part between them keeps its digits as a difference.
 pub(crate) const MIN_DISTANCE: f64 = 2.0;
 
-/// How the losses around the usual one are separated from the larger ones.
+/// How the losses around the most common one are separated from the larger ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Separation {
-    /// The usual loss is an atom.
+    /// The most common loss is an atom.
     Atom,
     /// By a gate, which the large losses pass.
     Gate(Gate),
