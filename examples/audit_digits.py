@@ -1,6 +1,6 @@
 """An attack on DP-SGD with copies of one record among real digits, beside what the accountant reports.
 
-    pip install ".[demo]"
+    pip install "hockeystick[demo]"
     python examples/audit_digits.py
 
 Trains softmax regression by `hockeystick.training` on 400 of scikit-learn's digits, many times with eight

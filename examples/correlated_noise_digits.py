@@ -1,6 +1,6 @@
 """Training with correlated noise on real digits: banded matrix factorisation with cyclic Poisson sampling.
 
-    pip install ".[demo]" jax-privacy
+    pip install "hockeystick[demo]" jax-privacy
     python examples/correlated_noise_digits.py
 
 Trains softmax regression on scikit-learn's digits with clipped gradients in NumPy. JAX Privacy optimises

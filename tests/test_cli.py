@@ -472,8 +472,7 @@ def test_without_its_extra_it_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        'hockeystick: this needs click: pip install ".[cli]" in a checkout of hockeystick, '
-        "or pip install click\n"
+        'hockeystick: this needs click: pip install "hockeystick[cli]", or pip install click\n'
     )
 
 

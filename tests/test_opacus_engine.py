@@ -481,5 +481,5 @@ def test_an_older_opacus_is_told_from_the_one_that_is_needed(monkeypatch):
 
 def test_without_opacus_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opacus.accountants", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[opacus\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[opacus\]"'):
         hs.opacus.register()

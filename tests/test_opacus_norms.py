@@ -256,5 +256,5 @@ def test_a_missing_extra_is_named(module, monkeypatch):
         "torch": lambda: hs.opacus.per_example_norms(None, [1], None),
         "opacus.optimizers": lambda: hs.opacus.IndividualClippingOptimizer,
     }
-    with pytest.raises(ImportError, match=r'pip install "\.\[opacus\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[opacus\]"'):
         uses[module]()

@@ -193,5 +193,5 @@ def test_a_missing_extra_is_named(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[release\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[release\]"'):
         hs.release.mean(VALUES, epsilon=0.1, upper=UPPER)

@@ -294,7 +294,7 @@ def test_markdown_needs_no_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     hs.report(CURVE, tmp_path / "report.md")
     hs.report(CURVE, tmp_path / "report.html", pictures=False)
-    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+    with pytest.raises(ImportError, match=r'pip install "hockeystick\[plot\]"'):
         hs.report(CURVE, tmp_path / "other.html")
     assert not (tmp_path / "other.html").exists()
 

@@ -15,7 +15,7 @@ def needed(module: str, extra: str) -> Any:
     Raises
     ------
     ImportError
-        If it is not installed; the message says how to install it, from a checkout and without one.
+        If it is not installed; the message says how to install it.
     """
     try:
         return import_module(module)
@@ -24,6 +24,5 @@ def needed(module: str, extra: str) -> Any:
         module_name = name.partition(".")[0]
         distribution = DISTRIBUTIONS.get(module_name, module_name.replace("_", "-"))
         raise ImportError(
-            f'this needs {name}: pip install ".[{extra}]" in a checkout of hockeystick, '
-            f"or pip install {distribution}"
+            f'this needs {name}: pip install "hockeystick[{extra}]", or pip install {distribution}'
         ) from error
