@@ -125,10 +125,8 @@ def test_sweeps_and_plans_print_write_and_give_json(config, tmp_path):
 def test_completion_scripts(shell):
     script = call("completion", shell)
     assert "_HOCKEYSTICK_COMPLETE" in script
-    assert json.loads(call("completion", shell, "--json")) == {
-        "shell": shell,
-        "script": script.removesuffix("\n"),
-    }
+    found = json.loads(call("completion", shell, "--json"))
+    assert found == {"shell": shell, "script": script.removesuffix("\n")}
 
 
 def test_every_command_has_json():

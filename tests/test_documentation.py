@@ -246,13 +246,9 @@ def test_every_picture_is_there_and_said_in_words_for_light_pages_and_for_dark_o
             assert len(words) >= 60, f"{page.name}: what does {path} show?"
             assert scheme in ("", "only-light", "only-dark")
             if scheme:
-                other = (
-                    path.replace("-dark.png", ".png")
-                    if scheme == "only-dark"
-                    else path.replace(".png", "-dark.png")
-                )
-                pair = "only-light" if scheme == "only-dark" else "only-dark"
-                assert f"![{words}]({other}#{pair})" in page.read_text("utf-8"), f"{page.name}: {path}"
+                name = path.removesuffix(".png").removesuffix("-dark")
+                pair = f"{name}.png#only-light" if scheme == "only-dark" else f"{name}-dark.png#only-dark"
+                assert f"![{words}]({pair})" in page.read_text("utf-8"), f"{page.name}: {path}"
             shown += 1
     assert shown >= 15
 
