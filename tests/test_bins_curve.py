@@ -150,7 +150,6 @@ def test_beyond_the_largest_epsilon_the_bin_counts_as_known():
         ({"mechanism": hs.CorrelatedNoise.blt([0.3, 0.2], [0.9, 0.5], 4.0)}, "one buffer"),
         ({"mechanism": hs.CorrelatedNoise.lambda_cgd(1.0, 4.0)}, "r below 1"),
         ({"mechanism": hs.CorrelatedNoise.from_matrix(np.eye(8), 4.0)}, "estimate_delta"),
-        ({"steps": 9}, "multiple of the 4 batches"),
         ({"group_size": 2}, "group_size 2"),
         ({"mechanism": CGD.with_noise(0.001)}, "too much work"),
         ({"adjacency": "replace"}, "replace"),

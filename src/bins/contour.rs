@@ -24,8 +24,8 @@ const RULE_PART: f64 = 0.3;
 const TAIL_PART: f64 = 0.2;
 const VALUES_PART: f64 = 0.5;
 /// Width of the cells in u by which the integral over the left hyperbola is bounded, and the largest u.
-const CELL: f64 = 0.1;
-const LAST_CELL: usize = 200;
+const CELL: f64 = 0.05;
+const LAST_CELL: usize = 400;
 /// The left hyperbola ends where e^{Re sK} is below e^{−80}; the rest is bounded as a whole.
 const NEGLIGIBLE: f64 = -80.0;
 
@@ -153,5 +153,92 @@ impl Contour {
                 transform.turn(s).error * (s.re * level).exp() * step.norm() / s.norm_sqr() * stride as f64
             })
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bins::chain::Chain;
+    use crate::bins::lattice::Lattice;
+
+    /// One bin in one epoch: W is log-normal with the variance 1/σ², and B = σ².
+    fn one_bin(noise: f64) -> Transform {
+        let chain = Chain::new(1, 1, 0.0, 0.0, noise);
+        let lattice = Lattice::new(&chain);
+        Transform::new(chain, lattice)
+    }
+
+    /// The nodes from `first` to `last`, as they enter E[(K − W)₊].
+    fn sum(contour: &Contour, transform: &Transform, level: f64, (first, last): (usize, usize)) -> f64 {
+        let term = |j: usize| {
+            let (s, step) = contour.node(j);
+            ((s * level).exp() * step / (s * s) * transform.at(s).value).im
+        };
+        (first..=last).map(term).sum()
+    }
+
+    /// φ is near 1 on the contour, and the spacing such that the first error term of the vertical line through s₀ is 0.735 times its
+    /// bound: half of the bound is too little.
+    #[test]
+    fn the_error_of_the_rule_is_as_large_as_bounded_on_the_right() {
+        let transform = one_bin(3.0);
+        let (start, angle) = (1.0 / 64.0, 0.05_f64);
+        let scale = 0.5 * start / (2.0 * angle).sin();
+        let contour = Contour {
+            start,
+            angle,
+            scale,
+            spacing: 2.0 * PI / (7.0 * scale / start),
+            count: 60,
+        };
+        let level = 8.0 / start;
+        let found = sum(&contour, &transform, level, (0, contour.count));
+        let off = (found - (level - 1.0)).abs();
+        let bound = contour.of_rule(&transform, level);
+        assert!(contour.left_out(&transform, level) < 1e-3 * bound);
+        assert!(off <= bound && 0.5 * bound < off, "{off} {bound}");
+    }
+
+    /// A contour that passes next to the pole at 0, and K near 0: nearly all of the error is that of the hyperbola on the left.
+    #[test]
+    fn the_error_of_the_rule_is_as_large_as_bounded_on_the_left() {
+        let transform = one_bin(3.0);
+        let (start, angle) = (1.0 / 256.0, 0.5_f64);
+        let scale = 0.9 * start / (2.0 * angle).sin();
+        let contour = Contour {
+            start,
+            angle,
+            scale,
+            spacing: 2.0 * PI / (scale * (2.0 * angle).cos() / (0.1 * start)),
+            count: 800,
+        };
+        let level = 1.0;
+        let found = sum(&contour, &transform, level, (0, contour.count));
+        let mut narrow = contour;
+        narrow.spacing /= 8.0;
+        narrow.count *= 8;
+        let exact = sum(&narrow, &transform, level, (0, narrow.count));
+        let off = (found - exact).abs();
+        let bound = contour.of_rule(&transform, level);
+        assert!(off <= bound && 0.5 * bound < off, "{off} {bound}");
+    }
+
+    /// The nodes after the last one, added up.
+    #[test]
+    fn what_is_left_out_is_as_large_as_bounded() {
+        let transform = one_bin(10.0);
+        let (start, angle) = (1.0 / 64.0, 0.05_f64);
+        let contour = Contour {
+            start,
+            angle,
+            scale: 0.5 * start / (2.0 * angle).sin(),
+            spacing: 0.05,
+            count: 80,
+        };
+        let level = 1.0;
+        let rest = sum(&contour, &transform, level, (contour.count + 1, contour.count + 200)).abs();
+        let bound = contour.left_out(&transform, level);
+        assert!(rest <= bound && 0.5 * bound < rest, "{rest} {bound}");
     }
 }
