@@ -376,7 +376,34 @@ mod tests {
             assert!(chain.delta(found.upper, &[direction]).unwrap().upper <= 1e-5);
             assert!(chain.delta(found.lower, &[direction]).unwrap().lower > 1e-5);
         }
-        assert_eq!(chain.epsilon(0.9, 20.0, &[Direction::Add]).unwrap(), Interval::exact(0.0));
+        assert_eq!(
+            chain.epsilon(0.9, 20.0, &[Direction::Add]).unwrap(),
+            Interval::exact(0.0)
+        );
+    }
+
+    /// One bin in one epoch, added, where δ is 10⁻⁷ to 10⁻¹⁵: in closed form, and to more digits than an error of 10⁻¹⁴ leaves.
+    #[test]
+    fn small_deltas_have_digits_where_the_record_is_added() {
+        use crate::special::normal::log_upper_tail;
+        let mut one = curve(1, 1, 0.3, 0.3, 4.0);
+        for (epsilon, digits) in [(1.2, 1e-7), (1.6, 1e-7), (2.0, 1e-3)] {
+            let (low, high) = (4.0 * epsilon - 0.125, 4.0 * epsilon + 0.125);
+            let exact = log_upper_tail(low).exp() - epsilon.exp() * log_upper_tail(high).exp();
+            let found = one.delta(epsilon, &[Direction::Add]).unwrap();
+            assert!(
+                found.lower <= exact * (1.0 + 1e-11) && exact * (1.0 - 1e-11) <= found.upper,
+                "{epsilon} {found:?} {exact}"
+            );
+            assert!(found.width() < digits * exact, "{epsilon} {found:?}");
+            // Half of the width on one side of the middle may not do: the rule with fewer nodes is off by more.
+            let rule = one.rules.last_mut().unwrap();
+            rule.nodes.truncate(rule.nodes.len() / 2);
+            let off =
+                one.rules.last().unwrap().put(&one.transform, (-epsilon).exp()).value * epsilon.exp() - exact;
+            assert!(off.abs() > found.width(), "{epsilon} {off}");
+            one.rules.clear();
+        }
     }
 
     #[test]

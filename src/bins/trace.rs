@@ -135,7 +135,11 @@ impl Operators {
     fn by_squaring(&self, product: &Split, count: usize) -> bool {
         let (rows, size) = (product.real.nrows() as f64, self.points.len() as f64);
         // A product by a real matrix has two parts, that of two complex ones four.
-        let alone = if matches!(self.growth, Growth::Columns(_)) { 2.0 } else { 4.0 };
+        let alone = if matches!(self.growth, Growth::Columns(_)) {
+            2.0
+        } else {
+            4.0
+        };
         let squarings = f64::from(count.max(1).ilog2());
         let products = f64::from(count.count_ones());
         4.0 * (squarings * size + products * rows) < alone * count as f64 * rows

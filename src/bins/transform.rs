@@ -87,7 +87,10 @@ impl Transform {
             products: 1.5 * (BLOCK as f64 + 4.0 + size / BLOCK as f64) * (bins + 2.0)
                 + FACTOR_OPERATIONS * (bins + 1.0),
             exponents: (FACTOR_OPERATIONS * bins + closing, deviation * chain.pull_operations),
-            growth: NODE_OPERATIONS + SAME_DRIFT_OPERATIONS + chain.exponent_operations + 6.0 * lattice.end() * alone,
+            growth: NODE_OPERATIONS
+                + SAME_DRIFT_OPERATIONS
+                + chain.exponent_operations
+                + 6.0 * lattice.end() * alone,
             cost: 0.5 * chain.cost_operations,
             chain,
             lattice,

@@ -97,7 +97,10 @@ fn the_bound_on_moduli_is_needed() {
         let (value, error) = (found.value.norm().ln(), found.error / found.value.norm());
         assert!(error < 1e-3, "{error}");
         assert!(value - error <= real + cost, "{modulus} {phase}");
-        assert!(value - error > real + 0.5 * cost, "{modulus} {phase}: {value} {real} {cost}");
+        assert!(
+            value - error > real + 0.5 * cost,
+            "{modulus} {phase}: {value} {real} {cost}"
+        );
         let bound = transform.log_modulus(Complex64::from_polar(modulus, phase), 0.0);
         assert!(value - error <= bound, "{value} {bound}");
     }
@@ -118,7 +121,10 @@ fn powers_are_products() {
         assert!(operators.longest_power() > 4, "{bins}");
         operators.forget_powers();
         let one_by_one = operators.trace(turned, turn);
-        assert!((by_powers - one_by_one).norm() < 1e-13 * one_by_one.norm(), "{by_powers} {one_by_one}");
+        assert!(
+            (by_powers - one_by_one).norm() < 1e-13 * one_by_one.norm(),
+            "{by_powers} {one_by_one}"
+        );
     }
 }
 
