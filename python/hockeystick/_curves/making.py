@@ -38,7 +38,7 @@ def privacy_curve(
 
 
 @overload
-def privacy_curve(
+def privacy_curve(  # type: ignore[overload-overlap]  # the next one says nothing of its mechanism
     *,
     noise_multiplier: None = None,
     sample_rate: None = None,
