@@ -3,12 +3,12 @@
 import json
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._curves.bins_solving import _Search
 from hockeystick._curves.chain_of_bins import quotient
 
 CGD = hs.CorrelatedNoise.lambda_cgd(0.5)
@@ -237,19 +237,33 @@ def test_arguments_are_checked(call, error, words):
         call()
 
 
-def test_little_noise_returns_what_is_known():
-    """A target that so little noise meets that the operators are too large: the safe end, and a warning."""
-    plan = {"mechanism": CGD, "sampling": hs.FixedBins(2), "steps": 4}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lower, upper = hs.get_noise_multiplier(epsilon=24.0, delta=0.3, bounds=True, **plan)
-    assert 0.0 <= lower < upper
-    assert (
-        hs.get_delta(
-            epsilon=24.0, tolerance=0.1, mechanism=CGD.with_noise(upper), sampling=hs.FixedBins(2), steps=4
-        )
-        <= 0.3
-    )
+def test_a_search_ends_where_there_is_too_little_noise_for_an_answer():
+    """What is known is returned: the smallest noise that was seen to meet the target, and nothing below."""
+    tried = []
+
+    def ends(noise):
+        tried.append(noise)
+        if noise < 0.5:
+            raise hs.UnsupportedError("too much work")
+        return 0.01, 0.02
+
+    lower, upper = _Search(ends, 0.1, 1e-4).between(2.0)
+    assert lower == 0.0
+    assert upper == min(noise for noise in tried if noise >= 0.5)
+    assert len(tried) < 10
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-7, 0.1])
+def test_a_search_brackets_the_noise_by_both_ends_of_delta(width):
+    def ends(noise):
+        return (1.0 - width) * math.exp(-(noise**2)), (1.0 + width) * math.exp(-(noise**2))
+
+    lower, upper = _Search(ends, 0.1, 1e-6).between(9.0)
+    first, last = (math.sqrt(math.log(factor / 0.1)) for factor in (1.0 - width, 1.0 + width))
+    assert lower <= first * (1.0 + 1e-12)
+    assert last * (1.0 - 1e-12) <= upper <= last * (1.0 + 1e-6)
+    assert lower >= first * (1.0 - (1e-6 + 4.0 * width))
+    assert ends(upper)[1] <= 0.1 < ends(lower)[0]
 
 
 def test_quotients_are_rounded_as_asked():

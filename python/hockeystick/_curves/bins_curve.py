@@ -77,7 +77,7 @@ class BinsCurve:
     12 steps of CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0), FixedBins(4), 1 record, 'remove'
     against an adversary who sees the output of every step
     >>> lower, upper = curve.bounds(epsilon=[0.5, 1.0])
-    >>> bool(np.all(lower <= upper)), bool(np.all(upper <= lower * 1.0001))
+    >>> bool((lower <= upper).all()), bool((upper <= lower * 1.0001).all())
     (True, True)
     """
 
