@@ -121,7 +121,11 @@ def test_epsilon_at_a_small_delta_and_back():
         lower, upper = hs.get_epsilon(delta=1e-8, bounds=True, **run)
     assert lower < upper < lower * 1.001
     assert interval(upper, "add_remove", **run)[1] <= 1e-8
-    assert interval(lower, "add_remove", **run)[0] > 1e-8 * (1.0 - 1e-9)
+    # Delta is certainly above 1e-8 there; another call has other contours, and an interval of its own.
+    least, most = interval(lower, "add_remove", **run)
+    assert most > 1e-8
+    assert least > 1e-8 - (most - least)
+    assert most - least < 1e-11
     known = hs.get_epsilon(delta=1e-8, mechanism=run["mechanism"], sampling=hs.FixedOrder(4), steps=12)
     assert upper < known
 
@@ -150,7 +154,6 @@ def test_beyond_the_largest_epsilon_the_bin_counts_as_known():
         ({"mechanism": hs.CorrelatedNoise.blt([0.3, 0.2], [0.9, 0.5], 4.0)}, "one buffer"),
         ({"mechanism": hs.CorrelatedNoise.lambda_cgd(1.0, 4.0)}, "r below 1"),
         ({"mechanism": hs.CorrelatedNoise.from_matrix(np.eye(8), 4.0)}, "estimate_delta"),
-        ({"steps": 9}, "multiple of the 4 batches"),
         ({"group_size": 2}, "group_size 2"),
         ({"mechanism": CGD.with_noise(0.001)}, "too much work"),
         ({"adjacency": "replace"}, "replace"),

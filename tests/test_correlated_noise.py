@@ -194,6 +194,18 @@ def test_a_million_steps_against_sums_of_high_precision():
     assert everything.lower <= math.sqrt(math.fsum(x * x for x in sums)) <= everything.upper
 
 
+def test_the_largest_stored_matrix():
+    """4,096 rows of ones, the prefix sums: norms in closed form, for one step and for all."""
+    rows = 4096
+    matrix = hs.CorrelatedNoise.from_matrix(np.tril(np.ones((rows, rows))))
+    one = matrix.sensitivity(hs.MinimumSeparation(1, 1), rows)
+    assert one.exact
+    assert one.lower <= 64.0 <= one.upper <= 64.0 * (1.0 + 1e-11)
+    everything = matrix.sensitivity(hs.FullBatch(), rows)
+    truth = math.sqrt(rows * (rows + 1) * (2 * rows + 1) / 6)
+    assert everything.lower <= truth <= everything.upper <= truth * (1.0 + 1e-11)
+
+
 def test_runs_are_one_gaussian_of_that_sensitivity():
     for noise, scheme, steps in (
         (ROOT, hs.FixedOrder(100), 400),

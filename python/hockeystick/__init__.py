@@ -34,6 +34,7 @@ from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
 from hockeystick._curves.accounting import get_delta, get_epsilon
 from hockeystick._curves.best_of import BestOf
+from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.bins_estimate import estimate_delta
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.counting import get_group_size, get_steps
@@ -105,6 +106,7 @@ __all__ = [
     "AdaptiveClipping",
     "BestOf",
     "BinomialRuns",
+    "BinsCurve",
     "Certificate",
     "ContradictionError",
     "CorrelatedNoise",

@@ -3,9 +3,10 @@
 //! By Poisson's formula in all coordinates, the sum over the whole lattice of spacing h differs from the integral by the sum of the
 //! Fourier transform over the dual lattice without 0. Where k_i ≠ 0, the coordinate is moved by η in the direction in which
 //! e^{−2πi k·v/h} decays: every such coordinate brings a factor e^{−2πη|k_i|/h}, and the density at most e^{η²r_i/2 + ηθ|(Λt)_i|}.
-//! What lies beyond the ends of the lattice is bounded by Chernoff's inequality in each coordinate.
+//! What lies beyond the ends of the lattice is bounded by the tail of each coordinate, as the density is convex there.
 
 use crate::bins::chain::Chain;
+use crate::special::normal::log_upper_tail;
 use std::f64::consts::PI;
 
 /// What the spacing leaves of a coordinate at least: e^{−37} is half of the rounding of a number near 1.
@@ -15,7 +16,7 @@ const PHASES: [f64; 6] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.72];
 /// Phase by which s is turned where the spacing is chosen: a typical one.
 const TYPICAL_TURN: f64 = 0.7;
 /// −log of what the ends leave out, before it is multiplied by what turning by about 1 costs.
-const ENDS: f64 = 42.0;
+const ENDS: f64 = 40.0;
 /// The turning cost that the ends are chosen for is at most this.
 const LARGEST_COST: f64 = 60.0;
 /// What the sum of a Gaussian density over the lattice may exceed 1 by.
@@ -48,12 +49,10 @@ impl Lattice {
         let cost = chain.turning_cost.min(LARGEST_COST);
         let deviations = (2.0 * (ENDS + few + 0.45 * cost)).sqrt();
         let half = (deviations * chain.largest_variance.sqrt() / spacing).floor();
-        let end = (half + 1.0) * spacing;
-        let tail = (-0.5 * end * end / chain.largest_variance * (1.0 - 1e-12)).exp();
         Self {
             spacing,
             half: half as usize,
-            beyond: 2.0 * coordinates * tail * SLACK,
+            beyond: beyond(chain, spacing, half),
         }
     }
 
@@ -87,6 +86,17 @@ impl Lattice {
         let sum = factor(head, pulls[0]) + factor(tail, pulls[last]) + (last as f64 - 1.0) * factor(middle, inner);
         sum.exp_m1() * SLACK
     }
+}
+
+/// Bound on the sum of the density over the points of which a coordinate is beyond ±`half`·`spacing`. A term of a convex function is at
+/// most the integral over its cell, and the density of a coordinate is convex from one deviation on.
+fn beyond(chain: &Chain, spacing: f64, half: f64) -> f64 {
+    let deviation = chain.largest_variance.sqrt();
+    if half * spacing < deviation {
+        return f64::INFINITY;
+    }
+    let tail = log_upper_tail((half + 0.5) * spacing / deviation).exp();
+    2.0 * chain.coordinates() as f64 * tail * SLACK
 }
 
 /// `value` rounded down to 8 bits.
@@ -127,16 +137,39 @@ mod tests {
         }
     }
 
+    /// Two independent coordinates without s: the bound is that of a product, and half of it is too little.
     #[test]
-    fn the_bound_on_the_ends_is_above_the_tail_of_the_widest_coordinate() {
-        let chain = Chain::new(4, 3, 0.5, 0.5, 2.0);
-        let mut lattice = Lattice::new(&chain);
-        assert!(lattice.beyond < 1e-18);
-        // One standard deviation in place of ten: what is left out of one coordinate is P(|N| > 1) = 0.317.
-        lattice.half = (chain.largest_variance.sqrt() / lattice.spacing) as usize;
-        let end = (lattice.half as f64 + 1.0) * lattice.spacing;
-        let deviations = end / chain.largest_variance.sqrt();
-        let bound = 2.0 * (-0.5 * deviations * deviations).exp();
-        assert!(crate::special::normal::log_upper_tail(deviations).exp() * 2.0 < bound);
+    fn the_bound_on_aliasing_of_two_coordinates_is_needed() {
+        let chain = Chain::new(2, 1, 0.0, 0.0, 1.0);
+        for spacing in [2.0, 2.5, 3.0] {
+            let lattice = Lattice {
+                spacing,
+                half: 100,
+                beyond: 0.0,
+            };
+            let density = |x: f64| (-0.5 * x * x).exp() / (2.0 * PI).sqrt() * spacing;
+            let exact = lattice.points().iter().map(|x| density(*x)).sum::<f64>().powi(2) - 1.0;
+            let bound = (1..100)
+                .map(|i| lattice.aliasing(&chain, 0.1 * f64::from(i), 0.0))
+                .fold(f64::INFINITY, f64::min);
+            assert!(exact <= bound && 0.5 * bound < exact, "{exact} {bound}");
+        }
+    }
+
+    /// Terms beyond the ends of a lattice of one coordinate, added up: half of the bound is too little.
+    #[test]
+    fn the_bound_on_the_ends_is_needed() {
+        assert!(Lattice::new(&Chain::new(4, 3, 0.5, 0.5, 2.0)).beyond < 1e-18);
+        let chain = Chain::new(1, 1, 0.0, 0.0, 1.0);
+        for (spacing, half) in [(0.5, 3), (0.5, 6), (0.25, 20), (1.0, 3)] {
+            let term = |k: i32| (-0.5 * (f64::from(k) * spacing).powi(2)).exp() * spacing / (2.0 * PI).sqrt();
+            let exact = 2.0 * (half + 1..half + 400).map(term).sum::<f64>();
+            let bound = beyond(&chain, spacing, f64::from(half));
+            assert!(
+                exact <= bound && 0.5 * bound < exact,
+                "{spacing} {half}: {exact} {bound}"
+            );
+        }
+        assert!(beyond(&chain, 0.5, 1.0).is_infinite());
     }
 }

@@ -17,6 +17,12 @@ use realfft::num_complex::Complex64;
 
 /// Error of E[(K − W)₊] over K that is asked for. Rounding allows no less; ten times as much takes one node in ten less.
 const TOLERANCE: f64 = 1e-14;
+/// Where all of E[(K − W)₊] is δ, its error over itself that is asked for, and the one with which a search for better contours ends.
+const RELATIVE_TOLERANCE: f64 = 1e-9;
+const ENOUGH: f64 = 1e-7;
+/// Contours at most that are tried for a small δ, and by how much one has to improve on the last.
+const REFINEMENTS: usize = 3;
+const IMPROVEMENT: f64 = 0.5;
 /// A contour serves another K if its error there is below this many times that at its own.
 const REUSED: f64 = 4.0;
 /// Points of the lattice at most, on each side: matrices of 1,201 rows have 11 MB.
@@ -111,11 +117,11 @@ impl ChainRun {
 }
 
 impl ChainCurve {
-    /// δ at `epsilon`: certified bounds, within [0, 1].
+    /// δ at `epsilon`, the largest of the directions that are asked for: certified bounds, within [0, 1].
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for ε below 0, or above 25.
-    pub fn delta(&mut self, epsilon: f64, direction: Direction) -> Result<Interval> {
+    pub fn delta(&mut self, epsilon: f64, directions: &[Direction]) -> Result<Interval> {
         require_epsilon(epsilon)?;
         require(
             epsilon <= LARGEST_EPSILON,
@@ -123,42 +129,63 @@ impl ChainCurve {
             epsilon,
             "at most 25 for correlated noise and bins",
         )?;
-        let found = match direction {
-            Direction::Remove => {
-                let level = epsilon.exp();
-                let put = self.put(level);
-                // 1 − K + E[(K − W)₊] = E[(W − K)₊].
-                Approx::new((put.value - level) + 1.0, put.error + 8.0 * f64::EPSILON * level)
-            }
-            Direction::Add => {
-                let level = (-epsilon).exp();
-                let put = self.put(level);
-                let growth = epsilon.exp();
-                // An error of K moves E[(K − W)₊] by as much at most.
-                Approx::new(
-                    put.value * growth,
-                    put.error * growth * (1.0 + 1e-12) + 8.0 * f64::EPSILON,
-                )
-            }
-        };
-        Ok(Interval {
-            lower: found.lower(),
-            upper: found.upper(),
+        let mut found = Interval::exact(0.0);
+        if directions.contains(&Direction::Remove) {
+            found = found.max(self.removed(epsilon));
         }
-        .within(0.0, 1.0))
+        if directions.contains(&Direction::Add) {
+            // Where removing reveals more, adding need not be known closely.
+            found = found.max(self.added(epsilon, found.lower));
+        }
+        Ok(found)
+    }
+
+    /// δ of a record that is removed: E[(W − K)₊] = 1 − K + E[(K − W)₊], K = e^ε. Its error is absolute.
+    fn removed(&mut self, epsilon: f64) -> Interval {
+        let level = epsilon.exp();
+        let put = self.put(level);
+        let found = Approx::new((put.value - level) + 1.0, put.error + 8.0 * f64::EPSILON * level);
+        bounds(found)
+    }
+
+    /// δ of a record that is added: e^ε·E[(K − W)₊], K = e^{−ε}, or bounds on it that are below `enough`.
+    fn added(&mut self, epsilon: f64, enough: f64) -> Interval {
+        let (level, growth) = ((-epsilon).exp(), epsilon.exp());
+        // K and 1/K have an error of a rounding or two, and E[(K − W)₊] changes by P(W < K) times that of K.
+        let below = self.transform.log_chernoff(level).exp();
+        let of = |put: Approx| {
+            let rounding = 4.0 * f64::EPSILON * (below * level + put.value.abs());
+            Approx::new(put.value * growth, (put.error + rounding) * growth * (1.0 + 1e-12))
+        };
+        let mut put = self.put(level);
+        for _ in 0..REFINEMENTS {
+            if put.error <= ENOUGH * put.value || of(put).upper() <= enough {
+                break;
+            }
+            let wanted = RELATIVE_TOLERANCE * put.value.max(1e-3 * put.error);
+            let Some(contour) = Contour::choose(&self.transform, level, wanted) else {
+                break;
+            };
+            let better = self.keep(contour, level);
+            if better.error > IMPROVEMENT * put.error {
+                break;
+            }
+            put = better;
+        }
+        bounds(of(put))
     }
 
     /// ε at `delta` in (0, 1): certified bounds. `ceiling` is an ε with which the run is known to have δ at most `delta`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for δ outside of (0, 1).
-    pub fn epsilon(&mut self, delta: f64, ceiling: f64, direction: Direction) -> Result<Interval> {
+    pub fn epsilon(&mut self, delta: f64, ceiling: f64, directions: &[Direction]) -> Result<Interval> {
         require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")?;
         let end = ceiling.min(LARGEST_EPSILON);
         // The lower end is below δ wherever δ itself is, also where the interval is wide.
         let target = delta.ln();
         let excess = |found: Interval| found.lower.max(f64::MIN_POSITIVE).ln() - target;
-        let (at_zero, at_end) = (self.delta(0.0, direction)?, self.delta(end, direction)?);
+        let (at_zero, at_end) = (self.delta(0.0, directions)?, self.delta(end, directions)?);
         if at_zero.upper <= delta {
             return Ok(Interval::exact(0.0));
         }
@@ -171,12 +198,12 @@ impl ChainCurve {
         let tolerance = EPSILON_TOLERANCE * (1.0 + end);
         let root = if at_zero.lower > delta {
             let ends = ((0.0, excess(at_zero)), (end, excess(at_end)));
-            solve_decreasing_between(ends, tolerance, |epsilon| self.delta(epsilon, direction).map(excess))?
+            solve_decreasing_between(ends, tolerance, |epsilon| self.delta(epsilon, directions).map(excess))?
         } else {
             0.0
         };
-        let upper = self.step_out(root, tolerance, |found| found.upper <= delta, direction)?;
-        let lower = self.step_out(root, -tolerance, |found| found.lower > delta, direction)?;
+        let upper = self.step_out(root, tolerance, |found| found.upper <= delta, directions)?;
+        let lower = self.step_out(root, -tolerance, |found| found.lower > delta, directions)?;
         Ok(Interval {
             lower: lower.unwrap_or(0.0),
             upper: upper.unwrap_or(ceiling).min(ceiling),
@@ -189,14 +216,14 @@ impl ChainCurve {
         root: f64,
         mut step: f64,
         met: impl Fn(Interval) -> bool,
-        direction: Direction,
+        directions: &[Direction],
     ) -> Result<Option<f64>> {
         for _ in 0..STEPS_OUT {
             let epsilon = root + step;
             if !(0.0..=LARGEST_EPSILON).contains(&epsilon) {
                 return Ok(None);
             }
-            if met(self.delta(epsilon, direction)?) {
+            if met(self.delta(epsilon, directions)?) {
                 return Ok(Some(epsilon));
             }
             step *= 2.0;
@@ -218,12 +245,26 @@ impl ChainCurve {
             // Between 0 and K, as W ≥ 0.
             return Approx::new(0.5 * level, 0.5 * level);
         };
+        self.keep(contour, level)
+    }
+
+    /// E[(K − W)₊] at K = `level` by a new contour, which is kept for other K.
+    fn keep(&mut self, contour: Contour, level: f64) -> Approx {
         let mut rule = Rule::new(&self.transform, contour);
         let found = rule.put(&self.transform, level);
         rule.error = found.error / level;
         self.rules.push(rule);
         found
     }
+}
+
+/// The ends of a probability.
+fn bounds(found: Approx) -> Interval {
+    Interval {
+        lower: found.lower(),
+        upper: found.upper(),
+    }
+    .within(0.0, 1.0)
 }
 
 impl Rule {
@@ -290,7 +331,7 @@ mod tests {
         for epsilon in [0.0, 0.5, 2.0] {
             let exact = log_upper_tail(epsilon - 0.5).exp() - epsilon.exp() * log_upper_tail(epsilon + 0.5).exp();
             for direction in Direction::BOTH {
-                let found = one.delta(epsilon, direction).unwrap();
+                let found = one.delta(epsilon, &[direction]).unwrap();
                 assert!(
                     found.lower <= exact && exact <= found.upper,
                     "{epsilon} {found:?} {exact}"
@@ -330,12 +371,39 @@ mod tests {
     fn epsilon_and_delta_are_inverse() {
         let mut chain = curve(3, 2, 0.5, 0.5, 2.0);
         for direction in Direction::BOTH {
-            let found = chain.epsilon(1e-5, 20.0, direction).unwrap();
+            let found = chain.epsilon(1e-5, 20.0, &[direction]).unwrap();
             assert!(found.width() < 1e-5 * found.upper);
-            assert!(chain.delta(found.upper, direction).unwrap().upper <= 1e-5);
-            assert!(chain.delta(found.lower, direction).unwrap().lower > 1e-5);
+            assert!(chain.delta(found.upper, &[direction]).unwrap().upper <= 1e-5);
+            assert!(chain.delta(found.lower, &[direction]).unwrap().lower > 1e-5);
         }
-        assert_eq!(chain.epsilon(0.9, 20.0, Direction::Add).unwrap(), Interval::exact(0.0));
+        assert_eq!(
+            chain.epsilon(0.9, 20.0, &[Direction::Add]).unwrap(),
+            Interval::exact(0.0)
+        );
+    }
+
+    /// One bin in one epoch, added, where δ is 10⁻⁷ to 10⁻¹⁵: in closed form, and to more digits than an error of 10⁻¹⁴ leaves.
+    #[test]
+    fn small_deltas_have_digits_where_the_record_is_added() {
+        use crate::special::normal::log_upper_tail;
+        let mut one = curve(1, 1, 0.3, 0.3, 4.0);
+        for (epsilon, digits) in [(1.2, 1e-7), (1.6, 1e-7), (2.0, 1e-3)] {
+            let (low, high) = (4.0 * epsilon - 0.125, 4.0 * epsilon + 0.125);
+            let exact = log_upper_tail(low).exp() - epsilon.exp() * log_upper_tail(high).exp();
+            let found = one.delta(epsilon, &[Direction::Add]).unwrap();
+            assert!(
+                found.lower <= exact * (1.0 + 1e-11) && exact * (1.0 - 1e-11) <= found.upper,
+                "{epsilon} {found:?} {exact}"
+            );
+            assert!(found.width() < digits * exact, "{epsilon} {found:?}");
+            // Half of the width on one side of the middle may not do: the rule with fewer nodes is off by more.
+            let rule = one.rules.last_mut().unwrap();
+            rule.nodes.truncate(rule.nodes.len() / 2);
+            let off =
+                one.rules.last().unwrap().put(&one.transform, (-epsilon).exp()).value * epsilon.exp() - exact;
+            assert!(off.abs() > found.width(), "{epsilon} {off}");
+            one.rules.clear();
+        }
     }
 
     #[test]

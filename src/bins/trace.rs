@@ -1,7 +1,9 @@
 //! Products of the operators of the chain on a lattice: E[e^{−sW}] without its error.
 //!
 //! The matrix of bin a has the entries h·φ_E(H − λH')·exp(−(s/b)·e^{g − G_a/2}), rows H' = H_{a+1} and columns H = H_a. Products are made
-//! of real ones, in blocks of [`BLOCK`] terms that are added up one after the other, which bounds their rounding.
+//! of real ones, in blocks of [`BLOCK`] terms that are added up one after the other, which bounds their rounding. Bins whose G_a are equal
+//! have the same matrix: G_a tends to a limit like λ^{2(b − a)}, so that most of many bins do, and their product is a power. A power of m
+//! equal factors by squaring is a tree of m − 1 products, of which equal ones are made once, and its rounding is that of m factors.
 
 use crate::bins::chain::Chain;
 use crate::bins::lattice::Lattice;
@@ -14,6 +16,11 @@ use std::f64::consts::PI;
 
 /// Terms of an inner product that are added up before they are added to the others.
 pub(super) const BLOCK: usize = 32;
+
+/// Drifts that differ by less count as equal: [`SAME_DRIFT_OPERATIONS`] roundings of e^{g − G/2}.
+const SAME_DRIFT: f64 = 4.0 / 9_007_199_254_740_992.0;
+/// What [`SAME_DRIFT`] adds to the rounding errors of a term, in units of 2⁻⁵³.
+pub(super) const SAME_DRIFT_OPERATIONS: f64 = 4.0;
 
 /// What the matrices of all bins and points have in common.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub(super) struct Operators {
     drifts: Vec<f64>,
     /// Λ·shift, in the order of the coordinates.
     pull: Vec<f64>,
+    /// Bins that follow each other with the same matrix: the first, in that order, and how many.
+    alike: Vec<(usize, usize)>,
     bins: f64,
 }
 
@@ -70,12 +79,15 @@ impl Operators {
                 density(rest * rest, closing.variance)
             })
         });
+        let drifts: Vec<f64> = chain.half_variances.iter().rev().map(|v| -v).collect();
+        let pulls = &chain.pull[chain.coordinates() - chain.bins..];
         Self {
             points,
             base,
             growth,
+            alike: runs_of_equals(&drifts, pulls),
             closing,
-            drifts: chain.half_variances.iter().rev().map(|v| -v).collect(),
+            drifts,
             pull: chain.pull.clone(),
             bins: chain.bins as f64,
         }
@@ -85,13 +97,67 @@ impl Operators {
     pub(super) fn trace(&self, turned: Complex64, turn: f64) -> Complex64 {
         let offset = usize::from(self.closing.is_some());
         let mut product: Option<Split> = None;
-        for (k, drift) in self.drifts.iter().enumerate() {
-            let point = turned * (drift.exp() / self.bins);
-            let mut next = self.times_operator(product, point);
-            next.turn_columns(&self.phases(turn * self.pull[k + offset]));
-            product = Some(next);
+        for &(first, count) in &self.alike {
+            let point = turned * (self.drifts[first].exp() / self.bins);
+            let phases = self.phases(turn * self.pull[first + offset]);
+            product = match product {
+                Some(before) if self.by_squaring(&before, count) => {
+                    let mut operator = self.factor(point);
+                    operator.turn_columns(&phases);
+                    Some(before.times_power(operator, count))
+                }
+                mut before => {
+                    for _ in 0..count {
+                        let mut next = self.times_operator(before, point);
+                        next.turn_columns(&phases);
+                        before = Some(next);
+                    }
+                    before
+                }
+            };
         }
         product.map_or(Complex64::new(1.0, 0.0), |found| self.closed(&found, turn))
+    }
+
+    /// Number of bins in the longest run with one matrix.
+    #[cfg(test)]
+    pub(super) fn longest_power(&self) -> usize {
+        self.alike.iter().map(|(_, count)| *count).max().unwrap_or(0)
+    }
+
+    /// Takes all bins one by one.
+    #[cfg(test)]
+    pub(super) fn forget_powers(&mut self) {
+        self.alike = (0..self.drifts.len()).map(|k| (k, 1)).collect();
+    }
+
+    /// Whether squaring the matrix takes fewer multiplications of numbers than `count` products from the left.
+    fn by_squaring(&self, product: &Split, count: usize) -> bool {
+        let (rows, size) = (product.real.nrows() as f64, self.points.len() as f64);
+        // A product by a real matrix has two parts, that of two complex ones four.
+        let alone = if matches!(self.growth, Growth::Columns(_)) {
+            2.0
+        } else {
+            4.0
+        };
+        let squarings = f64::from(count.max(1).ilog2());
+        let products = f64::from(count.count_ones());
+        4.0 * (squarings * size + products * rows) < alone * count as f64 * rows
+    }
+
+    /// The matrix of a bin with all rows, without phases.
+    fn factor(&self, point: Complex64) -> Split {
+        match &self.growth {
+            Growth::Columns(growth) => {
+                let mut found = Split {
+                    real: self.base.clone(),
+                    imaginary: None,
+                };
+                found.decay_columns(growth, point);
+                found
+            }
+            Growth::Entries(growth) => self.operator(growth, point),
+        }
     }
 
     /// e^{i·`rate`·H} on the lattice; none where all are 1.
@@ -110,16 +176,7 @@ impl Operators {
                     },
                     |product| product.times(&self.base),
                 );
-                let factors: Vec<Complex64> = growth.iter().map(|g| decaying(point * *g)).collect();
-                if point.im == 0.0 {
-                    for mut row in found.real.rows_mut() {
-                        row.iter_mut()
-                            .zip(&factors)
-                            .for_each(|(value, factor)| *value *= factor.re);
-                    }
-                } else {
-                    found.turn_columns(&Some(factors));
-                }
+                found.decay_columns(growth, point);
                 found
             }
             Growth::Entries(growth) => {
@@ -223,6 +280,35 @@ impl Split {
         }
     }
 
+    /// The product with a power of a matrix, by squaring.
+    fn times_power(self, mut square: Self, count: usize) -> Self {
+        let (mut found, mut left) = (self, count);
+        loop {
+            if left & 1 == 1 {
+                found = found.times_complex(&square);
+            }
+            left >>= 1;
+            if left == 0 {
+                return found;
+            }
+            square = square.times_complex(&square);
+        }
+    }
+
+    /// Multiplies each column by e^{−`point`·g}.
+    fn decay_columns(&mut self, growth: &[f64], point: Complex64) {
+        let factors: Vec<Complex64> = growth.iter().map(|g| decaying(point * *g)).collect();
+        if point.im != 0.0 || self.imaginary.is_some() {
+            self.turn_columns(&Some(factors));
+            return;
+        }
+        for mut row in self.real.rows_mut() {
+            row.iter_mut()
+                .zip(&factors)
+                .for_each(|(value, factor)| *value *= factor.re);
+        }
+    }
+
     /// Multiplies each column by a number.
     fn turn_columns(&mut self, factors: &Option<Vec<Complex64>>) {
         let Some(factors) = factors else {
@@ -238,6 +324,23 @@ impl Split {
             }
         }
     }
+}
+
+/// Runs of bins with equal pulls and with drifts within [`SAME_DRIFT`] of the first of them: the first, and how many.
+fn runs_of_equals(drifts: &[f64], pulls: &[f64]) -> Vec<(usize, usize)> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for k in 0..drifts.len() {
+        match found.last_mut() {
+            Some((first, count))
+                if pulls[*first].to_bits() == pulls[k].to_bits()
+                    && (drifts[*first] - drifts[k]).abs() <= SAME_DRIFT =>
+            {
+                *count += 1;
+            }
+            _ => found.push((k, 1)),
+        }
+    }
+    found
 }
 
 /// e^{−z} for Re z ≥ 0; 0 where that is below the smallest number.

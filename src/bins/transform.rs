@@ -7,7 +7,9 @@
 use crate::approx::Approx;
 use crate::bins::chain::{Chain, Closing};
 use crate::bins::lattice::Lattice;
-use crate::bins::trace::{BLOCK, Operators};
+use crate::bins::trace::{BLOCK, Operators, SAME_DRIFT_OPERATIONS};
+use crate::stopping::carried;
+use rayon::prelude::*;
 use realfft::num_complex::Complex64;
 
 /// Rounding of one operation.
@@ -21,6 +23,8 @@ const LARGEST_PHASE: f64 = 1.5608;
 const FIRST_POINT: f64 = 0.125;
 const POINT_RATIO: f64 = std::f64::consts::SQRT_2;
 const LAST_POINT: f64 = 4096.0;
+/// Points whose values are computed together; those after the last one that is needed are not used.
+const POINTS_AT_ONCE: usize = 4;
 /// The table ends where values are below that.
 const SMALLEST_VALUE: f64 = 1e-40;
 /// Rounding errors of a factor of the product: the matrices and the phases, and those of exponents in standard deviations.
@@ -28,7 +32,9 @@ const FACTOR_OPERATIONS: f64 = 20.0;
 /// Rounding errors of the exponent of the kernel that closes the chain, over w̄·(λ^b·x − H_1): 18 of w̄ and its product, times √3 for the fourth moments of two
 /// Gaussian variables.
 const CLOSING_OPERATIONS: f64 = 32.0;
-/// Rounding errors of a node s of a contour, relative to |s|: 36 of them, times 4 for Cauchy's formula, over 1.5.
+/// Parts κ of an exponent that are kept where the rest bounds a factor: large ones are better where φ falls steeply.
+const KEPT: [f64; 4] = [0.75, 0.87, 0.93, 0.97];
+/// Rounding errors of a node s of a contour, relative to |s|: 36 of them, times e, as Cauchy's formula has no such factor.
 const NODE_OPERATIONS: f64 = 100.0;
 /// Smallest exponent of an entry that is not 0.
 const SMALLEST_EXPONENT: f64 = 746.0;
@@ -47,6 +53,13 @@ pub(super) struct Transform {
     growth: f64,
     /// Rounding errors of the factor by which the turn by θ enlarges the terms, over θ².
     cost: f64,
+}
+
+/// The real points at which φ is bounded, but 0.
+fn points_of_the_table() -> Vec<f64> {
+    std::iter::successors(Some(FIRST_POINT), |point| Some(point * POINT_RATIO))
+        .take_while(|point| *point < LAST_POINT)
+        .collect()
 }
 
 /// How to compute φ(s): by which θ, and the bound on the error.
@@ -74,7 +87,10 @@ impl Transform {
             products: 1.5 * (BLOCK as f64 + 4.0 + size / BLOCK as f64) * (bins + 2.0)
                 + FACTOR_OPERATIONS * (bins + 1.0),
             exponents: (FACTOR_OPERATIONS * bins + closing, deviation * chain.pull_operations),
-            growth: NODE_OPERATIONS + chain.exponent_operations + 6.0 * lattice.end() * alone,
+            growth: NODE_OPERATIONS
+                + SAME_DRIFT_OPERATIONS
+                + chain.exponent_operations
+                + 6.0 * lattice.end() * alone,
             cost: 0.5 * chain.cost_operations,
             chain,
             lattice,
@@ -90,17 +106,18 @@ impl Transform {
         let bins = self.chain.bins as f64;
         let relative =
             bins * SMALLEST_EXPONENT * (self.growth + 2.0 * FACTOR_OPERATIONS) * UNIT + self.products * UNIT;
-        let mut point = FIRST_POINT;
-        while point < LAST_POINT {
-            let value = self.operators.trace(Complex64::new(point, 0.0), 0.0).re;
-            let error = self.aliasing(point, 0.0, 0.0) + self.lattice.beyond;
-            let bound = value * (1.0 + relative) + error * (1.0 + 1e-12) + f64::MIN_POSITIVE;
-            let before = self.table[self.table.len() - 1].1;
-            self.table.push((point, (bound.ln() + 1e-13).min(before)));
-            if bound < 3.0 * error || bound < SMALLEST_VALUE {
-                break;
+        for block in points_of_the_table().chunks(POINTS_AT_ONCE) {
+            let value = carried(|point: f64| self.operators.trace(Complex64::new(point, 0.0), 0.0).re);
+            let values: Vec<f64> = block.par_iter().with_max_len(1).map(|point| value(*point)).collect();
+            for (&point, value) in block.iter().zip(values) {
+                let error = self.aliasing(point, 0.0, 0.0) + self.lattice.beyond;
+                let bound = value * (1.0 + relative) + error * (1.0 + 1e-12) + f64::MIN_POSITIVE;
+                let before = self.table[self.table.len() - 1].1;
+                self.table.push((point, (bound.ln() + 1e-13).min(before)));
+                if bound < 3.0 * error || bound < SMALLEST_VALUE {
+                    return;
+                }
             }
-            point *= POINT_RATIO;
         }
     }
 
@@ -112,6 +129,12 @@ impl Transform {
             (Some((_, low)), None) => *low,
             _ => 0.0,
         }
+    }
+
+    /// Upper bound on log P(W ≤ `level`): Chernoff's inequality at the points of the table.
+    pub(super) fn log_chernoff(&self, level: f64) -> f64 {
+        let exponents = self.table.iter().map(|(r, bound)| r * level * (1.0 + 1e-12) + bound);
+        exponents.fold(0.0, f64::min)
     }
 
     /// Upper bound on |φ(s)|, which does not increase where s moves along a hyperbola that turns by at most `least`.
@@ -180,11 +203,12 @@ impl Transform {
         let real = modulus * rest.cos();
         let at = |point: f64| self.log_bound(point).exp();
         let exponents = self.exponents.0 + turn * self.exponents.1;
-        // |z|e^{−c|z|} ≤ e^{−3c|z|/4}·4/(e·c), and 4/e < 1.5. By Cauchy's formula on a circle of radius c|s|/4, an error of s counts alike.
-        let growth = 1.5 / rest.cos() * self.growth;
+        // |z|e^{−c|z|} ≤ e^{−κc|z|}/(e·(1 − κ)·c). By Cauchy's formula on a circle of radius (1 − κ)c|s|, an error of s counts alike.
+        let moved = |kept: f64| 1.02 / (std::f64::consts::E * (1.0 - kept)) * at(kept * real);
+        let growth = KEPT.iter().map(|kept| moved(*kept)).fold(f64::INFINITY, f64::min);
         UNIT * ((self.products + turn * turn * self.cost) * at(real)
             + exponents * at(2.0 * real).sqrt()
-            + growth * at(0.75 * real))
+            + self.growth / rest.cos() * growth)
     }
 
     /// φ(s), Im s ≥ 0.

@@ -55,19 +55,13 @@ pub(crate) fn correlated_bins_interval<'py>(
     }
     let answer = move || -> Result<Vec<Interval>> {
         let mut curve = run.curve()?;
-        let mut worst = |at: f64, ceiling: f64| -> Result<Interval> {
-            let mut found = Interval::exact(0.0);
-            for direction in &directions {
-                found = found.max(match unknown {
-                    Unknown::Epsilon => curve.epsilon(at, ceiling, *direction)?,
-                    _ => curve.delta(at, *direction)?,
-                });
-            }
-            Ok(found)
+        let mut answer = |at: f64, ceiling: f64| match unknown {
+            Unknown::Epsilon => curve.epsilon(at, ceiling, &directions),
+            _ => curve.delta(at, &directions),
         };
         at.iter()
             .zip(&ceiling)
-            .map(|(at, ceiling)| worst(*at, *ceiling))
+            .map(|(at, ceiling)| answer(*at, *ceiling))
             .collect()
     };
     let found = watched(py, None, move |_| guarded(answer))?;

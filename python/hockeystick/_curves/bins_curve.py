@@ -1,165 +1,400 @@
-"""Correlated noise with random bins that stay: certified epsilon and delta where the bins form a chain.
-
-Proofs: docs/theory/correlated-bins.md.
-"""
+"""The certified curve of a record in a random bin under correlated noise, as an object."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick import _core
-from hockeystick._arguments import Floats, broadcast, count_or_counts, float_array, in_shape, require
-from hockeystick._curves.solving import solve
-from hockeystick._factorization.toeplitz import Toeplitz
-from hockeystick._vocabulary.adjacency import check_add_remove
+from hockeystick import _html
+from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require, shown
+from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, enclosed
+from hockeystick._distinct import answered_once
+from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
-from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.intervals import warn_if_wide
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
 from hockeystick.errors import UnsupportedError
 
-LARGEST_EPSILON = 25.0
-"""Beyond it, delta is that of a known bin."""
+_SUPPORTS = 96
+"""Epsilons whose deltas bound the trade-off function: it lies less than 1e-3 above the largest line."""
 
-_WHERE = (
-    "certified answers for FixedBins with correlated noise need coefficients c (1, a, a r, a r^2, ...) with "
-    "a below 1 + r and r below 1: lambda_cgd, blt with one buffer, toeplitz with two coefficients"
-)
-_INSTEAD = "use estimate_delta, or FixedOrder(batches), which is an upper bound that uses no draw"
+_ROUNDING = 1e-15
+"""Error of the few operations on numbers up to 1 that make an error rate of a line."""
 
 
-class Coefficients(NamedTuple):
-    """The first column of a matrix: scale times 1, first, first * decay, first * decay^2, ..."""
+class BinsCurve:
+    """What a run with correlated noise guarantees one record that stays in a random batch of every epoch.
 
-    scale: float
-    first: float
-    decay: float
-
-
-def coefficients(mechanism: CorrelatedNoise) -> Coefficients:
-    """Absolute values of the coefficients, if they form a geometric sequence after the first.
-
-    Raises
-    ------
-    UnsupportedError
-        If they do not.
-    """
-    matrix = mechanism.factor
-    if isinstance(matrix, Toeplitz):
-        found = _geometric(matrix)
-        if found is not None and found.decay < 1.0 and found.first < 1.0 + found.decay:
-            return found
-    raise UnsupportedError(f"{_WHERE}; got {mechanism!r}: {_INSTEAD}")
-
-
-def _geometric(matrix: Toeplitz) -> Coefficients | None:
-    values = matrix.parameters
-    if matrix.form == "lambda_cgd":
-        return Coefficients(1.0, values[0], values[0])
-    if matrix.form == "blt":
-        half = len(values) // 2
-        buffers = [(s, d) for s, d in zip(values[:half], values[half:], strict=True) if s > 0.0]
-        if len(buffers) > 1:
-            return None
-        scale, decay = buffers[0] if buffers else (0.0, 0.0)
-        return Coefficients(1.0, scale, decay)
-    if matrix.form == "toeplitz":
-        sizes = [abs(value) for value in values]
-        while sizes[-1] == 0.0:
-            sizes.pop()
-        if len(sizes) > 2:
-            return None
-        return Coefficients(sizes[0], sizes[1] / sizes[0] if len(sizes) == 2 else 0.0, 0.0)
-    return None
-
-
-def solve_bins(
-    unknown: str,
-    mechanism: CorrelatedNoise,
-    sampling: FixedBins,
-    *,
-    noise_multiplier: float,
-    steps: ArrayLike,
-    group_size: ArrayLike,
-    adjacency: str,
-    at: ArrayLike,
-    known_bin: Any,
-    bounds: bool,
-    tolerance: float,
-) -> Any:
-    """Epsilon or delta of runs of whole epochs, in the broadcast shape.
+    Made by `privacy_curve` with a `CorrelatedNoise` whose coefficients are geometric after the first and
+    ``sampling=FixedBins(...)``. All answers are certified. Every question computes anew, in seconds, so that
+    many values are asked for in one array.
 
     Parameters
     ----------
-    unknown : {"epsilon", "delta"}
-        What is asked for.
-    at : array_like
-        Delta or epsilon, whichever is given.
-    known_bin : callable
-        Takes a number of steps and values of `at`, and returns upper bounds on the answers: those of a run
-        in which the bin of the record is public.
+    mechanism : CorrelatedNoise
+        With a noise multiplier above zero.
+    sampling : FixedBins
+        The batches of an epoch.
+    steps : int
+        Number of steps of the run. An epoch that is not complete counts as complete in upper ends, and not
+        at all in lower ones.
+    adjacency : {"add_remove", "add", "remove"}, optional
+        Neighbouring relation.
+    tolerance : float, optional
+        Relative width of intervals beyond which a warning says how wide they are, in [1e-9, 0.1].
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If an argument has the wrong type.
+    UnsupportedError
+        If the bins are no chain, or records are replaced.
+
+    Notes
+    -----
+    The law of the likelihood ratio is known by its Laplace transform, which gives delta at every epsilon.
+    Rényi divergences, compositions with other runs and certificates need more, and are refused with the
+    reason. The curve does not change if the noise and the matrix are multiplied by the same number. Proofs:
+    docs/theory/correlated-bins.md.
+
+    References
+    ----------
+    C. A. Choquette-Choo, A. Ganesh, S. Haque, T. Steinke and A. Thakurta, "Near-Exact Privacy Amplification
+    for Matrix Mechanisms", ICLR 2025. arXiv:2410.06266
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
+    >>> curve = hs.privacy_curve(
+    ...     mechanism=noise, sampling=hs.FixedBins(4), steps=12, adjacency="remove", tolerance=1e-4
+    ... )
+    >>> print(curve)
+    12 steps of CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0), FixedBins(4), 1 record, 'remove'
+    against an adversary who sees the output of every step
+    >>> lower, upper = curve.bounds(epsilon=[0.5, 1.0])
+    >>> bool((lower <= upper).all()), bool((upper <= lower * 1.0001).all())
+    (True, True)
     """
-    relation = check_add_remove(adjacency)
-    given = "delta" if unknown == "epsilon" else "epsilon"
-    counts, values = np.asarray(count_or_counts(steps, "steps", 0)), float_array(at, given)
-    members = np.asarray(count_or_counts(group_size, "group_size", 1))
-    if np.any(members > 1):
+
+    __slots__ = ("_adjacency", "_lines", "_mechanism", "_sampling", "_steps", "_tolerance")
+    __array_ufunc__ = None
+    """Leaves ``numpy.int64(3) * curve`` to this class."""
+
+    def __init__(
+        self,
+        mechanism: CorrelatedNoise,
+        sampling: FixedBins,
+        steps: int,
+        adjacency: str = "add_remove",
+        tolerance: float = DEFAULT_TOLERANCE,
+    ) -> None:
+        if not isinstance(mechanism, CorrelatedNoise):
+            raise TypeError(f"mechanism must be a CorrelatedNoise, got {shown(mechanism)}")
+        if not isinstance(sampling, FixedBins):
+            raise TypeError(f"sampling must be FixedBins(...), got {shown(sampling)}")
+        if mechanism.noise_multiplier is None:
+            raise TypeError(f"{mechanism!r} has no noise multiplier: give it one by with_noise")
+        noise = mechanism.noise_multiplier
+        require(noise > 0.0, "noise_multiplier", noise, "above 0")
+        coefficients(mechanism)
+        self._mechanism = mechanism
+        self._sampling = sampling
+        self._steps = mechanism.check_steps(count_scalar(steps, "steps", 0))
+        self._adjacency = check_add_remove(adjacency)
+        self._tolerance = check_tolerance(tolerance)
+        self._lines: tuple[Floats, Floats] | None = None
+
+    @property
+    def mechanism(self) -> CorrelatedNoise:
+        """The noise of the run."""
+        return self._mechanism
+
+    @property
+    def sampling(self) -> FixedBins:
+        """How records are dealt into batches."""
+        return self._sampling
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self._steps
+
+    @property
+    def group_size(self) -> int:
+        """Number of records that change together: 1."""
+        return 1
+
+    @property
+    def adjacency(self) -> str:
+        """Neighbouring relation."""
+        return self._adjacency
+
+    @property
+    def tolerance(self) -> float:
+        """Relative width of intervals beyond which a warning is given."""
+        return self._tolerance
+
+    @property
+    def tight(self) -> bool:
+        """Whether some data sets attain the curve: where no coefficient is negative and epochs are whole."""
+        whole = self._steps % self._sampling.batches == 0
+        return whole and self._mechanism.factor.is_nonnegative(max(self._steps, 1))
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+        UnsupportedError
+            If the operators are too large.
+        """
+        return self.bounds(delta=delta)[1]
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+        UnsupportedError
+            If the operators are too large.
+        """
+        return self.bounds(epsilon=epsilon)[1]
+
+    get_epsilon = epsilon
+    """The name of the function and of accountants."""
+    get_delta = delta
+
+    def bounds(
+        self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
+    ) -> tuple[FloatOrFloats, FloatOrFloats]:
+        """Both ends of the certified interval for epsilon at `delta`, or for delta at `epsilon`.
+
+        Parameters
+        ----------
+        delta : array_like, optional
+            In (0, 1).
+        epsilon : array_like, optional
+            Finite and at least zero. Give either this or `delta`.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            They enclose the curve of the dominating pair, which is attained where `tight` is true.
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not real, or not exactly one is given.
+        UnsupportedError
+            If the operators are too large.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If the interval is wider than the tolerance.
+        """
+        if (delta is None) == (epsilon is None):
+            raise TypeError("give exactly one of delta and epsilon")
+        if delta is not None:
+            unknown, given = "epsilon", float_array(delta, "delta")
+        else:
+            unknown, given = "delta", float_array(epsilon, "epsilon")
+        lower, upper = answered_once(
+            [given.ravel()], lambda questions: self._enclosed(unknown, questions, self._adjacency)
+        )
+        warn_if_wide(unknown, lower, upper, self._tolerance)
+        return in_shape(lower, given.shape), in_shape(upper, given.shape)
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate of a test for the record, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            False negative rate that every such test has at least, with and without the record in either
+            order.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        UnsupportedError
+            If the operators are too large.
+
+        Notes
+        -----
+        The largest of the lines that delta at 96 epsilons gives; up to 1e-3 below the trade-off function.
+        """
+        rates = float_array(alpha, "alpha")
+        wrong = ~((rates >= 0.0) & (rates <= 1.0))
+        if np.any(wrong):
+            require(False, "alpha", float(rates[wrong].ravel()[0]), "in [0, 1]")
+        growth, hits = self._support()
+        column = rates.ravel()[:, None]
+        steep = 1.0 - hits - growth * column - _ROUNDING * (1.0 + growth * column)
+        flat = (1.0 - hits - column) / growth - _ROUNDING
+        found = np.maximum(np.maximum(steep, flat).max(axis=1), 0.0)
+        return in_shape(found, rates.shape)
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
+
+        Returns
+        -------
+        float
+            The total variation distance of the dominating pair, delta at epsilon zero.
+        """
+        return float(self.delta(0.0))
+
+    def renyi(self, order: ArrayLike) -> NoReturn:
+        """Refuse: Rényi divergences are not derived from the Laplace transform.
+
+        Parameters
+        ----------
+        order : array_like
+            Order.
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the reason.
+        """
         raise UnsupportedError(
-            f"groups with random bins and correlated noise have no certified answer, got group_size "
-            f"{int(members.max())}: {_INSTEAD}"
+            "renyi of random bins under correlated noise: moments of the likelihood ratio above the first "
+            "are not computed; FixedOrder(batches) has an upper bound that uses no draw"
         )
-    found = coefficients(mechanism)
-    require(noise_multiplier > 0.0, "noise_multiplier", noise_multiplier, "above 0")
-    noise = noise_multiplier / found.scale
-    if found.first == 0.0:
-        # Independent noise: the curve of fixed bins is known exactly.
-        step = configure(adjacency=relation, noise_multiplier=noise, sampling=sampling)
-        epsilon, delta = (0.0, at) if unknown == "epsilon" else (at, 0.5)
-        return solve(
-            unknown, step, steps=steps, epsilon=epsilon, delta=delta, bounds=bounds, tolerance=tolerance
+
+    def best_of(self, runs: object) -> NoReturn:
+        """Refuse: the best of several runs needs Rényi divergences and compositions.
+
+        Parameters
+        ----------
+        runs : object
+            The law of the number of runs.
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the reason.
+        """
+        raise UnsupportedError(
+            "best_of random bins under correlated noise: the bounds use Rényi divergences of one run, which "
+            "are not computed; use the curve of FixedOrder(batches)"
         )
-    shape = broadcast(steps=counts, group_size=members, **{given: values})
-    flat_counts, flat = (np.broadcast_to(array, shape).ravel() for array in (counts, values))
-    lower, upper = np.zeros(flat.size), np.zeros(flat.size)
-    for count in np.unique(flat_counts).tolist():
-        if count == 0:
-            continue
-        if count % sampling.batches:
-            raise UnsupportedError(
-                f"steps must be a multiple of the {sampling.batches} batches for a certified answer with "
-                f"correlated noise and {sampling!r}, got {count}: {_INSTEAD}"
-            )
-        alike = flat_counts == count
-        ceiling = np.asarray(known_bin(count, flat[alike]), dtype=np.float64)
-        run = (sampling.batches, count // sampling.batches)
-        lower[alike], upper[alike] = _interval(unknown, run, found, noise, relation, flat[alike], ceiling)
-    warn_if_wide(unknown, lower, upper, tolerance)
-    if bounds:
-        return in_shape(lower, shape), in_shape(upper, shape)
-    return in_shape(upper, shape)
+
+    def certify(self, **arguments: object) -> NoReturn:
+        """Refuse: a certificate is a list of independent steps.
+
+        Parameters
+        ----------
+        **arguments : object
+            Those of `PrivacyCurve.certify`.
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the reason.
+        """
+        raise UnsupportedError(
+            "certify: certificates are about independent steps, and the bins of a run with correlated noise "
+            "are none; use the curve of FixedOrder(batches)"
+        )
+
+    def __add__(self, other: object) -> NoReturn:
+        """Refuse: a sum of losses needs more than each of them."""
+        raise UnsupportedError(_COMPOSITION)
+
+    __radd__ = __mul__ = __rmul__ = __add__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BinsCurve):
+            return NotImplemented
+        return self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BinsCurve, self._parts()
+
+    def __repr__(self) -> str:
+        return f"<BinsCurve of {self._summary()}>"
+
+    def __str__(self) -> str:
+        return f"{self._summary()}\nagainst {ADVERSARY}"
+
+    def _repr_html_(self) -> str:
+        # Epsilons would take seconds.
+        return _html.table([], caption=f"BinsCurve of {self._summary()}, against {ADVERSARY}")
+
+    def _summary(self) -> str:
+        return (
+            f"{self._steps} steps of {self._mechanism!r}, {self._sampling!r}, 1 record, {self._adjacency!r}"
+        )
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self._mechanism, self._sampling, self._steps, self._adjacency, self._tolerance
+
+    def _enclosed(self, unknown: str, at: Floats, adjacency: str) -> tuple[Floats, Floats]:
+        noise = self._mechanism.noise_multiplier
+        assert noise is not None
+        return enclosed(unknown, self._mechanism, noise, self._sampling, self._steps, adjacency, at)
+
+    def _support(self) -> tuple[Floats, Floats]:
+        """e^epsilon and upper bounds on delta there, larger of both orders, at epsilons up to tiny deltas."""
+        if self._lines is None:
+            largest = float(self._enclosed("epsilon", np.array([1e-9]), "add_remove")[1][0])
+            largest = min(max(largest, 1e-3), LARGEST_EPSILON)
+            epsilons = largest * (np.arange(_SUPPORTS) / (_SUPPORTS - 1)) ** 1.5
+            deltas = self._enclosed("delta", epsilons, "add_remove")[1]
+            self._lines = np.exp(epsilons), deltas
+        return self._lines
 
 
-def _interval(
-    unknown: str,
-    run: tuple[int, int],
-    found: Coefficients,
-    noise: float,
-    adjacency: str,
-    at: Floats,
-    ceiling: Floats,
-) -> tuple[Floats, Floats]:
-    """Both ends for one run, at most `ceiling`."""
-    near = at <= LARGEST_EPSILON if unknown == "delta" else np.full(at.shape, True)
-    lower, upper = np.zeros(at.size), ceiling.copy()
-    if np.any(near):
-        try:
-            ends = _core.correlated_bins_interval(
-                unknown, run, (found.first, found.decay), noise, adjacency, at[near], ceiling[near]
-            )
-        except ValueError as error:
-            raise UnsupportedError(f"{error}: {_INSTEAD}") from None
-        lower[near], upper[near] = ends[0], np.minimum(ends[1], ceiling[near])
-    return np.minimum(lower, upper), upper
+_COMPOSITION = (
+    "compositions of random bins under correlated noise with other runs are not known: the record stays in "
+    "its bin, so that epochs are not independent, and sums with other losses are not computed. State all "
+    "epochs as one run, or use FixedOrder(batches), whose curves compose"
+)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import overload
 
 from hockeystick._arguments import count_scalar
+from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._curves.whole_runs import whole_run_curve
+from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
@@ -33,6 +35,21 @@ def privacy_curve(
     mechanism: Mechanism | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> ShuffledCurve: ...
+
+
+@overload
+def privacy_curve(  # type: ignore[overload-overlap]  # the next one says nothing of its mechanism
+    *,
+    noise_multiplier: None = None,
+    sample_rate: None = None,
+    sampling: FixedBins,
+    steps: int,
+    group_size: int = 1,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
+    mechanism: CorrelatedNoise,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> PrivacyCurve | BinsCurve: ...
 
 
 @overload
@@ -70,7 +87,7 @@ def privacy_curve(
     adjacency: str = "add_remove",
     mechanism: Mechanism | CorrelatedNoise | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
-) -> PrivacyCurve | ShuffledCurve:
+) -> PrivacyCurve | ShuffledCurve | BinsCurve:
     """Privacy curve of a run of equal steps.
 
     Parameters
@@ -84,9 +101,10 @@ def privacy_curve(
 
     Returns
     -------
-    PrivacyCurve or ShuffledCurve
+    PrivacyCurve, ShuffledCurve or BinsCurve
         A curve that composes with others of the same adjacency by ``+``; for ``sampling=Shuffle(...)``, with
-        ``adjacency="zero_out"`` or "replace", one of a certified interval.
+        ``adjacency="zero_out"`` or "replace", one of a certified interval; for `CorrelatedNoise` with
+        ``sampling=FixedBins(...)``, one of a single record that does not compose.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import Floats
+from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import answers_at_once
 from hockeystick._curves.making import privacy_curve
@@ -268,6 +269,13 @@ class AccountantGuarantee(Guarantee):
         return AccountantGuarantee(accountant)
 
 
+_NO_STEPS = (
+    "reports and pictures show a run step by step and under other ways to draw batches, and a run with "
+    "random bins under correlated noise has no account of a step: state epsilon and delta of its BinsCurve, "
+    "or show that of FixedOrder(batches), which is an upper bound that uses no draw"
+)
+
+
 def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None = None) -> Guarantee:
     """Return what a function was asked about: an object, or the arguments of `privacy_curve`.
 
@@ -275,6 +283,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
     ------
     TypeError
         If both or neither are given, or the object is of another type.
+    UnsupportedError
+        For random bins under correlated noise.
     """
     if curve_or_accountant is None:
         if not arguments:
@@ -291,6 +301,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
         return ExactGuarantee(run, curve_or_accountant, in_order=len(run.segments) <= 1)
     if isinstance(curve_or_accountant, ShuffledCurve):
         return ShuffledGuarantee(curve_or_accountant)
+    if isinstance(curve_or_accountant, BinsCurve):
+        raise UnsupportedError(_NO_STEPS)
     if isinstance(curve_or_accountant, TradeoffCurve):
         return TradeoffGuarantee(curve_or_accountant)
     if isinstance(curve_or_accountant, IndividualAccountant):
@@ -301,6 +313,8 @@ def guarantee_of(curve_or_accountant: object, arguments: dict[str, Any] | None =
         curve = accountant.privacy_curve()
         if isinstance(curve, ShuffledCurve):
             return ShuffledGuarantee(curve)
+        if isinstance(curve, BinsCurve):
+            raise UnsupportedError(_NO_STEPS)
         run = RecordedRun(
             tuple(accountant.history),
             accountant.group_size,

@@ -43,8 +43,8 @@ class CorrelatedNoise(WholeRun):
     Made by its classmethods: `toeplitz`, `blt`, `lambda_cgd`, `prefix_sum_root`, `from_matrix` and
     `from_products`. It is the mechanism of a whole run of `get_epsilon`, `get_delta`,
     `get_noise_multiplier`, `privacy_curve` and `GroupAccountant`, with ``sampling=`` `FullBatch`,
-    `FixedOrder`, `MinimumSeparation` or `CyclicPoisson`. For `FixedBins`, `estimate_delta` takes any matrix,
-    and `get_epsilon` and `get_delta` those whose coefficients are geometric after the first.
+    `FixedOrder`, `MinimumSeparation` or `CyclicPoisson`, and `FixedBins` for matrices whose coefficients are
+    geometric after the first. For `FixedBins`, `estimate_delta` takes any matrix.
 
     Notes
     -----

@@ -261,8 +261,8 @@ def _refuse_whole_runs(value: object) -> None:
             f"{shown(value)} correlates the noise of all steps: what one step reveals depends on the noise "
             f"of the others, so that there is no account of a step, an epoch or an example alone. A whole "
             f"run is accounted for by get_epsilon, get_delta, get_noise_multiplier, privacy_curve and "
-            f"GroupAccountant, with sampling=FullBatch(), FixedOrder, MinimumSeparation or CyclicPoisson; "
-            f"and by estimate_delta with FixedBins"
+            f"GroupAccountant, with sampling=FullBatch(), FixedOrder, MinimumSeparation or CyclicPoisson, or "
+            f"FixedBins for some matrices; and by estimate_delta with FixedBins for any"
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
-from hockeystick._curves.whole_runs import check_whole_run, placed_kinds, whole_run_kinds
+from hockeystick._curves.whole_runs import bins_curve, check_whole_run, placed_kinds, whole_run_kinds
 from hockeystick._vocabulary.adjacency import ZERO_OUT, check_adjacency
+from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
@@ -69,7 +71,8 @@ class GroupAccountant(Accountant):
     A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
     a replaced group, for example. The answers do not depend on the order of the steps, but for shuffled
     batches (``sampling=Shuffle(...)``). These are runs of their own, in which every step is one batch of an
-    epoch; the answer is the upper end of their certified interval (`ShuffledCurve`).
+    epoch; the answer is the upper end of their certified interval (`ShuffledCurve`). So are runs with
+    `CorrelatedNoise` and `FixedBins` (`BinsCurve`), in which an epoch that has begun counts as complete.
 
     References
     ----------
@@ -117,7 +120,7 @@ class GroupAccountant(Accountant):
         self._group = members
         self._tolerance = check_tolerance(tolerance)
         self._kinds: dict[tuple[type[Any], Sampling | None], StepKind] = {}
-        self._curve: PrivacyCurve | ShuffledCurve | None = None
+        self._curve: PrivacyCurve | ShuffledCurve | BinsCurve | None = None
 
     @property
     def group(self) -> Group | None:
@@ -166,13 +169,20 @@ class GroupAccountant(Accountant):
                 self._require_shuffled(noise, draw)
             else:
                 self._kind(noise, draw)
-        for _, other, _ in first:
+        for before, other, _ in first:
             if isinstance(other, UnaccountedSampling) or isinstance(draw, UnaccountedSampling):
                 continue  # there will be no answer
             if other != draw and (isinstance(draw, Shuffle) or isinstance(other, Shuffle)):
                 raise UnsupportedError(
                     f"steps of {other!r} and of {draw!r} have no proven pair together: account for "
                     "shuffled batches in a run of their own, and add up the epsilons and deltas of the runs"
+                )
+            dealt = _are_dealt(noise, draw) or _are_dealt(before, other)
+            if dealt and (before, other) != (noise, draw):
+                raise UnsupportedError(
+                    f"steps of {before!r} with {other!r} and of {noise!r} with {draw!r} have no proven pair "
+                    "together: account for random bins under correlated noise in a run of their own, and add "
+                    "up the epsilons and deltas of the runs"
                 )
 
     def _require_shuffled(self, noise: float | Mechanism, draw: Shuffle) -> None:
@@ -274,7 +284,7 @@ class GroupAccountant(Accountant):
     def _delta(self, epsilon: float) -> float:
         return max(float(curve.delta(epsilon)) for curve in self._placed())
 
-    def _placed(self) -> Sequence[PrivacyCurve | ShuffledCurve]:
+    def _placed(self) -> Sequence[PrivacyCurve | ShuffledCurve | BinsCurve]:
         """Return a curve for each way to place the group in parts that take turns, or the one for all."""
         curve = self.privacy_curve()
         if self.group_size == 1 or not any(isinstance(draw, CyclicPoisson) for _, draw, _ in self._history):
@@ -291,12 +301,12 @@ class GroupAccountant(Accountant):
             ways = [way + part for way in ways for part in parts]
         return ways
 
-    def privacy_curve(self) -> PrivacyCurve | ShuffledCurve:
+    def privacy_curve(self) -> PrivacyCurve | ShuffledCurve | BinsCurve:
         """Privacy curve of all steps so far.
 
         Returns
         -------
-        PrivacyCurve or ShuffledCurve
+        PrivacyCurve, ShuffledCurve or BinsCurve
             The same object until the history changes, so that later questions are cheap. Where members of a
             group may be in any part of a `CyclicPoisson`, it covers all placements at once, and may lie
             above `get_epsilon`, which takes the worst of them.
@@ -315,7 +325,7 @@ class GroupAccountant(Accountant):
         >>> curve.steps, curve is accountant.privacy_curve()
         (1, True)
         """
-        curve = self._shuffled_curve() or self._exact_curve()
+        curve = self._shuffled_curve() or self._dealt_curve() or self._exact_curve()
         if self._curve != curve:
             self._curve = curve
         return self._curve
@@ -335,6 +345,13 @@ class GroupAccountant(Accountant):
         check_answerable(history)
         segments = tuple((self._noise_of_shuffled(noise), count) for noise, _, count in history)
         return ShuffledCurve(history[0][1], segments, self.group_size, self.adjacency, self._tolerance)
+
+    def _dealt_curve(self) -> PrivacyCurve | BinsCurve | None:
+        """Return the curve of random bins under correlated noise; None where there are no steps with them."""
+        if not any(_are_dealt(noise, draw) for noise, draw, _ in self._history[:1]):
+            return None
+        ((noise, draw, count),) = merged(self._checked(self.history))
+        return bins_curve(noise, draw, count, self.adjacency, self._tolerance)
 
     @staticmethod
     def _noise_of_shuffled(noise: float | Mechanism) -> float:
@@ -366,7 +383,14 @@ class GroupAccountant(Accountant):
             return "no answer: some steps were drawn in a way that no account is known for"
         if self._shuffled_curve() is not None:
             return "upper end of a certified interval, far from its lower end; no pair (SHUFFLE, Theorem 5.6)"
-        pairs = dict.fromkeys(kind.pair for kind, _ in self._segments())
+        dealt = self._dealt_curve()
+        if isinstance(dealt, BinsCurve):
+            pair = "tight" if dealt.tight else "upper bound"
+            return (
+                f"upper end of a certified interval; pair {pair} (arXiv:2410.06266; random bins as a chain)"
+            )
+        segments = self._segments() if dealt is None else dealt.segments
+        pairs = dict.fromkeys(kind.pair for kind, _ in segments)
         words = [f"pair {'tight' if pair.tight else 'upper bound'} ({pair.source})" for pair in pairs]
         return "; ".join(["upper end of a certified interval", *words])
 
@@ -377,6 +401,11 @@ class GroupAccountant(Accountant):
             "group": None if self._group is None else _as_json(self._group),
             "tolerance": self._tolerance,
         }
+
+
+def _are_dealt(noise: object, draw: object) -> bool:
+    """Whether steps belong to a run with correlated noise and random bins that stay."""
+    return isinstance(noise, CorrelatedNoise) and isinstance(draw, FixedBins)
 
 
 def _as_json(group: Group) -> dict[str, Any]:

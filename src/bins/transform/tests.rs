@@ -84,6 +84,50 @@ fn moduli_are_below_their_bounds() {
     }
 }
 
+/// One log-normal variable, far out: |φ(s)| is near its bound, and with half of the exponent θ²B/2 the bound would be too small.
+#[test]
+fn the_bound_on_moduli_is_needed() {
+    let chain = Chain::new(1, 1, 0.0, 0.0, 1.0);
+    let lattice = Lattice::new(&chain);
+    let transform = Transform::new(chain, lattice);
+    for (modulus, phase) in [(100.0, 1.0), (100.0, 1.4), (400.0, 1.2)] {
+        let cost = 0.5 * phase * phase * transform.chain.turning_cost;
+        let found = transform.at(Complex64::from_polar(modulus, phase));
+        let real = transform.at(Complex64::new(modulus, 0.0)).value.re.ln();
+        let (value, error) = (found.value.norm().ln(), found.error / found.value.norm());
+        assert!(error < 1e-3, "{error}");
+        assert!(value - error <= real + cost, "{modulus} {phase}");
+        assert!(
+            value - error > real + 0.5 * cost,
+            "{modulus} {phase}: {value} {real} {cost}"
+        );
+        let bound = transform.log_modulus(Complex64::from_polar(modulus, phase), 0.0);
+        assert!(value - error <= bound, "{value} {bound}");
+    }
+    // On the real line the bound is attained.
+    let at = transform.at(Complex64::new(2.0, 0.0)).value.re;
+    assert!(at > 0.5 * transform.log_modulus(Complex64::new(2.0, 0.0), 0.0).exp());
+}
+
+/// Theorem 2 and powers: bins whose drifts agree have one matrix, and their power is the product one by one.
+#[test]
+fn powers_are_products() {
+    for (bins, epochs, first, decay) in [(40, 3, 0.3, 0.3), (30, 2, 0.6, 0.0), (24, 2, 0.2, 0.3)] {
+        let chain = Chain::new(bins, epochs, first, decay, 3.0);
+        let lattice = Lattice::new(&chain);
+        let mut operators = Operators::new(&chain, &lattice);
+        let (turned, turn) = (Complex64::new(3.0, 1.5), 0.4);
+        let by_powers = operators.trace(turned, turn);
+        assert!(operators.longest_power() > 4, "{bins}");
+        operators.forget_powers();
+        let one_by_one = operators.trace(turned, turn);
+        assert!(
+            (by_powers - one_by_one).norm() < 1e-13 * one_by_one.norm(),
+            "{by_powers} {one_by_one}"
+        );
+    }
+}
+
 trait LowerLn {
     fn lower_ln(&self) -> f64;
 }

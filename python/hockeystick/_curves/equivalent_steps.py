@@ -1,0 +1,181 @@
+"""Independent steps that reveal as much as a run with correlated noise: one Gaussian, or cyclic samples.
+
+Proofs: docs/theory/correlated-noise.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hockeystick._arguments import Floats, require, shown
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
+from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling
+from hockeystick._vocabulary.step_kinds import StepKind, step_kind
+from hockeystick._vocabulary.support import Pair
+from hockeystick.errors import UnsupportedError
+
+MOST_PLACED = 8
+"""Up to so many members each way to place them in parts is computed: 22 ways, as many times the work."""
+
+MOST_NOISE = 1e30
+"""More noise than this is taken as this much."""
+
+ROUNDED_DOWN = 1.0 - 1e-15
+"""Makes up for the rounding of a few operations."""
+
+
+class Part(NamedTuple):
+    """Equal steps that stand for a part of the run."""
+
+    scale: float
+    """The noise of each is the noise multiplier of Z over this, which is rounded up."""
+    least: float
+    """`scale` rounded down, for the lower end of an interval."""
+    times: int
+    members: int
+    """How many records change together in such a step."""
+
+
+class Equivalent(NamedTuple):
+    """Independent steps that reveal at least as much as a run with correlated noise."""
+
+    parts: tuple[Part, ...]
+    sampling: Sampling
+    attained: bool
+    """Whether they reveal as much for some data sets, and not more."""
+    reason: str
+
+    def kinds(self, noise_multiplier: float, adjacency: str) -> dict[StepKind, int]:
+        """Return the steps and how often each occurs."""
+        found: dict[StepKind, int] = {}
+        for part in self.parts:
+            noise = min(noise_multiplier / part.scale * ROUNDED_DOWN, MOST_NOISE)
+            kind, _ = step_kind(
+                noise_multiplier=noise,
+                sampling=self.sampling,
+                group_size=part.members,
+                adjacency=adjacency,
+            )
+            attained = kind.pair.tight and self.attained
+            pair = Pair(attained, f"{kind.pair.source}; {self.reason}", of_whole_run=True)
+            found[kind._replace(pair=pair)] = part.times
+        return found
+
+
+def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int) -> Equivalent:
+    """Return the independent steps for a run of so many steps.
+
+    Raises
+    ------
+    ValueError
+        If there are more steps than the matrix has rows, or a group does not fit the scheme.
+    UnsupportedError
+        If no such steps are proven for the scheme.
+    """
+    count = mechanism.check_steps(steps)
+    if isinstance(sampling, CyclicPoisson):
+        return _cyclic(mechanism, sampling, count, group_size, (group_size,))
+    if not isinstance(sampling, FullBatch | FixedOrder | MinimumSeparation):
+        raise UnsupportedError(
+            f"sampling {shown(sampling)} and CorrelatedNoise are not supported together: use FullBatch(), "
+            f"FixedOrder(batches), MinimumSeparation(separation, participations) or "
+            f"CyclicPoisson(sample_rate, cycle); or FixedBins(batches) in a run of its own"
+        )
+    if count == 0:
+        return Equivalent((), FullBatch(), True, "no steps")
+    found = mechanism.sensitivity(sampling, count, group_size)
+    # A group of m at full batches moves the sum by m: what is left is how far one of them does.
+    scale = math.nextafter(found.upper / group_size, math.inf)
+    part = Part(scale, math.nextafter(found.lower / group_size, 0.0), 1, group_size)
+    reason = f"correlated noise, {count} steps: {found.method}"
+    return Equivalent((part,), FullBatch(), found.exact, reason)
+
+
+def placements(mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int) -> list[Equivalent]:
+    """Return independent steps for each way to place a group, at most that of the worst is revealed.
+
+    Where members may be in any parts of a cycle, each way to place them has a bound of its own, and the
+    largest of these is below that of `equivalent`, which one composition has to cover.
+    """
+    several = isinstance(sampling, CyclicPoisson) and sampling.members == "any" and group_size > 1
+    if not several or group_size > MOST_PLACED or steps == 0:
+        return [equivalent(mechanism, sampling, steps, group_size)]
+    assert isinstance(sampling, CyclicPoisson)
+    count = mechanism.check_steps(steps)
+    together = equivalent(mechanism, replace(sampling, members="together"), steps, group_size)
+    placed = [sizes for sizes in _partitions(group_size) if 1 < len(sizes) <= sampling.cycle]
+    return [together, *(_cyclic(mechanism, sampling, count, group_size, sizes) for sizes in placed)]
+
+
+def _partitions(number: int, largest: int | None = None) -> list[tuple[int, ...]]:
+    """Return all ways to write a number as a sum of positive ones, the largest first."""
+    if number == 0:
+        return [()]
+    top = number if largest is None else min(largest, number)
+    return [(first, *rest) for first in range(top, 0, -1) for rest in _partitions(number - first, first)]
+
+
+def _cyclic(
+    mechanism: CorrelatedNoise,
+    scheme: CyclicPoisson,
+    steps: int,
+    group_size: int,
+    sizes: tuple[int, ...],
+) -> Equivalent:
+    """Return the steps of a group with these numbers of members in its parts; (m,) stands for any parts."""
+    sampling = Poisson(scheme.sample_rate)
+    matrix, cycle = mechanism.factor, min(scheme.cycle, max(steps, 1))
+    if steps == 0:
+        return Equivalent((), sampling, True, "no steps")
+    bands = matrix.bands(steps)
+    if bands > cycle:
+        raise UnsupportedError(
+            f"{scheme!r} needs a matrix of at most {cycle} bands, as the noise of two steps with the same "
+            f"record must not overlap; {mechanism!r} has {bands}: use toeplitz with fewer coefficients, or a "
+            f"longer cycle"
+        )
+    turns = -(-steps // cycle)
+    if group_size == 1 or scheme.members == "together":
+        parts, attained = _one_part(matrix.squared_columns(steps), cycle, turns, group_size)
+        return Equivalent(parts, sampling, attained, f"correlated noise, {steps} steps in turns")
+    if scheme.members == "apart":
+        require(group_size <= scheme.cycle, "group_size", group_size, f"at most {scheme.cycle} parts")
+        sizes = (1,) * group_size
+    # Members anywhere: at worst they are in as many parts as there are, and all of them move the same steps.
+    used = len(sizes) if len(sizes) > 1 else group_size
+    scale = math.nextafter(math.sqrt(matrix.overlap(steps, cycle, min(used, cycle) - 1)), math.inf)
+    reason = f"correlated noise, {steps} steps in turns: members in several parts"
+    found = tuple(
+        Part(scale, scale * ROUNDED_DOWN, turns * sizes.count(size), size)
+        for size in sorted(set(sizes), reverse=True)
+    )
+    return Equivalent(found, sampling, False, reason)
+
+
+def _one_part(
+    squares: tuple[Floats, Floats], cycle: int, turns: int, members: int
+) -> tuple[tuple[Part, ...], bool]:
+    """Return the norms of the columns of the worst part, largest first; and whether one part has them all."""
+    lower, upper = (_by_turns(ends, cycle, turns) for ends in squares)
+    worst = upper.max(axis=1)
+    attained = bool(np.any(np.all(upper == worst[:, None], axis=0)))
+    norms, counts = np.unique(worst, return_counts=True)
+    parts = []
+    for norm, count in zip(norms.tolist(), counts.tolist(), strict=True):
+        if norm > 0.0:
+            least = float(lower.max(axis=1)[worst == norm].min())
+            roots = math.nextafter(math.sqrt(norm), math.inf), math.nextafter(math.sqrt(least), 0.0)
+            parts.append(Part(*roots, count, members))
+    return tuple(parts), attained
+
+
+def _by_turns(squares: Floats, cycle: int, turns: int) -> Floats:
+    """Return the squared norms of each part in a column, largest first; 0 where a part has a turn less."""
+    padded = np.zeros(turns * cycle)
+    padded[: squares.size] = squares
+    return np.sort(padded.reshape(turns, cycle), axis=0)[::-1]
