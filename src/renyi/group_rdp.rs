@@ -352,7 +352,14 @@ mod tests {
                     },
                     _ => Mechanism::RandomizedResponse { keep: parameter },
                 };
-                steps * group_rdp(&Step::poisson(noise, 0.03, group_size), &[4.0], bound).unwrap()[0]
+                steps
+                    * group_rdp(
+                        &Step::poisson(noise, 0.03, group_size),
+                        &[4.0],
+                        bound,
+                        Adjacency::AddRemove,
+                    )
+                    .unwrap()[0]
             };
             let beyond = if family == "response" {
                 found + tolerance
