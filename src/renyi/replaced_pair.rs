@@ -81,8 +81,8 @@ mod tests {
             .map(|i| {
                 let x = i as f64 * width;
                 let (p, q) = (density(x), density(-x));
-                if q > 0.0 && p > 0.0 {
-                    p.powf(order) * q.powf(1.0 - order)
+                if p.min(q) > 0.0 {
+                    (order * p.ln() + (1.0 - order) * q.ln()).exp()
                 } else {
                     0.0
                 }
