@@ -79,10 +79,10 @@ proptest! {
         let exact = divergence(k, q, sigma, order, direction).0;
         let step = gaussian(sigma, q, k);
         for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
-            let published = group_rdp(&step, &[order], bound).unwrap()[0];
+            let published = group_rdp(&step, &[order], bound, Adjacency::AddRemove).unwrap()[0];
             prop_assert!(exact <= published * (1.0 + RELATIVE_ERROR), "{bound:?} {published} < {exact}");
         }
-        let lower = group_rdp(&step, &[order], GroupBound::Lower).unwrap()[0];
+        let lower = group_rdp(&step, &[order], GroupBound::Lower, Adjacency::AddRemove).unwrap()[0];
         prop_assert!(direction == Direction::Add || lower <= exact * (1.0 + RELATIVE_ERROR), "{lower} > {exact}");
     }
 
@@ -137,7 +137,7 @@ proptest! {
     fn the_noise_multiplier_keeps_its_promise(
         k in 1..64u64, q in sample_rates(), steps in 1..10_000u64, epsilon in 0.1..100.0f64,
     ) {
-        let run = NoiseSearch { step: gaussian(f64::NAN, q, k), count: steps, bound: GroupBound::Exact };
+        let run = NoiseSearch { step: gaussian(f64::NAN, q, k), count: steps, bound: GroupBound::Exact, adjacency: Adjacency::AddRemove };
         let target = DpTarget { epsilon, delta: 1e-6, conversion: Conversion::Canonne };
         let sigma = calibrate_dp(&run, target, &[]).unwrap();
         let steps = [(gaussian(sigma, q, k), steps)];

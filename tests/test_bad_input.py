@@ -209,7 +209,7 @@ BAD_VALUES = {
     "mechanism": [],  # a class: anything else has a wrong type
     "conversion": ["mironov", ""],
     "bound": ["tight", ""],
-    "adjacency": ["swap", "replace", ""],
+    "adjacency": ["swap", ""],
     "tolerance": [0.0, 1e-10, 0.11, -1e-6, NAN, INF],
     "alpha": [-1e-9, 1.0000001, NAN, INF, -INF],
     "order": [1.0, 0.5, -2.0, NAN, INF, -INF],
@@ -262,18 +262,12 @@ WRONG_TYPES = [
 ]
 
 
-TAKES_REPLACED_GROUPS = (hs.black_box.get_epsilon, GroupAccountant)
-"""The first needs a pair for one record only; the second takes them in fixed batches."""
-
-
 def bad_values():
     for function, good in GOOD.items():
         for name in good:
             for value in BAD_VALUES[name]:
                 below_zero = isinstance(value, float) and -INF < value < 0
                 if below_zero and (function, name) in BELOW_ZERO_ALLOWED:
-                    continue
-                if (name, value) == ("adjacency", "replace") and function in TAKES_REPLACED_GROUPS:
                     continue
                 if (name, value) == ("norms", [1.1, 1.0]) and function is individual_norms:
                     continue  # clipped

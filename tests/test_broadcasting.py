@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick import kernels
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 TARGET = {"epsilon": 3.0, "delta": 1e-5}
@@ -136,3 +137,90 @@ def test_every_dtype_and_stride_gives_the_same_answer():
 def test_shapes_that_do_not_broadcast_are_named():
     with pytest.raises(ValueError, match=r"delta \(2,\).*group_size \(4,\)|group_size \(4,\).*delta \(2,\)"):
         hs.get_epsilon(delta=[1e-5, 1e-6], group_size=[1, 2, 3, 4], **RUN)
+
+
+RENYI = {"sample_rate": 0.05, "group_size": 3, "orders": 4.0}
+RENYI_RUN = {"order": 4.0, "tau": 1.0, "sample_rate": 0.05, "steps": 100, "group_size": 3}
+RENYI_TARGET = {"epsilon": 2.0, "delta": 1e-5, "sample_rate": 0.05, "steps": 100, "group_size": 3}
+LAW = {"weights": [0.9, 0.1], "shifts": [0.0, 1.0]}
+ESTIMATE = {
+    "epsilon": 1.0,
+    **LAW,
+    "noise_multiplier": 1.0,
+    "steps": 4,
+    "samples": 2000,
+    "tilt": 0.5,
+    "confidence": 0.9,
+    "direction": "remove",
+    "seed": 3,
+}
+FAMILY_CALLS = {
+    "group_rdp": (lambda **call: hs.renyi.group_rdp(hs.Gaussian(5.0), **call), RENYI, RENYI),
+    "group_rdp, replaced": (
+        lambda **call: hs.renyi.group_rdp(hs.Gaussian(5.0), adjacency="replace", **call),
+        RENYI,
+        RENYI,
+    ),
+    "calibrate": (lambda **call: hs.renyi.calibrate(hs.Gaussian, **call), RENYI_RUN, RENYI_RUN),
+    "calibrate_dp": (
+        lambda **call: hs.renyi.calibrate_dp(hs.Gaussian, bound="jensen", orders=[2, 4, 8, 16, 64], **call),
+        RENYI_TARGET,
+        RENYI_TARGET,
+    ),
+    "renyi_mixture": (
+        lambda **call: kernels.renyi_mixture(direction="remove", **LAW, **call),
+        {"orders": 3.0, "noise_multiplier": 2.0},
+        ("orders", "noise_multiplier"),
+    ),
+    "renyi_group_bound": (
+        lambda **call: kernels.renyi_group_bound(3.0, [0.0, 0.4], **call),
+        {"sample_rate": 0.2},
+        ("sample_rate",),
+    ),
+    "rdp_to_epsilon": (
+        lambda **call: kernels.rdp_to_epsilon([2.0, 4.0], [0.1, 0.3], **call),
+        {"delta": 1e-5},
+        ("delta",),
+    ),
+    "monte_carlo_delta": (
+        lambda **call: kernels.monte_carlo_delta(**call).upper,
+        ESTIMATE,
+        ("epsilon", "noise_multiplier", "steps", "samples", "tilt", "confidence"),
+    ),
+}
+"""Functions of the Rényi and simulation rooms, a call of each and the numeric arguments that broadcast."""
+
+
+def each_number_of_the_families():
+    return [
+        pytest.param(name, argument) for name, (_, _, numbers) in FAMILY_CALLS.items() for argument in numbers
+    ]
+
+
+@pytest.mark.parametrize(("name", "argument"), each_number_of_the_families())
+def test_renyi_and_simulation_functions_broadcast_over_every_number(name, argument):
+    function, call, _ = FAMILY_CALLS[name]
+    value = call[argument]
+    other = 2 * value if isinstance(value, int) or argument in ("orders", "order") else 0.5 * value
+    one_by_one = [float(function(**{**call, argument: each})) for each in (value, other)]
+    together = function(**{**call, argument: [[value], [other]]})
+    assert np.shape(together) == (2, 1)
+    np.testing.assert_allclose(np.ravel(together), one_by_one, rtol=1e-12)
+    assert one_by_one[0] != one_by_one[1]
+
+
+@pytest.mark.parametrize("argument", ["noise_multiplier", "sample_rate", "steps"])
+def test_individual_accounts_broadcast_over_every_number(argument):
+    call = {"noise_multiplier": 2.0, "sample_rate": 0.1, "steps": 3}
+    norms, orders = np.array([0.5, 1.0]), np.array([2.0, 8.0])
+    other = 6 if argument == "steps" else 0.5 * call[argument]
+
+    def added(**numbers):
+        rdp = np.zeros((2, 2))
+        kernels.accumulate_rdp(rdp, norms, orders, **numbers)
+        return rdp
+
+    together = added(**{**call, argument: [call[argument], other]})
+    np.testing.assert_allclose(together[0], added(**call)[0], rtol=1e-12)
+    np.testing.assert_allclose(together[1], added(**{**call, argument: other})[1], rtol=1e-12)
+    assert not np.array_equal(together[1], added(**call)[1])

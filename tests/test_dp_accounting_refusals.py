@@ -43,9 +43,6 @@ REFUSED = [
         "REPLACE_ONE, which covers",
         id="special",
     ),
-    pytest.param(
-        "REPLACE_ONE", 2, lambda: poisson(0.1, gaussian(1.0)), "group_size=1", id="a replaced group"
-    ),
     pytest.param("REPLACE_ONE", 1, lambda: poisson(0.1, event("Laplace", 1.0)), "add_remove", id="Laplace"),
     pytest.param("REPLACE_ONE", 1, lambda: poisson(0.1, event("Laplace", 0.0)), "add_remove", id="no noise"),
     pytest.param(

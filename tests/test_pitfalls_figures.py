@@ -38,6 +38,11 @@ def test_figure_3_three_pairs_are_each_worst_somewhere_and_theorem_14_covers_the
         cdf = np.where(z < 0, 0.5 * np.exp(np.minimum(z, 0)), 1 - 0.5 * np.exp(-np.maximum(z, 0)))
         return np.diff(cdf)
 
+    def query(adjacency):
+        """One step: the other record is -1 where the differing one is as if removed, and 1 where added."""
+        one = hs.WithoutReplacement(1, 2)
+        return hs.privacy_curve(mechanism=hs.Laplace(scale), sampling=one, steps=1, adjacency=adjacency)
+
     def laws(other):
         return [0.5 * cells(other) + 0.5 * cells(record) for record in (1.0, -1.0)]
 
@@ -53,6 +58,10 @@ def test_figure_3_three_pairs_are_each_worst_somewhere_and_theorem_14_covers_the
         np.testing.assert_allclose(
             hs.get_delta(epsilon=epsilons, adjacency=adjacency, **run), curve, atol=2e-6
         )
+    mixed = query("remove") + query("add")
+    lower, upper = mixed.bounds(epsilon=epsilons[::6])
+    np.testing.assert_allclose(upper, curves[2][::6], atol=2e-6)
+    assert np.all(upper - lower <= 1e-6 * upper)
     joined = hs.get_delta(epsilon=epsilons, adjacency="replace", **run)
     assert np.all(joined >= np.max(curves, axis=0) - 1e-9)
 
@@ -79,3 +88,41 @@ def test_figure_4_theorem_14_lies_far_below_renyi_accounting():
         joined = hs.get_epsilon(delta=delta, adjacency="replace", **run)
         renyi = kernels.rdp_to_epsilon(orders.astype(float), rdp, delta)
         assert lower < joined < renyi / 1.4
+
+
+def test_figure_4_left_the_joined_curve_is_the_larger_one_of_both_directions_at_every_epsilon():
+    """One step; negative epsilons by H(P || Q) at e^eps = 1 - e^eps + e^eps H(Q || P) at e^-eps."""
+    noise, rate = 2.0, 0.1
+    fixed = {"noise_multiplier": noise, "sampling": hs.WithoutReplacement(10, 100), "steps": 1}
+    outputs, width = np.linspace(-40.0, 44.0, 84_001, retstep=True)
+    without, member = (
+        np.exp(-0.5 * ((outputs - mean) / noise) ** 2) / (noise * np.sqrt(2 * np.pi)) for mean in (0.0, 2.0)
+    )
+    with_member = (1 - rate) * without + rate * member
+
+    def divergence(p, q, epsilon):
+        return np.sum(np.maximum(p - np.exp(epsilon) * q, 0.0)) * width
+
+    for epsilon in np.linspace(-1.5, 1.5, 13):
+        larger = max(divergence(with_member, without, epsilon), divergence(without, with_member, epsilon))
+        found = hs.get_delta(epsilon=abs(epsilon), adjacency="replace", **fixed)
+        if epsilon < 0:
+            found = 1 - np.exp(epsilon) + np.exp(epsilon) * found
+        assert found == pytest.approx(larger, rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 5.0, 10.0])
+def test_figure_2_the_noise_stops_following_the_rate_slightly_below_one_and_below_two(epsilon):
+    """The slope of log sigma over log q passes 1/2 at the transition; fixed batches have twice the noise."""
+
+    def slope(noise):
+        near = np.array([0.98, 1.02])
+        rates = hs.get_sample_rate(
+            epsilon=epsilon, delta=1e-6, steps=10_000, noise_multiplier=noise * near, tolerance=1e-4
+        )
+        return math.log(near[1] / near[0]) / math.log(rates[1] / rates[0])
+
+    assert slope(0.7) < 0.5 < slope(1.0)
+    target = {"epsilon": epsilon, "delta": 1e-6, "steps": 10_000}
+    fixed = hs.get_noise_multiplier(sampling=hs.WithoutReplacement(100, 100_000), **target)
+    assert fixed == pytest.approx(2 * hs.get_noise_multiplier(sample_rate=1e-3, **target), rel=1e-5)

@@ -172,7 +172,6 @@ def test_records_of_all_persons_say_what_a_cap_leaves():
         ({"records_per_person": 20_000}, ValueError, "records_per_person"),
         ({"batch_sizes": [20_000]}, ValueError, "batch_sizes"),
         ({"caps": [2]}, ValueError, "caps must be at most 1"),
-        ({"adjacency": "replace", "records_per_person": 2, "caps": [2]}, hs.UnsupportedError, "replace"),
     ],
 )
 def test_what_a_plan_refuses(changes, error, message):

@@ -52,7 +52,7 @@ def is_supported(mechanism, scheme, adjacency, group):
         return group in PLAIN
     if scheme == "full":
         return group in PLAIN or (not replace and group in {"norms", "orthogonal", "bounded cosine"})
-    return not replace or group in {"one", "group of one"}
+    return not replace or not group.endswith("orthogonal")
 
 
 COMBINATIONS = list(product(MECHANISMS, SCHEMES, ADJACENCIES, GROUPS))
@@ -124,6 +124,7 @@ CHANGES = {
     "a group_size, without rates, norms and orthogonal gradients": {"group": None, "group_size": 4},
     "group=Group(rates=...)": GROUPS["rates"],
     "group=Group(size=..., cosine=...)": GROUPS["bounded cosine"],
+    "group=Group(rates=..., cosine=...)": GROUPS["rates, bounded cosine"],
     "group=Group(norms=...)": GROUPS["norms"],
     "group=Group(rates=..., norms=...)": GROUPS["rates and norms"],
     "group=Group(size=..., gradients='orthogonal')": GROUPS["orthogonal"],
@@ -143,7 +144,7 @@ def followed(run, sentence):
 @pytest.mark.parametrize(
     ("combination", "words"),
     [
-        (("gaussian", "poisson", "replace", "several"), ["WithoutReplacement", "FullBatch", "group_size=1"]),
+        (("gaussian", "poisson", "replace", "orthogonal"), ["'add_remove'", "a group_size"]),
         (("gaussian", "fixed", "add", "norms"), ["Poisson", "FullBatch", "a group_size"]),
         (("gaussian", "full", "remove", "rates"), ["Poisson"]),
         (("laplace", "fixed", "add_remove", "rates"), ["Poisson", "a group_size"]),
@@ -162,7 +163,8 @@ def test_the_refusal_names_what_is_near(combination, words):
 
 
 def test_one_group_too_many_in_an_array_is_refused():
-    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 5, "adjacency": "replace"}
+    cut = hs.Poisson(0.1, max_batch_size=20, dataset_size=100)
+    run = {"noise_multiplier": 1.0, "sampling": cut, "steps": 5, "adjacency": "replace"}
     assert hs.get_epsilon(delta=1e-5, group_size=[1, 1], **run).shape == (2,)
     with pytest.raises(hs.UnsupportedError, match="several records"):
         hs.get_epsilon(delta=1e-5, group_size=[1, 2], **run)

@@ -40,6 +40,7 @@ from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.counting import get_group_size, get_steps
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.mixed_curve import MixedCurve
 from hockeystick._curves.number_of_runs import (
     BinomialRuns,
     GeometricRuns,
@@ -123,6 +124,7 @@ __all__ = [
     "IndividualFilter",
     "Laplace",
     "MinimumSeparation",
+    "MixedCurve",
     "MonteCarloAccountant",
     "NegativeBinomialRuns",
     "OptimalOrderWarning",

@@ -116,15 +116,19 @@ def rdp_to_epsilon(orders: _Array, rdp: _Array, delta: _Array, conversion: str) 
 def rdp_to_delta(orders: _Array, rdp: _Array, epsilon: _Array, conversion: str) -> tuple[_Array, _Array]: ...
 
 # Rényi group privacy. `bound` is "exact", "jensen", "black_box" or "lower"; `conversion` is "canonne" or
-# "optimal"; runs are (sample rates, steps, group sizes). All arrays are one-dimensional, of one length, but
-# for `orders` of renyi_calibrate_dp.
-_Runs = tuple[_Array, _Counts, _Counts]
+# "optimal"; runs are (draw, steps, group). All arrays are one-dimensional, of one length, but for `orders` of
+# renyi_calibrate_dp.
+_Runs = tuple[_Array | Sampling, _Counts, _Counts | Group]
 
-def group_rdp(
-    mechanism: Mechanism, orders: _Array, sample_rates: _Array, group_sizes: _Counts, bound: str
-) -> _Array: ...
+def group_rdp(step: _Steps, orders: _Array, bound: str, adjacency: str) -> _Array: ...
 def renyi_calibrate(
-    mechanism: type[Mechanism], sensitivity: int, order: _Array, tau: _Array, runs: _Runs, bound: str
+    mechanism: type[Mechanism],
+    sensitivity: int,
+    order: _Array,
+    tau: _Array,
+    runs: _Runs,
+    bound: str,
+    adjacency: str,
 ) -> _Array: ...
 def renyi_calibrate_dp(
     mechanism: type[Mechanism],
@@ -134,11 +138,12 @@ def renyi_calibrate_dp(
     orders: _Array | None,
     runs: _Runs,
     bound: str,
+    adjacency: str,
     conversion: str,
 ) -> _Array: ...
 
-# Rényi bounds of a run of Poisson samples, for a group of one size. Every number is an upper bound, so that
-# `bound` is not "lower"; `adjacency` is "add_remove", "add" or "remove".
+# Rényi bounds of a run of Poisson samples and fixed batches, for a group of one size. Every number is an
+# upper bound, so that `bound` is not "lower".
 def history_renyi(orders: _Array, segments: list[_Segment], adjacency: str, bound: str) -> _Array: ...
 def history_epsilon(
     delta: _Array, segments: list[_Segment], adjacency: str, bound: str, conversion: str
@@ -168,6 +173,8 @@ class Composition:
     def __new__(cls, segments: list[_Segment], adjacency: str, tolerance: float) -> Composition: ...
     @staticmethod
     def merged(segments: list[_Segment], adjacency: str, tolerance: float) -> Composition | None: ...
+    @staticmethod
+    def of_parts(parts: list[tuple[list[_Segment], str]], tolerance: float) -> Composition: ...
     def delta(self, epsilon: _Array) -> tuple[_Array, _Array]: ...
     def epsilon(self, delta: _Array) -> tuple[_Array, _Array]: ...
     def bound_used(self, unknown: str, at: _Array) -> list[str]: ...

@@ -210,7 +210,7 @@ def _restored(state: Any, most_bytes: int) -> Any:
 def _arguments(kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that make an accountant with these settings."""
     arguments = dict(settings)
-    if kind is GroupAccountant and arguments.get("group") is not None:
+    if kind in (GroupAccountant, RenyiGroupAccountant) and arguments.get("group") is not None:
         group = arguments["group"]
         bounded = isinstance(group, Mapping) and group.get("gradients") == "bounded"
         check_keys(group, ("size", "rates", "norms", "gradients", *(["cosine"] if bounded else [])), "group")

@@ -15,6 +15,7 @@ pub(crate) mod epsilon_search;
 mod evaluators;
 mod group_chain;
 mod loss_sum;
+pub(crate) mod mixed_directions;
 mod pair_curve;
 pub mod planning;
 mod range_cache;

@@ -272,11 +272,8 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         step.group.size = size as u64;
         run_of(&step, steps, adjacency)
     };
-    let poisson = matches!(
-        step.sampling,
-        Sampling::Poisson { .. } | Sampling::TruncatedPoisson { .. }
-    );
-    let single = adjacency == Adjacency::Replace && poisson;
+    let is_cut = matches!(step.sampling, Sampling::TruncatedPoisson { .. });
+    let single = adjacency == Adjacency::Replace && is_cut;
     let largest = match step.sampling {
         _ if single => 1,
         Sampling::Mixture => 1,

@@ -193,7 +193,11 @@ mod tests {
             }
         }
         losses.push(StepLoss::shift(1.5));
-        losses.push(StepLoss::replace_poisson(0.1, 1.0).unwrap().unwrap());
+        losses.push(
+            StepLoss::replace_poisson(&GroupLaw::binomial(1, 0.1).unwrap(), 1.0)
+                .unwrap()
+                .unwrap(),
+        );
         let law = GroupLaw::hypergeometric(1, 10, 100).unwrap();
         losses.push(StepLoss::replace_fixed_batch(&law, 2.0).unwrap().unwrap());
         for loss in &mut losses {

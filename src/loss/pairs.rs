@@ -1,6 +1,6 @@
 //! The table of supported pairs: which pair of distributions dominates a step (`docs/theory/dominating-pairs.md`).
 
-use crate::error::{Error, Result, require};
+use crate::error::{Error, Result};
 use crate::loss::StepLoss;
 use crate::special::extended::Extended;
 use crate::special::normal::log_upper_tail;
@@ -128,15 +128,7 @@ impl Step {
                 let sigma = noise_multiplier.clamp(REVEALING_NOISE, MAX_NOISE);
                 match (direction, self.sampling) {
                     (Some(direction), _) => StepLoss::mixture(&law, sigma, direction)?,
-                    (None, Sampling::Poisson { sample_rate }) => {
-                        require(
-                            self.group.size == 1,
-                            "group_size",
-                            self.group.size,
-                            "1 for replacement under Poisson sampling",
-                        )?;
-                        StepLoss::replace_poisson(sample_rate, sigma)?
-                    }
+                    (None, Sampling::Poisson { .. }) => StepLoss::replace_poisson(&law, sigma)?,
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }

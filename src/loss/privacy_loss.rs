@@ -238,7 +238,9 @@ mod tests {
             ("two Gaussians", StepLoss::gaussians(half, vec![0.0, 1.1])),
             (
                 "replaced, Poisson",
-                StepLoss::replace_poisson(0.1, 1.2).unwrap().unwrap(),
+                StepLoss::replace_poisson(&GroupLaw::binomial(1, 0.1).unwrap(), 1.2)
+                    .unwrap()
+                    .unwrap(),
             ),
             (
                 "replaced, batch",

@@ -165,7 +165,9 @@ mod tests {
             f64::INFINITY
         );
         assert!((add.widest_distance().unwrap() - 2.0).abs() < 1e-15);
-        let replaced = StepLoss::replace_poisson(0.2, 1.5).unwrap().unwrap();
+        let replaced = StepLoss::replace_poisson(&GroupLaw::binomial(1, 0.2).unwrap(), 1.5)
+            .unwrap()
+            .unwrap();
         assert!((replaced.widest_distance().unwrap() - 2.0 / 1.5).abs() < 1e-15);
     }
 

@@ -42,16 +42,15 @@ impl StepLoss {
         Ok(Some(Self::new(SmoothLoss::new(vec![piece], 0.0))))
     }
 
-    /// One record replaced under Poisson sampling at rate q: (1−q)N(0) + qN(1) against (1−q)N(0) + qN(−1)
-    /// (PITFALLS Proposition 13; mirrored, so that the loss grows).
+    /// Records replaced under Poisson sampling: the mixture of `law` against its mirror image, Σ_j w_j N(s_j) against
+    /// Σ_j w_j N(−s_j) (`docs/theory/dominating-pairs.md`, Theorem 7; PITFALLS Proposition 13 for one record).
     ///
     /// # Errors
-    /// As [`MixturePair::new`] and [`GroupLaw::binomial`].
-    pub fn replace_poisson(sample_rate: f64, noise_multiplier: f64) -> Result<Option<Self>> {
-        let law = GroupLaw::binomial(1, sample_rate)?;
-        let pair = MixturePair::new(&law, noise_multiplier)?;
+    /// As [`MixturePair::new`].
+    pub fn replace_poisson(law: &GroupLaw, noise_multiplier: f64) -> Result<Option<Self>> {
+        let pair = MixturePair::new(law, noise_multiplier)?;
         if let Some(shift) = pair.single_shift() {
-            return Ok((shift != 0.0).then(|| Self::shift(2.0 / noise_multiplier)));
+            return Ok((shift != 0.0).then(|| Self::shift(2.0 * shift.abs() / noise_multiplier)));
         }
         let piece = Piece {
             pair: Arc::new(pair),

@@ -11,7 +11,7 @@ use crate::loss::pairs::{MAX_NOISE, REVEALING_NOISE, StepOutcome, unsupported};
 use crate::special::log_space::LogSum;
 use crate::step::members::needs_poisson;
 use crate::step::truncated_poisson::{PublicLaw, TruncatedSample};
-use crate::step::{Direction, Mechanism, Sampling, Step};
+use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
 impl Step {
     /// The sample of this step, where it has a largest size.
@@ -65,7 +65,9 @@ impl Step {
         for public in &laws {
             let loss = match direction {
                 Some(direction) => StepLoss::mixture(&public.law, sigma, direction)?,
-                None if public.is_poisson => StepLoss::replace_poisson(sample.sample_rate, sigma)?,
+                None if public.is_poisson => {
+                    StepLoss::replace_poisson(&GroupLaw::binomial(1, sample.sample_rate)?, sigma)?
+                }
                 None => StepLoss::replace_fixed_batch(&public.law, sigma)?,
             };
             moves |= loss.is_some();
@@ -180,7 +182,9 @@ mod tests {
         let epsilon = |mut curve: Composition| curve.epsilon(1e-6, 1e-6).unwrap();
         let published = epsilon(curve(&steps, |public| {
             let rate = -public.law.log_probability_of_zero().exp_m1();
-            StepLoss::replace_poisson(rate, 0.5).unwrap().unwrap()
+            StepLoss::replace_poisson(&GroupLaw::binomial(1, rate).unwrap(), 0.5)
+                .unwrap()
+                .unwrap()
         }));
         assert!((published.upper - 17.904_330).abs() < 2e-3, "{published:?}");
         // A record that is replaced by one of value zero: the theorem of `docs/theory/truncated-poisson.md`.

@@ -2,6 +2,7 @@
 
 use crate::curve::composition::Bound as Proven;
 use crate::curve::composition::Composition as Curve;
+use crate::curve::mixed_directions::Part;
 use crate::curve::planning::{Bracket, Target};
 use crate::curve::routes::Route;
 use crate::curve::{black_box, planning};
@@ -146,8 +147,8 @@ pub(crate) struct Composition {
 /// The engine of a composition, and what it is made of: a forked process may need another, and so does the question after one
 /// that was stopped.
 struct Engine {
-    steps: Vec<(Step, u64)>,
-    adjacency: Adjacency,
+    /// One, unless parts are seen under relations of their own.
+    parts: Vec<Part>,
     is_merged: bool,
     curve: Renewable<Curve>,
 }
@@ -155,12 +156,15 @@ struct Engine {
 impl Engine {
     /// The curve, made anew.
     fn made(&self) -> Result<Curve> {
+        let [(steps, adjacency)] = self.parts.as_slice() else {
+            return Curve::of_parts(&self.parts);
+        };
         if self.is_merged
-            && let Some(curve) = Curve::merged(&self.steps, self.adjacency)?
+            && let Some(curve) = Curve::merged(steps, *adjacency)?
         {
             return Ok(curve);
         }
-        Curve::new(&self.steps, self.adjacency)
+        Curve::new(steps, *adjacency)
     }
 }
 
@@ -196,8 +200,28 @@ impl Composition {
             let steps = run_of(&segments, adjacency)?;
             let curve = Renewable::holding(Curve::new(&steps, adjacency)?);
             Ok(Engine {
-                steps,
-                adjacency,
+                parts: vec![(steps, adjacency)],
+                is_merged: false,
+                curve,
+            })
+        })?;
+        Ok(Self {
+            engine: Arc::new(engine),
+            tolerance,
+        })
+    }
+
+    /// The composition of parts that are seen under relations of their own.
+    #[staticmethod]
+    fn of_parts(py: Python<'_>, parts: Vec<(Vec<Segment>, Adjacency)>, tolerance: f64) -> PyResult<Self> {
+        let engine = watched(py, None, move |_| {
+            let made = |(segments, adjacency): &(Vec<Segment>, Adjacency)| {
+                Ok((run_of(segments, *adjacency)?, *adjacency))
+            };
+            let parts: Vec<Part> = parts.iter().map(made).collect::<Result<_>>()?;
+            let curve = Renewable::holding(Curve::of_parts(&parts)?);
+            Ok(Engine {
+                parts,
                 is_merged: false,
                 curve,
             })
@@ -222,8 +246,7 @@ impl Composition {
                 return Ok(None);
             };
             Ok(Some(Engine {
-                steps,
-                adjacency,
+                parts: vec![(steps, adjacency)],
                 is_merged: true,
                 curve: Renewable::holding(curve),
             }))

@@ -4,11 +4,11 @@ use crate::error::Error;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, vector};
 use crate::python::monitor::{unless_cancelled, watched};
-use crate::python::vocabulary::{MechanismClass, questions};
+use crate::python::vocabulary::{Draw, MechanismClass, Members, Noise, Steps, questions};
 use crate::renyi::{
     Conversion, DpTarget, GroupBound, NoiseSearch, StepBound, calibrate, calibrate_dp, require_orders,
 };
-use crate::step::{Mechanism, Step};
+use crate::step::{Adjacency, Mechanism};
 use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
@@ -18,32 +18,29 @@ use rustc_hash::FxHashMap;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
-/// One bound an element: flat arrays of orders, sample rates and group sizes.
+/// One bound an element: flat arrays of orders, and of sample rates and group sizes where the step has several.
 #[pyfunction]
 pub(crate) fn group_rdp<'py>(
     py: Python<'py>,
-    mechanism: Mechanism,
+    step: Steps,
     orders: PyReadonlyArray1<'py, f64>,
-    sample_rates: PyReadonlyArray1<'py, f64>,
-    group_sizes: PyReadonlyArray1<'py, i64>,
     bound: GroupBound,
+    adjacency: Adjacency,
 ) -> PyResult<Vector<'py>> {
-    let (orders, rates, sizes) = (vector(&orders), vector(&sample_rates), vector(&group_sizes));
-    questions([orders.len(), rates.len(), sizes.len()].map(Some))?;
+    let orders = vector(&orders);
+    let [noise, draw, group] = step.lengths();
+    questions([noise, draw, group, Some(orders.len())])?;
     let found = watched(py, None, move |monitor| {
-        mechanism.check()?;
         require_orders(&orders)?;
         // Elements with one rate and size share their preparation.
         let mut settings: FxHashMap<(u64, i64), Vec<usize>> = FxHashMap::default();
         for i in 0..orders.len() {
-            settings.entry((rates[i].to_bits(), sizes[i])).or_default().push(i);
+            settings.entry(setting(&step, i)).or_default().push(i);
         }
         let mut settings: Vec<Vec<usize>> = settings.into_values().collect();
         settings.sort_unstable();
         let answer = |elements: &Vec<usize>| -> Result<Vec<(usize, f64)>, Error> {
-            let first = elements[0];
-            let size = count("group_size", sizes[first])?;
-            let mut step = StepBound::new(&Step::poisson(mechanism, rates[first], size), bound)?;
+            let mut step = StepBound::new(&step.step(elements[0], adjacency)?, bound, adjacency)?;
             let each = elements.iter().map(|&i| {
                 unless_cancelled(monitor)?;
                 Ok((i, step.worst(orders[i])?))
@@ -61,37 +58,50 @@ pub(crate) fn group_rdp<'py>(
     Ok(found.to_pyarray(py))
 }
 
-/// Sample rates, steps, group sizes: what runs share, one element a run.
-type RunArrays<'py> = (
-    PyReadonlyArray1<'py, f64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-);
+/// The numbers in which the steps of two questions may differ.
+fn setting(step: &Steps, i: usize) -> (u64, i64) {
+    let rate = match &step.draw {
+        Draw::Poisson(rates) => rates.at(i).to_bits(),
+        _ => 0,
+    };
+    let size = match &step.group {
+        Members::Alike(sizes) => sizes.at(i),
+        Members::Group(_) => 0,
+    };
+    (rate, size)
+}
+
+/// How batches are drawn, numbers of steps, and whose records change: what the runs share, or have one of each.
+type Runs<'py> = (Draw, PyReadonlyArray1<'py, i64>, Members);
 
 /// Solves for the noise of every run, in parallel.
 fn calibrated<'py>(
     py: Python<'py>,
-    (rates, steps, sizes): &RunArrays<'py>,
+    (draw, steps, group): Runs<'py>,
     targets: [usize; 2],
     mechanism: Mechanism,
-    bound: GroupBound,
+    (bound, adjacency): (GroupBound, Adjacency),
     solve: impl Fn(usize, &NoiseSearch) -> Result<f64, Error> + Sync + Send + 'static,
 ) -> PyResult<Vector<'py>> {
-    let (rates, steps, sizes) = (vector(rates), vector(steps), vector(sizes));
-    questions([rates.len(), steps.len(), sizes.len(), targets[0], targets[1]].map(Some))?;
+    let steps = vector(&steps);
+    let noise = Noise::Mechanism(mechanism);
+    let step = Steps { noise, draw, group };
+    let [_, draws, groups] = step.lengths();
+    let length = questions([draws, groups, Some(steps.len()), Some(targets[0]), Some(targets[1])])?;
     let found = watched(py, None, move |monitor| {
         let answer = |i: usize| {
             unless_cancelled(monitor)?;
             let run = NoiseSearch {
                 count: count("steps", steps[i])?,
-                step: Step::poisson(mechanism, rates[i], count("group_size", sizes[i])?),
+                step: step.step(i, adjacency)?,
                 bound,
+                adjacency,
             };
             solve(i, &run)
         };
         let answer = carried(answer);
         in_pool(|| {
-            (0..rates.len())
+            (0..length)
                 .into_par_iter()
                 .map(answer)
                 .collect::<Result<Vec<f64>, Error>>()
@@ -107,17 +117,18 @@ pub(crate) fn renyi_calibrate<'py>(
     sensitivity: i64,
     order: PyReadonlyArray1<'py, f64>,
     tau: PyReadonlyArray1<'py, f64>,
-    runs: RunArrays<'py>,
+    runs: Runs<'py>,
     bound: GroupBound,
+    adjacency: Adjacency,
 ) -> PyResult<Vector<'py>> {
     let mechanism = mechanism.with_unknown_parameter(sensitivity)?;
     let (orders, taus) = (vector(&order), vector(&tau));
     calibrated(
         py,
-        &runs,
+        runs,
         [orders.len(), taus.len()],
         mechanism,
-        bound,
+        (bound, adjacency),
         move |i, run| calibrate(run, orders[i], taus[i]),
     )
 }
@@ -130,8 +141,9 @@ pub(crate) fn renyi_calibrate_dp<'py>(
     epsilon: PyReadonlyArray1<'py, f64>,
     delta: PyReadonlyArray1<'py, f64>,
     orders: Option<PyReadonlyArrayDyn<'py, f64>>,
-    runs: RunArrays<'py>,
+    runs: Runs<'py>,
     bound: GroupBound,
+    adjacency: Adjacency,
     conversion: Conversion,
 ) -> PyResult<Vector<'py>> {
     let mechanism = mechanism.with_unknown_parameter(sensitivity)?;
@@ -139,10 +151,10 @@ pub(crate) fn renyi_calibrate_dp<'py>(
     let orders = orders.map_or_else(Vec::new, |orders| entries(&orders));
     calibrated(
         py,
-        &runs,
+        runs,
         [epsilons.len(), deltas.len()],
         mechanism,
-        bound,
+        (bound, adjacency),
         move |i, run| {
             let target = DpTarget {
                 epsilon: epsilons[i],

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
-/// How to make the run of some steps, all of Poisson samples and for groups of one size, which takes a while.
+/// How to make the run of some steps, for groups of one size, which takes a while.
 fn run_of(
     segments: &[Segment],
     adjacency: Adjacency,

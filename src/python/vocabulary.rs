@@ -228,7 +228,7 @@ pub(crate) fn questions(lengths: impl IntoIterator<Item = Option<usize>>) -> Res
 }
 
 /// What randomises the step of each question.
-enum Noise {
+pub(crate) enum Noise {
     /// Gaussian noise, by its multipliers.
     Gaussian(Numbers<f64>),
     /// One mechanism.
@@ -247,7 +247,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Noise {
 }
 
 /// How the batch of each question is drawn.
-enum Draw {
+pub(crate) enum Draw {
     /// Poisson samples, by their rates.
     Poisson(Numbers<f64>),
     /// Several Poisson samples of one rate, added up before noise.
@@ -328,7 +328,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Draw {
 }
 
 /// Whose records change in each question.
-enum Members {
+pub(crate) enum Members {
     /// So many records of which nothing more is known.
     Alike(Numbers<i64>),
     /// One group.
@@ -348,9 +348,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Members {
 
 /// The step of each question: `(noise, draw, group)`.
 pub(crate) struct Steps {
-    noise: Noise,
-    draw: Draw,
-    group: Members,
+    pub(crate) noise: Noise,
+    pub(crate) draw: Draw,
+    pub(crate) group: Members,
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Steps {

@@ -60,6 +60,8 @@ pub struct NoiseSearch {
     pub count: u64,
     /// Which bound on a step's divergence.
     pub bound: GroupBound,
+    /// Which data sets are neighbours.
+    pub adjacency: Adjacency,
 }
 
 /// The (ε, δ) that a run is to satisfy.
@@ -158,17 +160,17 @@ impl NoiseSearch {
 /// # Example
 /// ```
 /// use hockeystick::renyi::{GroupBound, NoiseSearch, calibrate};
-/// use hockeystick::{Mechanism, Step};
+/// use hockeystick::{Adjacency, Mechanism, Step};
 /// let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: f64::NAN }, 0.03, 16);
-/// let run = NoiseSearch { step, count: 500, bound: GroupBound::Exact };
+/// let run = NoiseSearch { step, count: 500, bound: GroupBound::Exact, adjacency: Adjacency::AddRemove };
 /// assert_eq!((100.0 * calibrate(&run, 4.0, 1.0)?).round(), 1524.0);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn calibrate(run: &NoiseSearch, order: f64, tau: f64) -> Result<f64> {
     require(tau > 0.0 && tau.is_finite(), "tau", tau, "in (0, inf)")?;
     require(order > 1.0 && order <= MAX_ORDER, "order", order, "in (1, 10000]")?;
-    let at = |x: f64, bound: GroupBound, direction: Direction| -> Result<f64> {
-        let mut step = StepBound::new(&run.at(x), bound)?;
+    let at = |x: f64, bound: GroupBound, direction: Option<Direction>| -> Result<f64> {
+        let mut step = StepBound::new(&run.at(x), bound, run.adjacency)?;
         Ok(run.count as f64 * step.of_order(order, direction)? * (1.0 + f64::EPSILON))
     };
     let unreachable = |nearest: f64, parameter: f64| {
@@ -178,14 +180,19 @@ pub fn calibrate(run: &NoiseSearch, order: f64, tau: f64) -> Result<f64> {
             parameter_name(run.step.mechanism)
         )
     };
-    let start = run.start(tau, |x| at(x, GroupBound::Jensen, Direction::Remove));
+    let pairs = run.adjacency.pairs();
+    let worst = |x: f64| {
+        pairs
+            .iter()
+            .try_fold(0.0f64, |most, &pair| Ok(most.max(at(x, run.bound, pair)?)))
+    };
+    let start = run.start(tau, |x| at(x, GroupBound::Jensen, None));
     // "remove" is the larger direction for Gaussian and Skellam noise, and mostly for the others.
-    let enough = run.solve(tau, start, |x| at(x, run.bound, Direction::Remove), unreachable)?;
-    if at(enough, run.bound, Direction::Add)? <= tau {
+    let enough = run.solve(tau, start, |x| at(x, run.bound, pairs[0]), unreachable)?;
+    if worst(enough)? <= tau {
         return Ok(run.parameter(enough));
     }
-    let both = |x| Ok(at(x, run.bound, Direction::Add)?.max(at(x, run.bound, Direction::Remove)?));
-    run.solve(tau, enough, both, unreachable).map(|x| run.parameter(x))
+    run.solve(tau, enough, worst, unreachable).map(|x| run.parameter(x))
 }
 
 /// The parameter with which a whole run is (ε, δ)-differentially private for the group by its Rényi divergences, on the safe
@@ -197,9 +204,9 @@ pub fn calibrate(run: &NoiseSearch, order: f64, tau: f64) -> Result<f64> {
 /// # Example
 /// ```
 /// use hockeystick::renyi::{Conversion, DpTarget, GroupBound, NoiseSearch, calibrate_dp};
-/// use hockeystick::{Mechanism, Step};
+/// use hockeystick::{Adjacency, Mechanism, Step};
 /// let step = Step::poisson(Mechanism::Gaussian { noise_multiplier: f64::NAN }, 0.01, 8);
-/// let run = NoiseSearch { step, count: 1000, bound: GroupBound::Exact };
+/// let run = NoiseSearch { step, count: 1000, bound: GroupBound::Exact, adjacency: Adjacency::AddRemove };
 /// let target = DpTarget { epsilon: 3.0, delta: 1e-5, conversion: Conversion::Canonne };
 /// assert_eq!((100.0 * calibrate_dp(&run, target, &[])?).round(), 391.0);
 /// # Ok::<(), hockeystick::Error>(())
@@ -216,7 +223,7 @@ pub fn calibrate_dp(run: &NoiseSearch, target: DpTarget, orders: &[f64]) -> Resu
         require_orders(orders)?;
     }
     let reached = |x: f64, bound: GroupBound| -> Result<f64> {
-        let whole = Run::new(&[(run.at(x), run.count)], Adjacency::AddRemove, bound)?;
+        let whole = Run::new(&[(run.at(x), run.count)], run.adjacency, bound)?;
         let mut whole = whole.with_conversion(conversion);
         if orders.is_empty() {
             return Ok(whole.epsilon(delta)?.value);
@@ -249,6 +256,7 @@ mod tests {
             step: Step::poisson(mechanism, 0.03, group_size),
             count,
             bound,
+            adjacency: Adjacency::AddRemove,
         }
     }
 
@@ -292,7 +300,7 @@ mod tests {
                 let found = calibrate(&run(mechanism, bound, steps, 8), 3.0, 0.7).unwrap();
                 let total = |parameter: f64| {
                     let step = Step::poisson(mechanism.with_parameter(parameter), 0.03, 8);
-                    steps as f64 * group_rdp(&step, &[3.0], bound).unwrap()[0]
+                    steps as f64 * group_rdp(&step, &[3.0], bound, Adjacency::AddRemove).unwrap()[0]
                 };
                 let less = if is_response { 1.0 + 1e-8 } else { 1.0 - 1e-8 };
                 assert!(

@@ -11,7 +11,7 @@ pub(crate) const ROUNDING: f64 = 1.0 + 4.0 * f64::EPSILON;
 /// Terms below e^-50 of the largest cannot change the last place of a sum of at most 10,001.
 pub(crate) const NEGLIGIBLE: f64 = 50.0;
 
-/// The binomial law of the number of members in a batch, with its weights.
+/// The law of the number of members in a batch, with its weights.
 #[derive(Debug)]
 pub(super) struct CountLaw {
     law: GroupLaw,
@@ -20,22 +20,13 @@ pub(super) struct CountLaw {
 }
 
 impl CountLaw {
-    /// Of a group of 1 to 100,000 records with a sample rate in [0, 1].
-    ///
-    /// # Errors
-    /// One of them out of range.
-    pub(super) fn new(group_size: u64, sample_rate: f64) -> Result<Self> {
-        let law = checked_law(group_size, sample_rate)?;
+    /// Of a law on whole numbers.
+    pub(super) fn new(law: GroupLaw) -> Self {
         let weights = law.log_weights().iter().map(|log_weight| log_weight.exp()).collect();
-        Ok(Self { law, weights })
+        Self { law, weights }
     }
 
-    /// The law; zero weights are dropped.
-    pub(super) fn law(&self) -> &GroupLaw {
-        &self.law
-    }
-
-    /// RGP Theorem 3.1 at one order: log(Σ_k Binomial(m, q)(k)·e^{(α−1)·τ_k})/(α − 1), rounded up.
+    /// RGP Theorem 3.1 at one order: log(Σ_k w_k·e^{(α−1)·τ_k})/(α − 1) for the law w, rounded up (`docs/theory/renyi.md`, Theorem 3).
     ///
     /// `component_rdp(k)` is τ_k(α), the divergence of the mechanism without sampling for k records.
     ///
@@ -149,7 +140,7 @@ pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: 
             "all zeros: row k is the bound for k records, and 0 records differ by nothing",
         ));
     }
-    let law = CountLaw::new(component_rdp.len() as u64 - 1, sample_rate)?;
+    let law = CountLaw::new(checked_law(component_rdp.len() as u64 - 1, sample_rate)?);
     Ok(orders
         .iter()
         .enumerate()

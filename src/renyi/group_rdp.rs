@@ -1,13 +1,16 @@
-//! Rényi group privacy of one Poisson-sampled step: every bound of RGP for every mechanism of its §4.
+//! Rényi group privacy of one step: every bound of RGP for every mechanism of its §4, for Poisson samples and fixed batches, and for records
+//! that are added, removed or replaced (`docs/theory/renyi.md`).
 
 use crate::error::{Error, Result, require};
-use crate::renyi::divergence::{EqualPair, ExactPair};
-use crate::renyi::group_bound::{CountLaw, checked_law, doublings};
+use crate::renyi::divergence::ExactPair;
+use crate::renyi::group_bound::{CountLaw, doublings};
 use crate::renyi::lower_bound::lower_bound;
+use crate::renyi::moved::Moved;
 use crate::renyi::pairs::exact_pair;
-use crate::renyi::require_orders;
+use crate::renyi::replaced_pair::replaced_pair;
+use crate::renyi::{MAX_ORDER, require_orders};
 use crate::special::log_space::log_sum_exp;
-use crate::step::{Direction, Mechanism, Sampling, Step};
+use crate::step::{Adjacency, Direction, Group, Mechanism, Sampling, Step};
 use crate::stopping::checkpoint;
 
 /// Largest order at which the tight bound for one record is computed, which takes a second there.
@@ -27,64 +30,70 @@ pub enum GroupBound {
     BlackBox,
 }
 
-/// A bound on D_α in nats for each order in (1, 10⁴], of one Poisson-sampled step.
+/// A bound on D_α in nats for each order in (1, 10⁴], of one step on a Poisson sample or a batch of fixed size.
 ///
 /// Upper bounds are rounded up, the lower one down.
 ///
 /// # Errors
-/// An argument out of range; an exact divergence of Skellam noise that sums too many masses.
+/// An argument out of range; an exact divergence of Skellam noise that sums too many masses; as [`StepBound::new`].
 ///
 /// # Example
 /// ```
 /// use hockeystick::renyi::{GroupBound, group_rdp};
-/// use hockeystick::{Mechanism, Step};
+/// use hockeystick::{Adjacency, Mechanism, Step};
 /// // RGP Figure 2: for 500 steps a divergence of 1 takes σ = 26.59 by their bound, and 15.24 in truth.
-/// let of = |noise_multiplier, bound| {
+/// let of = |noise_multiplier, bound, adjacency| {
 ///     let step = Step::poisson(Mechanism::Gaussian { noise_multiplier }, 0.03, 16);
-///     group_rdp(&step, &[4.0], bound).map(|rdp| 500.0 * rdp[0])
+///     group_rdp(&step, &[4.0], bound, adjacency).map(|rdp| 500.0 * rdp[0])
 /// };
-/// assert!((of(26.59, GroupBound::Jensen)? - 1.0).abs() < 1e-2);
-/// assert!((of(15.24, GroupBound::Exact)? - 1.0).abs() < 1e-3);
+/// assert!((of(26.59, GroupBound::Jensen, Adjacency::AddRemove)? - 1.0).abs() < 1e-2);
+/// assert!((of(15.24, GroupBound::Exact, Adjacency::AddRemove)? - 1.0).abs() < 1e-3);
+/// // Replaced records move the sum by two clipping norms.
+/// assert!((of(2.0 * 26.59, GroupBound::Jensen, Adjacency::Replace)? - 1.0).abs() < 1e-2);
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
-pub fn group_rdp(step: &Step, orders: &[f64], bound: GroupBound) -> Result<Vec<f64>> {
+pub fn group_rdp(step: &Step, orders: &[f64], bound: GroupBound, adjacency: Adjacency) -> Result<Vec<f64>> {
     require_orders(orders)?;
-    let mut step = StepBound::new(step, bound)?;
+    let mut step = StepBound::new(step, bound, adjacency)?;
     orders.iter().map(|&order| step.worst(order)).collect()
 }
 
 /// A bound on the divergences of one step. Values that one order needs are stored and speed up the next order.
 #[derive(Debug)]
 pub struct StepBound {
-    mechanism: Mechanism,
-    sample_rate: f64,
+    adjacency: Adjacency,
     group_size: u64,
+    moved: Moved,
     law: CountLaw,
     bound: GroupBound,
-    /// The pair of the group for the exact bound, of one record for the black box.
-    pair: Box<dyn ExactPair>,
+    /// The pair of the group for the exact bound, of one record for the black box; none where the latter is Theorem 3.1.
+    pair: Option<Box<dyn ExactPair>>,
 }
 
 impl StepBound {
-    /// The bound for a Poisson-sampled step of 1 to 100,000 records of which nothing more is known.
+    /// The bound for a step on a Poisson sample, or a fixed or full batch, and 1 to 100,000 records (10,000 in fixed batches or with rates)
+    /// of which nothing more is known.
     ///
     /// # Errors
-    /// An argument out of range; other sampling; a group with rates, norms or orthogonal gradients.
-    pub fn new(step: &Step, bound: GroupBound) -> Result<Self> {
-        let mechanism = step.mechanism;
-        mechanism.check()?;
-        let (sample_rate, group_size) = poisson_group(step)?;
-        let law = CountLaw::new(group_size, sample_rate)?;
+    /// An argument out of range; other sampling; a group with norms or a bound on cosines, or rates in fixed batches; the exact divergence of
+    /// replaced records with Skellam noise, or Laplace noise on Poisson samples; the lower bound for added records of which there are so many
+    /// that a batch is all of the smaller data set.
+    pub fn new(step: &Step, bound: GroupBound, adjacency: Adjacency) -> Result<Self> {
+        let moved = Moved::of(step, adjacency)?;
         let pair = match bound {
-            GroupBound::Exact => exact_pair(mechanism, law.law())?,
-            GroupBound::BlackBox => exact_pair(mechanism, &checked_law(1, sample_rate)?)?,
-            GroupBound::Jensen | GroupBound::Lower => Box::new(EqualPair),
+            GroupBound::Exact => Some(pair_of_group(step, &moved, adjacency)?),
+            GroupBound::BlackBox => pair_of_one(step, &moved, adjacency)?,
+            GroupBound::Jensen => None,
+            GroupBound::Lower => {
+                require_attained(step, adjacency)?;
+                None
+            }
         };
         Ok(Self {
-            mechanism,
-            sample_rate,
-            group_size,
-            law,
+            adjacency,
+            group_size: step.group.size,
+            law: CountLaw::new(moved.law.clone()),
+            moved,
             bound,
             pair,
         })
@@ -92,55 +101,81 @@ impl StepBound {
 
     /// True if the group is never in a batch: the two output laws are equal.
     pub fn is_idle(&self) -> bool {
-        self.law.law().shifts() == [0.0]
+        self.moved.law.shifts() == [0.0]
     }
 
     /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
     pub fn needs_whole_orders(&self) -> bool {
         let by_formula = matches!(self.bound, GroupBound::Jensen | GroupBound::BlackBox);
-        by_formula && matches!(self.mechanism, Mechanism::Skellam { .. })
+        by_formula && matches!(self.moved.mechanism, Mechanism::Skellam { .. })
     }
 
-    /// The bound on D_α in one direction, α in (1, 10⁴]; Theorem 3.1 and equation 12 are about both.
+    /// RGP Theorem 3.1.
+    fn jensen(&self, order: f64) -> f64 {
+        let component = |count: usize| self.moved.mechanism.component(order, count as f64);
+        self.law.subsampled(order, component)
+    }
+
+    /// The bound on D_α in one direction, α in (1, 10⁴], or in both for replaced records (`None`); Theorem 3.1 and equation 12 are about both.
     ///
     /// # Errors
     /// An order that is not whole where [`StepBound::needs_whole_orders`]; an exact divergence of Skellam noise that sums too
     /// many masses.
-    pub fn of_order(&mut self, order: f64, direction: Direction) -> Result<f64> {
-        let mechanism = self.mechanism;
+    pub fn of_order(&mut self, order: f64, direction: Option<Direction>) -> Result<f64> {
         require(
             !self.needs_whole_orders() || order.fract() == 0.0,
             "orders",
             order,
             "whole numbers for Skellam noise with this bound, whose formula is proven for those only (\"exact\" takes any)",
         )?;
-        let jensen = || {
-            self.law
-                .subsampled(order, |count| mechanism.component(order, count as f64))
-        };
         match self.bound {
-            GroupBound::Jensen => Ok(jensen()),
-            GroupBound::Lower => Ok(lower_bound(mechanism, order, self.law.law())),
+            GroupBound::Jensen => Ok(self.jensen(order)),
+            GroupBound::Lower => Ok(lower_bound(self.moved.of_lower_bound, order, &self.moved.law)),
             GroupBound::Exact => {
-                let found = self.pair.of_order(order, direction)?.upper;
-                // Losses of 10⁵ nats overflow the moments of Laplace noise; Theorem 3.1 is a bound too.
-                Ok(if found == f64::INFINITY { jensen() } else { found })
+                let found = self.pair_in(order, direction)?;
+                let is_proven = order.fract() == 0.0 || !matches!(self.moved.mechanism, Mechanism::Skellam { .. });
+                // Losses of 10⁵ nats overflow the moments of Laplace noise; Theorem 3.1 is a bound too. It is above the exact value of
+                // replaced records, whose errors it limits where they are relatively large.
+                Ok(match direction {
+                    Some(_) if found < f64::INFINITY => found,
+                    _ if is_proven => found.min(self.jensen(order)),
+                    _ => found,
+                })
             }
             GroupBound::BlackBox => self.black_box(order, direction),
         }
     }
 
-    /// The larger of both directions.
+    /// The divergence of the pair in one direction, or the larger of both.
+    fn pair_in(&mut self, order: f64, direction: Option<Direction>) -> Result<f64> {
+        let Some(pair) = &mut self.pair else {
+            return Ok(f64::INFINITY);
+        };
+        let mut of = |direction| Ok(pair.of_order(order, direction)?.upper);
+        match direction {
+            Some(direction) => of(direction),
+            // Of replaced records all pairs but that of randomised response are their own mirror images.
+            None if matches!(self.moved.mechanism, Mechanism::RandomizedResponse { .. }) => {
+                Ok(f64::max(of(Direction::Remove)?, of(Direction::Add)?))
+            }
+            None => of(Direction::Remove),
+        }
+    }
+
+    /// The largest of the directions that the adjacency asks for.
     ///
     /// # Errors
     /// As [`StepBound::of_order`].
     pub fn worst(&mut self, order: f64) -> Result<f64> {
         checkpoint();
-        let remove = self.of_order(order, Direction::Remove)?;
-        match self.bound {
-            GroupBound::Jensen | GroupBound::Lower => Ok(remove),
-            GroupBound::Exact | GroupBound::BlackBox => Ok(remove.max(self.of_order(order, Direction::Add)?)),
+        if matches!(self.bound, GroupBound::Jensen | GroupBound::Lower) {
+            return self.of_order(order, None);
         }
+        let mut worst = 0.0f64;
+        for &direction in self.adjacency.pairs() {
+            worst = worst.max(self.of_order(order, direction)?);
+        }
+        Ok(worst)
     }
 
     /// RGP Lemma 2.3: 3^c times the bound for one record at the order 2^c·α ≥ 2^{c+1}, 2^c ≥ m.
@@ -148,42 +183,102 @@ impl StepBound {
     /// Below order 2 the lemma says nothing; the divergence grows with the order, so order 2 serves there. The bound for one
     /// record is the tight form of Zhu and Wang 2019: where the component is attained it is the divergence of the pair, at any
     /// real order; for Skellam noise it is their sum over the components of equation 18. Above the order 10⁶, where
-    /// either is too expensive, it is Theorem 3.1 for one record. Randomised response keeps its bit private from any group,
-    /// sampled or not (equation 20): the smaller of both counts.
-    fn black_box(&mut self, order: f64, direction: Direction) -> Result<f64> {
+    /// either is too expensive (10⁴ for replaced records), and where no such form is known, it is Theorem 3.1 for one record. Randomised
+    /// response keeps its bit private from any group, sampled or not (equation 20): the smaller of both counts.
+    fn black_box(&mut self, order: f64, direction: Option<Direction>) -> Result<f64> {
         if self.is_idle() {
             return Ok(0.0);
         }
         let c = doublings(self.group_size);
         let smallest = if c == 0 { order } else { order.max(2.0) };
         let scaled = smallest * f64::from(1u32 << c);
-        let single = match self.mechanism {
-            _ if scaled > MAX_SINGLE_ORDER => {
-                let component = |count| self.mechanism.component(scaled, count as f64);
-                CountLaw::new(1, self.sample_rate)?.subsampled(scaled, component)
+        let mechanism = self.moved.mechanism;
+        let largest = if direction.is_none() {
+            MAX_ORDER
+        } else {
+            MAX_SINGLE_ORDER
+        };
+        let single = match (mechanism, self.moved.rate_of_one) {
+            (Mechanism::Skellam { .. }, Some(rate)) if scaled <= largest => {
+                whole_order_bound(mechanism, scaled, rate)
             }
-            Mechanism::Skellam { .. } => whole_order_bound(self.mechanism, scaled, self.sample_rate),
-            _ => self.pair.of_order(scaled, direction)?.upper,
+            _ if self.pair.is_some() && scaled <= largest => self.pair_in(scaled, direction)?,
+            _ => {
+                let component = |count: usize| mechanism.component(scaled, count as f64);
+                CountLaw::new(self.moved.one.clone()).subsampled(scaled, component)
+            }
         };
         let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
-        Ok(match self.mechanism {
-            Mechanism::RandomizedResponse { .. } => {
-                found.min(self.mechanism.component(order, 1.0) * (1.0 + 1e-14))
-            }
+        Ok(match mechanism {
+            Mechanism::RandomizedResponse { .. } => found.min(mechanism.component(order, 1.0) * (1.0 + 1e-14)),
             _ => found,
         })
     }
 }
 
-/// The sample rate and the size of a group under Poisson sampling.
-fn poisson_group(step: &Step) -> Result<(f64, u64)> {
-    let group = &step.group;
-    let is_plain = group.rates.is_none() && group.norms.is_none() && (group.cosine == 1.0 || group.size == 1);
-    match step.sampling {
-        Sampling::Poisson { sample_rate } if is_plain => Ok((sample_rate, group.size)),
+/// The dominating pair of the group.
+///
+/// # Errors
+/// As [`StepBound::new`].
+fn pair_of_group(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Box<dyn ExactPair>> {
+    if adjacency != Adjacency::Replace || moved.is_certain() {
+        return exact_pair(moved.mechanism, &moved.law);
+    }
+    match (step.mechanism, step.sampling) {
+        // Given the other records, the laws of the output are mixtures of two coins, and E_Q[(dP/dQ)^α] is jointly convex: one of them is
+        // that of the records that say nothing.
+        (Mechanism::RandomizedResponse { .. }, _) => exact_pair(moved.mechanism, &moved.law),
+        (Mechanism::Gaussian { .. }, _) | (Mechanism::Laplace { .. }, Sampling::FixedBatch { .. }) => {
+            replaced_pair(step)
+        }
         _ => Err(Error::Mismatch(
-            "Rényi bounds take steps with Poisson sampling at one rate, and groups without norms or orthogonal gradients".into(),
+            "the exact divergence of replaced records is not known for this noise and sampling: use bound \"jensen\"".into(),
         )),
+    }
+}
+
+/// The dominating pair of one record, where there is one for queries of any dimension.
+///
+/// # Errors
+/// As [`StepBound::new`].
+fn pair_of_one(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Option<Box<dyn ExactPair>>> {
+    let replaced = adjacency == Adjacency::Replace;
+    Ok(match moved.mechanism {
+        Mechanism::Gaussian { .. } if replaced => {
+            let one = Step {
+                group: Group::of(1),
+                sampling: match step.sampling {
+                    Sampling::Poisson { .. } => Sampling::Poisson {
+                        sample_rate: moved.one.log_weights().last().map_or(0.0, |w| w.exp().min(1.0)),
+                    },
+                    other => other,
+                },
+                mechanism: step.mechanism,
+            };
+            Some(replaced_pair(&one)?)
+        }
+        Mechanism::Gaussian { .. } | Mechanism::RandomizedResponse { .. } => {
+            Some(exact_pair(moved.mechanism, &moved.one)?)
+        }
+        Mechanism::Laplace { .. } if moved.rate_of_one.is_some() => Some(exact_pair(moved.mechanism, &moved.one)?),
+        Mechanism::Laplace { .. } | Mechanism::Skellam { .. } => None,
+    })
+}
+
+/// Refuses the lower bound where the pair is not attained.
+fn require_attained(step: &Step, adjacency: Adjacency) -> Result<()> {
+    match step.sampling {
+        Sampling::FixedBatch {
+            batch_size,
+            dataset_size,
+        } if adjacency != Adjacency::Replace && batch_size > dataset_size - step.group.size => {
+            Err(Error::Mismatch(format!(
+                "the lower bound needs batches of at most the smaller data set, dataset_size - group_size = {}, got batch_size = \
+                 {batch_size}",
+                dataset_size - step.group.size
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -257,7 +352,14 @@ mod tests {
                     },
                     _ => Mechanism::RandomizedResponse { keep: parameter },
                 };
-                steps * group_rdp(&Step::poisson(noise, 0.03, group_size), &[4.0], bound).unwrap()[0]
+                steps
+                    * group_rdp(
+                        &Step::poisson(noise, 0.03, group_size),
+                        &[4.0],
+                        bound,
+                        Adjacency::AddRemove,
+                    )
+                    .unwrap()[0]
             };
             let beyond = if family == "response" {
                 found + tolerance
@@ -277,7 +379,13 @@ mod tests {
     fn the_black_box_bound_of_a_pure_gaussian_is_loose_but_valid() {
         // q = 1: exact αm²/2σ²; Lemma 2.3 gives 3^c·2^c·α/2σ².
         let noise = Mechanism::Gaussian { noise_multiplier: 3.0 };
-        let bound = group_rdp(&Step::poisson(noise, 1.0, 8), &[2.5], GroupBound::BlackBox).unwrap()[0];
+        let bound = group_rdp(
+            &Step::poisson(noise, 1.0, 8),
+            &[2.5],
+            GroupBound::BlackBox,
+            Adjacency::AddRemove,
+        )
+        .unwrap()[0];
         assert!((bound / (27.0 * 8.0 * 2.5 / 18.0) - 1.0).abs() < 1e-13);
         assert!(bound > 2.5 * 64.0 / 18.0);
     }
@@ -285,7 +393,15 @@ mod tests {
     #[test]
     fn losses_beyond_the_range_of_numbers_are_bounded_by_the_formula() {
         let noise = Mechanism::Laplace { scale: 0.012 };
-        let of = |bound| group_rdp(&Step::poisson(noise, 0.083, 615), &[1.0001], bound).unwrap()[0];
+        let of = |bound| {
+            group_rdp(
+                &Step::poisson(noise, 0.083, 615),
+                &[1.0001],
+                bound,
+                Adjacency::AddRemove,
+            )
+            .unwrap()[0]
+        };
         let (low, exact, jensen) = (of(GroupBound::Lower), of(GroupBound::Exact), of(GroupBound::Jensen));
         assert!(
             low <= exact && exact <= jensen && jensen.is_finite(),
@@ -300,11 +416,11 @@ mod tests {
             sensitivity: 1,
         };
         for bound in [GroupBound::Jensen, GroupBound::BlackBox] {
-            let error = group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound).unwrap_err();
+            let error = group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound, Adjacency::AddRemove).unwrap_err();
             assert!(error.to_string().contains("orders must be whole"), "{error}");
         }
         for bound in [GroupBound::Exact, GroupBound::Lower] {
-            assert!(group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound).is_ok());
+            assert!(group_rdp(&Step::poisson(noise, 0.1, 3), &[2.5], bound, Adjacency::AddRemove).is_ok());
         }
     }
 
@@ -313,16 +429,12 @@ mod tests {
         let gaussian = Mechanism::Gaussian { noise_multiplier: 1.0 };
         let mut step = Step::poisson(gaussian, 0.1, 2);
         step.group.cosine = 0.0;
-        assert!(group_rdp(&step, &[2.0], GroupBound::Exact).is_err());
-        let batch = Sampling::FixedBatch {
-            batch_size: 1,
-            dataset_size: 9,
-        };
+        assert!(group_rdp(&step, &[2.0], GroupBound::Exact, Adjacency::AddRemove).is_err());
         let step = Step {
-            sampling: batch,
+            sampling: Sampling::FixedBins { batches: 3 },
             ..Step::poisson(gaussian, 0.1, 2)
         };
-        assert!(group_rdp(&step, &[2.0], GroupBound::Exact).is_err());
+        assert!(group_rdp(&step, &[2.0], GroupBound::Exact, Adjacency::AddRemove).is_err());
     }
 
     #[test]
@@ -342,7 +454,8 @@ mod tests {
                 GroupBound::Lower,
                 GroupBound::BlackBox,
             ] {
-                let found = group_rdp(&Step::poisson(noise, 0.0, 5), &[2.0, 30.0], bound).unwrap();
+                let found =
+                    group_rdp(&Step::poisson(noise, 0.0, 5), &[2.0, 30.0], bound, Adjacency::AddRemove).unwrap();
                 assert_eq!(found, [0.0, 0.0], "{noise:?} {bound:?}");
             }
         }
@@ -363,7 +476,8 @@ mod tests {
                 Mechanism::Skellam { .. } => &[2.0, 3.0, 4.0, 9.0, 30.0],
                 _ => &[1.5, 2.0, 4.0, 9.5, 30.0],
             };
-            let of = |bound| group_rdp(&Step::poisson(noise, 0.05, 6), orders, bound).unwrap();
+            let of =
+                |bound| group_rdp(&Step::poisson(noise, 0.05, 6), orders, bound, Adjacency::AddRemove).unwrap();
             let (low, exact) = (of(GroupBound::Lower), of(GroupBound::Exact));
             let (jensen, black_box) = (of(GroupBound::Jensen), of(GroupBound::BlackBox));
             for i in 0..orders.len() {

@@ -14,7 +14,7 @@ struct Segment {
     steps: f64,
 }
 
-/// A run of Poisson-sampled steps.
+/// A run of steps on Poisson samples and fixed batches.
 ///
 /// Values that one order needs are stored and speed up the next, so that all questions about a run are best put to one `Run`.
 #[derive(Debug)]
@@ -28,8 +28,7 @@ impl Run {
     /// The run made of `steps`, with how often each occurs; a step that occurs 0 times is checked and left out.
     ///
     /// # Errors
-    /// An argument out of range; sampling other than Poisson, a group of more than 100,000 records or with norms, rates or orthogonal
-    /// gradients; replacement; the lower bound, which is no guarantee.
+    /// An argument out of range; the lower bound, which is no guarantee; as [`StepBound::new`].
     pub fn new(steps: &[(Step, u64)], adjacency: Adjacency, bound: GroupBound) -> Result<Self> {
         if bound == GroupBound::Lower {
             return Err(Error::out_of_range(
@@ -38,10 +37,9 @@ impl Run {
                 "\"exact\", \"jensen\" or \"black_box\": a lower bound guarantees nothing",
             ));
         }
-        adjacency.directions()?;
         let mut segments = Vec::with_capacity(steps.len());
         for (step, count) in steps {
-            let bound = StepBound::new(step, bound)?;
+            let bound = StepBound::new(step, bound, adjacency)?;
             if *count > 0 {
                 segments.push(Segment {
                     bound,
@@ -62,8 +60,9 @@ impl Run {
         Self { conversion, ..self }
     }
 
-    /// Upper bound on the divergence of the whole run in one direction (RGP Lemma 2.1: divergences add).
-    fn directed_renyi(&mut self, order: f64, direction: Direction) -> Result<f64> {
+    /// Upper bound on the divergence of the whole run in one direction (RGP Lemma 2.1: divergences add); of replaced records, whose two orders
+    /// may take turns in the steps of a run, in both.
+    fn directed_renyi(&mut self, order: f64, direction: Option<Direction>) -> Result<f64> {
         let mut total = 0.0;
         for segment in &mut self.segments {
             total += segment.steps * segment.bound.of_order(order, direction)?;
@@ -78,10 +77,10 @@ impl Run {
     /// An order out of range; an exact divergence of Skellam noise that is too expensive.
     pub fn renyi(&mut self, orders: &[f64]) -> Result<Vec<f64>> {
         require_orders(orders)?;
-        let directions = self.adjacency.directions()?;
+        let pairs = self.adjacency.pairs();
         let mut worst = |&order: &f64| -> Result<f64> {
             let mut largest = 0.0f64;
-            for &direction in directions {
+            for &direction in pairs {
                 largest = largest.max(self.directed_renyi(order, direction)?);
             }
             Ok(largest)
@@ -136,7 +135,7 @@ impl Run {
         // The guarantee is the larger of the directions' minima. Where the second direction is no larger at the optimum of the first,
         // its minimum is no larger either, and is not searched for.
         let mut worst: Option<Guarantee> = None;
-        for &direction in self.adjacency.directions()? {
+        for &direction in self.adjacency.pairs() {
             if let Some(worst) = worst {
                 let here = self.directed_renyi(worst.order, direction)?;
                 if convert(worst.order, here) <= worst.value {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from hockeystick._arguments import (
 from hockeystick._curves.best_of import BestOf
 from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
+from hockeystick._curves.mixed_curve import MixedCurve
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import answered_once, entries_answered_once
 from hockeystick._readouts import CurveAnswers
@@ -42,7 +43,8 @@ _HEADER = ("steps", "noise", "sampling", "group", "pair")
 class PrivacyCurve(Certifiable, CurveAnswers):
     """Trade-off between epsilon and delta of a run, for one group of records.
 
-    Made by `privacy_curve`; composed by ``+`` and, for repeated runs, by ``*``. Every answer is on the
+    Made by `privacy_curve`; composed by ``+`` (to a `MixedCurve` where the adjacencies differ) and, for
+    repeated runs, by ``*``. Every answer is on the
     safe side: an upper bound on epsilon, delta, Rényi divergences and the advantage, a lower bound on
     the error of an attack. The first question prepares the curve; later ones are cheap.
 
@@ -270,19 +272,28 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         """
         return BestOf(self, runs)
 
-    def __add__(self, other: object) -> PrivacyCurve:
-        """Compose with another run on the same data."""
+    @overload
+    def __add__(self, other: PrivacyCurve) -> PrivacyCurve: ...
+    @overload
+    def __add__(self, other: MixedCurve) -> MixedCurve: ...
+    def __add__(self, other: object) -> PrivacyCurve | MixedCurve:
+        """Compose with another run on the same data; a `MixedCurve` where adjacencies differ."""
+        if isinstance(other, MixedCurve):
+            return other.with_part(self._adjacency, self._steps, self._tolerance)
         if not isinstance(other, PrivacyCurve):
             return NotImplemented
         if other._adjacency != self._adjacency:
-            raise ValueError(
-                f"adjacency must be the same in both curves, got {self._adjacency!r} and {other._adjacency!r}"
-            )
+            parts = {self._adjacency: self._steps, other._adjacency: other._steps}
+            return MixedCurve(parts, min(self._tolerance, other._tolerance))
         counts = self._steps.copy()
         for kind, count in other._steps.items():
             step_kinds.require_whole_epochs(kind, counts.get(kind, 0), count)
             counts[kind] = counts.get(kind, 0) + count
         return PrivacyCurve(counts, self._adjacency, min(self._tolerance, other._tolerance))
+
+    def __radd__(self, other: object) -> MixedCurve:
+        """Compose with a run of which parts are seen under relations of their own."""
+        return self + other if isinstance(other, MixedCurve) else NotImplemented
 
     def __mul__(self, times: object) -> PrivacyCurve:
         """Repeat the run."""

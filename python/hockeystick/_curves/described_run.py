@@ -97,6 +97,8 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     ):
         sampling = {"name": "full_batch"}
     own = "rates" in group or "norms" in group
+    if adjacency == "replace" and sampling["name"] == "poisson" and (own or kind.records > 1):
+        raise UnsupportedError("certificates cover replaced records of Poisson samples one by one, of norm 1")
     largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")

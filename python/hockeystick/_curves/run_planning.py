@@ -140,7 +140,7 @@ def plan(
     caps : array_like of int, optional
         Caps to try; by default 1, 2, 4, ... up to the largest number of records of a person.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Neighbouring relation; "replace" for one record per person only.
+        Neighbouring relation.
     progress : callable or bool, optional
         Called with the numbers of rows that are done and of all rows; True draws a bar (with tqdm).
 

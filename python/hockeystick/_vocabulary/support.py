@@ -47,6 +47,9 @@ _THEOREM_18 = _tight("GROUP, Theorem 18")
 _LEMMA_14 = _tight("GROUP, Lemma 14")
 _ALIGNED = _tight("GROUP, Lemma 14 and section 6")
 _PROPOSITION_9 = _tight("PITFALLS, Proposition 9")
+_PROPOSITION_13 = _tight("PITFALLS, Proposition 13")
+_MIRRORED = _tight("PITFALLS, Proposition 13, for a group")
+_MIRRORED_SUMS = Pair(False, "PITFALLS, Proposition 13, for a group, by the norms of sums")
 _PRODUCT = _tight("composition of the members' pairs")
 _FIXED_GROUP = _tight("PITFALLS, Proposition 9, for a group")
 _NORMS_OF_SUMS = Pair(False, "GROUP, Lemma 14 and section 6, by the norms of sums")
@@ -93,7 +96,15 @@ _SUPPORTED = {
     ("gaussian", "fixed_bins", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _PATTERNS},
     ("gaussian", "truncated_poisson", "add_remove"): {ONE: _TRUNCATED, SEVERAL: _TRUNCATED},
     ("gaussian", "truncated_poisson", "replace"): {ONE: _TRUNCATED},
-    ("gaussian", "poisson", "replace"): {ONE: _tight("PITFALLS, Proposition 13")},
+    ("gaussian", "poisson", "replace"): {
+        ONE: _PROPOSITION_13,
+        SEVERAL: _MIRRORED,
+        RATES: _MIRRORED,
+        NORMS: _MIRRORED,
+        RATES_AND_NORMS: _MIRRORED,
+        BOUNDED: _MIRRORED_SUMS,
+        RATES_AND_BOUNDED: _MIRRORED_SUMS,
+    },
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},

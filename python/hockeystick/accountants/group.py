@@ -26,6 +26,7 @@ from hockeystick.accountants.history import (
     check_noise,
     check_step,
     draw_in_words,
+    group_as_json,
     is_answerable,
     merged,
     with_step,
@@ -68,8 +69,8 @@ class GroupAccountant(Accountant):
     The dominating pairs of GROUP and PITFALLS, composed over the history;
     ``print(accountant)`` says which. Very many different steps, as with noise that changes at every update,
     are interpolated or rounded as `PrivacyCurve` says; the accountant refuses none that it has recorded.
-    A step that has no proven pair for this group and adjacency is refused: Poisson-sampled steps of
-    a replaced group, for example. The answers do not depend on the order of the steps, but for shuffled
+    A step that has no proven pair for this group and adjacency is refused: fixed batches and a group with
+    rates, for example. The answers do not depend on the order of the steps, but for shuffled
     batches (``sampling=Shuffle(...)``). These are runs of their own, in which every step is one batch of an
     epoch; the answer is the upper end of their certified interval (`ShuffledCurve`). So are runs with
     `CorrelatedNoise` and `FixedBins` (`BinsCurve`), in which an epoch that has begun counts as complete.
@@ -398,7 +399,7 @@ class GroupAccountant(Accountant):
         return {
             "group_size": self.group_size,
             "adjacency": self.adjacency,
-            "group": None if self._group is None else _as_json(self._group),
+            "group": None if self._group is None else group_as_json(self._group),
             "tolerance": self._tolerance,
         }
 
@@ -406,13 +407,3 @@ class GroupAccountant(Accountant):
 def _are_dealt(noise: object, draw: object) -> bool:
     """Whether steps belong to a run with correlated noise and random bins that stay."""
     return isinstance(noise, CorrelatedNoise) and isinstance(draw, FixedBins)
-
-
-def _as_json(group: Group) -> dict[str, Any]:
-    found = {
-        "size": group.size,
-        "rates": None if group.rates is None else list(group.rates),
-        "norms": None if group.norms is None else list(group.norms),
-        "gradients": group.gradients,
-    }
-    return found | ({"cosine": group.cosine} if group.gradients == "bounded" else {})

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.configuration import Segment as CoreSegment
+from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
     Gaussian,
@@ -255,3 +256,14 @@ def _check_segment(
         draw(sample_rate, f"{name} sample_rate"),
         count_scalar(steps, f"{name} num_steps", 1),
     )
+
+
+def group_as_json(group: Group) -> dict[str, Any]:
+    """Return the arguments of a group, of plain JSON types."""
+    found = {
+        "size": group.size,
+        "rates": None if group.rates is None else list(group.rates),
+        "norms": None if group.norms is None else list(group.norms),
+        "gradients": group.gradients,
+    }
+    return found | ({"cosine": group.cosine} if group.gradients == "bounded" else {})

@@ -24,25 +24,28 @@ from hockeystick._arguments import (
 )
 from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._distinct import entries_answered_once
-from hockeystick._vocabulary.adjacency import check_add_remove
+from hockeystick._vocabulary.adjacency import check_adjacency
 from hockeystick._vocabulary.configuration import Segment as CoreSegment
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.configuration import require_within
+from hockeystick._vocabulary.groups import Group, check_group
+from hockeystick._vocabulary.mechanisms import Mechanism, family_of
 from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import Sampling
+from hockeystick._vocabulary.sampling import FullBatch, Sampling, UnaccountedSampling, WithoutReplacement
 from hockeystick.accountants.history import (
-    as_core_segments,
     by_microbatches,
     check_answerable,
-    check_history,
     check_noise,
     check_poisson_draw,
     check_step,
+    draw_in_words,
+    group_as_json,
     merged,
 )
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.repeating import repeatable
 from hockeystick.errors import OptimalOrderWarning
 from hockeystick.renyi.calibration import CONVERSIONS
+from hockeystick.renyi.drawing import Drawing, check_members, require_known, require_poisson_rates
 
 BOUNDS = ("exact", "jensen", "black_box")
 
@@ -51,25 +54,28 @@ ORDERS_OF_MIXED = np.minimum(1.0 + np.geomspace(1e-4, LARGEST_ORDER - 1.0, 600),
 
 
 class RenyiGroupAccountant(Accountant):
-    """Privacy of Poisson-sampled steps for a group of records, by Rényi divergences.
+    """Privacy of a run for a group of records, by Rényi divergences.
 
-    Steps of DP-SGD, or of any mechanism of `hockeystick.renyi.group_rdp`, in one run too.
+    Steps of DP-SGD, or of any mechanism and sampling scheme of `hockeystick.renyi.group_rdp`, in one run too.
 
     Parameters
     ----------
     group_size : int, optional
-        Number of records that are added or removed together, in [1, 100000].
+        Number of records that change together, in [1, 100000].
     bound : {"exact", "jensen", "black_box"}, optional
         Rényi bound of a step, as in `hockeystick.renyi.group_rdp`: the exact divergence of the
         dominating pair (the smallest), the bound of RGP, or the conversion of the bound for one record.
     orders : array_like, optional
         Rényi orders in (1, 10000] over which to minimise. By default the order is optimised over
         the real numbers of that range (over whole ones for Skellam noise with "jensen" or "black_box").
-    adjacency : {"add_remove", "add", "remove"}, optional
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
         Neighbouring relation.
     conversion : {"canonne", "optimal"}, optional
         From divergences to (epsilon, delta), as in `kernels.rdp_to_epsilon`: RGP's Lemma 2.2, or the
         best that one order gives.
+    group : Group, optional
+        A group whose members have rates of their own, which take the place of the sample rate in every
+        step, in place of `group_size`.
 
     Raises
     ------
@@ -78,13 +84,14 @@ class RenyiGroupAccountant(Accountant):
     TypeError
         If an argument has the wrong type.
     UnsupportedError
-        For ``adjacency="replace"``.
+        If more is known of a group than rates.
 
     Notes
     -----
     Divergences add up over the steps and become (epsilon, delta) order by order; no such conversion
     is tight, so the true epsilon is smaller. `group_rdp` says for which queries a bound holds: for
-    `Laplace` and `Skellam` noise, "exact" is about queries of one dimension.
+    `Laplace` and `Skellam` noise, "exact" is about queries of one dimension, and refused for some replaced
+    records, which "jensen" covers.
 
     After more than 10,000 different steps, as with noise that changes at every update, noise multipliers are
     rounded down and sample rates up, to a grid on which there are 5,000 or fewer: the answer stays an
@@ -112,6 +119,13 @@ class RenyiGroupAccountant(Accountant):
     >>> accountant.step(mechanism=hs.Laplace(10.0), sample_rate=0.5)
     >>> round(accountant.get_epsilon(1e-5), 2)
     9.98
+
+    Four replaced records, by RGP's own bound:
+
+    >>> accountant = RenyiGroupAccountant(group_size=4, bound="jensen", adjacency="replace")
+    >>> accountant.step(noise_multiplier=8.0, sampling=hs.WithoutReplacement(256, 60_000), steps=2000)
+    >>> round(accountant.get_epsilon(1e-5), 2)
+    8.17
     """
 
     _LARGEST_GROUP = LARGEST_RENYI_GROUP
@@ -123,11 +137,24 @@ class RenyiGroupAccountant(Accountant):
         orders: ArrayLike | None = None,
         adjacency: str = "add_remove",
         conversion: str = "canonne",
+        group: Group | None = None,
     ) -> None:
-        super().__init__(group_size, check_add_remove(adjacency))
+        members = None if group is None else check_group(group)
+        if members is not None:
+            check_members(members)
+            if group_size not in (1, members.size):
+                raise TypeError("give at most one of group_size and group")
+            group_size = members.size
+        super().__init__(group_size, check_adjacency(adjacency))
+        self._group = members
         self._bound = choice(bound, "bound", BOUNDS)
         self._orders = None if orders is None else check_orders(orders)
         self._conversion = choice(conversion, "conversion", CONVERSIONS)
+
+    @property
+    def group(self) -> Group | None:
+        """The group whose members have rates of their own, or None."""
+        return self._group
 
     @property
     def bound(self) -> str:
@@ -147,6 +174,29 @@ class RenyiGroupAccountant(Accountant):
     @staticmethod
     def _check_noise(value: object, name: str) -> float | Mechanism:
         return check_noise(value, name)
+
+    @staticmethod
+    def _check_draw(value: object, name: str) -> Any:
+        return value if isinstance(value, WithoutReplacement | FullBatch) else check_poisson_draw(value, name)
+
+    def _checked(self, segments: object) -> list[Any]:
+        history = super()._checked(segments)
+        for noise, draw, _ in history:
+            self._require_bound(noise, draw)
+        return history
+
+    def _record(self, noise: Any, draw: Any) -> None:
+        checked = self._check_draw(draw, "sampling")
+        self._require_bound(noise, checked)
+        super()._record(noise, checked)
+
+    def _require_bound(self, noise: float | Mechanism, draw: float | Sampling | UnaccountedSampling) -> None:
+        """Raise an error if no bound is known for such a step."""
+        scheme = draw if isinstance(draw, WithoutReplacement | FullBatch) else None
+        require_within(self.group_size, scheme)
+        require_poisson_rates(self._group, scheme)
+        family = "gaussian" if isinstance(noise, float) else family_of(noise)
+        require_known(family, self._bound, Drawing(None, scheme, None, self._group, self.adjacency))
 
     @repeatable
     def step(
@@ -169,8 +219,9 @@ class RenyiGroupAccountant(Accountant):
             Standard deviation of Gaussian noise in units of the clipping norm, at least zero.
         sample_rate : float, optional
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
-        sampling : Poisson, optional
-            How the batch is drawn, or the several that are added up. Give either this or `sample_rate`.
+        sampling : Poisson, WithoutReplacement or FullBatch, optional
+            How the batch is drawn, or the several that are added up. Give either this or `sample_rate`. The
+            history keeps schemes other than Poisson's where the sample rate stands.
         mechanism : Gaussian, Laplace, Skellam or RandomizedResponse, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands.
@@ -185,7 +236,7 @@ class RenyiGroupAccountant(Accountant):
             If an argument has the wrong type, or if not exactly one of `noise_multiplier` and
             `mechanism`, and one of `sample_rate` and `sampling`, is given; the accountant stays as it was.
         UnsupportedError
-            If the batch is not drawn by Poisson sampling; the accountant stays as it was.
+            If no bound is known for such a step; the accountant stays as it was.
 
         Examples
         --------
@@ -260,25 +311,43 @@ class RenyiGroupAccountant(Accountant):
     def _parts(self) -> list[list[CoreSegment]]:
         """Return the steps as the core takes them, by how many batches they have."""
         # The list is the user's to change, so it is checked again.
-        history = check_history(self.history, noise=self._check_noise, draw=check_poisson_draw)
+        history = self._checked(self.history)
         check_answerable(history)
         parts = by_microbatches(history) or {1: []}
         return [
-            as_core_segments(rounded_segments(merged(part)), self.group_size * batches)
+            [
+                (noise, draw, self._members(batches), steps)
+                for noise, draw, steps in rounded_segments(merged(part))
+            ]
             for batches, part in parts.items()
         ]
+
+    def _members(self, batches: int) -> int | Group:
+        """Return the group that has the law of this one in so many batches."""
+        if self._group is None or self._group.rates is None:
+            return self.group_size * batches
+        return Group(rates=self._group.rates * batches)
+
+    def _sampling(self) -> str:
+        if all(isinstance(draw, float) for _, draw, _ in self._history):
+            return super()._sampling()
+        words = dict.fromkeys(
+            "Poisson" if isinstance(draw, float) else draw_in_words(draw) for _, draw, _ in self._history
+        )
+        return ", ".join(words)
 
     def _status(self) -> str:
         return f"upper bound by way of Rényi divergences, of a step by the bound {self.bound!r}"
 
     def _settings(self) -> dict[str, Any]:
-        return {
+        found = {
             "group_size": self.group_size,
             "bound": self.bound,
             "orders": None if self._orders is None else self._orders.tolist(),
             "adjacency": self.adjacency,
             "conversion": self._conversion,
         }
+        return found if self._group is None else found | {"group": group_as_json(self._group)}
 
     def _at_best_order(
         self, level: float, over_real_orders: Callable[..., Any], over_listed_orders: Callable[..., Any]

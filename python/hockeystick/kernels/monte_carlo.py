@@ -16,7 +16,6 @@ from hockeystick._arguments import (
     count_scalar,
     flat,
     float_array,
-    float_scalar,
     float_vector,
     in_shape,
     text,
@@ -41,11 +40,11 @@ def monte_carlo_delta(
     noise_multiplier: ArrayLike,
     steps: ArrayLike,
     *,
-    samples: int,
+    samples: ArrayLike,
     direction: str,
-    tilt: float | None = None,
+    tilt: ArrayLike | None = None,
     seed: int,
-    confidence: float = 0.99,
+    confidence: ArrayLike = 0.99,
     log_weights: bool = False,
     progress: Report | bool | None = None,
     executor: Executor | None = None,
@@ -55,8 +54,9 @@ def monte_carlo_delta(
     Parameters
     ----------
     epsilon : array_like, any shape
-        Where to estimate delta. It broadcasts with `noise_multiplier` and `steps`: every element is a run
-        of its own with the same seed, and the interval of each holds with the given confidence on its own.
+        Where to estimate delta. It broadcasts with `noise_multiplier`, `steps`, `samples`, `tilt` and
+        `confidence`: every element is a run of its own with the same seed, and the interval of each holds
+        with its confidence on its own.
     weights : array_like, shape (n,)
         Mixture weights of one step: at least zero and of sum one.
     shifts : array_like, shape (n,)
@@ -65,16 +65,16 @@ def monte_carlo_delta(
         Standard deviation sigma of every component.
     steps : array_like of int
         Number T >= 0 of composed steps.
-    samples : int
+    samples : array_like of int
         Number >= 1 of samples; each draws all steps. Memory does not depend on it.
     direction : {"remove", "add"}
         "remove" is the ordered pair (MoG, N(0)), "add" is (N(0), MoG).
-    tilt : float, optional
+    tilt : array_like, optional
         None chooses the tilt such that the mean loss is near `epsilon`; 0.0 is plain Monte Carlo;
         a positive number lambda draws each step from its law tilted by e^(lambda * loss).
     seed : int
         In [0, 2**64). The same seed gives the same bits for any number of threads.
-    confidence : float, optional
+    confidence : array_like, optional
         Probability in (0, 1) that the interval contains delta.
     log_weights : bool, optional
         `weights` holds logarithms.
@@ -129,35 +129,36 @@ def monte_carlo_delta(
     True
     """
     levels = float_array(epsilon, "epsilon")
-    total_samples = count_scalar(samples, "samples", 1)
     law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
     numbers = {
         "epsilon": levels,
         "noise_multiplier": float_array(noise_multiplier, "noise_multiplier"),
         "steps": count_array(steps, "steps", 0),
+        "samples": count_array(samples, "samples", 1),
+        "confidence": float_array(confidence, "confidence"),
     }
+    if tilt is not None:
+        numbers["tilt"] = float_array(tilt, "tilt")
     shape = broadcast(**numbers)
     runs = list(zip(*(column.tolist() for column in flat(numbers.values(), shape)), strict=True))
-    chosen_tilt = None if tilt is None else float_scalar(tilt, "tilt")
     chosen_seed = count_scalar(seed, "seed", 0, 2**64 - 1)
-    chosen_confidence = float_scalar(confidence, "confidence")
     chosen_direction = text(direction, "direction")
 
     check_executor(executor)
 
     results = np.empty((3, len(runs)))
     with reporting(progress, "Monte Carlo") as report:
-        for run, (level, noise, count) in enumerate(runs):
+        for run, (level, noise, count, drawn, certainty, *chosen_tilt) in enumerate(runs):
             results[:, run] = simulated(
                 (
                     level,
                     [(*law, noise, count)],
                     bool(log_weights),
-                    total_samples,
+                    drawn,
                     chosen_direction,
-                    chosen_tilt,
+                    chosen_tilt[0] if chosen_tilt else None,
                     chosen_seed,
-                    chosen_confidence,
+                    certainty,
                 ),
                 executor,
                 _one_of_several(report, run, len(runs)),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import _core
 from hockeystick._arguments import (
-    Counts,
     FloatOrFloats,
     Floats,
     broadcast,
@@ -21,8 +21,10 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._distinct import answered_once
-from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism_class, check_sensitivity
-from hockeystick.renyi.divergence import check_renyi_group_sizes
+from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.mechanisms import FAMILIES, Mechanism, check_mechanism_class, check_sensitivity
+from hockeystick._vocabulary.sampling import Sampling
+from hockeystick.renyi.drawing import Drawing, check_drawing, require_known
 from hockeystick.renyi.statement import BOUNDS
 
 CONVERSIONS = ("canonne", "optimal")
@@ -34,11 +36,14 @@ def calibrate(
     *,
     order: ArrayLike,
     tau: ArrayLike,
-    sample_rate: ArrayLike,
+    sample_rate: ArrayLike | None = None,
     steps: ArrayLike,
-    group_size: ArrayLike,
+    group_size: ArrayLike | None = None,
     bound: str = "exact",
     sensitivity: int = 1,
+    sampling: Sampling | None = None,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
 ) -> FloatOrFloats:
     """Noise with which the Rényi divergence of a run is at most tau: (m, alpha, tau)-RGP.
 
@@ -50,17 +55,23 @@ def calibrate(
         Rényi order alpha in (1, 10000].
     tau : array_like
         Divergence that the whole run may have, in nats, in (0, inf).
-    sample_rate : array_like
-        Probability in [0, 1] that a record is in the batch.
+    sample_rate : array_like, optional
+        Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
     steps : array_like of int
         Number of steps.
-    group_size : array_like of int
-        Number m of records, in [1, 100000].
+    group_size : array_like of int, optional
+        Number m of records, in [1, 100000], as in `group_rdp`.
     bound : {"exact", "jensen", "black_box", "lower"}, optional
         Bound on the divergence of a step, as in `group_rdp`. With "lower" the answer is no guarantee,
         but noise below which there is none.
     sensitivity : int, optional
         l1 sensitivity of one record, for `Skellam`.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn, in place of `sample_rate`.
+    group : Group, optional
+        A group whose members have rates of their own, in place of `group_size` and `sample_rate`.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Neighbouring relation.
 
     Returns
     -------
@@ -76,7 +87,9 @@ def calibrate(
         1e18 times the squared sensitivity; p: down to 0.5 + 2.5e-10) reaches tau, with the nearest tau
         that is reached.
     TypeError
-        If an argument has the wrong type.
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        As in `group_rdp`.
 
     References
     ----------
@@ -95,18 +108,23 @@ def calibrate(
     array([26.55, 74.67])
     >>> hs.renyi.calibrate(hs.Gaussian, **run).round(2)
     array([15.24, 60.77])
+
+    Replaced records:
+
+    >>> hs.renyi.calibrate(hs.Gaussian, adjacency="replace", **run).round(2)
+    array([ 30.35, 121.42])
     """
     kind = check_mechanism_class(mechanism)
     chosen = choice(bound, "bound", BOUNDS)
-    runs = _runs(sample_rate, steps, group_size)
+    drawing = check_drawing(sample_rate, sampling, group_size, group, adjacency)
+    require_known(_family(kind), chosen, drawing)
     targets = {"order": float_array(order, "order"), "tau": float_array(tau, "tau")}
-    shape, (orders, taus), flat_runs = _flatten(targets, runs)
     size = check_sensitivity(sensitivity)
-    (found,) = answered_once(
-        [orders, taus, *flat_runs],
-        lambda order, tau, *runs: (_core.renyi_calibrate(kind, size, order, tau, runs, chosen),),
-    )
-    return in_shape(found, shape)
+
+    def solve(order: Floats, tau: Floats, runs: Any) -> Floats:
+        return _core.renyi_calibrate(kind, size, order, tau, runs, chosen, drawing.adjacency)
+
+    return _solved(solve, targets, steps, drawing)
 
 
 def calibrate_dp(
@@ -114,13 +132,16 @@ def calibrate_dp(
     *,
     epsilon: ArrayLike,
     delta: ArrayLike,
-    sample_rate: ArrayLike,
+    sample_rate: ArrayLike | None = None,
     steps: ArrayLike,
-    group_size: ArrayLike,
+    group_size: ArrayLike | None = None,
     bound: str = "exact",
     orders: ArrayLike | None = None,
     conversion: str = "canonne",
     sensitivity: int = 1,
+    sampling: Sampling | None = None,
+    group: Group | None = None,
+    adjacency: str = "add_remove",
 ) -> FloatOrFloats:
     """Noise with which a run is (epsilon, delta)-differentially private for a group, by Rényi divergences.
 
@@ -134,12 +155,12 @@ def calibrate_dp(
         Finite and at least zero.
     delta : array_like
         In (0, 1).
-    sample_rate : array_like
-        Probability in [0, 1] that a record is in the batch.
+    sample_rate : array_like, optional
+        Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
     steps : array_like of int
         Number of steps.
-    group_size : array_like of int
-        Number of records, in [1, 100000].
+    group_size : array_like of int, optional
+        Number of records, in [1, 100000], as in `group_rdp`.
     bound : {"exact", "jensen", "black_box"}, optional
         Bound on the divergence of a step, as in `group_rdp`.
     orders : array_like, shape (n_orders,), optional
@@ -149,6 +170,12 @@ def calibrate_dp(
         From divergences to epsilon, as in `kernels.rdp_to_epsilon`.
     sensitivity : int, optional
         l1 sensitivity of one record, for `Skellam`.
+    sampling : Poisson, WithoutReplacement or FullBatch, optional
+        How batches are drawn, in place of `sample_rate`.
+    group : Group, optional
+        A group whose members have rates of their own, in place of `group_size` and `sample_rate`.
+    adjacency : {"add_remove", "add", "remove", "replace"}, optional
+        Neighbouring relation.
 
     Returns
     -------
@@ -162,7 +189,9 @@ def calibrate_dp(
         If an argument is out of range or shapes do not broadcast; if no parameter of the range reaches
         epsilon, with the nearest epsilon that is reached.
     TypeError
-        If an argument has the wrong type.
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        As in `group_rdp`.
 
     References
     ----------
@@ -188,35 +217,43 @@ def calibrate_dp(
     chosen = choice(bound, "bound", BOUNDS)
     require(chosen != "lower", "bound", repr(chosen), "an upper bound, as a lower one guarantees nothing")
     way = choice(conversion, "conversion", CONVERSIONS)
-    runs = _runs(sample_rate, steps, group_size)
+    drawing = check_drawing(sample_rate, sampling, group_size, group, adjacency)
+    require_known(_family(kind), chosen, drawing)
     targets = {"epsilon": float_array(epsilon, "epsilon"), "delta": float_array(delta, "delta")}
-    shape, (epsilons, deltas), flat_runs = _flatten(targets, runs)
     size = check_sensitivity(sensitivity)
     listed = None
     if orders is not None:
         listed = float_vector(orders, "orders")
         require(listed.size > 0, "orders", "an empty array", "at least one order")
-    (found,) = answered_once(
-        [epsilons, deltas, *flat_runs],
-        lambda epsilon, delta, *runs: (
-            _core.renyi_calibrate_dp(kind, size, epsilon, delta, listed, runs, chosen, way),
-        ),
-    )
+
+    def solve(epsilon: Floats, delta: Floats, runs: Any) -> Floats:
+        return _core.renyi_calibrate_dp(
+            kind, size, epsilon, delta, listed, runs, chosen, drawing.adjacency, way
+        )
+
+    return _solved(solve, targets, steps, drawing)
+
+
+def _family(kind: type[Mechanism]) -> str:
+    """Name of the mechanism."""
+    return next(name for name, found in FAMILIES.items() if found is kind)
+
+
+def _solved(
+    solve: Callable[[Floats, Floats, Any], Floats],
+    targets: dict[str, Floats],
+    steps: ArrayLike,
+    drawing: Drawing,
+) -> FloatOrFloats:
+    """Noise for every target and run, all of which broadcast together."""
+    columns = {**targets, "steps": count_array(steps, "steps", 0), **drawing.arrays}
+    shape = broadcast(**columns)
+    names = list(columns)[2:]
+
+    def answer(first: Floats, second: Floats, *others: NDArray[Any]) -> tuple[Floats]:
+        by_name = dict(zip(names, others, strict=True))
+        draw, members = drawing.for_core(by_name)
+        return (solve(first, second, (draw, by_name["steps"], members)),)
+
+    (found,) = answered_once(flat(columns.values(), shape), answer)
     return in_shape(found, shape)
-
-
-def _runs(sample_rate: ArrayLike, steps: ArrayLike, group_size: ArrayLike) -> dict[str, NDArray[Any]]:
-    return {
-        "sample_rate": float_array(sample_rate, "sample_rate"),
-        "steps": count_array(steps, "steps", 0),
-        "group_size": check_renyi_group_sizes(group_size),
-    }
-
-
-def _flatten(
-    targets: dict[str, Floats], runs: dict[str, NDArray[Any]]
-) -> tuple[tuple[int, ...], list[Floats], tuple[Floats, Counts, Counts]]:
-    """Broadcast targets and runs together: their shape, and all of them flat."""
-    shape = broadcast(**targets, **runs)
-    rates, steps, sizes = flat(runs.values(), shape)
-    return shape, flat(targets.values(), shape), (rates, steps, sizes)

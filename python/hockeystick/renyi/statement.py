@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hockeystick._arguments import Counts, Floats
+from hockeystick._vocabulary.sampling import WithoutReplacement
+from hockeystick.renyi.drawing import Drawing
 
 BOUNDS = ("exact", "jensen", "black_box", "lower")
 
@@ -28,6 +30,10 @@ _COMPONENTS = {
     "skellam": "Theorem 4.4",
     "randomized_response": "Theorem 3.1 and equation 20",
 }
+
+
+_LAW = ", by the law of the members in a batch"
+_TWICE = ", of twice the sensitivity"
 
 
 @dataclass(frozen=True)
@@ -67,21 +73,50 @@ class Statement:
         return f"{self.kind} ({self.bound}) for {self.scope}{attained}{rounded}; {self.source}"
 
 
-def statement_of(family: str, bound: str, group_sizes: Counts) -> Statement:
-    """Return what `bound` says of a mechanism of the paper."""
+def statement_of(family: str, bound: str, drawing: Drawing) -> Statement:
+    """Return what `bound` says of a mechanism of the paper, for such batches and such a group."""
     anywhere = _BIT if family == "randomized_response" else _ANY
     if bound == "exact":
-        scope, source = _EXACT[family]
-        return Statement(bound, "upper bound", True, scope, source)
+        scope, tight, source = _of_pair(family, drawing)
+        return Statement(bound, "upper bound", tight, scope, source)
     if bound == "jensen":
-        return Statement(bound, "upper bound", False, anywhere, f"RGP, {_COMPONENTS[family]}")
+        law = "" if drawing.scheme is None and drawing.group is None else _LAW
+        twice = _TWICE if drawing.is_replaced and family != "randomized_response" else ""
+        return Statement(bound, "upper bound", False, anywhere, f"RGP, {_COMPONENTS[family]}{law}{twice}")
     if bound == "lower":
         return Statement(bound, "lower bound", False, anywhere, "RGP, equation 12")
+    sizes = drawing.all_sizes
     rounded = np.array(
-        [1 << (size - 1).bit_length() for size in group_sizes.ravel().tolist()], dtype=np.int64
-    ).reshape(group_sizes.shape)
-    source = "RGP, Lemma 2.3, on the tight bound for one record of Zhu and Wang 2019"
-    return Statement(bound, "upper bound", False, anywhere, source, rounded)
+        [1 << (size - 1).bit_length() for size in sizes.ravel().tolist()], dtype=np.int64
+    ).reshape(sizes.shape)
+    one = "the tight bound for one record of Zhu and Wang 2019"
+    if drawing.is_replaced or isinstance(drawing.scheme, WithoutReplacement):
+        exact = family in ("gaussian", "randomized_response")
+        one = "the pair of one record" if exact else "Theorem 3.1 for one record"
+    return Statement(bound, "upper bound", False, anywhere, f"RGP, Lemma 2.3, on {one}", rounded)
+
+
+def _of_pair(family: str, drawing: Drawing) -> tuple[str, bool, str]:
+    """Return for which queries the pair's divergence is a bound, whether it is attained, and the theorem."""
+    scope, source = _EXACT[family]
+    fixed = drawing.scheme if isinstance(drawing.scheme, WithoutReplacement) else None
+    if family == "randomized_response":
+        filled = fixed is not None and not drawing.is_replaced and _fills(fixed, drawing)
+        return scope, not filled, source
+    if drawing.is_full:
+        return scope, True, "every member in every batch"
+    if not drawing.is_replaced:
+        if fixed is None:
+            return scope, True, source
+        return scope, not _fills(fixed, drawing), "PITFALLS, Proposition 9, for a group"
+    if fixed is None:
+        return scope, True, "PITFALLS, Proposition 13, for a group"
+    return scope, False, "PITFALLS, Theorem 14, for a group"
+
+
+def _fills(scheme: WithoutReplacement, drawing: Drawing) -> bool:
+    """Whether a batch is all of the smaller data set."""
+    return bool(np.any(drawing.all_sizes > scheme.dataset_size - scheme.batch_size))
 
 
 COMPONENT_STATEMENT = Statement(

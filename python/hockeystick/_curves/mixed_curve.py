@@ -1,0 +1,319 @@
+"""Privacy curves of runs of which parts are seen under neighbouring relations of their own."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick import _core
+from hockeystick._arguments import FloatOrFloats, float_array, in_shape, require
+from hockeystick._curves.coarsening import MOST_EXACT
+from hockeystick._distinct import answered_once, entries_answered_once
+from hockeystick._vocabulary import step_kinds
+from hockeystick._vocabulary.adjacency import ADVERSARY
+from hockeystick._vocabulary.intervals import warn_if_wide
+from hockeystick._vocabulary.step_kinds import StepKind
+
+Steps = dict[StepKind, int]
+"""Kinds of steps, and how often each occurs."""
+
+
+class MixedCurve:
+    """Trade-off between epsilon and delta of a run whose group is added in some steps and removed in others.
+
+    Made by ``+`` from two `PrivacyCurve` objects of different adjacencies. The two data sets are
+    neighbours in a way of their own in each part, as where a record is replaced in a fixed batch and all
+    others push the sum one way in the queries of the first part, and the other way in those of the second:
+    replacing it is like removing a record in one part, and like adding one in the other (PITFALLS, Figure 3).
+    The losses of all steps add up, each in the direction of its part. Steps of a part with "add_remove" all
+    have one direction, and the curve is the larger one of both.
+
+    Every answer is on the safe side, as with `PrivacyCurve`.
+
+    References
+    ----------
+    Lebeda, Regehr, Kamath and Steinke 2024, "Avoiding Pitfalls for Privacy Accounting of Subsampled
+    Mechanisms under Composition", arXiv:2405.20769 (PITFALLS)
+
+    Examples
+    --------
+    The third pair of Figure 3: batches of one of two records, Laplace noise of scale 3.
+
+    >>> import hockeystick as hs
+    >>> step = dict(mechanism=hs.Laplace(3.0), sampling=hs.WithoutReplacement(1, 2), steps=1)
+    >>> mixed = hs.privacy_curve(adjacency="add", **step) + hs.privacy_curve(adjacency="remove", **step)
+    >>> mixed
+    <MixedCurve of 1 steps 'add', 1 steps 'remove'>
+    >>> round(mixed.delta(0.2), 4)
+    0.1049
+    """
+
+    __slots__ = ("_composed", "_parts", "_tolerance")
+    __array_ufunc__ = None
+    """Leaves ``numpy.int64(3) * curve`` to this class."""
+
+    def __init__(self, parts: dict[str, Steps], tolerance: float) -> None:
+        self._parts = {adjacency: dict(steps) for adjacency, steps in sorted(parts.items())}
+        self._tolerance = tolerance
+        self._composed: _core.Composition | None = None
+        kinds = sum(map(len, self._parts.values()))
+        require(kinds <= MOST_EXACT, "steps", f"{kinds} kinds", f"at most {MOST_EXACT} kinds of steps")
+
+    @property
+    def segments(self) -> dict[str, tuple[tuple[StepKind, int], ...]]:
+        """Kinds of steps and how often each occurs, by the adjacency that they are seen under."""
+        return {adjacency: step_kinds.in_order(steps) for adjacency, steps in self._parts.items()}
+
+    @property
+    def tolerance(self) -> float:
+        """Relative width of the certified intervals to aim at."""
+        return self._tolerance
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return sum(sum(steps.values()) for steps in self._parts.values())
+
+    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : array_like
+            In (0, 1).
+
+        Returns
+        -------
+        float or ndarray, shape of `delta`
+            Epsilon, inf where no noise protects.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is out of range.
+        TypeError
+            If `delta` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+        """
+        return self.bounds(delta=delta)[1]
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Finite and at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            Delta in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+        """
+        return self.bounds(epsilon=epsilon)[1]
+
+    def bounds(
+        self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
+    ) -> tuple[FloatOrFloats, FloatOrFloats]:
+        """Both ends of the certified interval for epsilon at `delta`, or for delta at `epsilon`.
+
+        Parameters
+        ----------
+        delta : array_like, optional
+            In (0, 1).
+        epsilon : array_like, optional
+            Finite and at least zero. Give either this or `delta`.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            Enclose the curve of the composed pairs.
+
+        Raises
+        ------
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not real, or not exactly one is given.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If the interval is wider than the tolerance.
+        """
+        if (delta is None) == (epsilon is None):
+            raise TypeError("give exactly one of delta and epsilon")
+        if delta is not None:
+            unknown, given = "epsilon", float_array(delta, "delta")
+        else:
+            unknown, given = "delta", float_array(epsilon, "epsilon")
+        lower, upper = answered_once([given.ravel()], getattr(self._run, unknown))
+        warn_if_wide(unknown, lower, upper, self._tolerance)
+        return in_shape(lower, given.shape), in_shape(upper, given.shape)
+
+    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
+        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
+
+        Parameters
+        ----------
+        alpha : array_like
+            False positive rate of a test, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray, shape of `alpha`
+            False negative rate that every such test has at least.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is out of range.
+        TypeError
+            If `alpha` is not real.
+        """
+        rates = float_array(alpha, "alpha")
+        return in_shape(entries_answered_once(rates.ravel(), self._run.beta), rates.shape)
+
+    def renyi(self, order: ArrayLike) -> FloatOrFloats:
+        """Upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        order : array_like
+            Order, above 1.
+
+        Returns
+        -------
+        float or ndarray, shape of `order`
+            The divergence in nats.
+
+        Raises
+        ------
+        ValueError
+            If `order` is out of range.
+        TypeError
+            If `order` is not real.
+        """
+        orders = float_array(order, "order")
+        return in_shape(entries_answered_once(orders.ravel(), self._run.renyi), orders.shape)
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of an attack: its hit rate less its false alarms.
+
+        Returns
+        -------
+        float
+            Delta at epsilon zero.
+
+        Warns
+        -----
+        WideIntervalWarning
+            If an interval wider than the tolerance had to be used.
+        """
+        return float(self.delta(0.0))
+
+    def with_part(self, adjacency: str, steps: Steps, tolerance: float) -> MixedCurve:
+        """Return this run with more steps.
+
+        Parameters
+        ----------
+        adjacency : {"add_remove", "add", "remove", "replace"}
+            Neighbouring relation that the steps are seen under.
+        steps : dict of StepKind to int
+            How often each kind of steps occurs.
+        tolerance : float
+            Relative width to aim at; the smaller one counts.
+
+        Returns
+        -------
+        MixedCurve
+            A new curve.
+
+        Raises
+        ------
+        UnsupportedError
+            If epochs into whose batches records are dealt would not be whole.
+        """
+        counts = self._parts.get(adjacency, {}).copy()
+        for kind, count in steps.items():
+            step_kinds.require_whole_epochs(kind, counts.get(kind, 0), count)
+            counts[kind] = counts.get(kind, 0) + count
+        return MixedCurve({**self._parts, adjacency: counts}, min(self._tolerance, tolerance))
+
+    def __add__(self, other: object) -> MixedCurve:
+        """Compose with another run on the same data."""
+        if not isinstance(other, MixedCurve):
+            return NotImplemented
+        found = self
+        for adjacency, steps in other._parts.items():
+            found = found.with_part(adjacency, steps, other._tolerance)
+        return found
+
+    def __mul__(self, times: object) -> MixedCurve:
+        """Repeat the run."""
+        if isinstance(times, bool | np.bool_) or not hasattr(times, "__index__"):
+            return NotImplemented
+        count = operator.index(times)
+        require(count >= 0, "times", count, "a whole number >= 0")
+        repeated: dict[str, Steps] = {}
+        for adjacency, steps in self._parts.items():
+            for kind, number in steps.items():
+                step_kinds.require_whole_epochs(kind, number, number if count > 1 else 0)
+            repeated[adjacency] = {kind: number * count for kind, number in steps.items()} if count else {}
+        return MixedCurve(repeated, self._tolerance)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MixedCurve):
+            return NotImplemented
+        return (self._parts, self._tolerance) == (other._parts, other._tolerance)
+
+    def __hash__(self) -> int:
+        parts = ((adjacency, frozenset(steps.items())) for adjacency, steps in self._parts.items())
+        return hash((frozenset(parts), self._tolerance))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MixedCurve, (self._parts, self._tolerance)
+
+    def __repr__(self) -> str:
+        parts = (f"{sum(steps.values())} steps {adjacency!r}" for adjacency, steps in self._parts.items())
+        return f"<MixedCurve of {', '.join(parts)}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.steps} steps, tolerance {self._tolerance:g}"]
+        for adjacency, segments in self.segments.items():
+            lines += [f"  {adjacency}: " + ", ".join(row) for row in _rows(adjacency, segments)]
+        return "\n".join([*lines, f"against {ADVERSARY}"])
+
+    @property
+    def _run(self) -> _core.Composition:
+        """The run in the core, made when the first question is asked."""
+        if self._composed is None:
+            parts = [(step_kinds.for_core(steps), adjacency) for adjacency, steps in self._parts.items()]
+            self._composed = _core.Composition.of_parts(parts, self._tolerance)
+        return self._composed
+
+
+def _rows(adjacency: str, segments: tuple[tuple[StepKind, int], ...]) -> list[tuple[str, ...]]:
+    """Segments in words, without what is known of their pairs."""
+    return [step_kinds.row(kind, count, adjacency)[:4] for kind, count in segments]
