@@ -81,10 +81,10 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
 	cargo test --profile checked --locked
-	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser'
+	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser and not experiments'
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
-	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'
+	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser and not experiments'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on MPI; installs torch (5 GB)
 	$(PYTEST) -m '(opacus or clusters) and not long'
