@@ -1,0 +1,27 @@
+"""Run the experiments of all papers, or of those that are named, and write their numbers and pictures."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+PAPERS = ("individual", "rgp", "group")
+OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m benches.experiments", description=__doc__)
+    parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; all by default")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
+    options = parser.parse_args()
+    unknown = set(options.papers) - set(PAPERS)
+    if unknown:
+        parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
+    for paper in options.papers or PAPERS:
+        import_module(f"benches.experiments.{paper}").main(options.output)
+
+
+if __name__ == "__main__":
+    main()
