@@ -11,3 +11,9 @@ same kind of program: too long for tests, with results that are kept and quoted.
 - `results`, `pictures`: numbers as JSON and pictures in one style.
 - `individual`, `rgp`, `group`: one for each paper.
 """
+
+import os
+
+# Matrices are small: the threads of the library that multiplies them wait for each other, which takes twenty
+# times as long as one thread on a busy machine. The library reads this when NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -6,6 +6,9 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
+from benches.experiments import page
+from benches.experiments.effort import FULL, SHORT
+
 PAPERS = ("individual", "rgp", "group")
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
 
@@ -15,12 +18,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.experiments", description=__doc__)
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; all by default")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
+    parser.add_argument("--short", action="store_true", help="a short version, in minutes")
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
     for paper in options.papers or PAPERS:
-        import_module(f"benches.experiments.{paper}").main(options.output)
+        import_module(f"benches.experiments.{paper}").main(options.output, SHORT if options.short else FULL)
+
+    if all((options.output / f"{paper}.json").exists() for paper in PAPERS) and options.output == OUTPUT:
+        page.main()
 
 
 if __name__ == "__main__":

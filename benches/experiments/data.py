@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,15 @@ from benches.experiments.models import Floats, Labels
 from hockeystick import datasets
 
 CLOTHES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
-RACES = ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other")
-SEXES = ("Male", "Female")
+RACES = {
+    "White": "White",
+    "Black": "Black",
+    "Asian-Pac-Islander": "Asian",
+    "Amer-Indian-Eskimo": "Am. Indian",
+    "Other": "other",
+}
+"""Words of the data, and how they are written here."""
+SEXES = {"Male": "male", "Female": "female"}
 
 LARGEST = {
     "age": 100.0,
@@ -115,7 +122,14 @@ def _scaled(table: datasets.people.Columns, name: str) -> NDArray[np.float64]:
 
 
 def _grouped(
-    values: NDArray[Any], names: tuple[str, ...], test: NDArray[np.bool_]
+    values: NDArray[Any], words: dict[str, str], test: NDArray[np.bool_]
 ) -> tuple[tuple[str, ...], Labels, Labels]:
-    numbers = np.array([names.index(value) for value in values.tolist()])
-    return names, numbers[~test], numbers[test]
+    places = {word: number for number, word in enumerate(words)}
+    numbers = np.array([places[value] for value in values.tolist()])
+    return tuple(words.values()), numbers[~test], numbers[test]
+
+
+def first(split: Split, number: int) -> Split:
+    """Return the same data with only the first `number` examples for training."""
+    groups = {way: (names, own[:number], test) for way, (names, own, test) in split.groups.items()}
+    return replace(split, rows=split.rows[:number], labels=split.labels[:number], groups=groups)

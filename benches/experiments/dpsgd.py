@@ -38,6 +38,8 @@ class Training:
         With `quantile` the clipping norm follows that quantile of the norms by the geometric updates of
         Andrew et al. (2021), with noise of this standard deviation on the count of unclipped gradients, each
         less one half.
+    expected_size : float, optional
+        Size of a batch by which sums are divided, where it must not depend on the number of examples.
     """
 
     model: Model
@@ -53,6 +55,7 @@ class Training:
     quantile: float | None = None
     count_noise: float = 0.0
     clipping_rate: float = 0.2
+    expected_size: float | None = None
     norms: list[float] = field(default_factory=list)
     """Clipping norm of each step that was taken."""
 
@@ -60,7 +63,7 @@ class Training:
         """Train from the model's initial weights and return the weights at the end."""
         random = np.random.default_rng(seed)
         weights = self.model.initial(seed)
-        expected = self.sample_rate * len(self.rows)
+        expected = self.expected_size or self.sample_rate * len(self.rows)
         clip = self.clipping_norm
         self.norms.clear()
         for step in range(self.steps):

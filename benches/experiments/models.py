@@ -102,7 +102,7 @@ class Linear:
         if self._hinge:
             others = scores.astype(np.float64)
             others[every, labels] = -np.inf
-            return np.maximum(0.0, 1.0 + others.max(axis=1) - own)
+            return np.asarray(np.maximum(0.0, 1.0 + others.max(axis=1) - own))
         return cross_entropies(scores, labels)
 
 
@@ -111,7 +111,7 @@ def softmax_residuals(scores: Floats, labels: Labels) -> Floats:
     residuals = np.exp(scores - scores.max(axis=1, keepdims=True))
     residuals /= residuals.sum(axis=1, keepdims=True)
     residuals[np.arange(len(labels)), labels] -= 1.0
-    return residuals
+    return np.asarray(residuals)
 
 
 def cross_entropies(scores: Floats, labels: Labels) -> NDArray[np.float64]:
@@ -123,13 +123,13 @@ def cross_entropies(scores: Floats, labels: Labels) -> NDArray[np.float64]:
 
 def lengths(rows: Floats) -> Floats:
     """Euclidean norm of each row."""
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
 
 
 def scales(norms: Floats, bounds: Any) -> Floats:
     """Factor that scales a gradient down to its bound, at most one."""
-    tiny = np.finfo(np.float32).tiny
-    return np.minimum(1.0, bounds / np.maximum(norms, tiny)).astype(np.float32)
+    tiny = np.float32(1e-20)  # a gradient as short as this is not scaled
+    return np.asarray(np.minimum(1.0, bounds / np.maximum(norms, tiny)), dtype=np.float32)
 
 
 def accuracy(model: Model, weights: Floats, rows: Floats, labels: Labels) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 
 import hockeystick as hs
 from benches.compare.machine import processor_name
+from benches.experiments.effort import Effort
 
 DIGITS = 6
 """Significant digits of the numbers that are kept."""
@@ -28,9 +31,12 @@ class Results:
         Name of the file, without its ending.
     output : Path
         Folder that it is written into.
+    effort : Effort
+        Sizes of the trainings, which the file names.
     """
 
-    def __init__(self, name: str, output: Path) -> None:
+    def __init__(self, name: str, output: Path, effort: Effort) -> None:
+        self._effort = asdict(effort)
         self.path = output / f"{name}.json"
         self.numbers: dict[str, Any] = {}
         self._seconds: dict[str, float] = {}
@@ -50,6 +56,7 @@ class Results:
             "written_by": "make experiments",
             "machine": f"{processor_name()}, Python {platform.python_version()}, NumPy {np.__version__}, "
             f"hockeystick {hs.__version__}",
+            "effort": self._effort,
             "processor_seconds": self._seconds,
             **self.numbers,
         }
@@ -59,7 +66,7 @@ class Results:
 
 
 def plain(value: Any) -> Any:
-    """`value` with lists for arrays and numbers of `DIGITS` digits."""
+    """`value` with lists for arrays, numbers of `DIGITS` digits, and None for those that are not finite."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -68,4 +75,6 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, np.generic):
         return plain(value.item())
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value
