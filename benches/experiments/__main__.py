@@ -26,7 +26,7 @@ def main() -> None:
     for paper in options.papers or PAPERS:
         import_module(f"benches.experiments.{paper}").main(options.output, SHORT if options.short else FULL)
 
-    if all((options.output / f"{paper}.json").exists() for paper in PAPERS) and options.output == OUTPUT:
+    if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()
 
 

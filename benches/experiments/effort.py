@@ -23,6 +23,8 @@ class Effort:
         Whether RGP trains on scattering features and the convolutional network, a quarter of an hour each.
     audit_runs, pilot_runs, poison_runs : int
         Trainings with and without the copies of a record, of each kind.
+    half_width : float
+        Of the intervals of Monte Carlo estimates of GROUP, relative; the paper has 0.01.
     """
 
     epochs: int
@@ -35,7 +37,8 @@ class Effort:
     audit_runs: int
     pilot_runs: int
     poison_runs: int
+    half_width: float
 
 
-FULL = Effort(40, 6, 4, 1000, 5000, 40, True, 1000, 200, 40)
-SHORT = Effort(10, 1, 2, 200, 2000, 20, False, 240, 80, 20)
+FULL = Effort(40, 6, 4, 1000, 5000, 40, True, 1000, 200, 40, 0.01)
+SHORT = Effort(10, 1, 2, 200, 2000, 20, False, 240, 80, 20, 0.05)

@@ -16,10 +16,9 @@ import numpy as np
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 FOLDER = PAGE.with_suffix("")
-PAPERS = ("individual", "rgp", "group")
-MARKS = re.compile(
-    r"(<!-- table (\w+): written by `make experiments` -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL
-)
+PAPERS = ("individual", "rgp")
+"""Papers whose numbers are stored."""
+MARKS = re.compile(r"(<!-- table (\w+): written by `make experiments` -->\n\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 Numbers = dict[str, Any]
 
@@ -45,7 +44,7 @@ def main() -> None:
 def filled(text: str, folder: Path) -> str:
     """Return the text of the page with the tables of the numbers in `folder`."""
     numbers = {paper: json.loads((folder / f"{paper}.json").read_text("utf-8")) for paper in PAPERS}
-    return MARKS.sub(lambda found: found[1] + TABLES[found[2]](numbers) + found[4], text)
+    return MARKS.sub(lambda found: found[1] + TABLES[found[2]](numbers) + "\n" + found[4], text)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -117,7 +116,7 @@ def estimates(numbers: Numbers) -> str:
 
 def groups(numbers: Numbers) -> str:
     """Figures 2 and 6 of INDIVIDUAL in numbers: groups by race and by sex, and the extreme classes."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, way in (("softmax", "class"), ("cnn", "class"), ("adult", "race"), ("adult", "sex")):
         found = numbers["individual"]["runs"][name]["groups"][way]
         order = np.argsort(found["mean_epsilon"])
@@ -260,10 +259,12 @@ def accuracy(numbers: Numbers) -> str:
     for name, run in found["accuracies"].items():
         for bound, row in run["by_size"].items():
             by_size = dict(zip(run["sizes"], row, strict=True))
-            cells = [percent(np.mean(by_size[size])) if size in by_size else "" for size in found["sizes"]]
+            cells = [
+                percent(float(np.mean(by_size[size]))) if size in by_size else "" for size in found["sizes"]
+            ]
             rows.append((f"{name}: {BOUNDS[bound]}", *cells))
         rows.append(
-            (f"{name}: no noise", percent(np.mean(run["no_noise"])), *("" for _ in found["sizes"][1:]))
+            (f"{name}: no noise", percent(float(np.mean(run["no_noise"]))), *("" for _ in found["sizes"][1:]))
         )
     return table(("test accuracy", *(f"m = {size}" for size in found["sizes"])), rows)
 
