@@ -44,8 +44,8 @@ def files_of(source: Source, names: tuple[str, ...], folder: Folder | None) -> l
             return paths
     searched = ", ".join(map(str, folders)) or "no folder, as the package is not installed"
     raise ImportError(
-        f"{source.what} needs the files {', '.join(names)}: {source.install}, or name their folder by folder= "
-        f"or the environment variable {VARIABLE} (searched: {searched})"
+        f"{source.what} needs the files {', '.join(names)}: {source.install}, or name their folder by "
+        f"folder= or the environment variable {VARIABLE} (searched: {searched})"
     )
 
 

@@ -29,7 +29,8 @@ MOVIELENS_FILES = ("MovieLens100k_data.parquet.brotli",)
 
 ADULT_COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation",
-    "relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
+    "relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country",
+    "income",
 )  # fmt: skip
 """Columns of the files, which do not name them, in the words of adult.names."""
 
