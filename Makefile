@@ -27,7 +27,7 @@ export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/nul
 
 .NOTPARALLEL:
 .PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser test-calculator bench bench-all bench-instructions \
-	lint docs notebooks wheel crate pictures audit sbom reproducible clean
+	lint docs experiments notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 20
@@ -62,6 +62,9 @@ $(VENV)/for-opacus: $(BUILD_INPUTS) $(VENV)/made | tools
 $(VENV)/for-notebooks: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,notebooks,$@)
 
+$(VENV)/for-experiments: $(BUILD_INPUTS) $(VENV)/made scripts/experiment_data.sh | tools
+	$(call install,experiments,$@)
+
 $(VENV)/for-docs: $(BUILD_INPUTS) $(VENV)/made | tools
 	$(call install,docs,$@)
 
@@ -81,10 +84,10 @@ pictures: demo ## run the demo and keep its pictures for the README
 
 test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
 	cargo test --profile checked --locked
-	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser'
+	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser and not experiments'
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
-	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser'
+	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser and not experiments'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on MPI; installs torch (5 GB)
 	$(PYTEST) -m '(opacus or clusters) and not long'
@@ -109,7 +112,7 @@ lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnin
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy python
-	$(PY) -m mypy -p demo -p benches.compare
+	$(PY) -m mypy -p demo -p benches.compare -p benches.experiments
 	$(PY) -m mypy.stubtest hockeystick._core
 
 bench: $(VENV)/for-opacus ## the table of docs/benchmarks.md, beside the peers; installs torch (5 GB)
@@ -124,6 +127,11 @@ bench-instructions: $(VENV)/made ## instructions of the kernels, by callgrind, a
 
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+experiments: $(VENV)/for-experiments ## the papers' experiments on real data, into docs/experiments/; installs the data; PAPERS= for some
+	sh scripts/experiment_data.sh $(PY)
+	$(PY) -m pytest -m experiments tests/test_datasets.py
+	$(PY) -m benches.experiments $(PAPERS)
 
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or those of NOTEBOOKS
 	$(PY) scripts/run_notebooks.py $(NOTEBOOKS)

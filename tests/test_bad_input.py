@@ -77,6 +77,7 @@ GOOD = {
     hs.get_steps: {**TARGET, "noise_multiplier": 1.0, "sample_rate": 0.01, **COMMON},
     hs.get_group_size: {"epsilon": 3.0, "delta": 1e-5, "adjacency": "add", "tolerance": 1e-6, **RUN},
     hs.black_box.get_epsilon: {"delta": 1e-5, **COMMON, **RUN},
+    hs.black_box.get_delta: {"epsilon": 1.0, **COMMON, **RUN},
     hs.privacy_curve: {**COMMON, **RUN},
     hs.privacy_curve(**RUN).epsilon: {"delta": 1e-5},
     hs.privacy_curve(**RUN).delta: {"epsilon": 1.0},
@@ -160,6 +161,7 @@ TAKES_SAMPLING = {
     hs.get_steps,
     hs.get_group_size,
     hs.black_box.get_epsilon,
+    hs.black_box.get_delta,
     hs.privacy_curve,
 }
 

@@ -16,7 +16,9 @@ CALLS = {
     hs.get_steps: {**TARGET, "noise_multiplier": 1.0, "sample_rate": 0.01, "group_size": 2},
     hs.get_group_size: {**TARGET, "noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 1000},
     hs.black_box.get_epsilon: {"delta": 1e-5, "group_size": 2, **RUN},
+    hs.black_box.get_delta: {"epsilon": 3.0, "group_size": 2, **RUN},
 }
+BLACK_BOX = (hs.black_box.get_epsilon, hs.black_box.get_delta)
 COUNTS = (hs.get_steps, hs.get_group_size)
 SMALLER = {
     "delta": 1e-3,
@@ -30,7 +32,7 @@ SMALLER = {
 
 
 def label(function):
-    return "black_box" if function is hs.black_box.get_epsilon else function.__name__
+    return f"black_box.{function.__name__}" if function in BLACK_BOX else function.__name__
 
 
 def each_numeric_argument():
@@ -63,7 +65,7 @@ def test_scalars_give_python_numbers(function):
     assert type(function(**{**call, name: [call[name]]})) is np.ndarray
 
 
-@pytest.mark.parametrize("function", [f for f in CALLS if f is not hs.black_box.get_epsilon], ids=label)
+@pytest.mark.parametrize("function", [f for f in CALLS if f not in BLACK_BOX], ids=label)
 def test_bounds_are_two_answers_of_the_shape_of_one(function):
     call = CALLS[function]
     lower, upper = function(bounds=True, **call)

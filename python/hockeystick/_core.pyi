@@ -27,6 +27,7 @@ __all__ = [
     "accumulate_rdp",
     "allocation_monte_carlo_delta",
     "binomial_law",
+    "black_box_delta",
     "black_box_epsilon",
     "correlated_bins_interval",
     "epsilons_of_histories",
@@ -166,6 +167,9 @@ def solve(
 ) -> tuple[_Array, _Array, NDArray[np.bool_]]: ...
 def black_box_epsilon(
     step: _Steps, steps: int | _Counts, adjacency: str, delta: float | _Array, tolerance: float
+) -> _Array: ...
+def black_box_delta(
+    step: _Steps, steps: int | _Counts, adjacency: str, epsilon: float | _Array, tolerance: float
 ) -> _Array: ...
 
 @final

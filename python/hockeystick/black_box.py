@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.errors import UnsupportedError
 
-__all__ = ["get_epsilon"]
+__all__ = ["get_delta", "get_epsilon"]
 
 
 def __dir__() -> list[str]:
@@ -80,6 +81,80 @@ def get_epsilon(
     >>> hs.get_epsilon(delta=1e-5, **run) < hs.black_box.get_epsilon(delta=1e-5, **run)
     True
     """
+    run = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
+    return _answered(_core.black_box_epsilon, float_or_floats(delta, "delta"), run, tolerance)
+
+
+def get_delta(
+    *,
+    epsilon: ArrayLike,
+    noise_multiplier: ArrayLike | None = None,
+    sample_rate: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    steps: ArrayLike,
+    group_size: ArrayLike = 1,
+    adjacency: str = "add_remove",
+    mechanism: Mechanism | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> FloatOrFloats:
+    """Delta for a group by the conversion that knows only the privacy curve of one record.
+
+    All numeric arguments broadcast like those of a NumPy ufunc; the elements are computed in
+    parallel.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        At least zero, in nats.
+    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, adjacency, tolerance
+        As in `hockeystick.get_delta`.
+
+    Returns
+    -------
+    float or ndarray
+        An upper bound on delta, at most 1, which is what the conversion says of large groups.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the shapes do not broadcast.
+    TypeError
+        If an argument has the wrong type, is missing, or excludes another one.
+    UnsupportedError
+        If one record has no proven dominating pair in this combination of mechanism, sampling and
+        adjacency; the message says what to use instead.
+
+    Notes
+    -----
+    The least delta_1 (e^(k epsilon_1) - 1) / (e^(epsilon_1) - 1) of the points (epsilon_1, delta_1) of the
+    exact curve of one record with k epsilon_1 <= epsilon (GROUP, Theorem 4, with the factor of its proof; the
+    statement has another k).
+
+    References
+    ----------
+    - Mahloujifar, Sablayrolles, Cormode and Jha, "Optimal Group Privacy for DP-SGD", Bulletin of the IEEE
+      Computer Society Technical Committee on Data Engineering (GROUP)
+
+    See Also
+    --------
+    get_epsilon : the same by epsilon at a delta.
+
+    Examples
+    --------
+    GROUP, Figure 2: with epsilon in proportion to the group, delta hardly grows, but by this bound it does.
+
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 20, "group_size": 8}
+    >>> f"{hs.get_delta(epsilon=4.0, **run):.1e}", f"{hs.black_box.get_delta(epsilon=4.0, **run):.1e}"
+    ('1.3e-05', '5.0e-04')
+    """
+    run = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
+    return _answered(_core.black_box_delta, float_or_floats(epsilon, "epsilon"), run, tolerance)
+
+
+def _answered(ask: Callable[..., Floats], at: Any, run: tuple[Any, ...], tolerance: float) -> FloatOrFloats:
+    """Answers of a function of the core about a run, at deltas or at epsilons."""
+    noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism = run
     width = check_tolerance(tolerance)
     one_record = configure(
         adjacency=adjacency,
@@ -98,18 +173,17 @@ def get_epsilon(
     check_group_sizes(sizes * one_record.microbatches)
     require_within(sizes, sampling)
     questions = {
-        "delta": float_or_floats(delta, "delta"),
+        "at": at,
         "steps": count_or_counts(steps, "steps", 0),
         "group_size": sizes,
         "noise_multiplier": one_record.noise,
         "sample_rate": one_record.draw,
     }
 
-    def answer(delta: Any, steps: Any, group: Any, noise: Any, draw: Any) -> tuple[Floats]:
-        step = (noise, draw, group)
-        return (_core.black_box_epsilon(step, steps, one_record.adjacency, delta, width),)
+    def answer(at: Any, steps: Any, group: Any, noise: Any, draw: Any) -> tuple[Floats]:
+        return (ask((noise, draw, group), steps, one_record.adjacency, at, width),)
 
     if np.ndarray not in map(type, questions.values()):
         return answer(*questions.values())[0].item()
-    shape, (epsilon,) = answered(answer, questions)
-    return in_shape(epsilon, shape)
+    shape, (bounds,) = answered(answer, questions)
+    return in_shape(bounds, shape)

@@ -124,15 +124,42 @@ pub(crate) fn black_box_epsilon<'py>(
     delta: Numbers<f64>,
     tolerance: f64,
 ) -> PyResult<Vector<'py>> {
+    by_black_box(py, (step, steps, adjacency), delta, move |one, records, delta| {
+        black_box::epsilon(one, records, delta, tolerance)
+    })
+}
+
+/// Upper bounds on δ of groups from the curve of one record alone.
+#[pyfunction]
+pub(crate) fn black_box_delta<'py>(
+    py: Python<'py>,
+    step: Steps,
+    steps: Numbers<i64>,
+    adjacency: Adjacency,
+    epsilon: Numbers<f64>,
+    tolerance: f64,
+) -> PyResult<Vector<'py>> {
+    by_black_box(py, (step, steps, adjacency), epsilon, move |one, records, epsilon| {
+        black_box::delta(one, records, epsilon, tolerance)
+    })
+}
+
+/// Answers a question about groups of several runs from the curves of one record: the curve, the size of the group, and where.
+fn by_black_box<'py>(
+    py: Python<'py>,
+    (step, steps, adjacency): (Steps, Numbers<i64>, Adjacency),
+    at: Numbers<f64>,
+    question: impl Fn(&mut Curve, u64, f64) -> Result<f64> + Send + Sync + 'static,
+) -> PyResult<Vector<'py>> {
     let [noise, draw, group] = step.lengths();
-    let length = questions([noise, draw, group, steps.length(), delta.length()])?;
+    let length = questions([noise, draw, group, steps.length(), at.length()])?;
     let answer = move |i: usize| -> Result<f64> {
         let (mut one, records) = step.step_of_one_record(i, adjacency)?;
         if adjacency != Adjacency::Replace {
             worst_link(&mut one, records);
         }
         let mut curve = Curve::new(&[(one, count("steps", steps.at(i))?)], adjacency)?;
-        black_box::epsilon(&mut curve, records, delta.at(i), tolerance)
+        question(&mut curve, records, at.at(i))
     };
     Ok(answer_all(py, length, answer)?.to_pyarray(py))
 }

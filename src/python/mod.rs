@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use super::bins::correlated_bins_interval;
     #[pymodule_export]
-    use super::exact::{Composition, black_box_epsilon, meet_bounds, solve};
+    use super::exact::{Composition, black_box_delta, black_box_epsilon, meet_bounds, solve};
     #[pymodule_export]
     use super::individual::{IndividualAccounts, accumulate_rdp, histories_epsilons};
     #[pymodule_export]
