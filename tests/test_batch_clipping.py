@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._vocabulary.batch_clipping import probability_of_any, units_with_members
 from hockeystick.accountants import (
     GroupAccountant,
@@ -341,6 +342,14 @@ def test_an_explanation_is_about_the_group():
     told = hs.explain(delta=1e-5, mechanism=hs.BatchClipping(4.0), sample_rate=0.01, steps=100, group_size=4)
     assert told["group"] == "a group of 4 records"
     assert "BatchClipping" in told["mechanism"]
+
+
+def test_a_step_of_one_record_is_not_taken_for_that_of_the_group():
+    curve = hs.privacy_curve(mechanism=hs.BatchClipping(4.0), sample_rate=0.01, steps=100, group_size=4)
+    with pytest.raises(hs.UnsupportedError, match="certificates do not cover batches"):
+        curve.certify(delta=1e-5)
+    with pytest.raises(hs.UnsupportedError, match="stand for a group in batches clipped as a whole"):
+        RecordedRun.of_curve(curve)
 
 
 # What is refused
