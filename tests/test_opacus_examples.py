@@ -87,6 +87,16 @@ def test_clipping_to_norms_of_their_own(run):
     assert all(not one.equal(other) for one, other in zip(before, after, strict=True))
 
 
+def test_clipping_of_whole_batches(run):
+    import torch
+    from opacus.data_loader import DPDataLoader
+
+    loader = DPDataLoader(run["dataset"], sample_rate=RATE)
+    run |= {"torch": torch, "model": torch.nn.Linear(4, 2), "loader": loader}
+    names = run_examples("opacus.batch_clipping_optimizer", "BatchClippingOptimizer", run)
+    assert names["optimizer"].accountant.history == [(hs.BatchClipping(4.0), RATE, len(loader))]
+
+
 @pytest.fixture
 def _registry(monkeypatch):
     from opacus.accountants import registry

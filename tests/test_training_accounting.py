@@ -160,16 +160,21 @@ def test_a_shuffle_accountant_must_know_what_is_clipped(clipping, units, fits):
         train(accountant, sampling="shuffle", units=units)
 
 
-@pytest.mark.parametrize("name", ["group", "renyi", "poisson only"])
+@pytest.mark.parametrize("name", ["renyi", "poisson only"])
 def test_other_accountants_are_about_records_clipped_one_by_one(name):
     # A record may move the clipped mean of its unit by 2C, which they would charge as C.
-    for sampling in ("poisson", "subsample") if name == "group" else ("poisson",):
-        with pytest.raises(ValueError, match=r"units must be None with a \w+, .* got 1"):
-            train(ACCOUNTANTS[name](), sampling=sampling, units=1)
-    if name == "group":
+    with pytest.raises(ValueError, match=r"units must be None with a \w+, .* got 1"):
+        train(ACCOUNTANTS[name](), sampling="poisson", units=1)
+
+
+def test_a_group_accountant_takes_clipped_units():
+    for sampling, units in (("poisson", 1), ("subsample", 1), ("subsample", 4), ("subsample", BATCH)):
         accountant = GroupAccountant()
-        train(accountant, sampling="subsample", units=BATCH)
-        assert len(accountant) == EPOCHS * ROUNDS
+        train(accountant, sampling=sampling, units=units)
+        ((noise, _, count),) = accountant.history
+        assert count == EPOCHS * ROUNDS
+        # Where every record is a unit, it is clipped on its own.
+        assert isinstance(noise, hs.BatchClipping) is (units < BATCH)
 
 
 def test_shuffled_epochs_begin_where_those_of_the_accountant_do():

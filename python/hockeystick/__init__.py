@@ -59,6 +59,7 @@ from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     AdaptiveClipping,
+    BatchClipping,
     Gaussian,
     Laplace,
     RandomizedResponse,
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accountant",
     "AdaptiveClipping",
+    "BatchClipping",
     "BestOf",
     "BinomialRuns",
     "BinsCurve",

@@ -23,7 +23,7 @@ from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, parameter_of
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism, check_mechanism, parameter_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import (
     LARGEST_DATASET,
@@ -193,7 +193,10 @@ def explain(
     require(curve.steps > 0, "steps", steps, "at least 1: a run without steps reveals nothing")
     scheme = sampling if sampling is not None else Poisson(1.0 if sample_rate is None else sample_rate)
     ((kind, _),) = curve.segments
-    unit = "one record" if kind.records == 1 else f"a group of {kind.records} records"
+    size = kind.records
+    if isinstance(mechanism, BatchClipping):  # of which a step of one record is the account
+        size = count_scalar(group_size, "group_size", 1) if group is None else group.size
+    unit = "one record" if size == 1 else f"a group of {size} records"
     found = Explanation()
     found.update(_interval(curve, level, unit))
     found["mechanism"] = (
@@ -207,7 +210,7 @@ def explain(
     found.update(_evidence(curve, level, found["lower"], found["epsilon"]))
     own = mechanism if mechanism is not None else kind.noise
     steps_so_far = ((own, check_draw(scheme, "sampling"), curve.steps),)
-    recorded = RecordedRun(steps_so_far, kind.records, group, adjacency, tolerance)
+    recorded = RecordedRun(steps_so_far, size, group, adjacency, tolerance)
     found["other_schemes"] = _others(recorded, level, records)
     found["disclosure"] = disclosure(found, unit)
     return found

@@ -13,7 +13,7 @@ from hockeystick._arguments import FloatOrFloats, Floats, count_or_counts, float
 from hockeystick._curves.solving import answered
 from hockeystick._vocabulary.configuration import check_group_sizes, configure, require_within
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.errors import UnsupportedError
 
@@ -156,6 +156,10 @@ def _answered(ask: Callable[..., Floats], at: Any, run: tuple[Any, ...], toleran
     """Answers of a function of the core about a run, at deltas or at epsilons."""
     noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism = run
     width = check_tolerance(tolerance)
+    if isinstance(mechanism, BatchClipping):
+        raise UnsupportedError(
+            f"{mechanism!r} has no black-box bound here: use get_epsilon, which is about the group itself"
+        )
     one_record = configure(
         adjacency=adjacency,
         noise_multiplier=noise_multiplier,

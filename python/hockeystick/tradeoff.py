@@ -13,6 +13,7 @@ from hockeystick import _core, _html
 from hockeystick._arguments import FloatOrFloats, count_scalar, float_scalar, float_vector
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import answers_at_once, is_shuffled, made, steps_of, words
+from hockeystick._curves.renyi_readouts import GaussianMixture, RenyiReadOuts
 from hockeystick._readouts import ReadOuts
 from hockeystick._rounding import percent_up
 from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
@@ -28,7 +29,7 @@ def __dir__() -> list[str]:
 Bounds = tuple[FloatOrFloats, FloatOrFloats]
 
 
-class TradeoffCurve(ReadOuts):
+class TradeoffCurve(RenyiReadOuts, ReadOuts):
     """A trade-off function f: an attack with false positive rate α misses with probability f(α) at least.
 
     Immutable. Made by `gaussian`, `laplace`, `from_epsilon_delta`, `from_points` and `from_curve`; called on
@@ -62,7 +63,7 @@ class TradeoffCurve(ReadOuts):
     0.719
     """
 
-    __slots__ = ("_compiled", "_recipe")
+    __slots__ = ("_compiled", "_mixtures", "_recipe")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
@@ -79,6 +80,7 @@ class TradeoffCurve(ReadOuts):
         curve = object.__new__(cls)
         object.__setattr__(curve, "_compiled", core)
         object.__setattr__(curve, "_recipe", recipe)
+        object.__setattr__(curve, "_mixtures", None)
         return curve
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -252,9 +254,12 @@ class TradeoffCurve(ReadOuts):
         function: Callable[..., TradeoffCurve],
         sampling: Shuffle | WithoutReplacement,
         arguments: tuple[tuple[str, Any], ...],
+        mixtures: tuple[GaussianMixture, ...] | None = None,
     ) -> TradeoffCurve:
         """Return the result of a function of `hockeystick.shuffle`; for that package."""
-        return cls._of(core, "shuffle", function, sampling, arguments)
+        curve = cls._of(core, "shuffle", function, sampling, arguments)
+        object.__setattr__(curve, "_mixtures", mixtures)
+        return curve
 
     @property
     def adversary(self) -> str:

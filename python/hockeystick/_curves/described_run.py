@@ -43,6 +43,8 @@ def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dic
 def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     mechanism: dict[str, Any]
     noise, draw = kind.noise, kind.draw
+    if kind.pair.stands_for_others:
+        raise UnsupportedError("certificates do not cover batches that are clipped as a whole")
     if isinstance(noise, AdaptiveClipping):
         mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
         mechanism["count_noise"] = noise.count_noise

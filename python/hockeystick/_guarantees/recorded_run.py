@@ -44,6 +44,12 @@ class RecordedRun:
                 "this curve has steps that stand for a run with correlated noise, of which nothing is known "
                 "for other groups and schemes: ask the curve itself, or a GroupAccountant that recorded it"
             )
+        if any(kind.pair.stands_for_others for kind, _ in curve.segments):
+            raise UnsupportedError(
+                "this curve has steps of one record that stand for a group in batches clipped as a whole, of "
+                "which nothing is known for other groups and schemes: ask the curve itself, or a "
+                "GroupAccountant that recorded them"
+            )
         segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
         kinds = [kind for kind, _ in curve.segments]
         group = _group(kinds[0]) if kinds else None

@@ -19,8 +19,16 @@ from hockeystick._arguments import (
 )
 from hockeystick._vocabulary.adjacency import ADJACENCIES, check_adjacency
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.batch_clipping import equivalent
 from hockeystick._vocabulary.groups import Group, check_group
-from hockeystick._vocabulary.mechanisms import Gaussian, Mechanism, Skellam, check_mechanism, family_of
+from hockeystick._vocabulary.mechanisms import (
+    BatchClipping,
+    Gaussian,
+    Mechanism,
+    Skellam,
+    check_mechanism,
+    family_of,
+)
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import (
@@ -172,6 +180,8 @@ def configure(
     members = None if group is None else check_group(group)
     sizes = _group_sizes(group_size, members, unknown)
     draw = _draw(sample_rate, sampling, members, unknown)
+    if isinstance(noise, BatchClipping):
+        return _of_clipped_batches(noise, draw, sizes, members, relation, unknown)
     records = sizes
     if isinstance(draw, Poisson):
         _require_accumulable(draw, relation, members)
@@ -192,6 +202,25 @@ def configure(
         elif unknown == "group_size":
             sizes = LARGEST_GROUP  # the largest data set that the search may need
     return Step(noise, draw, sizes if members is None or _is_plain(members) else members, relation, pair)
+
+
+def _of_clipped_batches(
+    mechanism: BatchClipping,
+    draw: Draw,
+    sizes: CountOrCounts,
+    group: Group | None,
+    adjacency: str,
+    unknown: str,
+) -> Step:
+    """Return the step of one record that stands for one whose batches are clipped as a whole."""
+    if unknown:
+        raise UnsupportedError(
+            f"{mechanism!r} has no search for the {unknown.replace('_', ' ')}: a group of g at rate q is one "
+            f"record at rate 1 - (1 - q)^g with half of the noise multiplier, for which there is one"
+        )
+    require_within(sizes, draw)
+    noise, drawn, pair = equivalent(mechanism, draw, sizes, group, adjacency)
+    return Step(noise, cast(Draw, drawn), 1, adjacency, pair)
 
 
 def _scheme_name(draw: object) -> str:

@@ -114,6 +114,65 @@ class AdaptiveClipping:
         return least / math.hypot(1.0, least / most) * _ROUNDED_DOWN
 
 
+@spelled_class
+@dataclass(frozen=True)
+class BatchClipping:
+    """Gaussian noise on an update that is clipped batch by batch, in place of record by record.
+
+    Any algorithm computes an update from all records of a batch together, such as the mean gradient or the
+    way that several epochs of SGD or Adam went; its Euclidean norm is clipped to the clipping norm, and noise
+    is added.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation sigma of the noise in units of the clipping norm, finite and at least zero. SHUFFLE
+        writes the noise N(0, (2 C sigma)^2): its sigma is half of this.
+    units_per_batch : int, optional
+        Number m of equal parts into which every batch of a fixed size is split at random, each of which is
+        clipped on its own before they are added up (mixed clipping), at least 1; it divides the size of
+        the batch. Poisson samples are not split: ``hs.Poisson(rate, microbatches=m)`` stands for m parts,
+        each of them a Poisson sample of its own.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If an argument has the wrong type.
+
+    Notes
+    -----
+    A batch that holds any members of a group moves by up to two clipping norms, however many they are, as
+    two clipped updates may point in opposite directions. So a group of g counts as one record that is in the
+    batch with probability 1 - (1 - q)^g for Poisson samples at rate q, and noise counts half of what it
+    does where records are clipped one by one. The update must be computed from the records of the batch,
+    the weights and what was released alone: a state that is kept from one batch to the next without noise,
+    such as a momentum, is not covered.
+
+    References
+    ----------
+    M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
+    Clipping" (SHUFFLE), 2022. arXiv:2212.05796
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"delta": 1e-5, "sample_rate": 0.01, "steps": 1000, "group_size": 256}
+    >>> for noise in ({"mechanism": hs.BatchClipping(16.0)}, {"noise_multiplier": 16.0}):
+    ...     print(f"{hs.get_epsilon(**noise, **run):.2f}")
+    21.60
+    33.89
+    """
+
+    noise_multiplier: float
+    units_per_batch: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", check_noise_multiplier(self.noise_multiplier))
+        object.__setattr__(self, "units_per_batch", count_scalar(self.units_per_batch, "units_per_batch", 1))
+
+
 _ROUNDED_DOWN = 1.0 - 1e-15
 """Makes up for the rounding of a few operations."""
 
@@ -227,11 +286,12 @@ class WholeRun:
     __slots__ = ()
 
 
-Mechanism: TypeAlias = Gaussian | AdaptiveClipping | Laplace | Skellam | RandomizedResponse
+Mechanism: TypeAlias = Gaussian | AdaptiveClipping | BatchClipping | Laplace | Skellam | RandomizedResponse
 
 FAMILIES: dict[str, type[Mechanism]] = {
     "gaussian": Gaussian,
     "adaptive_clipping": AdaptiveClipping,
+    "batch_clipping": BatchClipping,
     "laplace": Laplace,
     "skellam": Skellam,
     "randomized_response": RandomizedResponse,
@@ -241,8 +301,8 @@ FAMILIES: dict[str, type[Mechanism]] = {
 _NAMES = {mechanism: name for name, mechanism in FAMILIES.items()} | {AdaptiveClipping: "gaussian"}
 
 _MECHANISMS = (
-    "Gaussian(noise_multiplier), AdaptiveClipping(noise_multiplier, count_noise), Laplace(scale), "
-    "Skellam(variance) or RandomizedResponse(p)"
+    "Gaussian(noise_multiplier), AdaptiveClipping(noise_multiplier, count_noise), "
+    "BatchClipping(noise_multiplier), Laplace(scale), Skellam(variance) or RandomizedResponse(p)"
 )
 
 
@@ -269,8 +329,8 @@ def _refuse_whole_runs(value: object) -> None:
 def check_mechanism_class(value: object) -> type[Mechanism]:
     """Return `value`, which must be the class of a mechanism."""
     for mechanism in FAMILIES.values():
-        # Adaptive clipping has two parameters, of which neither alone is to be found.
-        if value is mechanism and mechanism is not AdaptiveClipping:
+        # Adaptive and batch clipping have two parameters, of which neither alone is to be found.
+        if value is mechanism and mechanism not in (AdaptiveClipping, BatchClipping):
             return mechanism
     raise TypeError(
         f"mechanism must be the class Gaussian, Laplace, Skellam or RandomizedResponse, got {shown(value)}"
@@ -289,7 +349,7 @@ def parameter_of(noise: float | Mechanism) -> float:
     """How much noise: the multiplier, the scale, the variance or the probability of the true answer."""
     if isinstance(noise, float):
         return noise
-    if isinstance(noise, Gaussian):
+    if isinstance(noise, Gaussian | BatchClipping):
         return noise.noise_multiplier
     if isinstance(noise, AdaptiveClipping):
         return noise.joint_noise_multiplier

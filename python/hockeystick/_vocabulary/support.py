@@ -37,6 +37,8 @@ class Pair(NamedTuple):
     """Paper and theorem."""
     of_whole_run: bool = False
     """Whether the step stands for a part of a run with correlated noise: nothing is known of other groups."""
+    stands_for_others: bool = False
+    """Whether the step of one record stands for a group in batches that are clipped as a whole."""
 
 
 def _tight(source: str) -> Pair:

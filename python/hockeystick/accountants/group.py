@@ -14,7 +14,7 @@ from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, UnaccountedSampling
@@ -144,7 +144,7 @@ class GroupAccountant(Accountant):
 
     @staticmethod
     def _check_noise(value: object, name: str) -> Any:
-        return value if isinstance(value, CorrelatedNoise) else check_noise(value, name)
+        return value if isinstance(value, CorrelatedNoise | BatchClipping) else check_noise(value, name)
 
     @staticmethod
     def _check_draw(value: object, name: str) -> Any:
@@ -221,7 +221,7 @@ class GroupAccountant(Accountant):
         sampling : Poisson, WithoutReplacement, FullBatch, RandomAllocation, FixedBins or Shuffle, optional
             How the batch is drawn. Give either this or `sample_rate`. The history keeps schemes
             other than Poisson's where the sample rate stands.
-        mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
+        mechanism : Gaussian, BatchClipping, Laplace, RandomizedResponse or CorrelatedNoise, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands. All steps with equal `CorrelatedNoise` and sampling are one run.
         steps : int, optional
@@ -256,28 +256,36 @@ class GroupAccountant(Accountant):
             noise, _ = check_step(noise_multiplier, mechanism, sample_rate, FullBatch())
             self._record(noise, sampling)
         else:
-            self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling))
+            check = self._check_noise
+            self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling, check=check))
 
     def _kind(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         """Step with this noise and sampling, as the core takes it."""
+        if isinstance(noise, BatchClipping):
+            return self._asked(
+                noise, draw
+            )  # how much noise there is and the rate make another step of one record
         # What is supported depends neither on how much noise there is nor on a sample rate, so a schedule of
         # either asks once.
         question = (type(noise), None if isinstance(draw, float) else draw)
         known = self._kinds.get(question)
         if known is None:
-            known, _ = step_kind(
-                noise_multiplier=noise if isinstance(noise, float) else None,
-                mechanism=None if isinstance(noise, float) else noise,
-                sampling=Poisson(draw) if isinstance(draw, float) else draw,
-                group_size=self.group_size,
-                group=self._group,
-                adjacency=self.adjacency,
-            )
-            self._kinds[question] = known
+            known = self._kinds[question] = self._asked(noise, draw)
         # Members' own rates take the place of the sample rate.
         if isinstance(draw, float) and not known.has_own_rates:
             return known._replace(noise=noise, draw=draw)
         return known._replace(noise=noise)
+
+    def _asked(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
+        kind, _ = step_kind(
+            noise_multiplier=noise if isinstance(noise, float) else None,
+            mechanism=None if isinstance(noise, float) else noise,
+            sampling=Poisson(draw) if isinstance(draw, float) else draw,
+            group_size=self.group_size,
+            group=self._group,
+            adjacency=self.adjacency,
+        )
+        return kind
 
     def _epsilon(self, delta: float) -> float:
         return max(float(curve.epsilon(delta)) for curve in self._placed())

@@ -11,6 +11,7 @@ from hockeystick._vocabulary.configuration import Segment as CoreSegment
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
+    BatchClipping,
     Gaussian,
     Mechanism,
     check_mechanism,
@@ -45,6 +46,11 @@ def check_noise(value: object, name: str) -> float | Mechanism:
     """`value` as a noise multiplier, or a mechanism with other noise than Gaussian."""
     if isinstance(value, Gaussian):
         return value.noise_multiplier
+    if isinstance(value, BatchClipping):
+        raise UnsupportedError(
+            f"{name} must be noise on gradients that are clipped one by one, got {value!r}: GroupAccountant "
+            f"accounts for batches that are clipped as a whole"
+        )
     if isinstance(value, tuple(FAMILIES.values())):
         return check_mechanism(value)
     return check_noise_multiplier(value, name)
@@ -144,16 +150,21 @@ def check_gaussian_step(
 
 
 def check_step(
-    noise_multiplier: object, mechanism: object, sample_rate: object, sampling: object
+    noise_multiplier: object,
+    mechanism: object,
+    sample_rate: object,
+    sampling: object,
+    *,
+    check: Callable[[object, str], float | Mechanism] = check_noise,
 ) -> tuple[float | Mechanism, float | Sampling]:
-    """Noise and draw of a step that is given one of the first two and one of the last two arguments."""
+    """Noise and draw of a step that is given one of the first two and one of the next two arguments."""
     if (noise_multiplier is None) == (mechanism is None):
         raise TypeError("give exactly one of noise_multiplier and mechanism")
     _require_one(sample_rate, sampling)
     if mechanism is None:
         noise: float | Mechanism = check_noise_multiplier(noise_multiplier)
     else:
-        noise = check_noise(check_mechanism(mechanism), "mechanism")
+        noise = check(check_mechanism(mechanism), "mechanism")
     return noise, _check_step_draw(sample_rate, sampling)
 
 

@@ -8,6 +8,7 @@
 - `IndividualTracker`: keeps the account of every example during training.
 - `per_example_norms`: the gradient norms of a whole data set.
 - `IndividualClippingOptimizer`, `IndexedDataset`: every example clipped to a norm of its own.
+- `BatchClippingOptimizer`: batches clipped as a whole, for any model and optimizer of PyTorch.
 """
 
 from importlib import import_module
@@ -19,6 +20,7 @@ from hockeystick.opacus.registering import register
 from hockeystick.opacus.taking_over import from_opacus
 
 if TYPE_CHECKING:
+    from hockeystick.opacus.batch_clipping_optimizer import BatchClippingOptimizer
     from hockeystick.opacus.engine import PrivacyEngine
     from hockeystick.opacus.indexed import IndexedDataset
     from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from hockeystick.opacus.tracker import IndividualTracker
 
 __all__ = [
+    "BatchClippingOptimizer",
     "IndexedDataset",
     "IndividualClippingOptimizer",
     "IndividualTracker",
@@ -40,6 +43,7 @@ __all__ = [
 
 # Engine and optimizer are subclasses of Opacus's, which must be there; the others keep the import short.
 _WHEN_ASKED_FOR = {
+    "BatchClippingOptimizer": "batch_clipping_optimizer",
     "IndexedDataset": "indexed",
     "IndividualClippingOptimizer": "individual_optimizer",
     "IndividualTracker": "tracker",

@@ -8,6 +8,7 @@ or of b / m (mixed).
 - `membership_law`: the law of c², the sum over all rounds of the squared number of units that hold a member.
 - `tradeoff`: the trade-off function of the run, the mixture of G_{c/σ} over that law.
 - `upper_bound`, `lower_bound`: what one split of the law gives.
+- `filtered`, `thinned_law`: clipped units that are kept with probability 1/2 (Appendix D).
 - `closed_form`: where a single G_μ is a guarantee.
 - `table`: Tables 1 and 2 of SHUFFLE as data, with what is true where they are wrong.
 
@@ -19,17 +20,21 @@ Noise is that of Opacus, ``noise_multiplier`` clipping norms C; SHUFFLE adds N(0
 ``noise_multiplier / 2``. Neighbours differ in ``group_size`` records that are replaced.
 """
 
+from hockeystick.shuffle.filtering import FilteredRun, filtered, thinned_law
 from hockeystick.shuffle.guarantee import closed_form, lower_bound, tradeoff, upper_bound
 from hockeystick.shuffle.membership import MembershipLaw, membership_law
 from hockeystick.shuffle.table import TableRow, table
 
 __all__ = [
+    "FilteredRun",
     "MembershipLaw",
     "TableRow",
     "closed_form",
+    "filtered",
     "lower_bound",
     "membership_law",
     "table",
+    "thinned_law",
     "tradeoff",
     "upper_bound",
 ]

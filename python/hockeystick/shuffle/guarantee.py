@@ -11,6 +11,7 @@ import numpy as np
 from hockeystick import _core
 from hockeystick._arguments import count_scalar, float_scalar, require, shown
 from hockeystick._curves import shuffled_upper
+from hockeystick._curves.renyi_readouts import GaussianMixture
 from hockeystick._curves.shuffled_upper import LEAST_NOISE, Law
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
@@ -65,7 +66,8 @@ def tradeoff(
     """
     noise = check_noise(noise_multiplier)
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
-    return _curve(tradeoff, plan, noise, mixture([(plan.law(), noise)]))
+    laws = [(plan.law(), noise)]
+    return _curve(tradeoff, plan, noise, mixture(laws), mixtures=squared_distances(laws))
 
 
 def upper_bound(
@@ -219,7 +221,11 @@ def closed_form(
             "clipping='batch', group_size=1 or hockeystick.shuffle.tradeoff"
         )
     distance = SENSITIVITY * math.sqrt(plan.group_size * plan.epochs) / noise
-    return _curve(closed_form, plan, noise, _core.TradeoffCurve.gaussian(distance))
+    core = _core.TradeoffCurve.gaussian(distance)
+    square = plan.group_size * plan.epochs
+    always = MembershipLaw(np.array([square]), np.ones(1), 0.0, 0.0, square)
+    mixtures = squared_distances([(always, noise)])
+    return _curve(closed_form, plan, noise, core, mixtures=mixtures)
 
 
 def of_history(
@@ -238,6 +244,7 @@ def of_history(
         "clipping": plan.clipping,
         "units_per_batch": plan.units_per_batch,
     }
+    mixtures = None
     if any(noise == 0.0 for noise, _ in steps):
         core = _core.TradeoffCurve.epsilon_delta(0.0, 1.0)
     else:
@@ -246,8 +253,8 @@ def of_history(
             (replace(plan, epochs=epochs).law(rounds), max(noise, LEAST_NOISE))
             for noise, (epochs, rounds) in blocks.items()
         ]
-        core = mixture(parts)
-    return TradeoffCurve.of_shuffle(core, of_history, plan.sampling, tuple(named.items()))
+        core, mixtures = mixture(parts), squared_distances(parts)
+    return TradeoffCurve.of_shuffle(core, of_history, plan.sampling, tuple(named.items()), mixtures)
 
 
 def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
@@ -257,6 +264,19 @@ def mixture(laws: list[tuple[MembershipLaw, float]]) -> _core.TradeoffCurve:
         for law, noise in laws
     ]
     return shuffled_upper.mixture(parts, SENSITIVITY)
+
+
+def squared_distances(laws: list[tuple[MembershipLaw, float]]) -> tuple[GaussianMixture, ...]:
+    """Squares of the distances that independent parts of a run have, for Rényi divergences."""
+    return tuple(_squared(law, noise) for law, noise in laws)
+
+
+def _squared(law: MembershipLaw, noise: float) -> GaussianMixture:
+    with np.errstate(over="ignore", invalid="ignore"):  # hardly any noise: inf where a member takes part
+        unit = np.square(np.float64(SENSITIVITY / noise))
+        squares = np.where(law.squares > 0, unit * law.squares, 0.0)
+        largest = float(unit * law.largest)
+    return GaussianMixture(squares, law.probabilities, law.left_out, law.rounding + 1e-14, largest)
 
 
 def check_noise(value: object) -> float:
@@ -299,6 +319,7 @@ def _curve(
     noise: float,
     core: _core.TradeoffCurve,
     split: int | None = None,
+    mixtures: tuple[GaussianMixture, ...] | None = None,
 ) -> TradeoffCurve:
     arguments = {
         "noise_multiplier": noise,
@@ -310,7 +331,7 @@ def _curve(
         arguments["units_per_batch"] = plan.units_per_batch
     if split is not None:
         arguments["split"] = split
-    return TradeoffCurve.of_shuffle(core, function, plan.sampling, tuple(arguments.items()))
+    return TradeoffCurve.of_shuffle(core, function, plan.sampling, tuple(arguments.items()), mixtures)
 
 
 def printed(

@@ -1,6 +1,8 @@
 """Training with clipping and noise: reference implementations in NumPy, for notebooks and tests.
 
-- `train`: DP-SGD with any split of a batch into clipped units, and any way of drawing batches.
+- `train`: DP-SGD with any split of a batch into clipped units, any way of drawing batches, and any algorithm
+  that computes the update of a unit.
+- `LocalSGD`, `LocalAdam`: such algorithms, of several local steps.
 - `clip`, `individual_clipping`, `batch_clipping`, `mixed_clipping`: what bounds the sensitivity of a step.
 - `gradient_norms`: of every example of a data set, as individual accounting asks for them.
 - `shuffled_batches`, `subsampled_batches`, `poisson_batches`: how the batches are drawn.
@@ -14,11 +16,14 @@ from NumPy's generators, which are not cryptographic: train on data that matters
 from hockeystick.training.accounting import StepAccountant
 from hockeystick.training.batches import poisson_batches, shuffled_batches, subsampled_batches
 from hockeystick.training.clipping import batch_clipping, clip, individual_clipping, mixed_clipping
+from hockeystick.training.local import LocalAdam, LocalSGD
 from hockeystick.training.models import Perceptron, SoftmaxRegression
 from hockeystick.training.norms import gradient_norms
 from hockeystick.training.sgd import train
 
 __all__ = [
+    "LocalAdam",
+    "LocalSGD",
     "Perceptron",
     "SoftmaxRegression",
     "StepAccountant",

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hockeystick._arguments import require
 from hockeystick._gradients import check_callable
-from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
-from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
+from hockeystick._vocabulary.mechanisms import BatchClipping, Gaussian, Mechanism
+from hockeystick._vocabulary.sampling import Poisson, Sampling, Shuffle, WithoutReplacement
+from hockeystick.accountants import (
+    GroupAccountant,
+    MonteCarloAccountant,
+    RenyiGroupAccountant,
+    ShuffleAccountant,
+)
 from hockeystick.errors import SamplingMismatchError
 
 if TYPE_CHECKING:
@@ -52,6 +58,8 @@ def step_charger(
         If the accountant assumes other clipping, or shuffled batches and is not at the start of an epoch.
     TypeError
         If `accountant` has no method ``step``.
+    UnsupportedError
+        If a `GroupAccountant` has no pair for such steps.
     """
     if accountant is None:
         return lambda noise_multiplier: None
@@ -60,11 +68,25 @@ def step_charger(
     rate = batch_size / dataset_size
     if isinstance(accountant, ShuffleAccountant):
         _check_shuffle_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
-    else:
-        _check_other_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
+        return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sample_rate=rate)
+    if sampling == "subsample" and units == batch_size:
+        units = None  # every record is a unit
+    _check_other_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
+    fixed = WithoutReplacement(batch_size, dataset_size)
+    if units is not None:
+        parts = units
+        drawn: Sampling = Poisson(batch_size / parts / dataset_size, microbatches=parts)
         if sampling == "subsample":
-            scheme = WithoutReplacement(batch_size, dataset_size)
-            return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sampling=scheme)
+            drawn = fixed
+        in_batch = parts if sampling == "subsample" else 1
+        _require_pair(accountant, BatchClipping(1.0, in_batch), drawn)
+        return lambda noise_multiplier: step(
+            mechanism=BatchClipping(noise_multiplier, in_batch), sampling=drawn
+        )
+    if sampling == "subsample":
+        _require_pair(accountant, Gaussian(1.0), fixed)
+        return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sampling=fixed)
+    _require_pair(accountant, Gaussian(1.0), Poisson(rate))
     return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sample_rate=rate)
 
 
@@ -114,11 +136,19 @@ def _check_other_accountant(
             "size; use GroupAccountant, which takes it, or sampling='poisson'"
         )
     require(
-        units in (None, scheme.batch_size),
+        units is None or isinstance(accountant, GroupAccountant),
         "units",
         units,
-        f"None with a {name}, which assumes that every record is clipped on its own",
+        f"None with a {name}, which assumes that every record is clipped on its own; use GroupAccountant",
     )
+
+
+def _require_pair(accountant: StepAccountant, mechanism: Mechanism, drawn: Sampling) -> None:
+    """Raise ``UnsupportedError`` if a `GroupAccountant` has no pair for such a step, before it is taken."""
+    if isinstance(accountant, GroupAccountant):
+        size, group = accountant.group_size, accountant.group
+        trial = GroupAccountant(size, accountant.adjacency, group, accountant.tolerance)
+        trial.step(mechanism=mechanism, sampling=drawn)
 
 
 def _takes_sampling(accountant: StepAccountant) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from hockeystick._arguments import count_scalar, require
 from hockeystick._gradients import Indices
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, check_sample_rate
 from hockeystick.training.seeds import Seed, generator_from
+
+Units: TypeAlias = Indices | list[Indices]
+"""A batch, or its clipped units where they are drawn on their own."""
 
 
 def shuffled_batches(dataset_size: int, batch_size: int, *, seed: Seed) -> Iterator[Indices]:
@@ -156,6 +160,20 @@ def poisson_batches(dataset_size: int, sample_rate: float, steps: int, *, seed: 
     number = count_scalar(steps, "steps", 0)
     random = generator_from(seed)
     return (np.flatnonzero(random.random(records) < rate) for _ in range(number))
+
+
+def drawn_units(
+    sampling: str, records: int, size: int, rounds: int, units: int | None, random: np.random.Generator
+) -> Iterator[Units]:
+    """Batches of one epoch; of Poisson sampling with several units these units, drawn one after the other."""
+    if sampling == "shuffle":
+        return shuffled_batches(records, size, seed=random)
+    if sampling == "subsample":
+        return subsampled_batches(records, size, rounds, seed=random)
+    if units is None:
+        return poisson_batches(records, size / records, rounds, seed=random)
+    samples = poisson_batches(records, size / units / records, rounds * units, seed=random)
+    return ([next(samples) for _ in range(units)] for _ in range(rounds))
 
 
 def check_sizes(dataset_size: object, batch_size: object) -> tuple[int, int]:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, choice, count_scalar, float_scalar, require
-from hockeystick._gradients import Gradients, Indices, check_callable, check_weights, gradient_rows
+from hockeystick._arguments import Floats, choice, count_scalar, require
+from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
-from hockeystick.training.batches import (
-    check_sizes,
-    poisson_batches,
-    shuffled_batches,
-    subsampled_batches,
-)
-from hockeystick.training.clipping import check_norm, individual_clipping, mixed_clipping
+from hockeystick.training.batches import Units, check_sizes, drawn_units
+from hockeystick.training.clipping import individual_clipping, mixed_clipping
+from hockeystick.training.local import Local, mean_gradient, unit_updates
 from hockeystick.training.norms import gradient_norms
+from hockeystick.training.schedules import clipping_schedule, rate_schedule
 from hockeystick.training.seeds import Seed, generator_from
 
 _Result = TypeVar("_Result")
@@ -34,18 +31,21 @@ def train(
     dataset_size: int,
     batch_size: int,
     epochs: int,
-    max_grad_norm: float,
+    max_grad_norm: float | Callable[[int], float],
     noise_multiplier: float,
     learning_rate: float | Callable[[int], float],
     seed: Seed,
     units: int | None = None,
     sampling: str = "poisson",
+    local: Local | None = None,
+    receive: Callable[[int, Floats], ArrayLike | None] | None = None,
+    postprocess: Callable[[int, Floats], ArrayLike] | None = None,
     accountant: StepAccountant | None = None,
     refresh_every: int | None = None,
     callback: Callable[[int, Floats], _Result] | None = None,
     progress: Report | bool | None = None,
 ) -> tuple[Floats, list[_Result]]:
-    """Train a model by DP-SGD.
+    """Train a model by DP-SGD, or by any algorithm whose updates are clipped as a whole.
 
     Parameters
     ----------
@@ -60,8 +60,10 @@ def train(
         Number of records in a batch, in [1, dataset_size]; for Poisson sampling the expected number.
     epochs : int
         Number of epochs, at least one, of N // batch_size steps each.
-    max_grad_norm : float
-        Clipping norm C in [1e-150, 1e150], in the units of the gradients.
+    max_grad_norm : float or callable
+        Clipping norm C in [1e-150, 1e150], in the units of the updates; or a function that returns it for
+        steps 1, 2, ... of the run. It may depend on public numbers and on what was released, such as the
+        weights that `callback` or `postprocess` has seen, and on nothing else.
     noise_multiplier : float
         Standard deviation of the noise in units of C, at least zero, as in Opacus. SHUFFLE writes the
         noise N(0, (2 C sigma)^2 I): its sigma is half of this.
@@ -72,12 +74,25 @@ def train(
         In [0, 2**64), or the generator to draw from. Equal seeds give equal weights, and with any noise
         multiplier they draw the same batches.
     units : int, optional
-        Number m of equal parts of a batch whose mean gradients are clipped; it divides `batch_size`. By
-        default every record is a unit, which is individual clipping; 1 is batch clipping. With Poisson
-        sampling, whose batches have any size, only these two are possible.
+        Number m of equal parts of a batch whose mean gradients, or updates by `local`, are clipped; it
+        divides `batch_size`. By default every record is a unit: individual clipping; 1 is batch clipping.
+        With Poisson sampling every part is a Poisson sample of its own, at the rate
+        ``batch_size / units / dataset_size``.
     sampling : {"poisson", "subsample", "shuffle"}, optional
         How the batches are drawn: by `poisson_batches`, by `subsampled_batches`, or as by
         `shuffled_batches`, afresh for each epoch.
+    local : callable, optional
+        Algorithm that computes the update of a unit, such as `LocalSGD` or `LocalAdam`, or any function
+        (gradients, weights, indices) that returns an array of shape (parameters,), to be clipped and
+        subtracted like a gradient. It is called for every unit that is not empty, with the weights of the
+        round. It must not keep anything from one unit to another. By default the mean gradient.
+    receive : callable, optional
+        Function (step, weights) that is called before each step: a new global model that has arrived takes
+        the place of the weights, None leaves them. It may know what was released, and data of others, but
+        not the data that is trained on.
+    postprocess : callable, optional
+        Function (step, weights) that is called after each step and returns the weights to go on with, as a
+        projection, an average or a momentum on the noisy updates does. It must not use the data either.
     accountant : optional
         Its ``step`` is called for every step with the noise multiplier and how the batch was drawn; see
         the notes for which accountants fit which batches. An `IndividualAccountant` also gets the
@@ -105,19 +120,26 @@ def train(
     SamplingMismatchError
         If `accountant` is not about batches that are drawn as `sampling` says; before the first step.
     ValueError
-        If an argument is out of range, `accountant` assumes other clipping, or gradients have the wrong
-        shape or are not finite.
+        If an argument is out of range, `accountant` assumes other clipping, or gradients, updates or weights
+        have the wrong shape or are not finite.
     TypeError
         If an argument has the wrong type.
+    UnsupportedError
+        If the accountant has no proven pair for such steps; before the first of them.
     ImportError
         If `progress` is True and tqdm is not installed.
 
     Notes
     -----
-    SHUFFLE, Algorithm 1, for mini-batch SGD: a step computes U by `mixed_clipping`, with `units` parts,
-    and moves the weights by the learning rate times -(U + N(0, (noise_multiplier C)^2 I)) / m. For
-    individual clipping m is `batch_size`, the expected one for Poisson sampling: dividing by the size of
-    the batch that was drawn would not be covered by the accounting.
+    SHUFFLE, Algorithm 1: a step computes U by `mixed_clipping`, with `units` parts, or from the updates a_h
+    of the units by `local` as U = sum_h [a_h]_C, and moves the weights by the learning rate times
+    -(U + N(0, (noise_multiplier C)^2 I)) / m. For individual clipping m is `batch_size`, the expected one for
+    Poisson sampling: dividing by the size of the batch that was drawn would not be covered by the
+    accounting. Within a unit `local` may normalise by what it holds. A unit without records counts as 0.
+
+    The paper's interrupt service routine is `receive`, which runs between rounds. Its post-processing B of
+    clipped updates, with ||B(x)|| <= C where ||x|| <= C', can be a part of `local`: what comes out is clipped
+    to C, which changes nothing if B keeps its promise, and keeps the guarantee if not.
 
     Where k units of a batch change, U moves by at most 2kC, so that the step, once its batch is known, is
     Gaussian-DP with mu = 2k / noise_multiplier = k / sigma (SHUFFLE, Section 5).
@@ -131,8 +153,10 @@ def train(
     - ``"shuffle"``: a `ShuffleAccountant` of the same sizes, between two epochs, whose ``units_per_batch`` is
       `units`, or `batch_size` without them. ``step`` is given ``sample_rate=batch_size / dataset_size``.
 
-    Only `ShuffleAccountant` can be combined with `units`: the others assume that one record added or removed
-    moves the update by C, while it may move the clipped mean of a unit of several records by 2C.
+    With `units`, a `ShuffleAccountant` or a `GroupAccountant` is needed, which records
+    `hockeystick.BatchClipping`: the others assume that one record added or removed moves the update by C,
+    while it may move the clipped update of a unit of several records by 2C. An `IndividualAccountant` knows
+    the norms of gradients, and cannot be combined with `local`, nor with clipping norms that change.
 
     With an `IndividualAccountant` this is INDIVIDUAL, Algorithms 1 and 2, and with individual clipping
     that of its Appendix B.2; `gradients` must then give an example the same gradient in whatever company
@@ -174,21 +198,31 @@ def train(
     current = check_weights(weights).copy()
     records, size = check_sizes(dataset_size, batch_size)
     total_epochs = count_scalar(epochs, "epochs", 1)
-    norm = check_norm(max_grad_norm)
+    norm_of = clipping_schedule(max_grad_norm)
     noise = check_noise_multiplier(noise_multiplier)
-    rate_of = _schedule(learning_rate)
+    rate_of = rate_schedule(learning_rate)
     random = generator_from(seed)
     scheme = choice(sampling, "sampling", SAMPLINGS)
     parts = _check_units(units, size, scheme)
-    if callback is not None:
-        check_callable(callback, "callback")
-    individual = _individual(accountant, refresh_every, parts)
+    for name, function in (
+        ("callback", callback),
+        ("local", local),
+        ("receive", receive),
+        ("postprocess", postprocess),
+    ):
+        if function is not None:
+            check_callable(function, name)
+    individual = _individual(accountant, refresh_every, parts, local, max_grad_norm)
     charge = step_charger(accountant, scheme, records, size, parts)
     refresher = None
     if individual is not None:
         every = 1 if refresh_every is None else refresh_every
         refresher = NormRefresher(
-            individual, lambda: gradient_norms(gradients, current, dataset_size=records), every, records, norm
+            individual,
+            lambda: gradient_norms(gradients, current, dataset_size=records),
+            every,
+            records,
+            norm_of(1),
         )
 
     rounds = records // size
@@ -196,14 +230,18 @@ def train(
     history: list[_Result] = []
     with reporting(progress, "training") as report:
         for epoch in range(1, total_epochs + 1):
-            for batch in _epoch(scheme, records, size, rounds, random):
+            for batch in drawn_units(scheme, records, size, rounds, parts, random):
                 step += 1
+                current = _replaced(receive, step, current, "receive")
                 if refresher is not None:
                     refresher.before_step()
-                update = _update(gradients, current, batch, _bound(individual, batch, norm), parts)
+                norm = norm_of(step)
+                bound = _bound(individual, batch, norm)
+                update = _update(gradients, local, current, batch, bound, parts)
                 noisy = update + noise * norm * random.standard_normal(current.size)
                 charge(noise)
                 current = current - rate_of(step) * noisy / (size if parts is None else parts)
+                current = _replaced(postprocess, step, current, "postprocess")
                 if report is not None:
                     report(step, total_epochs * rounds)
             if callback is not None:
@@ -211,64 +249,73 @@ def train(
     return current, history
 
 
-def _epoch(
-    sampling: str, records: int, size: int, rounds: int, random: np.random.Generator
-) -> Iterator[Indices]:
-    if sampling == "shuffle":
-        return shuffled_batches(records, size, seed=random)
-    if sampling == "subsample":
-        return subsampled_batches(records, size, rounds, seed=random)
-    return poisson_batches(records, size / records, rounds, seed=random)
-
-
 def _update(
-    gradients: Gradients, weights: Floats, batch: Indices, norm: float | Floats, units: int | None
+    gradients: Gradients,
+    local: Local | None,
+    weights: Floats,
+    batch: Units,
+    norm: float | Floats,
+    units: int | None,
 ) -> Floats:
     """U of one batch, before the noise."""
-    if len(batch) == 0:
-        return np.zeros_like(weights)
-    rows = gradient_rows(gradients, weights, batch)
-    if isinstance(norm, float) and units is not None:
-        return mixed_clipping(rows, norm, units)
-    return individual_clipping(rows, norm)
+    if units is None:
+        assert isinstance(batch, np.ndarray)
+        if local is None:
+            rows = gradient_rows(gradients, weights, batch) if len(batch) else np.zeros((0, weights.size))
+            return individual_clipping(rows, norm)
+        return individual_clipping(unit_updates(local, gradients, weights, list(batch[:, None])), norm)
+    if local is None and isinstance(batch, np.ndarray) and isinstance(norm, float):
+        return mixed_clipping(gradient_rows(gradients, weights, batch), norm, units)
+    parts = list(np.split(batch, units)) if isinstance(batch, np.ndarray) else batch
+    return individual_clipping(unit_updates(local or mean_gradient, gradients, weights, parts), norm)
 
 
-def _individual(accountant: object, refresh_every: object, units: object) -> NormAccountant | None:
+def _replaced(
+    function: Callable[[int, Floats], ArrayLike | None] | None, step: int, weights: Floats, name: str
+) -> Floats:
+    """Weights that a function gives in place of these, or these."""
+    found = None if function is None else function(step, weights.copy())
+    if found is None:
+        require(function is None or name == "receive", name, None, "a function that returns the weights")
+        return weights
+    replaced = check_weights(found)
+    require(
+        replaced.shape == weights.shape,
+        name,
+        f"weights of shape {replaced.shape}",
+        f"of shape {weights.shape}",
+    )
+    return replaced.copy()
+
+
+def _individual(
+    accountant: object, refresh_every: object, units: object, local: object, max_grad_norm: object
+) -> NormAccountant | None:
     """`accountant` if it is one of individual examples, which only individual clipping is about."""
     if isinstance(accountant, NormAccountant):
         require(units is None, "units", units, "None with an IndividualAccountant")
+        require(local is None, "local", local, "None with an IndividualAccountant, which knows gradients")
+        if callable(max_grad_norm):
+            raise ValueError(
+                "max_grad_norm must be one number with an IndividualAccountant, whose norms are in its units"
+            )
         return accountant
     if refresh_every is not None:
         raise TypeError("refresh_every is for an IndividualAccountant")
     return None
 
 
-def _bound(individual: NormAccountant | None, batch: Indices, norm: float) -> float | Floats:
+def _bound(individual: NormAccountant | None, batch: Units, norm: float) -> float | Floats:
     """Norm to which the gradients of a batch are clipped, or one for each of them."""
     if individual is None or not individual.individual_clipping:
         return norm
     return np.asarray(individual.norms[batch])
 
 
-def _schedule(learning_rate: object) -> Callable[[int], float]:
-    """Step size by the number of the step."""
-
-    def checked(value: object) -> float:
-        rate = float_scalar(value, "learning_rate")
-        require(0.0 <= rate < np.inf, "learning_rate", rate, "in [0, inf)")
-        return rate
-
-    if callable(learning_rate):
-        function = learning_rate
-        return lambda step: checked(function(step))
-    constant = checked(learning_rate)
-    return lambda step: constant
-
-
 def _check_units(units: object, batch_size: int, sampling: str) -> int | None:
     if units is None:
         return None
     parts = count_scalar(units, "units", 1, batch_size)
-    require(batch_size % parts == 0, "units", parts, f"a divisor of batch_size {batch_size}")
-    require(sampling != "poisson" or parts == 1, "units", parts, "None or 1 with Poisson sampling")
+    if sampling != "poisson":
+        require(batch_size % parts == 0, "units", parts, f"a divisor of batch_size {batch_size}")
     return parts

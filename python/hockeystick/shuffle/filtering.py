@@ -1,0 +1,236 @@
+"""Clipped units that are kept with probability 1/2 (SHUFFLE, Appendix D)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hockeystick._arguments import (
+    FloatOrFloats,
+    Floats,
+    float_array,
+    float_scalar,
+    in_shape,
+    require,
+)
+from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.making import privacy_curve
+from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
+from hockeystick.errors import UnsupportedError
+from hockeystick.shuffle.guarantee import check_noise
+from hockeystick.shuffle.membership import MembershipLaw, check_plan
+
+KEPT = 0.5
+"""Probability that a clipped unit is kept."""
+
+_MOST_BLOCKS = 48
+"""Numbers of rounds that are told apart: each needs a curve; neighbours count as the largest of them."""
+
+_RELATIVE_WIDTH = 1e-6
+"""Of the search for epsilon."""
+
+
+@dataclass(frozen=True)
+class FilteredRun:
+    """Privacy of a run whose clipped units are kept with probability 1/2 each, by coins that nobody sees.
+
+    The adversary knows which units hold members of the group, in every round, but not which units were
+    kept. Made by `filtered`; all answers are upper bounds.
+    """
+
+    rounds: MembershipLaw
+    """Law of the number of rounds in which a unit holds members of the group."""
+    noise_multiplier: float
+    """Standard deviation of the noise in clipping norms."""
+
+    @property
+    def adversary(self) -> str:
+        """Whom the answers are about."""
+        return f"{STRONG_ADVERSARY}, without the coins that keep units"
+
+    @cached_property
+    def _parts(self) -> tuple[list[tuple[float, PrivacyCurve]], float]:
+        """Probabilities with the curves of their numbers of rounds, and a bound on the rest."""
+        weights = self.rounds.probabilities * (1.0 + self.rounds.rounding + 1e-13)
+        blocks = np.array_split(np.arange(weights.size), min(_MOST_BLOCKS, weights.size))
+        found = [
+            (float(weights[block].sum()), self._curve(int(self.rounds.squares[block[-1]])))
+            for block in blocks
+        ]
+        return found, self.rounds.left_out
+
+    def _curve(self, rounds: int) -> PrivacyCurve:
+        curve = privacy_curve(
+            noise_multiplier=self.noise_multiplier, sample_rate=KEPT, steps=rounds, adjacency="replace"
+        )
+        assert isinstance(curve, PrivacyCurve)
+        return curve
+
+    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
+        """Upper bound on delta.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            In nats, at least zero.
+
+        Returns
+        -------
+        float or ndarray, shape of `epsilon`
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+        TypeError
+            If `epsilon` is not real.
+        """
+        points = float_array(epsilon, "epsilon")
+        parts, rest = self._parts
+        total: Floats = np.full(points.size, rest)
+        for weight, curve in parts:
+            total = total + weight * np.asarray(curve.delta(points.ravel()))
+        return in_shape(np.minimum(1.0, total * (1.0 + 1e-14)), points.shape)
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If `delta` is not in (0, 1), or no epsilon up to 1e6 reaches it.
+        TypeError
+            If `delta` is not a real number.
+        """
+        level = float_scalar(delta, "delta")
+        require(0.0 < level < 1.0, "delta", level, "in (0, 1)")
+        if self.delta(0.0) <= level:
+            return 0.0
+        low, high = 0.0, 1.0
+        while self.delta(high) > level:
+            low, high = high, 2.0 * high
+            require(high <= 1e6, "delta", level, "one that some epsilon up to 1e6 reaches")
+        while high - low > _RELATIVE_WIDTH * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.delta(middle) <= level else (middle, high)
+        return high
+
+    def advantage(self) -> float:
+        """Upper bound on the advantage of a membership attack.
+
+        Returns
+        -------
+        float
+            Delta at epsilon zero.
+        """
+        return float(self.delta(0.0))
+
+
+def filtered(
+    sampling: Shuffle | WithoutReplacement,
+    *,
+    noise_multiplier: float,
+    epochs: int = 1,
+    group_size: int = 1,
+    clipping: str = "individual",
+    units_per_batch: int | None = None,
+) -> FilteredRun:
+    """Privacy of a run in which every clipped unit is kept with probability 1/2.
+
+    Parameters
+    ----------
+    sampling : Shuffle or WithoutReplacement
+        How batches are made, see `membership_law`.
+    noise_multiplier : float
+        Standard deviation of the noise in clipping norms, above zero: twice the σ of SHUFFLE.
+    epochs, group_size, clipping, units_per_batch : optional
+        As for `membership_law`. Groups of several records need batch clipping, so that a round has at
+        most one unit that holds any.
+
+    Returns
+    -------
+    FilteredRun
+        For records that are replaced.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
+    UnsupportedError
+        For groups without batch clipping.
+
+    Notes
+    -----
+    SHUFFLE, Appendix D, which leaves the analysis open (`docs/theory/filtering.md`). One unit with members,
+    kept by a coin, is one record in a Poisson sample at rate 1/2 that is replaced: its update is there in
+    half of the cases, so that the sum moves from one end of the ball to 0 or to the other end. Rounds
+    of which no unit was kept must be released too, as noise.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = {"noise_multiplier": 20.0, "epochs": 25, "group_size": 4, "clipping": "batch"}
+    >>> half = hs.shuffle.filtered(hs.Shuffle(64, 64_000), **run)
+    >>> all_units = hs.shuffle.tradeoff(hs.Shuffle(64, 64_000), **run)
+    >>> print(f"{half.epsilon(1e-5):.2f} {all_units.epsilon(1e-5):.2f}")
+    1.99 4.37
+    """
+    noise = check_noise(noise_multiplier)
+    plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
+    if plan.group_size > 1 and plan.units_per_batch > 1:
+        raise UnsupportedError(
+            f"a group of {plan.group_size} records in {plan.units_per_batch} units of a batch has no proven "
+            f"pair where units are kept with probability 1/2: use clipping='batch' or group_size=1"
+        )
+    return FilteredRun(plan.law(), noise)
+
+
+def thinned_law(law: MembershipLaw) -> MembershipLaw:
+    """Law of the number of rounds whose unit with members is kept, by coins of probability 1/2.
+
+    Parameters
+    ----------
+    law : MembershipLaw
+        Of the number of rounds in which a unit holds members, at most one in each: of batch clipping, or of
+        one record.
+
+    Returns
+    -------
+    MembershipLaw
+        Of a binomial number of them: what SHUFFLE, Appendix D, calls the transformed distribution, for an
+        adversary who sees the coins.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> law = hs.shuffle.membership_law(hs.Shuffle(100, 5000), epochs=2)
+    >>> hs.shuffle.thinned_law(law).probabilities
+    array([0.25, 0.5 , 0.25])
+    """
+    most = int(law.squares[-1])
+    kept = np.zeros(most + 1)
+    row, done = np.ones(1), 0  # of a binomial number of `done` coins
+    for count, probability in zip(law.squares.tolist(), law.probabilities.tolist(), strict=True):
+        for _ in range(count - done):
+            row = KEPT * (np.append(row, 0.0) + np.append(0.0, row))
+        done = count
+        kept[: count + 1] += probability * row
+    rounding = law.rounding + 1e-15 * (most + law.squares.size + 2)
+    return MembershipLaw(np.arange(most + 1), kept, law.left_out, rounding, law.largest)
