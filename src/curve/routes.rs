@@ -24,18 +24,23 @@ use crate::interval::Enclosure;
 const TRUNCATIONS: usize = 4;
 /// How much farther out each further level is at least, in −log of the mass that is truncated.
 const LEVEL_STEP: f64 = 24.0;
-/// The forms that are tried at each level, and how much farther out losses are truncated for them: an edge in the far losses would
-/// hardly let the transform of the runs decay that have some.
+/// How much farther out losses are truncated for inversion of the runs with a large loss: an edge in the far losses would hardly let the
+/// transform of the runs decay that have some.
+const FARTHER: [f64; 2] = [24.0, 48.0];
+/// The forms that are tried at each level, and how much farther out losses are truncated for them.
 const ATTEMPTS: [(Form, f64); 5] = [
     (Form::Inversion, 0.0),
-    (Form::SplitInversion, 24.0),
-    (Form::SplitInversion, 48.0),
+    (Form::SplitInversion, FARTHER[0]),
+    (Form::SplitInversion, FARTHER[1]),
     (Form::LongInversion, 0.0),
     (Form::Grid, 0.0),
 ];
 /// The forms that are tried at coarse tolerances.
-const COARSE_ATTEMPTS: [(Form, f64); 3] =
-    [(Form::Inversion, 0.0), (Form::SplitInversion, 24.0), (Form::Grid, 0.0)];
+const COARSE_ATTEMPTS: [(Form, f64); 3] = [
+    (Form::Inversion, 0.0),
+    (Form::SplitInversion, FARTHER[0]),
+    (Form::Grid, 0.0),
+];
 /// Coarse tolerances, from 30 % down to 1e-4.
 const COARSE_WIDTHS: [f64; 4] = [0.3, 1e-2, 1e-3, 1e-4];
 /// Coarse tolerances are this many times the width that is asked for, at least.
@@ -142,11 +147,12 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
             if is_exhausted || accuracy.is_met(found) || found.log_upper < UNDERFLOW {
                 return found;
             }
-            if form == Form::LongInversion && found.width() > UNKNOWN {
+            // A grid costs the most, and a digit or two of a coarse contour are often enough for it to be left out.
+            if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() {
                 found = coarse(sum, epsilon, accuracy, expected, found);
             }
             let truncated = sum.truncated(expected + accuracy.log_fraction() - farther);
-            found = found.meet(truncated.delta(form, epsilon, accuracy));
+            found = found.meet(truncated.delta(form, epsilon, accuracy, found));
             if accuracy.is_met(found) {
                 return found;
             }
@@ -189,7 +195,7 @@ fn coarse(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64, k
                     break;
                 }
                 let truncated = sum.truncated(about + coarse.log_fraction() - farther);
-                found = found.meet(truncated.delta(form, epsilon, &coarse));
+                found = found.meet(truncated.delta(form, epsilon, &coarse, found));
             }
             let is_negligible = is_truncation_negligible(sum, about, &coarse, found);
             if coarse.is_met(found) || is_negligible || sum.is_exhausted() {

@@ -36,6 +36,8 @@ const MIN_GAIN: f64 = 4.0;
 /// Smallest tilt of a grid over the saddle point, unless that is more than one standard deviation away: a flatter tilt reduces what
 /// far outputs contribute to the errors, and costs less than a digit.
 const FLATTER: f64 = 0.8;
+/// Width of log δ up to which it is known well enough to say which errors matter.
+const ROUGHLY_KNOWN: f64 = 1.0;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
 /// log of the error of the tilted law over the width that a grid is asked for.
@@ -177,8 +179,8 @@ impl Truncated {
         self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }
 
-    /// Certified log δ of the whole loss by one form of computation.
-    pub(crate) fn delta(&mut self, form: Form, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+    /// Certified log δ of the whole loss by one form of computation; what is `known` of it says which errors matter.
+    pub(crate) fn delta(&mut self, form: Form, epsilon: f64, accuracy: &Accuracy, known: Enclosure) -> Enclosure {
         let found = self.evaluators.truncated_delta(epsilon);
         if accuracy.is_met(found) {
             return self.evaluators.whole(found);
@@ -186,19 +188,34 @@ impl Truncated {
         let Some(c) = self.tilt_for(epsilon) else {
             return self.evaluators.whole(found);
         };
+        let (before, clock) = (self.work(), std::time::Instant::now());
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
             Form::Inversion if split::is_needed(&self.segments, epsilon) => Enclosure::TRIVIAL,
+            Form::SplitInversion if !split::is_promising(&self.segments) => Enclosure::TRIVIAL,
             _ => {
                 let failures = &self.failures[form as usize];
                 let exhausted = failures.len() >= MAX_FAILURES;
                 if exhausted || failures.iter().any(|failed| (failed / c).ln().abs() < SAME_TILT) {
                     Enclosure::TRIVIAL
                 } else {
-                    self.on_contours(form, c, epsilon, accuracy)
+                    self.on_contours(form, c, epsilon, accuracy, known)
                 }
             }
         };
+        if std::env::var("T").is_ok() {
+            eprintln!(
+                "{form:?} eps {epsilon:.6} c {c:.4} level {} work {:.1}M {:.0} ms -> width {:.1e} wanted {:.1e} known {:.1e} {:.2} hint {:?}",
+                self.level,
+                (self.work() - before) as f64 / 1e6,
+                clock.elapsed().as_secs_f64() * 1e3,
+                found.meet(here).width(),
+                accuracy.width,
+                known.width(),
+                known.log_upper,
+                accuracy.threshold
+            );
+        }
         self.evaluators.whole(found.meet(here))
     }
 
@@ -207,14 +224,23 @@ impl Truncated {
         let c = self.tilt_for(epsilon)?;
         let found = match form {
             Form::Grid => self.on_grids(c, epsilon, &Accuracy::of_width(width), Enclosure::TRIVIAL),
-            _ => self.on_contours(form, c, epsilon, &Accuracy::of_width(width)),
+            _ => self.on_contours(form, c, epsilon, &Accuracy::of_width(width), Enclosure::TRIVIAL),
         };
         Some(self.evaluators.whole(found))
     }
 
     /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests.
-    fn on_contours(&mut self, form: Form, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+    fn on_contours(
+        &mut self,
+        form: Form,
+        c: f64,
+        epsilon: f64,
+        accuracy: &Accuracy,
+        known: Enclosure,
+    ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
+        let about = (known.width() < ROUGHLY_KNOWN).then_some(known.log_upper);
+        let mut hint = accuracy.threshold.or(about);
         let max_products = form.max_products(kinds(&self.segments));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         for _ in 0..MAX_CONTOURS {
@@ -224,7 +250,7 @@ impl Truncated {
                     segments,
                     c,
                     epsilon,
-                    (log_tolerance, accuracy.threshold),
+                    (log_tolerance, hint),
                     max_products,
                     &mut self.work,
                 ),
@@ -240,10 +266,17 @@ impl Truncated {
             self.work += contour.work();
             self.evaluators.add_contour(contour);
             let shortfall = (found.width() / accuracy.width).ln() + 1.0;
-            if accuracy.is_met(found) || shortfall > MAX_LOG_SHORTFALL {
+            if accuracy.is_met(found) {
                 break;
             }
-            log_tolerance -= shortfall;
+            if shortfall <= MAX_LOG_SHORTFALL {
+                log_tolerance -= shortfall;
+            } else if form == Form::SplitInversion && hint.is_none_or(|hint| found.log_upper < hint - 1.0) {
+                // δ is smaller than it was said to be.
+                hint = Some(found.log_upper);
+            } else {
+                break;
+            }
         }
         found
     }

@@ -20,7 +20,8 @@
 //! Each N_i is a measure, so that leaving out some of it in one term and not in the next leaves out a part of the runs.
 //!
 //! Runs below gate 0 are left out. They add to δ between 0 and e^{A_N(c') − c'ε} for every c' > 0, where A_N is
-//! Σ T·log N_0, and the gate is placed so that this is negligible.
+//! Σ T·log N_0, and the gate is placed so that this is negligible. Where no gate is, because small losses of very many steps add
+//! up, Π N_0^T is inverted as well, at the tilt of its own light tail.
 
 mod difference;
 mod far_runs;
@@ -35,7 +36,7 @@ use crate::inversion::saddle;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
-use crate::inversion::split::ladder::Ladder;
+use crate::inversion::split::ladder::{Ladder, Lowest};
 use crate::inversion::split::tilted_step::Split;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
@@ -51,6 +52,8 @@ const CHEAP: f64 = 1e6;
 
 /// log of the probability that no step is far above which far steps are rare.
 const LOG_RARE: f64 = -6.0;
+/// log of the probability of runs without any member in any batch below which they do not matter.
+const LOG_NEGLIGIBLE: f64 = -30.0;
 /// Standard deviation of the near losses of all steps, over the way to ε, below which they are next to the common loss.
 const CONCENTRATED: f64 = 0.03;
 /// Products of nodes in x and y that the contour of one of several bands may cost.
@@ -109,25 +112,28 @@ pub(crate) fn contours(
         _ => {
             let typical = ladder::typical_gates(segments, epsilon)?;
             let far = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
-            let small = small_losses(segments, &typical, epsilon, work)?;
+            let small = log_delta_of_small(segments, &typical, epsilon, work)?;
             far.max(small).min(hint.unwrap_or(f64::INFINITY))
         }
     };
     let allowed = expected + log_tolerance;
-    let mut on_ladder = |max_gates: usize, most_products: f64| {
-        let ladder = Ladder::new(segments, (epsilon, allowed), max_gates, work)?;
+    let mut on_ladder = |lowest: Lowest, max_gates: usize, most_products: f64| {
+        let ladder = Ladder::new(segments, (epsilon, allowed), lowest, max_gates, work)?;
         let question = Question {
             epsilon,
-            allowed: allowed - (ladder.gates.len() as f64).ln(),
+            allowed: allowed - (ladder.gates.len() as f64 + 1.0).ln(),
             most_products,
         };
         by_bands(segments, ladder, c, &question, work)
     };
     // Where steps with a large loss are many, one gate alone serves better: it may be as wide as suits it.
-    if !is_rare {
-        return on_ladder(1, most_products);
-    }
-    on_ladder(ladder::MAX_GATES, most_products.min(MAX_BAND_PRODUCTS)).or_else(|| on_ladder(1, most_products))
+    let many = if is_rare {
+        on_ladder(Lowest::LeftOut, ladder::MAX_GATES, most_products.min(MAX_BAND_PRODUCTS))
+    } else {
+        None
+    };
+    many.or_else(|| on_ladder(Lowest::LeftOut, 1, most_products))
+        .or_else(|| on_ladder(Lowest::Inverted, ladder::MAX_GATES, most_products))
 }
 
 /// The contours of all bands between the rungs of a ladder.
@@ -140,6 +146,14 @@ fn by_bands(
 ) -> Option<ContourSum> {
     let mut found = ContourSum::default();
     found.neglect(0.0, ladder.log_neglected);
+    if let Lowest::Inverted = ladder.lowest {
+        let mut small = near_parts(segments, &ladder.gates[0], ladder.reach)?;
+        let contour = small_losses(&mut small, question);
+        *work += small.iter().map(|segment| segment.loss.work()).sum::<u64>();
+        let contour = contour?;
+        *work += contour.work();
+        found.add(contour);
+    }
     let mut left_out = ladder.left_out;
     let mut rungs = ladder.gates.into_iter().zip(ladder.losses).peekable();
     while let Some((gates, _)) = rungs.next() {
@@ -168,11 +182,28 @@ fn by_bands(
     Some(found)
 }
 
+/// The contour of the runs whose losses are all below the lowest gates.
+fn small_losses(small: &mut [Segment], question: &Question) -> Option<Contour> {
+    let epsilon = question.epsilon;
+    let c = saddle::for_epsilon(small, epsilon, None).filter(|&c| c > 0.0)?;
+    let log_delta = saddle::log_delta_at(small, epsilon)?;
+    let tilt = Tilt::near(small, c, epsilon, (question.allowed - log_delta).min(0.0))?;
+    Contour::new(small, &tilt, question.most_products)
+}
+
 /// Whether inversion of all runs would take far more points than that of the runs with a far step, because with a probability that is not
 /// small all losses are next to the common one.
 pub(crate) fn is_needed(segments: &[Segment], epsilon: f64) -> bool {
     let near = ladder::near_losses(segments, epsilon);
     near.is_some_and(|near| near.log_mass > LOG_RARE && near.spread < CONCENTRATED)
+}
+
+/// Whether it matters that runs of the common loss alone are left out. The common loss of a step is negative only where it is the log of
+/// the probability that no member of the group is in the batch. Where that never happens in all steps, the transform of such runs is below
+/// all errors, and what is left decays no sooner than that of all runs.
+pub(crate) fn is_promising(segments: &[Segment]) -> bool {
+    let common = |segment: &Segment| segment.steps * segment.loss.usual_loss().unwrap_or(0.0);
+    segments.iter().map(common).sum::<f64>() > LOG_NEGLIGIBLE
 }
 
 /// The parts of all segments below gates, and at most `reach` widths of a gate above it, in as many steps.
@@ -188,7 +219,7 @@ fn near_parts(segments: &[Segment], gates: &[Separation], reach: f64) -> Option<
 
 /// Approximate log of the probability that losses below the gates add up to ε; −∞ where steps are too few for a sum of small losses to be
 /// told by its saddle point.
-fn small_losses(segments: &[Segment], gates: &[Separation], epsilon: f64, work: &mut u64) -> Option<f64> {
+fn log_delta_of_small(segments: &[Segment], gates: &[Separation], epsilon: f64, work: &mut u64) -> Option<f64> {
     let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
     if steps < MANY_STEPS {
         return Some(f64::NEG_INFINITY);

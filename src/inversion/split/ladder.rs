@@ -15,6 +15,9 @@ const GATE_FRACTIONS: [f64; 19] = [
     0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.09, 0.06, 0.04, 0.025, 0.015, 0.01, 6e-3, 4e-3, 2.5e-3, 1.5e-3,
     1e-3,
 ];
+/// The fraction below which losses are small where their runs are inverted too: low enough for their sums to have a light tail. At 0.1
+/// and 0.04 some of them are not, and their contours lose the digits that are asked for.
+const SMALL_FRACTION: f64 = 0.02;
 /// The fraction at which δ is estimated.
 const TYPICAL_FRACTION: f64 = 0.5;
 /// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
@@ -35,13 +38,24 @@ pub(super) const NEAR_TOLERANCE: f64 = -20.0;
 /// another route serves it.
 const STEEPEST: f64 = 1e150;
 
+/// What becomes of the runs whose losses are all below the lowest gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lowest {
+    /// They are left out, and the gates are placed so that this is negligible.
+    LeftOut,
+    /// They are inverted like those between two gates, and the gates are at [`SMALL_FRACTION`].
+    Inverted,
+}
+
 /// Gates of all segments, from the lowest.
 pub(super) struct Ladder {
+    /// What becomes of the runs below the lowest gates.
+    pub(super) lowest: Lowest,
     /// The gates of each segment at each rung.
     pub(super) gates: Vec<Vec<Separation>>,
     /// Losses of the rungs, less the common loss.
     pub(super) losses: Vec<f64>,
-    /// Moments of the runs below the lowest gates.
+    /// Moments of the runs below the lowest gates, if they are left out.
     pub(super) left_out: Vec<MomentBound>,
     /// Whether runs beyond the highest gates are negligible.
     pub(super) is_closed: bool,
@@ -77,6 +91,32 @@ impl Way {
         let both = segments.iter().zip(&self.common);
         both.map(|(segment, loss)| segment.loss.separation(loss + way, SHARPNESS * way))
             .collect()
+    }
+
+    /// The highest lowest gates below which all runs may be left out, with their fraction of the way and the bounds on what is left out;
+    /// `None` where even the lowest ones leave out more than e^`allowed` of δ at `epsilon`.
+    fn highest_negligible(
+        &self,
+        segments: &[Segment],
+        (epsilon, allowed): (f64, f64),
+        reach: f64,
+        work: &mut u64,
+    ) -> Option<(f64, Vec<Separation>, Vec<MomentBound>)> {
+        let mut lowest = |fraction: f64| {
+            let gates = self.gates(segments, fraction)?;
+            let left_out = left_out((segments, &gates, reach), (epsilon, self.length), allowed, work)?;
+            Some((fraction, gates, left_out))
+        };
+        let (mut low, mut high) = (0, GATE_FRACTIONS.len());
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match lowest(GATE_FRACTIONS[middle]) {
+                Some(here) => (found, high) = (Some(here), middle),
+                None => low = middle + 1,
+            }
+        }
+        found
     }
 }
 
@@ -115,28 +155,20 @@ impl Ladder {
     pub(super) fn new(
         segments: &[Segment],
         (epsilon, allowed): (f64, f64),
+        runs_below: Lowest,
         max_gates: usize,
         work: &mut u64,
     ) -> Option<Self> {
         let way = Way::new(segments, epsilon)?;
         // An edge so far out is below all errors even where the tilt favours it.
         let reach = (2.0 * (EDGE - allowed)).sqrt();
-        let mut lowest = |fraction: f64| {
-            let gates = way.gates(segments, fraction)?;
-            let left_out = left_out((segments, &gates, reach), (epsilon, way.length), allowed, work)?;
-            Some((fraction, gates, left_out))
+        let found = match runs_below {
+            Lowest::LeftOut => way.highest_negligible(segments, (epsilon, allowed), reach, work),
+            Lowest::Inverted => Some((SMALL_FRACTION, way.gates(segments, SMALL_FRACTION)?, Vec::new())),
         };
-        let (mut low, mut high) = (0, GATE_FRACTIONS.len());
-        let mut found = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match lowest(GATE_FRACTIONS[middle]) {
-                Some(here) => (found, high) = (Some(here), middle),
-                None => low = middle + 1,
-            }
-        }
         let (mut fraction, gates, left_out) = found?;
         let mut ladder = Self {
+            lowest: runs_below,
             gates: vec![gates],
             losses: vec![fraction * way.length],
             left_out,
@@ -164,12 +196,10 @@ impl Ladder {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         neglected.add((steps * ladder.gates.len() as f64).ln() + log_upper_tail(reach));
         ladder.log_neglected = neglected.ln() + 4.0 * f64::EPSILON * (1.0 + allowed.abs());
-        ladder.left_out = self::left_out(
-            (segments, &ladder.gates[0], reach),
-            (epsilon, way.length),
-            allowed,
-            work,
-        )?;
+        if runs_below == Lowest::LeftOut {
+            let lowest = (segments, &*ladder.gates[0], reach);
+            ladder.left_out = self::left_out(lowest, (epsilon, way.length), allowed, work)?;
+        }
         Some(ladder)
     }
 

@@ -93,7 +93,14 @@ fn bands_add_up_to_the_delta_of_one_and_of_two_steps() {
             let segments = [sampled.segment(1.0 + i as f64)];
             let log_tolerance = -14.0;
             let allowed = exact.ln() + log_tolerance;
-            let ladder = Ladder::new(&segments, (epsilon, allowed), ladder::MAX_GATES, &mut 0).unwrap();
+            let ladder = Ladder::new(
+                &segments,
+                (epsilon, allowed),
+                Lowest::LeftOut,
+                ladder::MAX_GATES,
+                &mut 0,
+            )
+            .unwrap();
             assert!(ladder.gates.len() >= 4 && ladder.is_closed, "{:?}", ladder.losses);
             let mut truncated = segments.map(|segment| Segment {
                 loss: segment.loss.truncated(-90.0).0,
@@ -107,6 +114,58 @@ fn bands_add_up_to_the_delta_of_one_and_of_two_steps() {
             assert!(low <= exact && exact <= high, "{i}: {delta:?} {exact}");
             assert!(delta.width() < 1e-4, "{i}: {delta:?}");
         }
+    }
+}
+
+/// Many steps of small losses, whose sums reach ε too often to be left out: the contours of them and of the bands enclose what the contour
+/// of all runs does, with more digits, and a hundredth of δ is that of the small losses.
+#[test]
+fn runs_of_small_losses_have_a_contour_of_their_own() {
+    for (records, rate, sigma, steps, epsilon) in [
+        (11, 3.207_03e-5, 0.987_986, 25_752.0, 0.615_936),
+        (2, 1.111_92e-5, 1.042_65, 92_215.0, 0.049_503),
+    ] {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        let loss = StepLoss::mixture(&law, sigma, Direction::Remove).unwrap().unwrap();
+        let segments = |level: f64| {
+            let loss = loss.truncated(-level).0;
+            [Segment { loss, steps }]
+        };
+        let mut near_ones = segments(60.0);
+        let c = saddle::for_epsilon(&mut near_ones, epsilon, None).unwrap();
+        let tilt = Tilt::near(&mut near_ones, c, epsilon, -16.0).unwrap();
+        let of_all = Contour::new(&mut near_ones, &tilt, 1e9).unwrap().delta(epsilon);
+
+        let mut all = segments(84.0);
+        let c = saddle::for_epsilon(&mut all, epsilon, None).unwrap();
+        let allowed = of_all.log_upper - 20.0;
+        let left_out = Ladder::new(&all, (epsilon, allowed), Lowest::LeftOut, 1, &mut 0);
+        assert!(left_out.is_none(), "{records}");
+        let ladder = Ladder::new(&all, (epsilon, allowed), Lowest::Inverted, ladder::MAX_GATES, &mut 0).unwrap();
+        let question = Question {
+            epsilon,
+            allowed,
+            most_products: 1e9,
+        };
+        let mut small = near_parts(&all, &ladder.gates[0], ladder.reach).unwrap();
+        let of_small = small_losses(&mut small, &question).unwrap().delta(epsilon);
+        let found = by_bands(&mut all, ladder, c, &question, &mut 0).unwrap().delta(epsilon);
+        assert!(found.log_lower <= of_all.log_upper && of_all.log_lower <= found.log_upper);
+        assert!(
+            found.width() < 1e-5 && found.width() < 0.1 * of_all.width(),
+            "{found:?} {of_all:?}"
+        );
+        assert!(of_small.log_lower > found.log_upper - 10.0, "{of_small:?} {found:?}");
+    }
+}
+
+/// With seven members in a batch on average, no run of 25 batches is without any; with one in two batches there are some.
+#[test]
+fn runs_without_any_member_are_told_from_others_only_where_there_are_some() {
+    for (records, rate, expected) in [(738, 0.01, false), (50, 0.01, true)] {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        let loss = StepLoss::mixture(&law, 0.3, Direction::Remove).unwrap().unwrap();
+        assert_eq!(is_promising(&[Segment { loss, steps: 25.0 }]), expected, "{records}");
     }
 }
 
