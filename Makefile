@@ -27,7 +27,7 @@ export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/nul
 
 .NOTPARALLEL:
 .PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser test-calculator bench bench-all bench-instructions \
-	lint docs experiments notebooks wheel crate pictures audit sbom reproducible clean
+	lint lint-rust compile-tests docs experiments notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 20
@@ -82,6 +82,9 @@ demo: $(VENV)/for-demo ## train on real digits with DP-SGD and account for group
 pictures: demo ## run the demo and keep its pictures for the README
 	cp demo/output/*.png docs/images/
 
+compile-tests: $(VENV)/made | tools ## the Rust tests of `make test`, compiled only
+	cargo test --profile checked --locked --no-run
+
 test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
 	cargo test --profile checked --locked
 	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser and not experiments'
@@ -104,11 +107,13 @@ test-calculator: $(VENV)/for-dev docs/calculator/engine.js ## the calculator, as
 	CARGO_TARGET_DIR=$(CURDIR)/target/calculator cargo test --release --locked --manifest-path calculator/Cargo.toml
 	$(PY) -m pytest -m browser tests/test_calculator_browser.py
 
-lint: $(VENV)/for-dev docs ## formatting, lints, types and documentation, warnings as errors
+lint-rust: $(VENV)/made | tools ## what `make lint` says of Rust alone
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --features python -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --features python
+
+lint: $(VENV)/for-dev docs lint-rust ## formatting, lints, types and documentation, warnings as errors
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy python
