@@ -344,7 +344,10 @@ def test_reports_that_cannot_be_written_are_exit_status_2(options, words, tmp_pa
     [
         (["group-size", "--steps", "1000", *TARGET, *LITTLE_NOISE], "one record has epsilon"),
         (["noise", "--steps", "1000000", "--epsilon", "0", "--delta", "1e-300", *FULL], "nearest"),
-        (["epsilon", "--steps", "9", "--delta", "1e-5", *RUN, *REPLACED_PAIR], "not supported together"),
+        (
+            ["epsilon", "--steps", "9", "--delta", "1e-5", *RUN, *REPLACED_PAIR, "--gradients", "orthogonal"],
+            "not supported together",
+        ),
         (["noise", "--steps", "9", *TARGET, "--rates", "0.1", *FIXED], "not supported together"),
     ],
 )

@@ -168,6 +168,9 @@ class Hostile:
             "tuple[int, int]": lambda: (self.one(COUNTS), self.one(COUNTS)),
             "tuple[float, float]": lambda: (self.one(FLOATS), self.one(FLOATS)),
             "list[_Segment]": lambda: self.several(self.segment),
+            "list[tuple[list[_Segment], str]]": lambda: self.several(
+                lambda: (self.several(self.segment), self.one(WORDS["adjacency"]))
+            ),
             "list[tuple[_Array, _Array, float, int]]": lambda: self.several(
                 lambda: (self.one(VECTORS), self.one(VECTORS), self.one(FLOATS), self.one(COUNTS))
             ),
@@ -270,12 +273,12 @@ def test_accounts_that_no_memory_holds_are_refused():
 def test_columns_of_different_lengths_are_refused():
     two, one, counts = np.array([2.0, 3.0]), np.array([0.1]), np.array([1, 1])
     with pytest.raises(ValueError, match="one length"):
-        _core.group_rdp(hs.Gaussian(1.0), two, one, counts, "exact")
+        _core.group_rdp((two, np.array([0.1, 0.2, 0.3]), 1), one, "exact", "add_remove")
     with pytest.raises(ValueError, match="one length"):
-        _core.renyi_calibrate(hs.Gaussian, 1, two, one, (one, counts[:1], counts[:1]), "exact")
+        _core.renyi_calibrate(hs.Gaussian, 1, two, one, (one, counts[:1], counts[:1]), "exact", "add_remove")
     with pytest.raises(ValueError, match="one length"):
         _core.renyi_calibrate_dp(
-            hs.Gaussian, 1, one, one, None, (one, counts, counts[:1]), "exact", "canonne"
+            hs.Gaussian, 1, one, one, None, (one, counts, counts[:1]), "exact", "add_remove", "canonne"
         )
     with pytest.raises(ValueError, match="one length"):
         _core.solve("epsilon", (two, 0.1, 1), 3, "add_remove", 0.0, np.array([0.1, 0.2, 0.3]), 1e-6)

@@ -113,7 +113,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="noise_multiplier must be a single number"):
         hs.explain(sample_rate=0.1, **{**RUN, "noise_multiplier": [1.0, 2.0]})
     with pytest.raises(hs.UnsupportedError):
-        hs.explain(sample_rate=0.1, group_size=2, adjacency="replace", **RUN)
+        hs.explain(sample_rate=0.1, group=hs.Group(2, gradients="orthogonal"), adjacency="replace", **RUN)
 
 
 def test_it_says_that_averages_must_be_taken_by_public_numbers():

@@ -59,4 +59,4 @@ def test_what_is_no_history_is_refused(other, error, words):
 
 def test_steps_without_a_pair_for_the_group_are_refused():
     with pytest.raises(hs.UnsupportedError):
-        from_opacus({"history": HISTORY}, 2, "replace")
+        from_opacus({"history": HISTORY}, adjacency="replace", group=hs.Group(2, gradients="orthogonal"))

@@ -135,9 +135,14 @@ def test_no_noise_costs_everything_unless_nobody_is_sampled():
     assert unsampled.delta(0.0) == 0.0
 
 
-def test_curves_of_different_adjacency_do_not_compose(curve):
-    with pytest.raises(ValueError, match=r"adjacency must be the same.*'add_remove' and 'add'"):
-        curve + hs.privacy_curve(adjacency="add", **RUN)
+def test_curves_of_different_adjacency_compose_to_one_that_names_both(curve):
+    added = hs.privacy_curve(adjacency="add", **RUN)
+    mixed = curve + added
+    assert isinstance(mixed, hs.MixedCurve)
+    assert list(mixed.segments) == ["add", "add_remove"]
+    assert mixed.steps == 2 * curve.steps
+    # The part of both directions may be seen as the other one is, and no less is lost then.
+    assert mixed.epsilon(1e-5) >= (added * 2).epsilon(1e-5) * (1.0 - 1e-6)
 
 
 def test_only_curves_add_and_only_whole_numbers_multiply(curve):

@@ -314,7 +314,7 @@ def test_what_has_no_pair_is_refused_before_the_first_step():
         (GroupAccountant(adjacency="replace"), {"units": 2}),
         (GroupAccountant(adjacency="replace"), {"units": 2, "sampling": "subsample"}),
         (GroupAccountant(group=hs.Group(norms=[0.5])), {"units": 1}),
-        (GroupAccountant(3, adjacency="replace"), {}),
+        (GroupAccountant(group=hs.Group(3, gradients="orthogonal"), adjacency="replace"), {}),
     ):
         with pytest.raises(hs.UnsupportedError):
             training.train(gradients, START, **RUN, **changes, local=never, accountant=accountant)

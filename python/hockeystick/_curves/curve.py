@@ -168,9 +168,11 @@ class PrivacyCurve(Certifiable, CurveAnswers):
             unknown, given = "epsilon", float_array(delta, "delta")
         else:
             unknown, given = "delta", float_array(epsilon, "epsilon")
-        lower, upper = answered_once(
-            [given.ravel()], lambda questions: self._run.both_ends(unknown, questions)
-        )
+        questions = given.ravel()
+        if given.ndim == 0:
+            lower, upper = self._run.both_ends(unknown, questions)
+        else:
+            lower, upper = answered_once([questions], lambda each: self._run.both_ends(unknown, each))
         warn_if_wide(unknown, lower, upper, self._tolerance)
         return in_shape(lower, given.shape), in_shape(upper, given.shape)
 
