@@ -104,8 +104,10 @@ def certified_bins() -> Comparison:
     mechanism = hs.CorrelatedNoise.lambda_cgd(CORRELATION, NOISE)
 
     def ours() -> float:
-        run = {"mechanism": mechanism, "sampling": hs.FixedBins(BINS), "steps": RUN, "adjacency": "remove"}
-        return float(hs.get_delta(epsilon=1.0, **run))
+        bins = hs.FixedBins(BINS)
+        return float(
+            hs.get_delta(epsilon=1.0, mechanism=mechanism, sampling=bins, steps=RUN, adjacency="remove")
+        )
 
     def theirs() -> float:
         return sampled_delta(CORRELATION ** np.arange(RUN))

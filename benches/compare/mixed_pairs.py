@@ -12,6 +12,7 @@ which it lies below supports it.
 
 import warnings
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,9 @@ TOLERANCE = 1e-6
 """Relative width of the intervals: mixed and pure pairs differ by more than that in most runs."""
 
 
-def verdict(step: dict[str, object], steps: int, added: int, deltas: tuple[float, ...] = DELTAS) -> list[str]:
+def verdict(step: dict[str, Any], steps: int, added: int, deltas: tuple[float, ...] = DELTAS) -> list[str]:
     """Say of each delta whether the mixed pair is certainly above both pure ones, or not above them."""
-    once = {"steps": 1, "tolerance": TOLERANCE, **step}
+    once: dict[str, Any] = {"steps": 1, "tolerance": TOLERANCE, **step}
     parts = {way: hs.privacy_curve(adjacency=way, **once) for way in ("add", "remove")}
     mixed = parts["add"] * added + parts["remove"] * (steps - added)
     with warnings.catch_warnings():
@@ -39,13 +40,15 @@ def verdict(step: dict[str, object], steps: int, added: int, deltas: tuple[float
     return [str(word) for word in words]
 
 
-def random_step(generator: np.random.Generator, noise: str) -> tuple[dict[str, object], int, int]:
+def random_step(generator: np.random.Generator, noise: str) -> tuple[dict[str, Any], int, int]:
     """Return a step, a number of steps and how many of them are seen as "add"."""
     steps = int(np.exp(generator.uniform(np.log(2), np.log(100))))
     added = int(generator.integers(1, steps)) if steps > 1 else 1
     batch = int(np.exp(generator.uniform(0.0, np.log(0.9 * DATASET_SIZE))))
     scale = float(np.exp(generator.uniform(np.log(0.5), np.log(20.0))))
-    randomised = {"noise_multiplier": scale} if noise == "gaussian" else {"mechanism": hs.Laplace(scale)}
+    randomised: dict[str, Any] = (
+        {"noise_multiplier": scale} if noise == "gaussian" else {"mechanism": hs.Laplace(scale)}
+    )
     return {**randomised, "sampling": hs.WithoutReplacement(batch, DATASET_SIZE)}, steps, added
 
 

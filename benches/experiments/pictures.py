@@ -21,7 +21,7 @@ WIDTH = 7.2
 """Inches, with text that is readable in a page of the documentation."""
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = style.PALETTE
-BLACK, GREY = style.BLACK, style.GREY
+BLACK, GREY = style.ink(), style.grey()
 WORST_CASE: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """Line of the guarantee for every example."""
 
