@@ -468,7 +468,7 @@ def test_arguments_of_other_accountants_are_left_alone():
 
 def test_what_poisson_samples_have_no_pair_for_is_refused_at_once():
     with pytest.raises(hs.UnsupportedError, match="not supported together"):
-        hs.opacus.register(adjacency="replace", group_size=2)
+        hs.opacus.register(adjacency="replace", group=hs.Group(2, gradients="orthogonal"))
 
 
 def test_an_older_opacus_is_told_from_the_one_that_is_needed(monkeypatch):

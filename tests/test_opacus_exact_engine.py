@@ -369,8 +369,11 @@ def test_an_individual_accountant_is_refused_with_what_to_use():
 
 def test_what_the_accountant_has_no_pair_for_is_refused_before_anything_changes():
     given = parts()
+    orthogonal = hs.Group(2, gradients="orthogonal")
     with pytest.raises(hs.UnsupportedError, match="not supported together"):
-        engine(GroupAccountant(2, "replace")).make_private(**given, noise_multiplier=1.0)
+        engine(GroupAccountant(group=orthogonal, adjacency="replace")).make_private(
+            **given, noise_multiplier=1.0
+        )
     assert not is_hooked(given["module"])
 
 
