@@ -26,7 +26,9 @@ FIELDS = {
 @pytest.fixture(autouse=True)
 def later_events(monkeypatch):
     """Have the events of later releases, as those declare them."""
-    attr, dpa = pytest.importorskip("attr"), pytest.importorskip("dp_accounting")
+    import attr
+    import dp_accounting as dpa
+
     for name, fields in FIELDS.items():
         if not hasattr(dpa.dp_event, name):
             made = attr.make_class(name, fields.split(), bases=(dpa.dp_event.DpEvent,), frozen=True)

@@ -8,29 +8,38 @@ import pytest
 import hockeystick as hs
 from hockeystick.accountants import GroupAccountant, RenyiGroupAccountant, ShuffleAccountant
 
-torch = pytest.importorskip("torch")
-
 pytestmark = [
     pytest.mark.opacus,
     # What torch warns about on import and in hooks is its own.
     pytest.mark.filterwarnings("ignore"),
 ]
 
-INPUTS = torch.linspace(-1.0, 1.0, 60).reshape(20, 3)
-LABELS = INPUTS.sum(dim=1, keepdim=True)
+
+def examples():
+    """Inputs and labels of 20 examples."""
+    import torch
+
+    inputs = torch.linspace(-1.0, 1.0, 60).reshape(20, 3)
+    return inputs, inputs.sum(dim=1, keepdim=True)
 
 
-def made(noise=0.0, norm=0.5, inner=torch.optim.SGD, **more):
+def made(noise=0.0, norm=0.5, inner="SGD", **more):
+    import torch
+
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1).double()
     optimizer = hs.opacus.BatchClippingOptimizer(
-        inner(model.parameters(), lr=0.1), noise_multiplier=noise, max_grad_norm=norm, **more
+        getattr(torch.optim, inner)(model.parameters(), lr=0.1),
+        noise_multiplier=noise,
+        max_grad_norm=norm,
+        **more,
     )
     return model, optimizer
 
 
 def loss(model, rows):
-    return ((model(INPUTS[rows].double()) - LABELS[rows]) ** 2).mean()
+    inputs, labels = examples()
+    return ((model(inputs[rows].double()) - labels[rows]) ** 2).mean()
 
 
 def vector(model, of=lambda each: each):
@@ -84,6 +93,8 @@ def test_units_are_clipped_one_by_one_and_divided_by_their_number(last_is_ended)
 
 
 def test_the_noise_is_that_of_the_multiplier_and_of_the_generator():
+    import torch
+
     drawn = []
     for seed in range(400):
         model, optimizer = made(noise=3.0, norm=0.5, generator=torch.Generator().manual_seed(seed))
@@ -107,7 +118,9 @@ def test_a_gradient_that_is_not_finite_counts_as_zero():
 
 
 def test_adam_and_a_scheduler_are_those_of_torch():
-    model, optimizer = made(norm=0.05, inner=torch.optim.Adam)
+    import torch
+
+    model, optimizer = made(norm=0.05, inner="Adam")
     other, _ = made()
     plain = torch.optim.Adam(other.parameters(), lr=0.1)
     schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in (optimizer, plain)]
@@ -122,7 +135,7 @@ def test_adam_and_a_scheduler_are_those_of_torch():
             scheduler.step()
     np.testing.assert_allclose(vector(model), vector(other), rtol=1e-9)
     assert optimizer.param_groups[0]["lr"] == 0.1 / 8
-    _, again = made(norm=0.05, inner=torch.optim.Adam)
+    _, again = made(norm=0.05, inner="Adam")
     again.load_state_dict(optimizer.state_dict())
     assert again.param_groups[0]["lr"] == 0.1 / 8
 
@@ -178,9 +191,10 @@ def test_shuffled_batches_are_charged_to_the_strong_adversary():
 
 
 def test_a_loader_says_how_it_draws():
+    import torch
     from opacus.data_loader import DPDataLoader
 
-    data = torch.utils.data.TensorDataset(INPUTS, LABELS)
+    data = torch.utils.data.TensorDataset(*examples())
     loader = DPDataLoader(data, sample_rate=0.25)
     accountant = GroupAccountant()
     model, optimizer = made(noise=4.0, accountant=accountant, sampling=hs.sampling_of(loader))
@@ -252,11 +266,13 @@ def test_settings_without_an_account_are_refused(more, error, words):
 
 
 def test_only_plain_optimizers_are_wrapped():
+    import torch
+
     _, optimizer = made()
     for wrong in (3, None):
         with pytest.raises(TypeError, match="optimizer must be a torch optimizer"):
             hs.opacus.BatchClippingOptimizer(wrong, noise_multiplier=1.0, max_grad_norm=1.0)
     accountant = GroupAccountant()
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(INPUTS), batch_size=4)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(examples()[0]), batch_size=4)
     with pytest.raises(TypeError, match="optimizer must be an opacus DPOptimizer"):
         hs.opacus.attach(accountant, optimizer, loader)

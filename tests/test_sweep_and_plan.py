@@ -76,8 +76,8 @@ def test_columns_of_polars_vary_together():
 @pytest.mark.opacus
 def test_scalars_and_arrays_of_jax_and_torch_in_sweeps():
     import torch
+    from jax import numpy
 
-    numpy = pytest.importorskip("jax").numpy
     want = hs.sweep("epsilon", noise_multiplier=[1.5, 2.0], **RUN)["epsilon"]
     for kind in (numpy.float32, numpy.bfloat16, numpy.float16):
         scalars = [numpy.asarray(sigma, dtype=kind) for sigma in (1.5, 2.0)]
