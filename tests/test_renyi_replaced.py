@@ -30,7 +30,7 @@ def divergence_of(mechanism, order, count):
 
 
 def at_distance(mechanism, factor):
-    """The same noise in units of what one record moves."""
+    """`mechanism` with its noise in units of what one record moves."""
     if isinstance(mechanism, hs.Gaussian):
         return hs.Gaussian(mechanism.noise_multiplier / factor)
     if isinstance(mechanism, hs.Laplace):

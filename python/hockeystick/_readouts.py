@@ -46,7 +46,7 @@ class SafeAnswers(ABC):
         Warns
         -----
         WideIntervalWarning
-            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+            Of curves with a tolerance, if an interval wider than it had to be used.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class SafeAnswers(ABC):
         Warns
         -----
         WideIntervalWarning
-            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+            Of curves with a tolerance, if an interval wider than it had to be used.
 
         Examples
         --------
@@ -106,13 +106,13 @@ class SafeAnswers(ABC):
         Warns
         -----
         WideIntervalWarning
-            Of a `PrivacyCurve`, if an interval wider than its tolerance had to be used.
+            Of curves with a tolerance, if an interval wider than it had to be used.
         """
         return float(self.delta(0.0))
 
 
 class CurveAnswers(SafeAnswers):
-    """The same, and the error rates of attacks."""
+    """Epsilon and delta, and the error rates of attacks."""
 
     __slots__ = ()
 

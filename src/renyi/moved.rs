@@ -16,7 +16,7 @@ pub(super) struct Moved {
     pub(super) of_lower_bound: Mechanism,
     /// The number of members in a batch.
     pub(super) law: GroupLaw,
-    /// The same for a group of one record, of which a chain of data sets consists (RGP Lemma 2.3).
+    /// The number of members in a batch where the group is one record: the black box is a chain of such groups (RGP, Lemma 2.3).
     pub(super) one: GroupLaw,
     /// The rate of that record, where samples are Poisson and records are added or removed.
     pub(super) rate_of_one: Option<f64>,

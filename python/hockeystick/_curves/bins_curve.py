@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _html
-from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require, shown
+from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, require, shown
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, enclosed
-from hockeystick._distinct import answered_once
+from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance, warn_if_wide
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, both_ends, check_tolerance
 from hockeystick.errors import UnsupportedError
 
 _SUPPORTS = 96
@@ -24,7 +24,7 @@ _ROUNDING = 1e-15
 """Error of the few operations on numbers up to 1 that make an error rate of a line."""
 
 
-class BinsCurve:
+class BinsCurve(CurveAnswers):
     """What a run with correlated noise guarantees one record that stays in a random batch of every epoch.
 
     Made by `privacy_curve` with a `CorrelatedNoise` whose coefficients are geometric after the first and
@@ -57,6 +57,8 @@ class BinsCurve:
     Notes
     -----
     The law of the likelihood ratio is known by its Laplace transform, which gives delta at every epsilon.
+    `beta` is the largest of the lines that delta at 96 epsilons gives, up to 1e-3 below the trade-off
+    function. An answer raises `UnsupportedError` if the operators are too large.
     Rényi divergences, compositions with other runs and certificates need more, and are refused with the
     reason. The curve does not change if the noise and the matrix are multiplied by the same number. Proofs:
     docs/theory/correlated-bins.md.
@@ -145,57 +147,8 @@ class BinsCurve:
         whole = self._steps % self._sampling.batches == 0
         return whole and self._mechanism.factor.is_nonnegative(max(self._steps, 1))
 
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Upper bound on epsilon.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-        UnsupportedError
-            If the operators are too large.
-        """
-        return self.bounds(delta=delta)[1]
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Upper bound on delta.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-        UnsupportedError
-            If the operators are too large.
-        """
-        return self.bounds(epsilon=epsilon)[1]
-
-    get_epsilon = epsilon
-    """The name of the function and of accountants."""
-    get_delta = delta
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        return self.bounds(delta=at)[1] if unknown == "epsilon" else self.bounds(epsilon=at)[1]
 
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -228,65 +181,20 @@ class BinsCurve:
         WideIntervalWarning
             If the interval is wider than the tolerance.
         """
-        if (delta is None) == (epsilon is None):
-            raise TypeError("give exactly one of delta and epsilon")
-        if delta is not None:
-            unknown, given = "epsilon", float_array(delta, "delta")
-        else:
-            unknown, given = "delta", float_array(epsilon, "epsilon")
-        lower, upper = answered_once(
-            [given.ravel()], lambda questions: self._enclosed(unknown, questions, self._adjacency)
+        return both_ends(
+            delta, epsilon, lambda unknown, at: self._enclosed(unknown, at, self._adjacency), self._tolerance
         )
-        warn_if_wide(unknown, lower, upper, self._tolerance)
-        return in_shape(lower, given.shape), in_shape(upper, given.shape)
 
-    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
-
-        Parameters
-        ----------
-        alpha : array_like
-            False positive rate of a test for the record, in [0, 1].
-
-        Returns
-        -------
-        float or ndarray, shape of `alpha`
-            False negative rate that every such test has at least, with and without the record in either
-            order.
-
-        Raises
-        ------
-        ValueError
-            If `alpha` is out of range.
-        TypeError
-            If `alpha` is not real.
-        UnsupportedError
-            If the operators are too large.
-
-        Notes
-        -----
-        The largest of the lines that delta at 96 epsilons gives; up to 1e-3 below the trade-off function.
-        """
-        rates = float_array(alpha, "alpha")
-        wrong = ~((rates >= 0.0) & (rates <= 1.0))
+    def _lower_beta(self, alpha: Floats) -> Floats:
+        # The largest of the lines that delta at 96 epsilons gives; up to 1e-3 below the trade-off function.
+        wrong = ~((alpha >= 0.0) & (alpha <= 1.0))
         if np.any(wrong):
-            require(False, "alpha", float(rates[wrong].ravel()[0]), "in [0, 1]")
+            require(False, "alpha", float(alpha[wrong][0]), "in [0, 1]")
         growth, hits = self._support()
-        column = rates.ravel()[:, None]
+        column = alpha[:, None]
         steep = 1.0 - hits - growth * column - _ROUNDING * (1.0 + growth * column)
         flat = (1.0 - hits - column) / growth - _ROUNDING
-        found = np.maximum(np.maximum(steep, flat).max(axis=1), 0.0)
-        return in_shape(found, rates.shape)
-
-    def advantage(self) -> float:
-        """Upper bound on the advantage of a membership attack: its hit rate less its false alarms.
-
-        Returns
-        -------
-        float
-            The total variation distance of the dominating pair, delta at epsilon zero.
-        """
-        return float(self.delta(0.0))
+        return np.asarray(np.maximum(np.maximum(steep, flat).max(axis=1), 0.0))
 
     def renyi(self, order: ArrayLike) -> NoReturn:
         """Refuse: Rényi divergences are not derived from the Laplace transform.

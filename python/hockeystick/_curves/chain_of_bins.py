@@ -47,7 +47,7 @@ class Coefficients(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """What the core takes: noise over the scale, and the quotient of the first two coefficients."""
+    """Noise and coefficients in units of `Coefficients.scale`: 1, first, first decay, first decay^2, ..."""
 
     noise: float
     first: float

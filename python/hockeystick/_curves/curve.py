@@ -23,12 +23,12 @@ from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._curves.mixed_curve import MixedCurve
 from hockeystick._curves.number_of_runs import NumberOfRuns
-from hockeystick._distinct import answered_once, entries_answered_once
+from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick._vocabulary.configuration import Segment
-from hockeystick._vocabulary.intervals import check_tolerance, warn_if_wide
+from hockeystick._vocabulary.intervals import both_ends, check_tolerance
 from hockeystick._vocabulary.step_kinds import StepKind
 
 PRINTED_SEGMENTS = 8
@@ -162,19 +162,7 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         WideIntervalWarning
             If the interval is wider than the tolerance.
         """
-        if (delta is None) == (epsilon is None):
-            raise TypeError("give exactly one of delta and epsilon")
-        if delta is not None:
-            unknown, given = "epsilon", float_array(delta, "delta")
-        else:
-            unknown, given = "delta", float_array(epsilon, "epsilon")
-        questions = given.ravel()
-        if given.ndim == 0:
-            lower, upper = self._run.both_ends(unknown, questions)
-        else:
-            lower, upper = answered_once([questions], lambda each: self._run.both_ends(unknown, each))
-        warn_if_wide(unknown, lower, upper, self._tolerance)
-        return in_shape(lower, given.shape), in_shape(upper, given.shape)
+        return both_ends(delta, epsilon, self._run.both_ends, self._tolerance)
 
     def bound_used(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None

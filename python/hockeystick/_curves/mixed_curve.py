@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, float_array, in_shape, require
+from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require
 from hockeystick._curves.coarsening import MOST_EXACT
-from hockeystick._distinct import answered_once, entries_answered_once
+from hockeystick._distinct import entries_answered_once
+from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADVERSARY
-from hockeystick._vocabulary.intervals import warn_if_wide
+from hockeystick._vocabulary.intervals import both_ends
 from hockeystick._vocabulary.step_kinds import StepKind
 
 Steps = dict[StepKind, int]
 """Kinds of steps, and how often each occurs."""
 
 
-class MixedCurve:
+class MixedCurve(CurveAnswers):
     """Trade-off between epsilon and delta of a run whose group is added in some steps and removed in others.
 
     Made by ``+`` from two `PrivacyCurve` objects of different adjacencies. The two data sets are
@@ -77,59 +78,8 @@ class MixedCurve:
         """Number of steps."""
         return sum(sum(steps.values()) for steps in self._parts.values())
 
-    def epsilon(self, delta: ArrayLike) -> FloatOrFloats:
-        """Upper bound on epsilon.
-
-        Parameters
-        ----------
-        delta : array_like
-            In (0, 1).
-
-        Returns
-        -------
-        float or ndarray, shape of `delta`
-            Epsilon, inf where no noise protects.
-
-        Raises
-        ------
-        ValueError
-            If `delta` is out of range.
-        TypeError
-            If `delta` is not real.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return self.bounds(delta=delta)[1]
-
-    def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
-        """Upper bound on delta.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Finite and at least zero.
-
-        Returns
-        -------
-        float or ndarray, shape of `epsilon`
-            Delta in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            If `epsilon` is out of range.
-        TypeError
-            If `epsilon` is not real.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return self.bounds(epsilon=epsilon)[1]
+    def _upper_end(self, unknown: str, at: ArrayLike) -> FloatOrFloats:
+        return self.bounds(delta=at)[1] if unknown == "epsilon" else self.bounds(epsilon=at)[1]
 
     def bounds(
         self, *, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -160,38 +110,10 @@ class MixedCurve:
         WideIntervalWarning
             If the interval is wider than the tolerance.
         """
-        if (delta is None) == (epsilon is None):
-            raise TypeError("give exactly one of delta and epsilon")
-        if delta is not None:
-            unknown, given = "epsilon", float_array(delta, "delta")
-        else:
-            unknown, given = "delta", float_array(epsilon, "epsilon")
-        lower, upper = answered_once([given.ravel()], getattr(self._run, unknown))
-        warn_if_wide(unknown, lower, upper, self._tolerance)
-        return in_shape(lower, given.shape), in_shape(upper, given.shape)
+        return both_ends(delta, epsilon, lambda unknown, at: getattr(self._run, unknown)(at), self._tolerance)
 
-    def beta(self, alpha: ArrayLike) -> FloatOrFloats:
-        """Lower bound on the trade-off function: how often an attack misses at a false positive rate.
-
-        Parameters
-        ----------
-        alpha : array_like
-            False positive rate of a test, in [0, 1].
-
-        Returns
-        -------
-        float or ndarray, shape of `alpha`
-            False negative rate that every such test has at least.
-
-        Raises
-        ------
-        ValueError
-            If `alpha` is out of range.
-        TypeError
-            If `alpha` is not real.
-        """
-        rates = float_array(alpha, "alpha")
-        return in_shape(entries_answered_once(rates.ravel(), self._run.beta), rates.shape)
+    def _lower_beta(self, alpha: Floats) -> Floats:
+        return entries_answered_once(alpha, self._run.beta)
 
     def renyi(self, order: ArrayLike) -> FloatOrFloats:
         """Upper bound on the Rényi divergence.
@@ -215,21 +137,6 @@ class MixedCurve:
         """
         orders = float_array(order, "order")
         return in_shape(entries_answered_once(orders.ravel(), self._run.renyi), orders.shape)
-
-    def advantage(self) -> float:
-        """Upper bound on the advantage of an attack: its hit rate less its false alarms.
-
-        Returns
-        -------
-        float
-            Delta at epsilon zero.
-
-        Warns
-        -----
-        WideIntervalWarning
-            If an interval wider than the tolerance had to be used.
-        """
-        return float(self.delta(0.0))
 
     def with_part(self, adjacency: str, steps: Steps, tolerance: float) -> MixedCurve:
         """Return this run with more steps.

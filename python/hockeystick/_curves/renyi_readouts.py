@@ -6,6 +6,7 @@ Upper bounds that hold in both orders of the hypotheses (`docs/theory/renyi-of-t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -194,15 +195,16 @@ class RenyiReadOuts:
         return math.fsum(of.mixture(each) for each in mixtures) * _UP
 
 
-class _Bound:
+class _Bound(ABC):
     """A number of every leaf of an expression that bounds its privacy, and how operations change it."""
 
+    @abstractmethod
     def mixture(self, law: GaussianMixture) -> float:
-        raise NotImplementedError
+        """Of G_μ with a random μ that is known."""
 
+    @abstractmethod
     def both(self, one: float, other: float) -> float:
         """Of a curve that is the smaller of two trade-off functions everywhere."""
-        raise NotImplementedError
 
 
 class _AtOrder(_Bound):

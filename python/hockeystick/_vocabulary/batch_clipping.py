@@ -152,7 +152,8 @@ def _of_fixed(draw: WithoutReplacement, sizes: CountOrCounts) -> FloatOrFloats:
     if not isinstance(sizes, int):
         return np.array([_of_fixed(draw, int(size)) for size in np.ravel(sizes)]).reshape(np.shape(sizes))
     records, batch = draw.dataset_size, draw.batch_size
-    # The same number with the batch and the group exchanged; the shorter product is taken.
+    # The probability that a batch and a group have no record in common does not change if their sizes are
+    # exchanged. The product over the smaller of the two is the shorter one.
     few, many = min(sizes, batch), max(sizes, batch)
     if few + many > records:
         return 1.0

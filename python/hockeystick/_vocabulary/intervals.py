@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import Floats, float_scalar, require
+from hockeystick._arguments import FloatOrFloats, Floats, float_array, float_scalar, in_shape, require
+from hockeystick._distinct import answered_once
 from hockeystick.errors import WideIntervalWarning
 
 DEFAULT_TOLERANCE = 1e-6
@@ -104,3 +106,29 @@ def levels_inside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
     return level + 1
+
+
+def both_ends(
+    delta: ArrayLike | None,
+    epsilon: ArrayLike | None,
+    answer: Callable[[str, Floats], tuple[Floats, Floats]],
+    tolerance: float,
+) -> tuple[FloatOrFloats, FloatOrFloats]:
+    """Both ends of the intervals of a curve for epsilon at `delta`, or for delta at `epsilon`.
+
+    `answer` takes "epsilon" or "delta", which is unknown, and a one-dimensional array of values of the other
+    one. Equal values are asked about once, and an interval wider than `tolerance` is warned of.
+    """
+    if (delta is None) == (epsilon is None):
+        raise TypeError("give exactly one of delta and epsilon")
+    if delta is not None:
+        unknown, given = "epsilon", float_array(delta, "delta")
+    else:
+        unknown, given = "delta", float_array(epsilon, "epsilon")
+    questions = given.ravel()
+    if given.ndim == 0:
+        lower, upper = answer(unknown, questions)
+    else:
+        lower, upper = answered_once([questions], lambda each: answer(unknown, each))
+    warn_if_wide(unknown, lower, upper, tolerance)
+    return in_shape(lower, given.shape), in_shape(upper, given.shape)

@@ -15,6 +15,7 @@ from hockeystick.datasets.locating import Folder, Source, files_of
 
 Bytes = NDArray[np.uint8]
 
+# Where Debian's package puts its files.
 FASHION_MNIST = Source(
     "Fashion-MNIST", "apt install dataset-fashion-mnist", Path("/usr/share/datasets/fashion-mnist")
 )

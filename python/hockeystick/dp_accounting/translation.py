@@ -74,7 +74,7 @@ class Translation(NamedTuple):
     steps: dict[StepKind, int]
     non_private: bool
     """Whether a part of it reveals everything."""
-    curves: dict[KnownCurve, int] = MappingProxyType({})  # type: ignore[assignment]
+    curves: dict[KnownCurve, int] = MappingProxyType({})  # type: ignore[assignment]  # a default that nobody changes
     """Mechanisms that are known by their trade-off function, and how often each is run."""
 
 

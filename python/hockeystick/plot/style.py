@@ -32,7 +32,7 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
 """Colours of lines, in the order in which they are used."""
 
 PALETTE_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, BLUE)
-"""The same on a dark background, where the blue is the darkest of them."""
+"""Colours of lines on a dark background. Blue comes last there, as it has the least contrast."""
 
 BACKGROUND, FOREGROUND = "#1E2129", "#E6E6E6"
 """Of pictures for dark pages: the background of the dark scheme of Material for MkDocs, and text."""
