@@ -188,7 +188,6 @@ impl Truncated {
         let Some(c) = self.tilt_for(epsilon) else {
             return self.evaluators.whole(found);
         };
-        let (before, clock) = (self.work(), std::time::Instant::now());
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
             Form::Inversion if split::is_needed(&self.segments, epsilon) => Enclosure::TRIVIAL,
@@ -203,19 +202,6 @@ impl Truncated {
                 }
             }
         };
-        if std::env::var("T").is_ok() {
-            eprintln!(
-                "{form:?} eps {epsilon:.6} c {c:.4} level {} work {:.1}M {:.0} ms -> width {:.1e} wanted {:.1e} known {:.1e} {:.2} hint {:?}",
-                self.level,
-                (self.work() - before) as f64 / 1e6,
-                clock.elapsed().as_secs_f64() * 1e3,
-                found.meet(here).width(),
-                accuracy.width,
-                known.width(),
-                known.log_upper,
-                accuracy.threshold
-            );
-        }
         self.evaluators.whole(found.meet(here))
     }
 
