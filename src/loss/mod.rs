@@ -6,7 +6,7 @@
 //!
 //! | kind | loss | files |
 //! |---|---|---|
-//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `mixture_pair`, `posterior`, `gate`, `line` |
+//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | Laplace noise, records dealt into batches | atoms on a lattice | `allocation_laplace` |
@@ -24,6 +24,7 @@ pub(crate) mod allocation;
 mod allocation_laplace;
 pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
+mod continuation;
 pub(crate) mod gate;
 pub(crate) mod gaussian;
 mod gaussian_curve;

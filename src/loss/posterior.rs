@@ -26,6 +26,15 @@ pub(crate) struct Posterior {
 impl Posterior {
     /// Fills in the law of `pair` at x.
     pub(crate) fn at(&mut self, pair: &MixturePair, x: f64) {
+        let (window, log_sum) = self.fill(pair, x);
+        let distance = (x - pair.shifts[window.mode]) / pair.noise_multiplier;
+        self.log_density = pair.log_weights[window.mode] - 0.5 * distance * distance + log_sum;
+        self.log_ratio = pair.refined(x, &window, window.largest + log_sum);
+    }
+
+    /// Fills in the probabilities of the shifts and their mean, but not the densities. The second result is the log of the sum of all
+    /// terms over the largest.
+    pub(crate) fn fill(&mut self, pair: &MixturePair, x: f64) -> (Window, f64) {
         let window = pair.window(x);
         self.terms.clear();
         self.start = window.start;
@@ -43,20 +52,7 @@ impl Posterior {
             mean += *term * shift;
         }
         self.mean_shift = mean;
-        let log_sum = sum.ln();
-        let distance = (x - pair.shifts[window.mode]) / pair.noise_multiplier;
-        self.log_density = pair.log_weights[window.mode] - 0.5 * distance * distance + log_sum;
-        self.log_ratio = pair.refined(x, &window, window.largest + log_sum);
-    }
-
-    /// Index in `terms` of the median of the law.
-    pub(crate) fn median(&self) -> usize {
-        let mut below = 0.0;
-        let is_past = |term: &f64| {
-            below += term;
-            below >= 0.5
-        };
-        self.terms.iter().position(is_past).unwrap_or(0)
+        (window, sum.ln())
     }
 
     /// Largest distance of a significant shift from x, in σ.

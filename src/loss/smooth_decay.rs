@@ -2,12 +2,13 @@
 
 use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
+use crate::loss::continuation::{ImaginaryShift, NodeLaws};
 use crate::loss::nodes::Nodes;
 use crate::loss::path::{BEYOND, Path};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_nodes::{origin, unit};
-use crate::loss::smooth_piece::{INSIGNIFICANT, ImaginaryShift, Piece, Scratch};
+use crate::loss::smooth_piece::{INSIGNIFICANT, Piece, Scratch};
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
@@ -17,10 +18,14 @@ use rustc_hash::FxHashMap;
 pub(crate) struct TiltedSmoothLoss<'a> {
     loss: &'a mut SmoothLoss,
     nodes: Nodes,
+    /// The posterior laws at the nodes, once they were needed.
+    laws: Option<NodeLaws>,
     /// One for each piece: its integral is taken along it.
     paths: Vec<Path>,
     /// What limits them, once it was needed.
     limits: Vec<Limits>,
+    /// Which of [`HEIGHTS`] was the best at the last frequency.
+    best_height: Option<usize>,
     log_tolerance: f64,
 }
 
@@ -32,12 +37,20 @@ impl<'a> TiltedSmoothLoss<'a> {
         Self {
             loss,
             nodes,
+            laws: None,
             paths,
             limits: Vec::new(),
+            best_height: None,
             log_tolerance,
         }
     }
 }
+
+/// Fractions of the largest height at which a path is tried.
+const HEIGHTS: [f64; 7] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
+/// How many heights in a row may do no better before the lower ones are given up: at the first frequency, and at others, where the best
+/// one is near that of the last frequency.
+const MOST_WORSE: [usize; 2] = [2, 1];
 
 /// log of the growth of the integrand off the real line, less −log of the tolerance, beyond which no panel however short meets the
 /// tolerance: the error of the rule is e^−52.6 of the bound on the ellipse (`GaussLegendre::log_error`), and a panel may use a
@@ -139,6 +152,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 
     fn certify(&mut self, reach: f64) {
         self.nodes = self.loss.nodes(self.nodes.c, reach, &self.paths, self.log_tolerance);
+        self.laws = None;
     }
 
     fn quadrature_error(&self) -> f64 {
@@ -146,37 +160,39 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
-        self.loss.log_decay(&self.nodes, y, &self.paths)
+        let laws = self
+            .laws
+            .get_or_insert_with(|| NodeLaws::new(&self.loss.pieces, &self.nodes));
+        self.loss.log_decay((&self.nodes, laws), y, &self.paths)
     }
 
     /// The height that suits a loss without gaps is too large where most of the mass is nearly an atom, which it raises; so lower
     /// ones are tried.
     fn best_log_decay(&mut self, y: f64, wanted: f64) -> f64 {
-        /// Fractions of the largest height, and how many of them in a row may do no better before the rest is given up.
-        const FRACTIONS: [f64; 6] = [0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
-        const MOST_WORSE: usize = 2;
         let max_growth = (MAX_LOG_GROWTH + self.log_tolerance).max(MIN_LOG_GROWTH);
         if self.limits.is_empty() {
             let of = |i: usize| Limits::new(self.loss, &self.nodes, i);
             self.limits = (0..self.loss.pieces.len()).map(of).collect();
         }
         let highest = self.loss.paths(&self.nodes, &self.limits, y, max_growth);
-        self.paths.clone_from(&highest);
-        let mut least = self.log_decay(y);
-        let mut worse = 0;
-        for fraction in FRACTIONS {
-            if -least >= wanted || worse >= MOST_WORSE {
-                break;
-            }
-            let lower: Vec<Path> = highest.iter().map(|path| path.lowered(fraction)).collect();
-            let decay = self.loss.log_decay(&self.nodes, y, &lower);
+        let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
+        let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
+        let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.clone(), 0);
+        for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
+            self.paths = highest.iter().map(|path| path.lowered(fraction)).collect();
+            let decay = self.log_decay(y);
             if decay < least {
-                least = decay;
-                self.paths = lower;
+                (least, worse) = (decay, 0);
+                least_paths.clone_from(&self.paths);
+                self.best_height = Some(i);
             } else {
                 worse += 1;
             }
+            if -least >= wanted || worse >= most_worse {
+                break;
+            }
         }
+        self.paths = least_paths;
         least
     }
 
@@ -210,7 +226,7 @@ impl SmoothLoss {
     /// There |e^{iy'ℓ}| = e^{−y'θ(x)} with θ = arg r_P(x + ia) + arg r_Q(x + ia) ≥ 0, so that the integral of
     /// the modulus falls with y'. At an end of the path, and at a finite end of a piece, it returns to the real line ([`end_segment`]).
     /// The paths are those of [`SmoothLoss::paths`] or lower ones.
-    pub(crate) fn log_decay(&mut self, nodes: &Nodes, y: f64, paths: &[Path]) -> f64 {
+    fn log_decay(&mut self, (nodes, laws): (&Nodes, &NodeLaws), y: f64, paths: &[Path]) -> f64 {
         let both = self.pieces.iter().zip(paths);
         let tables: Vec<ImaginaryShift> = both
             .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
@@ -219,15 +235,14 @@ impl SmoothLoss {
             pieces, scratch, work, ..
         } = self;
         let mut change = 0.0;
-        for (weight, &(i, x)) in nodes.weights.iter().zip(&nodes.outputs) {
+        for (node, (weight, &(i, x))) in nodes.weights.iter().zip(&nodes.outputs).enumerate() {
             checkpoint();
             let height = paths[i].height_at(x);
             if height == 0.0 {
                 continue;
             }
-            *work += 8;
-            let continued = pieces[i].continued(x, &tables[i], scratch);
-            *work += 2 * scratch.terms();
+            let (continued, terms) = laws.continued(node, &tables[i]);
+            *work += 8 + 2 * terms;
             let log_change = continued.log_change(nodes.c, height, pieces[i].imaginary_scale());
             change += weight * (log_change - y * continued.angle).exp_m1();
         }

@@ -14,7 +14,7 @@ use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
-use crate::special::log_space::{LogSum, log_add};
+use crate::special::log_space::log_add;
 use std::ops::RangeInclusive;
 
 /// Maximum number of panels that one search examines; what is left then counts as error.
@@ -95,14 +95,10 @@ impl Integrand for Tilted<'_> {
             work,
             ..
         } = &mut *self.loss;
-        let mut integral = LogSum::default();
-        if let Some(panel) = panels.get_mut(&address) {
+        panels.get_mut(&address).map_or(f64::NEG_INFINITY, |panel| {
             *work += panel.cost;
-            for point in panel.points(&pieces[address.piece], scratch) {
-                integral.add(point.log_density + self.c * point.loss);
-            }
-        }
-        integral.ln()
+            panel.tilted(self.c, &pieces[address.piece], scratch).log_integral
+        })
     }
 
     fn is_exhausted(&self) -> bool {
@@ -218,28 +214,22 @@ impl TiltedLaw {
     }
 
     fn add_panel(&mut self, piece: usize, panel: &PiecePanel) {
-        let Some(points) = panel.points_if_known() else {
+        let Some((points, tilted)) = panel.known() else {
             return;
         };
         let support = &mut self.nodes.supports[piece];
         support.0 = support.0.min(panel.centre - panel.half_width);
         support.1 = support.1.max(panel.centre + panel.half_width);
         let outputs = GaussLegendre::get().points(panel.centre, panel.half_width);
-        for ((output, _), point) in outputs.zip(points) {
-            self.add_node(piece, output, point);
+        let scale = (tilted.log_scale - self.log_total).exp();
+        for (i, ((output, _), point)) in outputs.zip(points).enumerate() {
+            let weight = scale * tilted.values[i];
+            self.add_node((piece, output), point, weight, (tilted.masses[i], tilted.changes[i]));
         }
     }
 
-    fn add_node(&mut self, piece: usize, output: f64, point: &Point) {
+    fn add_node(&mut self, (piece, output): (usize, f64), point: &Point, weight: f64, (mass, change): (f64, f64)) {
         let nodes = &mut self.nodes;
-        let tilt = nodes.c * point.loss;
-        let weight = (point.log_density + tilt - self.log_total).exp();
-        let mass = point.log_density.exp();
-        let change = if tilt < 1.0 {
-            mass * tilt.exp_m1()
-        } else {
-            (point.log_density + tilt).exp() - mass
-        };
         let weight_rounding = ROUNDINGS * (4.0 + point.log_density.abs());
         self.mass += Approx::new(mass, mass * weight_rounding);
         self.excess += Approx::new(change, change.abs() * weight_rounding);

@@ -39,6 +39,7 @@ impl Piece {
             gate: self.gate,
             cost: NODES as u64 * self.cost_at(centre),
             points: None,
+            tilted: None,
         }
     }
 }
@@ -113,6 +114,66 @@ pub(crate) struct PiecePanel {
     in_q: Option<Side>,
     /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
     points: Option<Box<[Point; NODES]>>,
+    /// The integrand at the nodes for the last tilt that was asked for.
+    tilted: Option<Box<TiltedPoints>>,
+}
+
+/// The integrand P·e^{cℓ} of real c at the nodes of a panel, with the weights of the rule.
+#[derive(Debug)]
+pub(crate) struct TiltedPoints {
+    c: f64,
+    /// P.
+    pub(crate) masses: [f64; NODES],
+    /// P·(e^{cℓ} − 1).
+    pub(crate) changes: [f64; NODES],
+    /// P·e^{cℓ}·e^{−`log_scale`}.
+    pub(crate) values: [f64; NODES],
+    /// 0, but for panels whose values have no `f64`.
+    pub(crate) log_scale: f64,
+    /// log of the integral over the panel.
+    pub(crate) log_integral: f64,
+}
+
+/// log of values up to which, and down to whose negative, they are not scaled.
+const UNSCALED: f64 = 600.0;
+
+impl TiltedPoints {
+    fn new(points: &[Point; NODES], c: f64) -> Self {
+        let largest = points.iter().map(|point| point.log_density + c * point.loss);
+        let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+        let log_scale = if largest.abs() < UNSCALED || largest.is_infinite() {
+            0.0
+        } else {
+            largest
+        };
+        let mut tilted = Self {
+            c,
+            masses: points.map(|point| point.log_density.exp()),
+            changes: [0.0; NODES],
+            values: [0.0; NODES],
+            log_scale,
+            log_integral: f64::NEG_INFINITY,
+        };
+        for (i, point) in points.iter().enumerate() {
+            let (mass, tilt) = (tilted.masses[i], c * point.loss);
+            // Either the change or the value is found first; the other follows by an addition that loses no digits.
+            let (change, value) = if tilt.abs() < 1.0 {
+                let change = mass * tilt.exp_m1();
+                (change, mass + change)
+            } else {
+                let value = (point.log_density + tilt).exp();
+                (value - mass, value)
+            };
+            tilted.changes[i] = change;
+            tilted.values[i] = if log_scale == 0.0 {
+                value
+            } else {
+                (point.log_density + tilt - log_scale).exp()
+            };
+        }
+        tilted.log_integral = tilted.values.iter().sum::<f64>().ln() + log_scale;
+        tilted
+    }
 }
 
 impl PiecePanel {
@@ -207,9 +268,16 @@ impl PiecePanel {
         })
     }
 
-    /// What [`PiecePanel::points`] found, if it was asked.
-    pub(crate) fn points_if_known(&self) -> Option<&[Point; NODES]> {
-        self.points.as_deref()
+    /// The integrand at the nodes at tilt c.
+    pub(crate) fn tilted(&mut self, c: f64, piece: &Piece, scratch: &mut Scratch) -> &TiltedPoints {
+        let kept = self.tilted.take().filter(|tilted| tilted.c == c);
+        let tilted = kept.unwrap_or_else(|| Box::new(TiltedPoints::new(self.points(piece, scratch), c)));
+        self.tilted.insert(tilted)
+    }
+
+    /// What [`PiecePanel::points`] and [`PiecePanel::tilted`] found, if they were asked; the second at the tilt that it was asked for last.
+    pub(crate) fn known(&self) -> Option<(&[Point; NODES], &TiltedPoints)> {
+        self.points.as_deref().zip(self.tilted.as_deref())
     }
 }
 
@@ -285,6 +353,42 @@ mod tests {
                 }
             }
             assert!(closest < LN_2, "{in_p} {in_q}: {closest}");
+        }
+    }
+
+    /// Small tilts lose no digits of the change, and values beyond the range of an `f64` are scaled.
+    #[test]
+    fn tilted_points_are_their_definition() {
+        for (in_p, in_q) in [(true, false), (false, true), (true, true)] {
+            let piece = piece(in_p, in_q);
+            for (centre, half_width) in [(-3.0, 1.0), (0.5, 0.2), (7.0, 1.0), (30.0, 2.0)] {
+                for c in [-0.6, 1e-9, 0.7, 6.0, 400.0] {
+                    let mut panel = piece.panel(centre, half_width, &mut Scratch::default());
+                    panel.tilted(-0.1, &piece, &mut Scratch::default());
+                    panel.tilted(c, &piece, &mut Scratch::default());
+                    let (points, tilted) = panel.known().unwrap();
+                    for (i, point) in points.iter().enumerate() {
+                        let tilt = c * point.loss;
+                        let exponent = point.log_density + tilt;
+                        let found = tilted.values[i].ln() + tilted.log_scale;
+                        let far_below = exponent < tilted.log_scale - UNSCALED;
+                        assert!(
+                            far_below || (found - exponent).abs() < 1e-13 * (1.0 + exponent.abs()),
+                            "{c} {i}"
+                        );
+                        if exponent < UNSCALED {
+                            let change = tilt.exp_m1() * tilted.masses[i];
+                            let wrong = (tilted.changes[i] - change).abs();
+                            assert!(
+                                wrong <= 1e-13 * (1.0 + exponent.abs()) * change.abs(),
+                                "{c} {i}: {wrong} {change}"
+                            );
+                        }
+                    }
+                    let largest = tilted.log_integral - tilted.log_scale;
+                    assert!(largest.is_finite() && largest <= UNSCALED + 3.0, "{c}: {largest}");
+                }
+            }
         }
     }
 

@@ -6,8 +6,8 @@
 //! * Q has the density N(x; 0, σ²)·r(−x) if the mixture is in Q, else N(x; 0, σ²);
 //!
 //! with r the likelihood ratio of the mixture. "remove" has the mixture in P, "add" in Q (reflected, so that the
-//! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here bounds the integrand
-//! P·e^{zℓ} for complex z around an interval of x, and off the real line (the continuation x + ia).
+//! loss −log r(−x) grows), replacement under Poisson sampling in both. What stands here is the piece on the real
+//! line; `smooth_panel` bounds the integrand P·e^{zℓ} around an interval, and `continuation` has it at x + ia.
 
 use crate::approx::Approx;
 use crate::loss::MixturePair;
@@ -17,7 +17,6 @@ use crate::loss::posterior::Posterior;
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
 use crate::special::root::newton_increasing;
-use std::f64::consts::PI;
 use std::sync::Arc;
 
 /// An interval of outputs with an analytic loss.
@@ -62,28 +61,6 @@ impl Scratch {
     /// Terms of the densities at the last output.
     pub(crate) fn terms(&self) -> u64 {
         (self.p.terms.len() + self.q.terms.len()) as u64
-    }
-}
-
-/// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Continued {
-    /// log |r_P(x + ia)/r_P(x)|, at most 0.
-    pub(crate) log_p: f64,
-    /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
-    pub(crate) log_q: f64,
-    /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
-    pub angle: f64,
-    /// Im r_P(x + ia)/r_P(x) + Im r_Q(x + ia)/r_Q(x), at most θ.
-    pub(crate) sine: f64,
-}
-
-impl Continued {
-    /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
-    ///
-    /// `scale` is [`Piece::imaginary_scale`].
-    pub(crate) fn log_change(&self, c: f64, imaginary_shift: f64, scale: f64) -> f64 {
-        0.5 * (imaginary_shift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
     }
 }
 
@@ -229,26 +206,6 @@ impl Piece {
         farthest
     }
 
-    /// The integrand's change from x to x + ia, given the sines and cosines of [`ImaginaryShift`].
-    pub(crate) fn continued(&self, x: f64, imaginary_shift: &ImaginaryShift, scratch: &mut Scratch) -> Continued {
-        let mut continued = Continued::default();
-        if self.in_p {
-            scratch.p.at(&self.pair, x);
-            let (log_modulus, angle, sine) = imaginary_shift.of(&scratch.p);
-            continued.log_p = log_modulus;
-            continued.angle = angle;
-            continued.sine = sine;
-        }
-        if self.in_q {
-            scratch.q.at(&self.pair, -x);
-            let (log_modulus, angle, sine) = imaginary_shift.of(&scratch.q);
-            continued.log_q = log_modulus;
-            continued.angle += angle;
-            continued.sine += sine;
-        }
-        continued
-    }
-
     /// log P(X > x) and log Q(X > x).
     pub(crate) fn log_masses_above(&self, x: f64) -> (f64, f64) {
         let (p, q) = self.tails_above(x);
@@ -336,49 +293,6 @@ impl Piece {
     }
 }
 
-/// sin(as/σ²) and 1 − cos(as/σ²) for every shift s: what moves with the continuation to x + ia.
-#[derive(Debug)]
-pub(crate) struct ImaginaryShift {
-    sines: Vec<f64>,
-    versines: Vec<f64>,
-    /// as/σ² where some of these angles are larger than π; else empty.
-    angles: Vec<f64>,
-}
-
-impl ImaginaryShift {
-    /// The tables of `piece` for a height a.
-    pub(crate) fn new(piece: &Piece, imaginary_shift: f64) -> Self {
-        let rate = imaginary_shift / piece.noise_multiplier().powi(2);
-        let shifts = &piece.pair.shifts;
-        let angles: Vec<f64> = shifts.iter().map(|s| rate * s).collect();
-        let turns = rate * piece.largest_shift() > PI;
-        Self {
-            angles: if turns { angles } else { Vec::new() },
-            sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
-            versines: shifts.iter().map(|s| 2.0 * (0.5 * rate * s).sin().powi(2)).collect(),
-        }
-    }
-
-    /// log|E[e^{ias/σ²}]|, its angle and its imaginary part under the posterior law.
-    ///
-    /// The angle is that of the continuation from the real line, within π of that of the law's median, as all but a small part of the law
-    /// is within an angle of less than π around it ([`crate::loss::smooth_decay`]).
-    fn of(&self, law: &Posterior) -> (f64, f64, f64) {
-        let (mut sine, mut versine) = (0.0, 0.0);
-        for (i, term) in law.terms.iter().enumerate() {
-            sine += term * self.sines[law.start + i];
-            versine += term * self.versines[law.start + i];
-        }
-        let log_modulus = 0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p();
-        let mut angle = sine.atan2(1.0 - versine);
-        if !self.angles.is_empty() {
-            let median = self.angles[law.start + law.median()];
-            angle += 2.0 * PI * ((median - angle) / (2.0 * PI)).round();
-        }
-        (log_modulus, angle, sine)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,29 +367,6 @@ mod tests {
                 assert_eq!(piece.output_at(most + 1e-9, &mut scratch), f64::INFINITY);
                 assert!(piece.point(40.0, &mut scratch).loss <= most);
             }
-        }
-    }
-
-    /// |r(x + ia)| and its argument from complex exponentials.
-    #[test]
-    fn the_continuation_is_that_of_the_densities() {
-        use realfft::num_complex::Complex64;
-        let (rate, sigma, height) = (0.2f64, 1.1f64, 0.8);
-        let piece = piece(1, rate, sigma, (true, true));
-        let imaginary_shift = ImaginaryShift::new(&piece, height);
-        let ratio = |z: Complex64| (1.0 - rate) + rate * ((z - 0.5) / (sigma * sigma)).exp();
-        for x in [-3.0, 0.2, 1.5, 6.0] {
-            let continued = piece.continued(x, &imaginary_shift, &mut Scratch::default());
-            let of = |x: f64| ratio(Complex64::new(x, height)) / ratio(Complex64::new(x, 0.0));
-            let (p, q) = (of(x), of(-x));
-            assert!((continued.log_p - p.norm().ln()).abs() < 1e-14, "{x}");
-            assert!((continued.log_q - q.norm().ln()).abs() < 1e-14, "{x}");
-            assert!((continued.angle - p.arg() - q.arg()).abs() < 1e-14, "{x}");
-            let c = 0.7;
-            let change = continued.log_change(c, height, piece.imaginary_scale());
-            // |N(x + ia)| is N(x)·e^{a²/2σ²}.
-            let exact = 0.5 * (height / sigma).powi(2) + (1.0 + c) * p.norm().ln() - c * q.norm().ln();
-            assert!((change - exact).abs() < 1e-13, "{x}");
         }
     }
 }

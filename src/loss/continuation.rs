@@ -1,0 +1,289 @@
+//! The integrand of a smooth piece of a privacy loss, continued from an output x to x + ia: what a path above the real line needs.
+//!
+//! r(x + ia)/r(x) = E[e^{ias/σ²}] under the posterior law of the shift s at x. The laws at the nodes are kept ([`NodeLaws`]), as a path is
+//! chosen among several heights.
+
+use crate::loss::MixturePair;
+use crate::loss::nodes::Nodes;
+use crate::loss::posterior::Posterior;
+use crate::loss::smooth_piece::{Piece, Scratch};
+use crate::stopping::checkpoint;
+use std::f64::consts::PI;
+
+/// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Continued {
+    /// log |r_P(x + ia)/r_P(x)|, at most 0.
+    pub(crate) log_p: f64,
+    /// log |r_Q(x + ia)/r_Q(x)|, at most 0.
+    pub(crate) log_q: f64,
+    /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
+    pub angle: f64,
+    /// Im r_P(x + ia)/r_P(x) + Im r_Q(x + ia)/r_Q(x), at most θ.
+    pub(crate) sine: f64,
+}
+
+impl Continued {
+    /// log of |integrand(x + ia)/integrand(x)| at Re z = c, without e^{−yθ}.
+    ///
+    /// `scale` is [`Piece::imaginary_scale`].
+    pub(crate) fn log_change(&self, c: f64, imaginary_shift: f64, scale: f64) -> f64 {
+        0.5 * (imaginary_shift / scale).powi(2) + (1.0 + c) * self.log_p - c * self.log_q
+    }
+}
+
+impl Piece {
+    /// The integrand's change from x to x + ia, given the sines and cosines of [`ImaginaryShift`].
+    pub(crate) fn continued(&self, x: f64, imaginary_shift: &ImaginaryShift, scratch: &mut Scratch) -> Continued {
+        let turned = [(self.in_p, x), (self.in_q, -x)].map(|(mixed, x)| {
+            mixed.then(|| {
+                scratch.p.fill(&self.pair, x);
+                imaginary_shift.of(scratch.p.law())
+            })
+        });
+        Continued::of(turned)
+    }
+}
+
+impl Continued {
+    /// Of what [`ImaginaryShift::of`] found for r_P and r_Q.
+    fn of([p, q]: [Option<Turned>; 2]) -> Self {
+        let (p, q) = (p.unwrap_or_default(), q.unwrap_or_default());
+        Self {
+            log_p: p.log_modulus,
+            log_q: q.log_modulus,
+            angle: p.angle + q.angle,
+            sine: p.sine + q.sine,
+        }
+    }
+}
+
+/// A posterior law of the shift: the probabilities of the shifts from number `start` on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Law<'a> {
+    start: usize,
+    terms: &'a [f64],
+}
+
+impl Posterior {
+    fn law(&self) -> Law<'_> {
+        Law {
+            start: self.start,
+            terms: &self.terms,
+        }
+    }
+}
+
+impl Law<'_> {
+    /// Index in `terms` of the median.
+    fn median(&self) -> usize {
+        let mut below = 0.0;
+        let is_past = |term: &f64| {
+            below += term;
+            below >= 0.5
+        };
+        self.terms.iter().position(is_past).unwrap_or(0)
+    }
+
+    /// The means of two functions of the shift, given by their values at all shifts.
+    ///
+    /// Four sums side by side, as one alone would wait for each addition.
+    fn means(&self, a: &[f64], b: &[f64]) -> (f64, f64) {
+        const LANES: usize = 4;
+        let (a, b) = (&a[self.start..], &b[self.start..]);
+        let (mut of_a, mut of_b) = ([0.0; LANES], [0.0; LANES]);
+        let mut chunks = self.terms.chunks_exact(LANES);
+        let mut done = 0;
+        for terms in chunks.by_ref() {
+            let (a, b) = (&a[done..done + LANES], &b[done..done + LANES]);
+            for i in 0..LANES {
+                of_a[i] += terms[i] * a[i];
+                of_b[i] += terms[i] * b[i];
+            }
+            done += LANES;
+        }
+        for (i, term) in chunks.remainder().iter().enumerate() {
+            of_a[i] += term * a[done + i];
+            of_b[i] += term * b[done + i];
+        }
+        (of_a.iter().sum(), of_b.iter().sum())
+    }
+}
+
+/// Where the law of one ratio at one node is kept; empty for a ratio of 1.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    start: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The posterior laws of the shift at all nodes of a loss, for r_P and r_Q: at most as many terms as the search for the nodes may evaluate.
+#[derive(Debug)]
+pub(crate) struct NodeLaws {
+    terms: Vec<f64>,
+    places: Vec<[Place; 2]>,
+}
+
+impl NodeLaws {
+    /// The laws at the nodes of a loss of these pieces.
+    pub(crate) fn new(pieces: &[Piece], nodes: &Nodes) -> Self {
+        let mut laws = Self {
+            terms: Vec::new(),
+            places: Vec::with_capacity(nodes.outputs.len()),
+        };
+        let mut posterior = Posterior::default();
+        for &(i, x) in &nodes.outputs {
+            checkpoint();
+            let Piece { pair, in_p, in_q, .. } = &pieces[i];
+            let mut kept = |mixed: bool, x: f64| {
+                if mixed {
+                    laws.keep(&mut posterior, pair, x)
+                } else {
+                    Place::default()
+                }
+            };
+            let places = [kept(*in_p, x), kept(*in_q, -x)];
+            laws.places.push(places);
+        }
+        laws
+    }
+
+    fn keep(&mut self, posterior: &mut Posterior, pair: &MixturePair, x: f64) -> Place {
+        posterior.fill(pair, x);
+        let from = self.terms.len();
+        self.terms.extend_from_slice(&posterior.terms);
+        Place {
+            start: posterior.start,
+            from,
+            to: self.terms.len(),
+        }
+    }
+
+    /// The integrand's change at node i, and how many terms the laws there have.
+    pub(crate) fn continued(&self, i: usize, imaginary_shift: &ImaginaryShift) -> (Continued, u64) {
+        let mut count = 0;
+        let turned = self.places[i].map(|Place { start, from, to }| {
+            count += (to - from) as u64;
+            (from < to).then(|| {
+                let terms = &self.terms[from..to];
+                imaginary_shift.of(Law { start, terms })
+            })
+        });
+        (Continued::of(turned), count)
+    }
+}
+
+/// E[e^{ias/σ²}] under one law.
+#[derive(Debug, Clone, Copy, Default)]
+struct Turned {
+    log_modulus: f64,
+    angle: f64,
+    sine: f64,
+}
+
+/// sin(as/σ²) and 1 − cos(as/σ²) for every shift s: what moves with the continuation to x + ia.
+#[derive(Debug)]
+pub(crate) struct ImaginaryShift {
+    sines: Vec<f64>,
+    versines: Vec<f64>,
+    /// as/σ² where some of these angles are larger than π; else empty.
+    angles: Vec<f64>,
+}
+
+impl ImaginaryShift {
+    /// The tables of `piece` for a height a.
+    pub(crate) fn new(piece: &Piece, imaginary_shift: f64) -> Self {
+        let rate = imaginary_shift / piece.noise_multiplier().powi(2);
+        let shifts = &piece.pair.shifts;
+        let angles: Vec<f64> = shifts.iter().map(|s| rate * s).collect();
+        let turns = rate * piece.largest_shift() > PI;
+        Self {
+            angles: if turns { angles } else { Vec::new() },
+            sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
+            versines: shifts.iter().map(|s| 2.0 * (0.5 * rate * s).sin().powi(2)).collect(),
+        }
+    }
+
+    /// log|E[e^{ias/σ²}]|, its angle and its imaginary part under the posterior law.
+    ///
+    /// The angle is that of the continuation from the real line, within π of that of the law's median, as all but a small part of the law
+    /// is within an angle of less than π around it ([`crate::loss::smooth_decay`]).
+    fn of(&self, law: Law<'_>) -> Turned {
+        let (sine, versine) = law.means(&self.sines, &self.versines);
+        let log_modulus = 0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p();
+        let mut angle = sine.atan2(1.0 - versine);
+        if !self.angles.is_empty() {
+            let median = self.angles[law.start + law.median()];
+            angle += 2.0 * PI * ((median - angle) / (2.0 * PI)).round();
+        }
+        Turned {
+            log_modulus,
+            angle,
+            sine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::GroupLaw;
+    use realfft::num_complex::Complex64;
+    use std::sync::Arc;
+
+    fn piece(records: u64, rate: f64, sigma: f64) -> Piece {
+        Piece {
+            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap()),
+            in_p: true,
+            in_q: true,
+            start: f64::NEG_INFINITY,
+            end: f64::INFINITY,
+            gate: None,
+        }
+    }
+
+    /// |r(x + ia)| and its argument from complex exponentials.
+    #[test]
+    fn the_continuation_is_that_of_the_densities() {
+        let (rate, sigma, height) = (0.2f64, 1.1f64, 0.8);
+        let piece = piece(1, rate, sigma);
+        let imaginary_shift = ImaginaryShift::new(&piece, height);
+        let ratio = |z: Complex64| (1.0 - rate) + rate * ((z - 0.5) / (sigma * sigma)).exp();
+        for x in [-3.0, 0.2, 1.5, 6.0] {
+            let continued = piece.continued(x, &imaginary_shift, &mut Scratch::default());
+            let of = |x: f64| ratio(Complex64::new(x, height)) / ratio(Complex64::new(x, 0.0));
+            let (p, q) = (of(x), of(-x));
+            assert!((continued.log_p - p.norm().ln()).abs() < 1e-14, "{x}");
+            assert!((continued.log_q - q.norm().ln()).abs() < 1e-14, "{x}");
+            assert!((continued.angle - p.arg() - q.arg()).abs() < 1e-14, "{x}");
+            let c = 0.7;
+            let change = continued.log_change(c, height, piece.imaginary_scale());
+            // |N(x + ia)| is N(x)·e^{a²/2σ²}.
+            let exact = 0.5 * (height / sigma).powi(2) + (1.0 + c) * p.norm().ln() - c * q.norm().ln();
+            assert!((change - exact).abs() < 1e-13, "{x}");
+        }
+    }
+
+    /// What is kept for the nodes is what is found at each output anew.
+    #[test]
+    fn laws_at_nodes_are_those_at_their_outputs() {
+        let pieces = [piece(30, 0.2, 1.5)];
+        let outputs: Vec<(usize, f64)> = [-9.0, -1.0, 4.0, 12.5, 40.0].map(|x| (0, x)).to_vec();
+        let nodes = Nodes {
+            outputs: outputs.clone(),
+            ..Nodes::default()
+        };
+        let laws = NodeLaws::new(&pieces, &nodes);
+        let mut scratch = Scratch::default();
+        for height in [0.01, 0.1, 0.3] {
+            let table = ImaginaryShift::new(&pieces[0], height);
+            for (i, &(_, x)) in outputs.iter().enumerate() {
+                let (found, terms) = laws.continued(i, &table);
+                let anew = pieces[0].continued(x, &table, &mut scratch);
+                assert_eq!(format!("{found:?}"), format!("{anew:?}"));
+                assert!(terms > 2 && terms <= 62, "{terms}");
+            }
+        }
+    }
+}
