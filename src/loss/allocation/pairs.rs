@@ -30,8 +30,11 @@ impl Step {
     /// (`docs/theory/random-allocation.md`), as the pair with a public pattern ([`groups`]) is not computed to any use.
     pub(crate) fn is_allocated_in_public(&self) -> bool {
         let several = self.group.size > 1;
+        let is_laplace = matches!(self.mechanism, Mechanism::Laplace { .. });
         match self.sampling {
-            Sampling::RandomAllocation { times, .. } => several && (times > 1 || self.group.size > MAX_MEMBERS),
+            Sampling::RandomAllocation { times, .. } => {
+                several && (is_laplace || times > 1 || self.group.size > MAX_MEMBERS)
+            }
             Sampling::FixedBins { .. } => self.group.size > MAX_MEMBERS,
             _ => false,
         }
@@ -89,20 +92,43 @@ impl Step {
 }
 
 impl Step {
-    /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several; the last epoch
-    /// counts as a whole one.
+    /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several. For groups, and
+    /// in bins that stay, batches are taken as published. The last epoch counts as a whole one.
     fn allocated_with_laplace(&self, scale: f64, direction: Direction, count: u64) -> Result<Outcomes> {
-        let Sampling::RandomAllocation { batches, times } = self.sampling else {
-            return Err(unsupported("Laplace noise in bins that stay"));
-        };
-        if self.group != Group::of(1) {
-            return Err(unsupported("Laplace noise and several records"));
+        let members = self.group.size;
+        if self.group != Group::of(members) || members == 0 {
+            return Err(unsupported("a group with rates or norms of its own"));
         }
+        let batches = match self.sampling {
+            Sampling::RandomAllocation { batches, .. } | Sampling::FixedBins { batches } => batches,
+            _ => return Err(unsupported("this way to draw batches")),
+        };
         require(batches >= 1, "batches", batches, "at least 1")?;
+        let epochs = count.div_ceil(batches);
+        let Sampling::RandomAllocation { times, .. } = self.sampling else {
+            return Ok(vec![(public_with_laplace(scale, members, direction)?, epochs)]);
+        };
         require((1..=batches).contains(&times), "times", times, "in [1, batches]")?;
+        if members > 1 {
+            let moved = members.saturating_mul(times);
+            return Ok(vec![(public_with_laplace(scale, moved, direction)?, epochs)]);
+        }
         let of = |size: u64| allocation_laplace::outcome(scale, size, direction);
-        in_blocks(batches, times, count.div_ceil(batches), of)
+        in_blocks(batches, times, epochs, of)
     }
+}
+
+/// The outcome of an epoch with Laplace noise that hides nothing: all `moved` places of members are in one batch.
+///
+/// A chain of so many links leads from no member to all, each of which is a shift of one output by 1. Whatever outputs are shifted, the curve
+/// is at most that of the chain, which one output that is shifted by all of it attains (`docs/theory/random-allocation.md`, Proposition 7).
+fn public_with_laplace(scale: f64, moved: u64, direction: Direction) -> Result<StepOutcome> {
+    let step = Step {
+        mechanism: Mechanism::Laplace { scale },
+        sampling: Sampling::Poisson { sample_rate: 1.0 },
+        group: Group::of(moved),
+    };
+    step.outcome(Some(direction))
 }
 
 /// One record in one batch of each epoch: whole epochs, and the last one as far as it is released.
