@@ -208,3 +208,59 @@ fn unsupported(what: &str) -> Error {
         "random allocation and fixed bins are not supported with {what}"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::composition::Composition;
+    use crate::step::Adjacency;
+
+    /// δ at ε of so many steps with Laplace noise of scale 3.
+    fn delta(sampling: Sampling, members: u64, steps: u64, epsilon: f64) -> f64 {
+        let step = Step {
+            mechanism: Mechanism::Laplace { scale: 3.0 },
+            sampling,
+            group: Group::of(members),
+        };
+        let mut run = Composition::new(&[(step, steps)], Adjacency::AddRemove).unwrap();
+        run.delta(epsilon, 1e-6).unwrap().log_upper.exp()
+    }
+
+    /// One batch moves by the whole group, 1 − e^{(ε − m/b)/2} as in closed form: with half of the shift δ would be too small.
+    #[test]
+    fn groups_with_laplace_noise_attain_the_bound_in_one_batch() {
+        let (members, epsilon) = (2u64, 0.2f64);
+        let exact = -(0.5 * (epsilon - members as f64 / 3.0)).exp_m1();
+        let sampling = Sampling::RandomAllocation { batches: 1, times: 1 };
+        assert!((delta(sampling, members, 1, epsilon) - exact).abs() < 1e-6 * exact);
+        assert!((delta(Sampling::FixedBins { batches: 1 }, members, 1, epsilon) - exact).abs() < 1e-6 * exact);
+        // Two batches of two for each: the same shift as four members in one.
+        let exact = -(0.5 * (epsilon - 4.0 / 3.0)).exp_m1();
+        let sampling = Sampling::RandomAllocation { batches: 2, times: 2 };
+        assert!(delta(sampling, members, 2, epsilon) <= exact * (1.0 + 1e-6));
+    }
+
+    /// Two batches and two members: the bound is above the true δ where nothing is published, by a sum over both outputs.
+    #[test]
+    fn the_bound_with_laplace_noise_is_above_two_members_in_two_batches() {
+        let (epsilon, step) = (0.2f64, 0.02);
+        let density = |x: f64, shift: f64| (-(x - shift).abs() / 3.0).exp() / 6.0;
+        let (mut removed, mut added) = (0.0, 0.0);
+        for i in -2500..2500 {
+            let x = (f64::from(i) + 0.5) * step;
+            for j in -2500..2500 {
+                let y = (f64::from(j) + 0.5) * step;
+                let q = density(x, 0.0) * density(y, 0.0);
+                let apart = density(x, 1.0) * density(y, 1.0);
+                let together = density(x, 2.0) * density(y, 0.0) + density(x, 0.0) * density(y, 2.0);
+                let p = 0.5 * apart + 0.25 * together;
+                removed += (p - epsilon.exp() * q).max(0.0) * step * step;
+                added += (q - epsilon.exp() * p).max(0.0) * step * step;
+            }
+        }
+        let sampling = Sampling::RandomAllocation { batches: 2, times: 1 };
+        let bound = delta(sampling, 2, 2, epsilon);
+        let exact = f64::max(removed, added);
+        assert!(bound >= exact * (1.0 - 1e-4) && bound < 2.0 * exact, "{bound} {exact}");
+    }
+}
