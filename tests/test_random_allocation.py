@@ -245,7 +245,7 @@ def test_groups_with_laplace_noise_are_bounded(members):
     one, group = (hs.get_epsilon(sampling=hs.RandomAllocation(50), group_size=k, **ten) for k in (1, members))
     full = hs.get_epsilon(sampling=hs.FullBatch(), group_size=members, **run | {"steps": 10})
     poisson = hs.get_epsilon(sample_rate=0.02, group_size=members, **ten)
-    # The chain hides the batches of single records; its bound is above what Poisson samples of the same rate have.
+    # The chain hides the batches of single records; Poisson samples of the same rate have a smaller epsilon.
     assert members * one < group < 0.7 * full
     assert poisson < group < 1.7 * poisson
     # In one batch all members move the same output: the bound is attained, so that less would be wrong.
@@ -267,7 +267,9 @@ def test_bins_that_stay_with_laplace_noise_are_taken_as_published(members):
     # Ten epochs, of which the last one is not complete: one output ten times, whatever batch it is.
     bins = hs.get_epsilon(sampling=hs.FixedBins(7), steps=64, **run)
     assert bins == pytest.approx(hs.get_epsilon(sampling=hs.FullBatch(), steps=10, **run), rel=2e-4)
-    curve = hs.privacy_curve(sampling=hs.FixedBins(7), mechanism=hs.Laplace(20.0), steps=64, group_size=members)
+    curve = hs.privacy_curve(
+        sampling=hs.FixedBins(7), mechanism=hs.Laplace(20.0), steps=64, group_size=members
+    )
     assert not curve.tight
     accountant = hs.accountants.GroupAccountant(group_size=members)
     accountant.step(mechanism=hs.Laplace(20.0), sampling=hs.FixedBins(7), steps=64)
