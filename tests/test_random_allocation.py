@@ -238,19 +238,62 @@ def test_planning_and_words():
     assert "Poisson sampling, add or remove" in explained
 
 
+@pytest.mark.parametrize("members", [2, 3])
+def test_groups_with_laplace_noise_are_bounded(members):
+    run = {"mechanism": hs.Laplace(4.0), "delta": 1e-5, "tolerance": 1e-2}
+    ten = run | {"steps": 500}
+    one, group = (hs.get_epsilon(sampling=hs.RandomAllocation(50), group_size=k, **ten) for k in (1, members))
+    full = hs.get_epsilon(sampling=hs.FullBatch(), group_size=members, **run | {"steps": 10})
+    poisson = hs.get_epsilon(sample_rate=0.02, group_size=members, **ten)
+    # The chain hides the batches of single records; Poisson samples of the same rate have a smaller epsilon.
+    assert members * one < group < 0.7 * full
+    assert poisson < group < 1.7 * poisson
+    # In one batch all members move the same output: the bound is attained, so that less would be wrong.
+    alone = hs.get_epsilon(sampling=hs.RandomAllocation(1), group_size=members, **run | {"steps": 3})
+    known = hs.get_epsilon(sampling=hs.FullBatch(), group_size=members, **run | {"steps": 3})
+    assert alone == pytest.approx(known, rel=1e-3)
+    # Places of members count alike: two batches for each of them are twice the shift at most.
+    twice = hs.get_epsilon(sampling=hs.RandomAllocation(2, times=2), group_size=members, **run | {"steps": 2})
+    double = hs.get_epsilon(sampling=hs.FullBatch(), group_size=2 * members, **run | {"steps": 1})
+    assert twice <= double * (1.0 + 1e-3)
+    assert not hs.privacy_curve(
+        sampling=hs.RandomAllocation(50), mechanism=hs.Laplace(4.0), steps=50, group_size=members
+    ).tight
+
+
+@pytest.mark.parametrize("members", [1, 2, 8])
+def test_bins_that_stay_with_laplace_noise_are_taken_as_published(members):
+    run = {"mechanism": hs.Laplace(20.0), "delta": 1e-5, "tolerance": 1e-4, "group_size": members}
+    # Ten epochs, of which the last one is not complete: one output ten times, whatever batch it is.
+    bins = hs.get_epsilon(sampling=hs.FixedBins(7), steps=64, **run)
+    assert bins == pytest.approx(hs.get_epsilon(sampling=hs.FullBatch(), steps=10, **run), rel=2e-4)
+    curve = hs.privacy_curve(
+        sampling=hs.FixedBins(7), mechanism=hs.Laplace(20.0), steps=64, group_size=members
+    )
+    assert not curve.tight
+    accountant = hs.accountants.GroupAccountant(group_size=members)
+    accountant.step(mechanism=hs.Laplace(20.0), sampling=hs.FixedBins(7), steps=64)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(bins, rel=2e-4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"adjacency": "replace"}, hs.UnsupportedError, "records replaced"),
         (
-            {"mechanism": hs.Laplace(1.0), "noise_multiplier": None, "group_size": 2},
+            {"mechanism": hs.RandomizedResponse(0.7), "noise_multiplier": None},
             hs.UnsupportedError,
-            "Laplace",
+            "andomi[sz]ed",
         ),
         (
-            {"mechanism": hs.Laplace(1.0), "noise_multiplier": None, "sampling": hs.FixedBins(10)},
+            {
+                "mechanism": hs.Laplace(1.0),
+                "noise_multiplier": None,
+                "sampling": hs.FixedBins(10),
+                "adjacency": "replace",
+            },
             hs.UnsupportedError,
-            "Laplace",
+            "replaced",
         ),
         ({"group": hs.Group(norms=(1.0, 0.5))}, hs.UnsupportedError, "norms"),
     ],

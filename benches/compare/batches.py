@@ -1,10 +1,11 @@
 """Ways to draw batches beside the public code for them: ``python -m benches.compare.batches``.
 
 Poisson samples that are cut to a largest size, beside dp-accounting's privacy loss distributions; random
-allocation, beside the package ``random-allocation`` of the authors of "Privacy Amplification by Random
-Allocation" (Feldman and Shenfeld 2025, arXiv:2502.08202), whose functions are upper bounds of different
-kinds. Times are processor times of one thread; the ratio is of theirs to ours, the difference is theirs less
-our upper end.
+allocation, beside two packages of the authors of "Privacy Amplification by Random Allocation" (Feldman and
+Shenfeld 2025, arXiv:2502.08202): ``random-allocation``, whose functions are upper bounds of different kinds,
+and ``PLD-accounting`` (2026, arXiv:2602.17284), which encloses epsilon by privacy loss distributions. Times
+are processor times of one thread; the ratio is of theirs to ours, the difference is theirs less our upper
+end.
 """
 
 import os
@@ -21,6 +22,12 @@ from benches.compare.machine import describe_machine
 
 PACKAGE = "random_allocation"
 """Module of the package ``random-allocation``."""
+
+DISTRIBUTIONS = "PLD_accounting"
+"""Module of the package ``PLD-accounting``."""
+
+GAPS = (0.05, 0.005)
+"""Distances of its two bounds that are asked for, relative to our epsilon."""
 
 ORDERS = list(range(2, 41))
 """Rényi orders of its "direct" bound."""
@@ -64,6 +71,14 @@ def allocation_by_peer(bound: str, noise_multiplier: float, batches: int, epochs
     return float(getattr(package, f"allocation_epsilon_{bound}")(run, config))
 
 
+def enclosed_by_peer(gap: float, noise_multiplier: float, batches: int, epochs: int) -> float:
+    """Ask for the upper bound by privacy loss distributions; the lower one is at most ``gap`` below."""
+    upper, _ = module(DISTRIBUTIONS).gaussian_allocation_epsilon_range(
+        delta=DELTA, sigma=noise_multiplier, num_steps=batches, num_epochs=epochs, epsilon_accuracy=gap
+    )
+    return float(upper)
+
+
 def print_question(
     text: str, ours: Callable[[], tuple[float, float]], peers: Mapping[str, Callable[[], float]]
 ) -> None:
@@ -86,10 +101,12 @@ def main() -> None:
     has_theirs = find_spec(PACKAGE) is not None
     has_peer = "dp-accounting" not in missing()
     print(f"{describe_machine()}\n")
-    if has_theirs:
-        print(f"random-allocation {metadata.version('random-allocation')}\n")
-    else:
-        print("random-allocation is not installed and left out; `pip install random-allocation` has it.\n")
+    has_distributions = find_spec(DISTRIBUTIONS) is not None
+    for name, found in (("random-allocation", has_theirs), ("PLD-accounting", has_distributions)):
+        if found:
+            print(f"{name} {metadata.version(name)}\n")
+        else:
+            print(f"{name} is not installed and left out; `pip install {name}` has it.\n")
     print_heading("run", "accountant", "time", "ratio", "ε", "ε above ours", left=2)
     for adjacency, relation in RELATIONS.items():
         scheme = hs.Poisson(RATE, max_batch_size=LARGEST, dataset_size=RECORDS)
@@ -105,6 +122,11 @@ def main() -> None:
         peers = {
             f"random-allocation, {bound}": partial(allocation_by_peer, bound, *question) for bound in bounds
         }
+        if has_distributions:
+            _, ours = ends(**run)
+            for gap in GAPS:
+                call = partial(enclosed_by_peer, gap * ours, *question)
+                peers[f"PLD-accounting, within {gap:g}"] = call
         print_question(
             f"1 of {batches}, σ {noise:g}, {epochs} epoch{'s' if epochs > 1 else ''}",
             partial(ends, **run),

@@ -29,7 +29,7 @@ pub enum Sampling {
     Mixture,
     /// Random allocation ("balls in bins"): every record goes into exactly `times` of the `batches` batches of an epoch, each choice with the
     /// same probability and independently of the other records, and again in every epoch. A number of steps counts batches: where it
-    /// is not a multiple of `batches`, of the last epoch only the remaining ones are released. For Gaussian noise.
+    /// is not a multiple of `batches`, of the last epoch only the remaining ones are released. For Gaussian and Laplace noise.
     RandomAllocation {
         /// Batches of an epoch, at least 1.
         batches: u64,
@@ -37,7 +37,7 @@ pub enum Sampling {
         times: u64,
     },
     /// Every record goes into one of the `batches` batches, as with [`Sampling::RandomAllocation`], and stays in it: the batches come back
-    /// in every epoch. All steps of a segment are one release. For Gaussian noise.
+    /// in every epoch. All steps of a segment are one release. For Gaussian and Laplace noise.
     FixedBins {
         /// Batches of an epoch, at least 1.
         batches: u64,

@@ -41,8 +41,9 @@ class RandomAllocation:
     one record in several batches, it is an upper bound: how many members share a batch, or which part of
     the batches each choice is made from, is taken as published; and a last part of an epoch counts as a
     whole one. Larger groups, and groups of records in several batches, are bounded by a chain of data sets
-    that lose one record each (GROUP, Theorem 5). `estimate_delta` estimates their true values. Shuffled
-    batches (`Shuffle`) are something else: their sizes are fixed, so that records push each other out.
+    that lose one record each (GROUP, Theorem 5). `estimate_delta` estimates their true values. Laplace noise
+    has upper bounds: one record on a lattice, groups by a chain. Shuffled batches (`Shuffle`) are something
+    else: their sizes are fixed, so that records push each other out.
 
     References
     ----------
@@ -96,7 +97,8 @@ class FixedBins:
     Notes
     -----
     It is supported for Gaussian noise and records that are added or removed: one record with a tight pair,
-    groups with an upper bound, as for `RandomAllocation`.
+    groups with an upper bound, as for `RandomAllocation`. With Laplace noise the bound takes all batches as
+    published, which gives away what hiding the batch would gain.
 
     Examples
     --------

@@ -69,6 +69,8 @@ _PATTERNS = Pair(
 _BLOCKS_OF_GROUP = Pair(False, "GROUP, Theorem 5, for a chain of records; Feldman and Shenfeld 2025 for one")
 _BLOCKS = Pair(False, "Feldman and Shenfeld 2025: one allocation in each of as many blocks")
 _LATTICE = Pair(False, "one of the batches of an epoch, on a lattice that is above it in convex order")
+_CHAIN_ON_LATTICE = Pair(False, "GROUP, Theorem 5, for a chain of records, each on such a lattice")
+_PUBLIC_BINS = Pair(False, "every batch taken as published: one output that moves by the whole group")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
 _TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")
@@ -110,8 +112,9 @@ _SUPPORTED = {
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
-    ("laplace", "random_allocation", "add_remove"): {ONE: _LATTICE},
-    ("laplace", "several_allocations", "add_remove"): {ONE: _LATTICE},
+    ("laplace", "random_allocation", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
+    ("laplace", "several_allocations", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
+    ("laplace", "fixed_bins", "add_remove"): {ONE: _PUBLIC_BINS, SEVERAL: _PUBLIC_BINS},
     ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
     ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},
     ("laplace", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},

@@ -37,8 +37,8 @@ const REACH: f64 = 9.0;
 const NEGLIGIBLE: f64 = 1e-21;
 /// Weights below this are those of no node: their reciprocals would be beyond the range of numbers.
 const LEAST_WEIGHT: f64 = 1e-290;
-/// Terms that are added up before they are added to the others.
-const BLOCK: usize = 8;
+/// Sums that are added to by turns, and are added up in the end.
+const LANES: usize = 8;
 
 /// ψ_n at one point: e^`log_scale`·(`value` ± `error`).
 #[derive(Debug, Clone, Copy)]
@@ -74,14 +74,17 @@ struct Rule {
     on_lines: f64,
     /// 2·e^{b²/2}·q/(1 − q).
     spacing_error: f64,
+    /// m·log m by m.
+    entropies: ByOrder,
 }
 
-/// A node: |Y|, the weight and its modulus.
+/// A node: |Y|, the weight, its modulus and their ratio.
 #[derive(Debug, Clone, Copy)]
 struct Output {
     y: f64,
     weight: Complex64,
     size: f64,
+    direction: Complex64,
 }
 
 /// Numbers by k.
@@ -95,6 +98,25 @@ struct Sums {
     /// Of moduli, and of moduli times the errors of their phases in units of the machine's.
     sizes: ByOrder,
     phases: ByOrder,
+}
+
+/// The sums of one k over every [`LANES`]-th node.
+#[derive(Clone, Copy, Default)]
+struct Lanes {
+    real: [f64; LANES],
+    imaginary: [f64; LANES],
+    sizes: [f64; LANES],
+    phases: [f64; LANES],
+}
+
+/// Terms of [`LANES`] nodes next to each other: directions, moduli and the errors of the phases.
+#[derive(Default)]
+struct Terms {
+    real: [f64; LANES],
+    imaginary: [f64; LANES],
+    moduli: [f64; LANES],
+    factors: [f64; LANES],
+    slacks: [f64; LANES],
 }
 
 /// The moduli of the terms of one node: `first`·`factor`^k, but `zeroth` for k = 0.
@@ -212,6 +234,7 @@ impl Rule {
                 y: (root * g - 0.5 * part.variance).exp(),
                 weight: Complex64::from_polar(size, g * beta),
                 size,
+                direction: Complex64::from_polar(1.0, g * beta),
             }
         };
         let q = (-LEVEL).exp();
@@ -225,6 +248,7 @@ impl Rule {
             phase: ((angle - root * beta).cos(), (angle - root * beta).sin()),
             on_lines: on_lines.cos(),
             spacing_error: 2.0 * (0.5 * farthest * farthest).exp() * q / (1.0 - q),
+            entropies: std::array::from_fn(|m| if m > 0 { m as f64 * (m as f64).ln() } else { 0.0 }),
         }
     }
 
@@ -237,7 +261,7 @@ impl Rule {
         let zeroth = Complex64::new(sums.real[0], sums.imaginary[0]);
         let base = if centred { zeroth + 1.0 } else { zeroth };
         let on_lines = if centred {
-            std::array::from_fn(|k| growth * self.on_lines(k, size, scale))
+            self.crude(size, scale, n).map(|bound| growth * bound)
         } else {
             self.suppressed(size, scale, n)
         };
@@ -297,70 +321,80 @@ impl Rule {
                 term *= output.y * scale;
             }
         }
-        for (k, bound) in bounds.iter_mut().enumerate().take(n + 1) {
-            let crude = self.on_lines(k, size, scale);
+        for (bound, crude) in bounds.iter_mut().zip(self.crude(size, scale, n)) {
             *bound = (*bound * 1.01 + self.spacing_error * crude).min(crude);
         }
         bounds
     }
 
-    /// A bound on E[|Y^k e^{−ςY}|]·scale^k on the lines: the best of E[Y^j] times the largest Y^{k−j}·e^{−|ςY|cos}, j ≤ k.
-    fn on_lines(&self, k: usize, size: f64, scale: f64) -> f64 {
-        let log_cut = (size * self.on_lines).ln() + 1.0;
-        let bound = |j: usize| {
-            let (j, rest) = (j as f64, (k - j) as f64);
-            let cut = if rest > 0.0 { rest * (rest.ln() - log_cut) } else { 0.0 };
-            0.5 * self.part.variance * j * (j - 1.0) + cut
-        };
-        let least = (0..=k).map(bound).fold(f64::INFINITY, f64::min);
-        (least + k as f64 * scale.ln()).exp()
+    /// Bounds on E[|Y^k e^{−ςY}|]·scale^k on the lines, k ≤ n: the best of E[Y^j] times the largest Y^{k−j}·e^{−|ςY|cos}, j ≤ k.
+    ///
+    /// The latter is (m/(e|ς|cos))^m, m = k − j, so that its logarithm for every m is known before k is.
+    fn crude(&self, size: f64, scale: f64, n: usize) -> ByOrder {
+        let (log_cut, log_scale) = ((size * self.on_lines).ln() + 1.0, scale.ln());
+        let cut: ByOrder = std::array::from_fn(|m| self.entropies[m] - m as f64 * log_cut);
+        let half = 0.5 * self.part.variance;
+        std::array::from_fn(|k| {
+            if k > n {
+                return 0.0;
+            }
+            let bound = |j: usize| half * (j * j.saturating_sub(1)) as f64 + cut[k - j];
+            let least = (0..=k).map(bound).fold(f64::INFINITY, f64::min);
+            (least + k as f64 * log_scale).exp()
+        })
     }
 
     /// The sums over the nodes, and bounds on what they leave out.
     fn sums(&self, s: Complex64, size: f64, scale: f64, n: usize, centred: bool) -> (Sums, ByOrder) {
-        let (mut all, mut block) = (Sums::EMPTY, Sums::EMPTY);
+        let mut lanes = [Lanes::default(); MAX_ORDER + 1];
         let mut ends = [0.0; MAX_ORDER + 1];
         let (mut before, mut last) = (Moduli::default(), Moduli::default());
         let shift = if centred { s } else { Complex64::default() };
         let mut used = 0;
-        for output in &self.outputs {
-            let x = size * output.y;
-            let z = Complex64::new(shift.re - x * self.phase.0, shift.im - x * self.phase.1);
-            let modulus = z.re.exp();
-            let (sine, cosine) = z.im.sin_cos();
-            let turned = Complex64::new(modulus * cosine, modulus * sine);
-            let slack = 3.0 * (x + size);
-            before = last;
-            last = Moduli {
-                zeroth: output.size * modulus,
-                first: output.size * modulus,
-                factor: output.y * scale,
-            };
-            if centred {
-                let (value, error) = excess(z, turned, slack);
-                block.add_zeroth(output.weight * value, output.size * value.norm(), output.size * error);
-                last.zeroth = 0.5 * output.size * (size * (1.0 + output.y)).powi(2) * size.exp();
-            } else {
-                block.add_zeroth(output.weight * turned, last.first, last.first * slack);
+        for outputs in self.outputs.chunks(LANES) {
+            let mut terms = Terms::default();
+            for (lane, output) in outputs.iter().enumerate() {
+                let x = size * output.y;
+                let z = Complex64::new(shift.re - x * self.phase.0, shift.im - x * self.phase.1);
+                let modulus = z.re.exp();
+                let (sine, cosine) = if z.im == 0.0 { (0.0, 1.0) } else { z.im.sin_cos() };
+                let slack = 3.0 * (x + size);
+                before = last;
+                last = Moduli {
+                    zeroth: output.size * modulus,
+                    first: output.size * modulus,
+                    factor: output.y * scale,
+                };
+                if centred {
+                    let (value, error) = excess(z, modulus, (sine, cosine), slack);
+                    let bound = output.size * (value.re.abs() + value.im.abs());
+                    lanes[0].add(lane, output.weight * value, bound, output.size * error);
+                    last.zeroth = 0.5 * output.size * (size * (1.0 + output.y)).powi(2) * size.exp();
+                } else {
+                    let turned = Complex64::new(modulus * cosine, modulus * sine);
+                    lanes[0].add(lane, output.weight * turned, last.first, last.first * slack);
+                }
+                if n > 0 {
+                    terms.set(lane, output.direction * Complex64::new(cosine, sine), last, slack);
+                }
+                used += 1;
+                if used == 2 {
+                    leave_out(&mut ends, last, before, n);
+                }
             }
-            let direction = output.weight * Complex64::new(cosine, sine) * (1.0 / output.size);
-            block.add_others(direction, last, slack, n);
-            used += 1;
-            if used % BLOCK == 0 {
-                all.take(&mut block, n);
-            }
-            if used == 2 {
-                leave_out(&mut ends, last, before, n);
-            }
-            if output.y > 1.0 && used % BLOCK == 0 && all.outweigh(last, before, n) {
+            terms.add_to(&mut lanes[1..=n]);
+            if last.factor > scale && used % LANES == 0 && outweighs(&lanes[..=n], last, before) {
                 break;
             }
         }
-        all.take(&mut block, n);
         leave_out(&mut ends, before, last, n);
-        let additions = (BLOCK + used.div_ceil(BLOCK)) as f64;
-        for k in 0..=n {
-            all.phases[k] += additions * all.sizes[k];
+        let mut all = Sums::EMPTY;
+        let additions = (LANES + used.div_ceil(LANES)) as f64;
+        for (k, lanes) in lanes.iter().enumerate().take(n + 1) {
+            all.real[k] = lanes.real.iter().sum();
+            all.imaginary[k] = lanes.imaginary.iter().sum();
+            all.sizes[k] = lanes.sizes.iter().sum();
+            all.phases[k] = lanes.phases.iter().sum::<f64>() + additions * all.sizes[k];
         }
         (all, ends)
     }
@@ -373,48 +407,56 @@ impl Sums {
         sizes: [0.0; MAX_ORDER + 1],
         phases: [0.0; MAX_ORDER + 1],
     };
+}
 
-    fn add_zeroth(&mut self, value: Complex64, size: f64, error: f64) {
-        self.real[0] += value.re;
-        self.imaginary[0] += value.im;
-        self.sizes[0] += size;
-        self.phases[0] += error;
+impl Lanes {
+    fn add(&mut self, lane: usize, value: Complex64, size: f64, error: f64) {
+        self.real[lane] += value.re;
+        self.imaginary[lane] += value.im;
+        self.sizes[lane] += size;
+        self.phases[lane] += error;
+    }
+}
+
+impl Terms {
+    fn set(&mut self, lane: usize, direction: Complex64, moduli: Moduli, slack: f64) {
+        (self.real[lane], self.imaginary[lane]) = (direction.re, direction.im);
+        (self.moduli[lane], self.factors[lane]) = (moduli.first, moduli.factor);
+        self.slacks[lane] = slack;
     }
 
-    /// Adds the terms of k = 1, …, n, all of which have the same direction.
-    fn add_others(&mut self, direction: Complex64, moduli: Moduli, slack: f64, n: usize) {
-        let mut part = moduli.first;
-        for k in 1..=n {
-            part *= moduli.factor;
-            self.real[k] += direction.re * part;
-            self.imaginary[k] += direction.im * part;
-            self.sizes[k] += part;
-            self.phases[k] += slack * part;
+    /// Adds the terms of k = 1, 2, …: those of one node have the same direction for all k.
+    fn add_to(mut self, lanes: &mut [Lanes]) {
+        for sums in lanes {
+            for lane in 0..LANES {
+                self.moduli[lane] *= self.factors[lane];
+                let part = self.moduli[lane];
+                sums.real[lane] += self.real[lane] * part;
+                sums.imaginary[lane] += self.imaginary[lane] * part;
+                sums.sizes[lane] += part;
+                sums.phases[lane] += self.slacks[lane] * part;
+            }
         }
     }
+}
 
-    /// Adds `block` and empties it.
-    fn take(&mut self, block: &mut Self, n: usize) {
-        for k in 0..=n {
-            self.real[k] += block.real[k];
-            self.imaginary[k] += block.imaginary[k];
-            self.sizes[k] += block.sizes[k];
-            self.phases[k] += block.phases[k];
-            (block.real[k], block.imaginary[k], block.sizes[k], block.phases[k]) = (0.0, 0.0, 0.0, 0.0);
+/// True if terms from `last` on are negligible for all k.
+fn outweighs(lanes: &[Lanes], last: Moduli, before: Moduli) -> bool {
+    let (mut at_last, mut at_before) = (last.zeroth, before.zeroth);
+    for (k, sums) in lanes.iter().enumerate() {
+        if k == 1 {
+            (at_last, at_before) = (last.first, before.first);
         }
-    }
-
-    /// True if terms from `last` on are negligible for all k.
-    fn outweigh(&self, last: Moduli, before: Moduli, n: usize) -> bool {
-        let (mut at_last, mut at_before) = (last.first, before.first);
-        let mut all = last.zeroth < NEGLIGIBLE * self.sizes[0] && last.zeroth < 0.5 * before.zeroth;
-        for k in 1..=n {
+        if k > 0 {
             at_last *= last.factor;
             at_before *= before.factor;
-            all &= at_last < NEGLIGIBLE * self.sizes[k] && at_last < 0.5 * at_before;
         }
-        all
+        let all: f64 = sums.sizes.iter().sum();
+        if at_last >= NEGLIGIBLE * all || at_last >= 0.5 * at_before {
+            return false;
+        }
     }
+    true
 }
 
 /// Adds a bound on what lies beyond the term `outer`, next to which `inner` is: a geometric series, as terms are log-concave.
@@ -437,20 +479,21 @@ fn leave_out(ends: &mut ByOrder, inner: Moduli, outer: Moduli, n: usize) {
     }
 }
 
-/// e^z − 1 − z, where e^z is `exponential`, and a bound on its error in units of the machine's.
-fn excess(z: Complex64, exponential: Complex64, slack: f64) -> (Complex64, f64) {
+/// e^z − 1 − z, where e^z has this modulus and this sine and cosine of its phase, and a bound on its error in units of the machine's.
+fn excess(z: Complex64, modulus: f64, (sine, cosine): (f64, f64), slack: f64) -> (Complex64, f64) {
     /// Terms of the series for |z| < 0.3: the first that is left out is below 1e-16 of the sum.
     const TERMS: usize = 12;
+    let size = z.re.abs() + z.im.abs();
     if z.norm_sqr() > 0.09 {
-        let value = exponential - 1.0 - z;
-        return (value, exponential.norm() * (3.0 + slack) + 2.0 + slack + 2.0 * z.norm());
+        let value = Complex64::new(modulus * cosine - 1.0 - z.re, modulus * sine - z.im);
+        return (value, modulus * (3.0 + slack) + 2.0 + slack + 2.0 * size);
     }
     let mut sum = Complex64::new(1.0, 0.0);
     for k in (3..TERMS + 3).rev() {
         sum = Complex64::new(1.0, 0.0) + sum * z * (1.0 / k as f64);
     }
     let value = z * z * sum * 0.5;
-    (value, value.norm() * 8.0 + z.norm() * slack)
+    (value, (value.re.abs() + value.im.abs()) * 8.0 + size * slack)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
 use crate::special::log_space::LogSum;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
+use std::f64::consts::FRAC_1_SQRT_2;
 
 /// Orders n that are used.
 const ORDERS: [usize; 10] = [0, 8, 10, 12, 16, 20, 24, 32, 48, MAX_ORDER];
@@ -20,14 +21,14 @@ const LEAST_POWER: f64 = 7.0;
 const LARGEST_POWER: f64 = 1e6;
 /// −log of the part of an integral that its ends may leave out, and that the spacing may add.
 pub(crate) const LEVEL: f64 = 37.0;
-/// Spacing of the values by which the range of u is found.
-const COARSE: f64 = 0.25;
+/// Spacing of the values by which the range of u is found: one of those of integrals, which then share the values.
+const COARSE: f64 = WIDEST * FRAC_1_SQRT_2;
 /// Most values of one integral.
 const MOST_VALUES: i64 = 1000;
 /// Orders from which on no more than so many coarse values are computed: more are needed where a moment comes from outcomes that are
 /// absurdly rare, and then a smaller exponent serves better.
 const HIGH_ORDER: usize = 16;
-const MOST_COARSE: i64 = 80;
+const MOST_COARSE: i64 = 88;
 /// The widest spacing of an integral; others are smaller by powers of √2.
 const WIDEST: f64 = 0.32;
 
@@ -311,7 +312,7 @@ pub(crate) fn log_aliasing(power: f64, angle: f64, spacing: f64, y: f64, log_dec
 
 /// The widest spacing for which aliasing is negligible at all `ys`.
 pub(crate) fn spacing(power: f64, angle: f64, ys: &[f64], log_decay: &dyn Fn(f64) -> f64) -> Option<f64> {
-    let candidates = (0..60).map(|i| WIDEST * 2f64.powf(-0.5 * f64::from(i)));
+    let candidates = (0..60).map(|i| WIDEST * FRAC_1_SQRT_2.powi(i));
     let mut fine = candidates.skip_while(|&h| {
         let worst = ys
             .iter()

@@ -30,8 +30,11 @@ impl Step {
     /// (`docs/theory/random-allocation.md`), as the pair with a public pattern ([`groups`]) is not computed to any use.
     pub(crate) fn is_allocated_in_public(&self) -> bool {
         let several = self.group.size > 1;
+        let is_laplace = matches!(self.mechanism, Mechanism::Laplace { .. });
         match self.sampling {
-            Sampling::RandomAllocation { times, .. } => several && (times > 1 || self.group.size > MAX_MEMBERS),
+            Sampling::RandomAllocation { times, .. } => {
+                several && (is_laplace || times > 1 || self.group.size > MAX_MEMBERS)
+            }
             Sampling::FixedBins { .. } => self.group.size > MAX_MEMBERS,
             _ => false,
         }
@@ -89,20 +92,43 @@ impl Step {
 }
 
 impl Step {
-    /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several; the last epoch
-    /// counts as a whole one.
+    /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several. For groups, and
+    /// in bins that stay, batches are taken as published. The last epoch counts as a whole one.
     fn allocated_with_laplace(&self, scale: f64, direction: Direction, count: u64) -> Result<Outcomes> {
-        let Sampling::RandomAllocation { batches, times } = self.sampling else {
-            return Err(unsupported("Laplace noise in bins that stay"));
-        };
-        if self.group != Group::of(1) {
-            return Err(unsupported("Laplace noise and several records"));
+        let members = self.group.size;
+        if self.group != Group::of(members) || members == 0 {
+            return Err(unsupported("a group with rates or norms of its own"));
         }
+        let batches = match self.sampling {
+            Sampling::RandomAllocation { batches, .. } | Sampling::FixedBins { batches } => batches,
+            _ => return Err(unsupported("this way to draw batches")),
+        };
         require(batches >= 1, "batches", batches, "at least 1")?;
+        let epochs = count.div_ceil(batches);
+        let Sampling::RandomAllocation { times, .. } = self.sampling else {
+            return Ok(vec![(public_with_laplace(scale, members, direction)?, epochs)]);
+        };
         require((1..=batches).contains(&times), "times", times, "in [1, batches]")?;
+        if members > 1 {
+            let moved = members.saturating_mul(times);
+            return Ok(vec![(public_with_laplace(scale, moved, direction)?, epochs)]);
+        }
         let of = |size: u64| allocation_laplace::outcome(scale, size, direction);
-        in_blocks(batches, times, count.div_ceil(batches), of)
+        in_blocks(batches, times, epochs, of)
     }
+}
+
+/// The outcome of an epoch with Laplace noise that hides nothing: all `moved` places of members are in one batch.
+///
+/// A chain of so many links leads from no member to all, each of which is a shift of one output by 1. Whatever outputs are shifted, the curve
+/// is at most that of the chain, which one output that is shifted by all of it attains (`docs/theory/random-allocation.md`, Proposition 7).
+fn public_with_laplace(scale: f64, moved: u64, direction: Direction) -> Result<StepOutcome> {
+    let step = Step {
+        mechanism: Mechanism::Laplace { scale },
+        sampling: Sampling::Poisson { sample_rate: 1.0 },
+        group: Group::of(moved),
+    };
+    step.outcome(Some(direction))
 }
 
 /// One record in one batch of each epoch: whole epochs, and the last one as far as it is released.
@@ -181,4 +207,60 @@ fn unsupported(what: &str) -> Error {
     Error::Mismatch(format!(
         "random allocation and fixed bins are not supported with {what}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::composition::Composition;
+    use crate::step::Adjacency;
+
+    /// δ at ε of so many steps with Laplace noise of scale 3.
+    fn delta(sampling: Sampling, members: u64, steps: u64, epsilon: f64) -> f64 {
+        let step = Step {
+            mechanism: Mechanism::Laplace { scale: 3.0 },
+            sampling,
+            group: Group::of(members),
+        };
+        let mut run = Composition::new(&[(step, steps)], Adjacency::AddRemove).unwrap();
+        run.delta(epsilon, 1e-6).unwrap().log_upper.exp()
+    }
+
+    /// One batch moves by the whole group, 1 − e^{(ε − m/b)/2} as in closed form: with half of the shift δ would be too small.
+    #[test]
+    fn groups_with_laplace_noise_attain_the_bound_in_one_batch() {
+        let (members, epsilon) = (2u64, 0.2f64);
+        let exact = -(0.5 * (epsilon - members as f64 / 3.0)).exp_m1();
+        let sampling = Sampling::RandomAllocation { batches: 1, times: 1 };
+        assert!((delta(sampling, members, 1, epsilon) - exact).abs() < 1e-6 * exact);
+        assert!((delta(Sampling::FixedBins { batches: 1 }, members, 1, epsilon) - exact).abs() < 1e-6 * exact);
+        // Two batches of two for each: the same shift as four members in one.
+        let exact = -(0.5 * (epsilon - 4.0 / 3.0)).exp_m1();
+        let sampling = Sampling::RandomAllocation { batches: 2, times: 2 };
+        assert!(delta(sampling, members, 2, epsilon) <= exact * (1.0 + 1e-6));
+    }
+
+    /// Two batches and two members: the bound is above the true δ where nothing is published, by a sum over both outputs.
+    #[test]
+    fn the_bound_with_laplace_noise_is_above_two_members_in_two_batches() {
+        let (epsilon, step) = (0.2f64, 0.02);
+        let density = |x: f64, shift: f64| (-(x - shift).abs() / 3.0).exp() / 6.0;
+        let (mut removed, mut added) = (0.0, 0.0);
+        for i in -2500..2500 {
+            let x = (f64::from(i) + 0.5) * step;
+            for j in -2500..2500 {
+                let y = (f64::from(j) + 0.5) * step;
+                let q = density(x, 0.0) * density(y, 0.0);
+                let apart = density(x, 1.0) * density(y, 1.0);
+                let together = density(x, 2.0) * density(y, 0.0) + density(x, 0.0) * density(y, 2.0);
+                let p = 0.5 * apart + 0.25 * together;
+                removed += (p - epsilon.exp() * q).max(0.0) * step * step;
+                added += (q - epsilon.exp() * p).max(0.0) * step * step;
+            }
+        }
+        let sampling = Sampling::RandomAllocation { batches: 2, times: 1 };
+        let bound = delta(sampling, 2, 2, epsilon);
+        let exact = f64::max(removed, added);
+        assert!(bound >= exact * (1.0 - 1e-4) && bound < 2.0 * exact, "{bound} {exact}");
+    }
 }
