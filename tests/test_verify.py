@@ -169,7 +169,7 @@ def test_the_table_of_random_runs_is_about_these_runs_and_all_proofs_in_it_hold(
     counts = Counter(row["outcome"] for row in found.values())
     assert {name: summary[name] for name in counts} == counts
     assert summary["runs"] == len(found)
-    assert set(counts) <= {"verified", "too expensive", "no finite epsilon"}
+    assert set(counts) <= {"verified", "too expensive", "out of time", "no finite epsilon"}
     numbers = sorted(found)
     for number in (*numbers[:40], *numbers[-10:]):
         run, row = random_run(number), found[number]
