@@ -207,15 +207,14 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
             continue
         delta, epsilon = next(curve), arb(claim["epsilon"])
         name = f"delta({claim['epsilon']!r})"
-        value = delta
-        if "alpha" in claim:
-            if run["adjacency"] not in ("add_remove", "replace"):
-                raise RefusedError("claims on the trade-off function are about both orders of two data sets")
-            value, name = (
-                tradeoff(delta, epsilon, arb(claim["alpha"])).union(arb(1)),
-                f"beta({claim['alpha']!r})",
-            )
-        found.append(compared(value, claim, float(claim["epsilon"]), name))
+        if "alpha" not in claim:
+            found.append(compared(delta, claim, float(claim["epsilon"]), name))
+            continue
+        if run["adjacency"] not in ("add_remove", "replace"):
+            raise RefusedError("claims on the trade-off function are about both orders of two data sets")
+        least, name = tradeoff(delta, epsilon, arb(claim["alpha"])), f"beta({claim['alpha']!r})"
+        # A ball up to 1 would have a radius that is too coarse for small lower ends.
+        found.append(compared(least, claim, float(claim["epsilon"]), name)._replace(upper=1.0))
     return found
 
 
