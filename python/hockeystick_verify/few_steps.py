@@ -47,7 +47,8 @@ def one_step(pair: Pair, epsilon: arb) -> arb:
 
     def excess(x: arb) -> arb:
         """How much larger than epsilon the loss is at x."""
-        return p(x).log() - q(-x).log() - epsilon
+        loss: arb = p(x).log() - q(-x).log()
+        return loss - epsilon
 
     high = ((1 + sigma**2) * (1 + abs(epsilon)) * 10**8).mid()
     low, middle = -high, arb(0)
