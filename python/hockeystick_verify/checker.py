@@ -258,9 +258,7 @@ def composition(run: object, direction: str) -> Composition:
         pair = pair_of_step(step, direction)
         laws = [law for law in (pair.p, pair.q) if law is not None]
         if all(len(law) == 1 for law in laws):
-            mu_squared += (
-                count * (exact(sum((next(iter(law)) for law in laws), Fraction(0))) / pair.sigma) ** 2
-            )
+            mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2
         else:
             kinds.append((pair, count))
     if len(kinds) > LARGEST_KINDS:
