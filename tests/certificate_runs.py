@@ -2,11 +2,14 @@
 
 As a program, ``python tests/certificate_runs.py 0 200`` certifies and checks a range of them, in order, and
 writes docs/certificates/random_runs.json after each: runs that are in it already are not repeated, so that it
-may be stopped and continued. Without a range it writes the table of docs/certificates.md.
+may be stopped and continued. Each run has a minute of processor time. Without a range the program writes the
+table of docs/certificates.md.
 """
 
 import json
 import math
+import multiprocessing
+import resource
 import sys
 import time
 import warnings
@@ -25,6 +28,11 @@ ADJACENCIES = ("add_remove",) * 3 + ("add", "remove", "replace")
 GROUPS = (1, 1, 1, 2, 3, 4, 8, 16, 32)
 OTHERS = 3500
 """From this number on, runs are of the schemes below."""
+DERIVED = 4600
+"""From this number on, runs are of `DERIVED_SCHEMES`."""
+DERIVED_SCHEMES = ("chain", "history", "poisson replaced", "times", "renyi", "trade-off")
+MOST_SECONDS = 60
+"""Processor time for one run, to make its certificate and to check it."""
 OTHER_SCHEMES = (
     "laplace", "laplace fixed", "laplace replaced", "response", "response fixed", "response replaced",
     "truncated", "truncated replaced", "fixed replaced", "allocation", "allocation", "bins",
@@ -42,11 +50,15 @@ class RandomRun(NamedTuple):
     delta: float
     by_epsilon: bool
     """Whether delta is certified at the epsilon of `delta`, rather than epsilon at `delta`."""
+    other: dict[str, float] = {}  # noqa: RUF012
+    """The order of the Rényi divergence, or the rate of the trade-off function, to certify in place of it."""
 
 
 def random_run(number):
     """Run of this number: it depends on nothing else."""
     generator = np.random.default_rng([SEED, number])
+    if number >= DERIVED:
+        return _derived(generator)
     if number >= OTHERS:
         scheme, curve = _other(generator)
         delta = float(10 ** -generator.uniform(2.0, 9.0))
@@ -124,8 +136,49 @@ def _other(generator):
     return scheme, hs.privacy_curve(**run)
 
 
+def _derived(generator):
+    """Draw a run of `DERIVED_SCHEMES`, and what to certify of it."""
+    scheme, other = str(generator.choice(DERIVED_SCHEMES)), {}
+    noise, rate = _log_uniform(generator, 0.8, 10.0), _log_uniform(generator, 1e-3, 0.3)
+    size, steps = int(generator.integers(2, 7)), int(_log_uniform(generator, 2.0, 1000.0))
+    run = {"noise_multiplier": noise, "steps": steps}
+    if scheme == "chain":
+        records = int(generator.integers(100, 2000))
+        run |= {
+            "sampling": hs.WithoutReplacement(max(1, int(rate * records / 4)), records),
+            "group_size": size,
+        }
+        run |= {"adjacency": "replace", "noise_multiplier": 4.0 * noise, "steps": min(steps, 50)}
+    elif scheme == "poisson replaced":
+        parts = generator.uniform(0.2, 1.0, size).round(2).tolist()
+        run |= {"adjacency": "replace", "group": hs.Group(rates=[rate * part for part in parts], norms=parts)}
+    elif scheme == "times":
+        batches = size * int(generator.integers(1, 12))
+        run |= {
+            "sampling": hs.RandomAllocation(batches, times=2),
+            "steps": batches * int(generator.integers(1, 9)),
+        }
+        run["noise_multiplier"] = 1.0 + noise
+    else:
+        run |= {"sample_rate": rate, "group_size": 1 if scheme == "history" else size}
+    if scheme == "history":
+        norms = generator.uniform(0.05, 1.0, size).round(2).tolist()
+        curves = [hs.privacy_curve(**run | {"group_size": 1}, group=hs.Group(norms=[norm])) for norm in norms]
+        curve = sum(curves[1:], curves[0])
+    else:
+        curve = hs.privacy_curve(**run)
+    if scheme == "renyi":
+        other = {"order": float(generator.uniform(1.1, 20.0))}
+    elif scheme == "trade-off":
+        other = {"alpha": float(generator.uniform(0.01, 0.5))}
+    delta = float(10 ** -generator.uniform(2.0, 9.0))
+    return RandomRun((scheme,), curve, delta, bool(generator.random() < 0.5), other)
+
+
 def certified(run):
     """Certificate of a random run; None if no finite epsilon is known."""
+    if run.other:
+        return run.curve.certify(**run.other)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hs.WideIntervalWarning)
         epsilon = run.curve.epsilon(run.delta)
@@ -159,6 +212,23 @@ def _outcome(number):
     }
 
 
+def _outcome_in_time(number):
+    """`_outcome` in a process of its own, which ends after `MOST_SECONDS` of processor time."""
+    with multiprocessing.get_context("spawn").Pool(1, _limited) as pool:
+        answer = pool.apply_async(_outcome, (number,))
+        while not answer.ready():
+            answer.wait(0.05)
+            if not pool._pool[0].is_alive():
+                run = random_run(number)
+                row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": run.curve.adjacency}
+                return row | {"steps": run.curve.steps, "delta": run.delta, "outcome": "out of time"}
+        return answer.get()
+
+
+def _limited():
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+
+
 def outcomes():
     """Rows of the table, by number."""
     return {row["run"]: row for row in json.loads(TABLE.read_text("utf-8"))["rows"]}
@@ -177,8 +247,8 @@ def write(rows):
 def table():
     """Lines of the table of docs/certificates.md, one for each scheme."""
     lines = [
-        "| scheme | runs | verified | too expensive | median and most seconds to check |",
-        "| --- | --- | --- | --- | --- |",
+        "| scheme | runs | verified | too expensive | out of time | median and most seconds to check |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     groups = {}
     for row in outcomes().values():
@@ -188,7 +258,8 @@ def table():
         count = Counter(row["outcome"] for row in rows)
         seconds = sorted(row["seconds_to_check"] for row in rows if "seconds_to_check" in row)
         times = f"{seconds[len(seconds) // 2]:.2f}, {seconds[-1]:.1f}" if seconds else "-"
-        lines.append(f"| {scheme} | {len(rows)} | {count['verified']} | {count['too expensive']} | {times} |")
+        counts = " | ".join(str(count[name]) for name in ("verified", "too expensive", "out of time"))
+        lines.append(f"| {scheme} | {len(rows)} | {counts} | {times} |")
     return "\n".join(lines)
 
 
@@ -205,7 +276,7 @@ def main(first, last):
     rows = outcomes()
     for number in range(first, last):
         if number not in rows:
-            rows[number] = _outcome(number)
+            rows[number] = _outcome_in_time(number)
             write(rows)
 
 

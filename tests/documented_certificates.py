@@ -65,6 +65,16 @@ CURVES = {
         0.61,
         hs.privacy_curve(mechanism=hs.Laplace(5.0), sample_rate=0.1, steps=10, group_size=3),
     ),
+} | {
+    f"benchmark-{name}": (number, hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, **run))
+    for name, number, run in (
+        ("16-records", 52.7139765, {"steps": 1000, "group_size": 16}),
+        ("10-steps", 1.75995811, {"steps": 10, "group_size": 4}),
+        ("100-steps", 0.718035727, {"steps": 100}),
+        ("1e4-steps", 6.18771247, {"steps": 10**4}),
+        ("1e5-steps", 25.5731075, {"steps": 10**5}),
+        ("1e6-steps", 139.030275, {"steps": 10**6}),
+    )
 }
 """The printed number, and the curve it comes from, by the name of the file."""
 

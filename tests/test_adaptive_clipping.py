@@ -73,7 +73,7 @@ def test_it_is_the_gaussian_of_the_joint_noise_everywhere():
         {},
         {"group_size": 3},
         {"adjacency": "replace"},
-        {"group": hs.Group(norms=[1.0, 0.5])},
+        {"group": hs.Group(norms=[1.0, 1.0])},
     ):
         found = hs.get_epsilon(delta=DELTA, mechanism=CLIPPING, **RUN, **how)
         assert found == hs.get_epsilon(delta=DELTA, noise_multiplier=joint, **RUN, **how)
@@ -83,6 +83,27 @@ def test_it_is_the_gaussian_of_the_joint_noise_everywhere():
     both = hs.privacy_curve(mechanism=CLIPPING, **RUN) + hs.privacy_curve(noise_multiplier=1.0, **RUN)
     assert "AdaptiveClipping(1, 2)" in str(both)
     assert both.epsilon(DELTA) > hs.get_epsilon(delta=DELTA, mechanism=CLIPPING, **RUN)
+
+
+@pytest.mark.parametrize(
+    ("group", "moved"),
+    [
+        (hs.Group(norms=[1.0, 0.01]), 1.01),
+        (hs.Group(size=2, gradients="orthogonal"), math.sqrt(2)),
+        (hs.Group(size=2, cosine=0.5), math.sqrt(3)),
+    ],
+)
+def test_members_that_move_the_sum_less_move_the_count_by_one_half_each(group, moved):
+    # A full batch: the sum moves by `moved` under noise 1, and the count by 2/2 under noise 0.6.
+    shift = math.hypot(moved, 2 * 0.5 / 0.6)
+    attained = math.erf(shift / 2 / math.sqrt(2))
+    noise = hs.AdaptiveClipping(1.0, 0.6)
+    run = {"sampling": hs.FullBatch(), "steps": 1}
+    scaled = hs.get_delta(epsilon=0.0, noise_multiplier=noise.joint_noise_multiplier, group=group, **run)
+    assert scaled < attained
+    assert hs.get_delta(epsilon=0.0, mechanism=noise, group_size=2, **run) > attained
+    with pytest.raises(hs.UnsupportedError, match="moves the count of clipped gradients by 1/2"):
+        hs.privacy_curve(mechanism=noise, group=group, **run)
 
 
 def test_accountants_keep_it_and_states_do_too():

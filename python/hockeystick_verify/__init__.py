@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hockeystick_verify.claims import Proven, Report, check
-from hockeystick_verify.reading import LARGEST_FILE, NotProvenError, RefusedError, read
+from hockeystick_verify.checker import LARGEST_FILE, NotProvenError, Proven, RefusedError, read
+from hockeystick_verify.claims import Report, check
 
 __version__ = "0.1.0"
 
@@ -40,9 +40,9 @@ def verify(path: str | Path, *, progress: Report | None = None, processes: int =
     path : str or path-like
         A JSON file; at most 1 MiB of it is read.
     progress : callable, optional
-        Is called with the number of ordered pairs that are done, and that of all.
+        Is called with how many parts of the work are done, and with their number.
     processes : int, optional
-        Ordered pairs that are checked at a time; the result does not depend on it.
+        Processes that share the terms of the sums; the result does not depend on it.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="hockeystick_verify", description=__doc__)
     parser.add_argument("certificates", nargs="+", help="JSON files")
-    parser.add_argument("--processes", type=int, default=1, help="ordered pairs that are checked at a time")
+    parser.add_argument("--processes", type=int, default=1, help="processes that share the terms of the sums")
     parser.add_argument("--progress", action="store_true", help="show a bar")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--version", action="version", version=__version__)

@@ -9,19 +9,21 @@ from typing import NamedTuple
 
 from flint import acb, acb_mat, acb_series, arb, arb_mat, ctx, fmpq
 
-from hockeystick_verify.checker import powers
-from hockeystick_verify.pairs import members_of, noise_of, steps_of
-from hockeystick_verify.parts import ZERO, above
-from hockeystick_verify.reading import (
+from hockeystick_verify.checker import (
     NotProvenError,
     Object,
     RefusedError,
     choice,
     fields,
+    gaussian_noise,
     items,
+    members_of,
     number,
+    powers,
+    steps_of,
     whole,
 )
+from hockeystick_verify.parts import ZERO, above
 
 LARGEST_EPOCH = 10**6
 LARGEST_MEMBERS = 6
@@ -71,10 +73,8 @@ def blocks(batches: int, number_of_blocks: int) -> list[int]:
 
 def epoch_of_step(step: Object, count: int) -> Epoch:
     """Return the pair of the epochs of a step (V13)."""
-    noise, sigma = noise_of(step["mechanism"])
-    choice(noise, "noise of dealt batches", "gaussian")
     members, sampling = members_of(step["group"]), step["sampling"]
-    variance = 1 / sigma**2
+    variance = 1 / gaussian_noise(step["mechanism"], members) ** 2
     if not members.alike or members.size > LARGEST_MEMBERS:
         raise RefusedError(f"dealt batches are covered for up to {LARGEST_MEMBERS} records of norm 1")
     if choice(sampling.get("name"), "sampling", "random_allocation fixed_bins full_batch") == "full_batch":

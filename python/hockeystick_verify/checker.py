@@ -1,41 +1,276 @@
-"""Prove the claims of a privacy certificate in ball arithmetic.
+"""Prove claims on the privacy curve of Gaussian steps in ball arithmetic: what an audit of such a run needs.
 
 A certificate is a JSON document with a run, claims on its privacy curve, and a witness: numbers that make the
-proof short. Nothing in it is believed. The pair of distributions of every step is derived from the run
-(V1, in `pairs.py`), and the curve is enclosed by sums over a line of the complex plane, of which every error
-is bounded (V2 to V8). All numbers are balls of Arb (python-flint), which contain the true values. The
-numbered statements, with their proofs, are in docs/theory/certificates.md. Nothing is imported of the
-accountant whose certificates are checked.
+proof short. Nothing in it is believed. The pair of every step is derived from the run (V1), and the curve is
+enclosed by sums over a line of the complex plane, of which every error is bounded (V2 to V7). All numbers are
+balls of Arb (python-flint), which contain the true values. docs/theory/certificates.md has the statements and
+proofs. Nothing is imported of the accountant, nor of the other files of this checker: ``python checker.py
+certificate.json`` checks Gaussian steps on Poisson, full or fixed batches, for groups.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 
-from hockeystick_verify.pairs import LARGEST_LAW, Composition, Law, Pair, composition
-from hockeystick_verify.reading import NotProvenError, Object, RefusedError, fields, items, number, whole
+FORMAT, VERSION = "hockeystick-certificate", 1
+LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS = 1 << 20, 1000, 64, 16
+"""Most bytes of a certificate, entries of its steps, kinds of mixtures, and claims."""
+LARGEST_COUNT = 10**12
+"""Most steps of a kind, and records of a data set."""
+LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW = 1000, 128, 2048
+"""Most members of a group; of one with rates or norms of their own; and shifts of a law."""
+LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
+"""Most nodes, points of the line, and products of both, of so many bits: about a minute."""
+NODE, CHUNK = 250, 256
+"""What a node costs besides, in products; nodes that are summed together."""
 
-LARGEST_WORK = 10**8
-"""Most products of a node and a point of the line: about a minute."""
-LARGEST_NODES, LARGEST_TERMS = 4 * 10**5, 2 * 10**5
-USUAL_BITS = 128
-NODE = 250
-"""What a node costs besides, in products."""
-CHUNK = 2048
-"""Nodes that are in memory together."""
-BISECTIONS = 512
+Object = dict[str, Any]
+Law = dict[Fraction, arb]
+"""Probabilities by shift, in units of the clipping norm."""
 
 
-# ---------------------------------------------------------------- V2: one step
+class RefusedError(ValueError):
+    """The certificate cannot be read: it is malformed, out of range, or about something not covered."""
 
 
-def between(low: arb, high: arb) -> arb:
-    """Return the smallest ball of both."""
-    return low.union(high)
+class NotProvenError(Exception):
+    """An inequality that the proof needs does not hold for the numbers of the witness."""
+
+
+# ---------------------------------------------------------------- certificates: data that nobody vouches for
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Object:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RefusedError("an object has two entries of one name")
+    return found
+
+
+def read(text: str | bytes) -> Object:
+    """Return the certificate of a JSON text, a dict whose format and version are those of this checker."""
+    if len(text) > LARGEST_FILE:
+        raise RefusedError(f"a certificate has at most {LARGEST_FILE} bytes")
+    try:
+        found = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"not JSON: {str(error)[:100]}") from None
+    certificate = fields(found, "certificate", "format version run claims witness", "made_by note")
+    if certificate["format"] != FORMAT or certificate["version"] != VERSION:
+        raise RefusedError(f"format must be {FORMAT!r} of version {VERSION}")
+    return certificate
+
+
+def fields(value: object, name: str, needed: str, optional: str = "") -> Object:
+    """Return `value` if it is an object with these entries and no others."""
+    if not isinstance(value, dict):
+        raise RefusedError(f"{name} must be an object")
+    for key in needed.split():
+        if key not in value:
+            raise RefusedError(f"{name} lacks {key!r}")
+    for key in value:
+        if key not in needed.split() + optional.split():
+            raise RefusedError(f"{name} has an unknown entry {str(key)[:40]!r}")
+    return value
+
+
+def number(value: object, name: str, low: float, high: float) -> arb:
+    """Return the ball of a number in [low, high]: the double that it is written as, exactly."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise RefusedError(f"{name} must be a number in [{low}, {high}], got {str(value)[:40]}")
+    return arb(value)
+
+
+def whole(value: object, name: str, low: int, high: int) -> int:
+    """Return a whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise RefusedError(f"{name} must be a whole number in [{low}, {high}], got {str(value)[:40]}")
+    return value
+
+
+def items(value: object, name: str, low: int, high: int) -> list[Any]:
+    """Return a list with between `low` and `high` entries."""
+    if not isinstance(value, list) or not low <= len(value) <= high:
+        raise RefusedError(f"{name} must be a list of {low} to {high} entries")
+    return value
+
+
+def choice(value: object, name: str, allowed: str) -> str:
+    """Return a text that is one of the allowed ones."""
+    if not isinstance(value, str) or value not in allowed.split():
+        raise RefusedError(f"{name} must be one of {allowed}, got {str(value)[:40]!r}")
+    return value
+
+
+# ---------------------------------------------------------------- V1: the run, turned into dominating pairs
+
+
+class Pair(NamedTuple):
+    """P has the density N(x) p(x) and Q the density N(x) q(-x), where N is that of N(0, sigma^2).
+
+    p and q are likelihood ratios of mixtures of shifted Gaussians against N, or 1 where the law is None.
+    """
+
+    sigma: arb
+    p: Law | None
+    q: Law | None
+
+
+def exact(x: Fraction) -> arb:
+    """Ball of a fraction."""
+    return arb(fmpq(x.numerator, x.denominator))
+
+
+def _law(members: list[tuple[arb, Fraction]]) -> Law:
+    """Law of a sum to which each member adds its shift with its probability, independently."""
+    rate, shift = members[0]
+    if all(member == members[0] for member in members):
+        n = len(members)
+        weights = (math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1))
+        return {j * shift: weight for j, weight in enumerate(weights) if not weight.is_zero()}
+    if len(members) > LARGEST_UNEQUAL_GROUP:
+        raise RefusedError(f"more than {LARGEST_UNEQUAL_GROUP} members that differ are not covered")
+    law = {Fraction(0): arb(1)}
+    for rate, shift in members:
+        found = {place: weight * (1 - rate) for place, weight in law.items()}
+        for place, weight in law.items():
+            found[place + shift] = found.get(place + shift, arb(0)) + weight * rate
+        law = {place: weight for place, weight in found.items() if not weight.is_zero()}
+        if len(law) > LARGEST_LAW:
+            raise RefusedError(f"a group whose sums have more than {LARGEST_LAW} values is not covered")
+    return law
+
+
+def hypergeometric(group: int, batch: int, records: int) -> Law:
+    """Members of a group in a fixed batch; each moves the sum by 2, as it pushes another record out."""
+    if group > records or batch > records:
+        raise RefusedError("a group or a batch has more records than the data set")
+    ways = math.comb(records, group)
+    return {
+        Fraction(2 * j): arb(fmpq(math.comb(batch, j) * math.comb(records - batch, group - j), ways))
+        for j in range(max(0, group + batch - records), min(group, batch) + 1)
+    }
+
+
+class Members(NamedTuple):
+    """The group of a step."""
+
+    size: int
+    norms: list[float]
+    rates: list[float] | None
+
+    @property
+    def alike(self) -> bool:
+        """Whether all members have norm 1 and the rate of the sampling."""
+        return set(self.norms) == {1.0} and self.rates is None
+
+
+def members_of(group: object) -> Members:
+    """Read the group of a step."""
+    group = fields(group, "group", "size", "rates norms gradients")
+    size = whole(group["size"], "group size", 1, LARGEST_GROUP)
+    choice(group.get("gradients", "aligned"), "gradients of this proof", "aligned")
+    norms = [1.0] * size if group.get("norms") is None else items(group["norms"], "norms", size, size)
+    rates = None if group.get("rates") is None else items(group["rates"], "rates", size, size)
+    for norm, rate in zip(norms, rates or [0.0] * size, strict=True):
+        number(norm, "a norm", 1e-6, 1.0)
+        number(rate, "a rate", 0.0, 1.0)
+    return Members(size, norms, rates)
+
+
+def gaussian_noise(mechanism: Object, members: Members) -> arb:
+    """Read the standard deviation of the noise of a step with Gaussian noise, in clipping norms."""
+    name = choice(mechanism.get("name"), "mechanism", "gaussian adaptive_clipping")
+    entries = "name noise_multiplier" + (" count_noise" if name == "adaptive_clipping" else "")
+    sigma = number(fields(mechanism, "mechanism", entries)["noise_multiplier"], "noise_multiplier", 1e-3, 1e9)
+    if name == "gaussian":
+        return sigma
+    if set(members.norms) != {1.0}:
+        raise RefusedError("adaptive clipping is covered for members of norm 1: each moves the count by 1/2")
+    count_noise = number(mechanism["count_noise"], "count_noise", 1e-3, 1e9)
+    return 1 / (1 / sigma**2 + 1 / (2 * count_noise) ** 2).sqrt()
+
+
+def fixed_batch(sampling: Object) -> tuple[int, int]:
+    """Return the sizes of a fixed batch and of the larger data set."""
+    fields(sampling, "sampling", "name batch_size dataset_size")
+    batch = whole(sampling["batch_size"], "batch_size", 1, LARGEST_COUNT)
+    return batch, whole(sampling["dataset_size"], "dataset_size", 1, LARGEST_COUNT)
+
+
+def law_of_step(sampling: Object, members: Members, direction: str) -> Law:
+    """Law of the shift of a step (V1); there is none for replaced records of fixed batches."""
+    name, shifts = sampling.get("name"), [Fraction(norm) for norm in members.norms]
+    if name == "without_replacement":
+        if direction == "replace" or not members.alike:
+            raise RefusedError("this proof covers fixed batches with added or removed records of norm 1 only")
+        return hypergeometric(members.size, *fixed_batch(sampling))
+    if name == "full_batch":
+        fields(sampling, "sampling", "name")
+        if members.rates is not None:
+            raise RefusedError("members of full batches have no rates")
+        return _law([(arb(1), (2 if direction == "replace" else 1) * shift) for shift in shifts])
+    choice(name, "sampling", "poisson")
+    rate = number(fields(sampling, "sampling", "name sample_rate")["sample_rate"], "sample_rate", 0.0, 1.0)
+    own = [rate] * members.size if members.rates is None else [arb(each) for each in members.rates]
+    return _law(list(zip(own, shifts, strict=True)))
+
+
+def pair_of_step(step: Object, direction: str) -> Pair:
+    """Return the dominating pair of a step with Gaussian noise (V1)."""
+    sampling, members = step["sampling"], members_of(step["group"])
+    sigma, law = gaussian_noise(step["mechanism"], members), law_of_step(sampling, members, direction)
+    if direction == "replace" and step["sampling"]["name"] == "poisson":
+        return Pair(sigma, law, law)
+    return Pair(sigma, None, law) if direction == "add" else Pair(sigma, law, None)
+
+
+class Composition(NamedTuple):
+    """A run in one direction: pairs with their numbers of steps, and Gaussian pairs as one of distance mu."""
+
+    kinds: list[tuple[Pair, int]]
+    mu_squared: arb
+
+
+def steps_of(run: object) -> list[tuple[Object, int]]:
+    """Return the kinds of steps of a run, each with its number."""
+    run, found = fields(run, "run", "adjacency steps"), []
+    for step in items(run["steps"], "steps", 1, LARGEST_STEPS):
+        fields(step, "a step", "mechanism sampling group count")
+        if not isinstance(step["mechanism"], dict) or not isinstance(step["sampling"], dict):
+            raise RefusedError("mechanism and sampling must be objects")
+        found.append((step, whole(step["count"], "count", 1, LARGEST_COUNT)))
+    return found
+
+
+def composition(run: object, direction: str) -> Composition:
+    """Return the pairs of a run; those that are Gaussian are one Gaussian pair together (V1)."""
+    kinds: list[tuple[Pair, int]] = []
+    mu_squared = arb(0)
+    for step, count in steps_of(run):
+        pair = pair_of_step(step, direction)
+        laws = [law for law in (pair.p, pair.q) if law is not None]
+        if all(len(law) == 1 for law in laws):
+            mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2
+        else:
+            kinds.append((pair, count))
+    if len(kinds) > LARGEST_KINDS:
+        raise RefusedError(f"more than {LARGEST_KINDS} kinds of steps")
+    return Composition(kinds, mu_squared)
+
+
+def directions(run: object) -> list[str]:
+    """Return the ordered pairs of an adjacency: its curve is the largest of theirs."""
+    given = fields(run, "run", "adjacency steps")["adjacency"]
+    adjacency = choice(given, "adjacency", "add_remove add remove replace")
+    return ["remove", "add"] if adjacency == "add_remove" else [adjacency]
 
 
 def normal_above(x: Any) -> Any:
@@ -43,76 +278,40 @@ def normal_above(x: Any) -> Any:
     return (x / arb(2).sqrt()).erfc() / 2
 
 
+def gaussian(mu: arb, epsilon: arb) -> arb:
+    """Delta of N(mu, 1) against N(0, 1) (V2)."""
+    if mu.is_zero():
+        return (1 - epsilon.exp()).max(arb(0))
+    middle = epsilon / mu
+    delta: arb = normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
+    return delta
+
+
 class Ratio:
     """Likelihood ratio r(x) of a mixture of N(s, sigma^2) against N(0, sigma^2), real or complex x."""
 
     def __init__(self, law: Law | None, sigma: arb) -> None:
         law = law or {Fraction(0): arb(1)}
-        shifts = sorted(law)
-        self.balls = [arb(fmpq(s.numerator, s.denominator)) for s in shifts]
-        self.weights = [law[s] for s in shifts]
+        shifts, self.sigma, self.scale = sorted(law), sigma, 1 / sigma**2
+        self.balls, self.weights = [exact(s) for s in shifts], [law[s] for s in shifts]
         self.largest = self.balls[-1]
-        """Largest shift."""
-        self.scale = 1 / sigma**2
-        scaled = [w * (-s * s * self.scale / 2).exp() for w, s in zip(self.weights, self.balls, strict=True)]
+        each = zip(self.weights, self.balls, strict=True)
+        self.terms = [w * (-s * s * self.scale / 2).exp() for w, s in each]
         common = math.lcm(*(s.denominator for s in shifts))
         unit = Fraction(math.gcd(*(int(s * common) for s in shifts)) or 1, common)
-        self.terms = scaled
         self.polynomial: arb_poly | None = None
         if shifts[-1] / unit <= LARGEST_LAW:
             coefficients = [arb(0)] * (int(shifts[-1] / unit) + 1)
-            for shift, term in zip(shifts, scaled, strict=True):
+            for shift, term in zip(shifts, self.terms, strict=True):
                 coefficients[int(shift / unit)] = term
-            self.polynomial = arb_poly(coefficients)
-            self.unit = arb(fmpq(unit.numerator, unit.denominator)) * self.scale
+            self.polynomial, self.unit = arb_poly(coefficients), exact(unit) * self.scale
 
     def __call__(self, x: Any) -> Any:
         """Evaluate the ratio at a ball."""
         if self.polynomial is not None:
             return self.polynomial((self.unit * x).exp())
-        start = x * 0
-        return sum(
-            (t * (s * self.scale * x).exp() for t, s in zip(self.terms, self.balls, strict=True)), start
-        )
-
-    def above(self, x: arb, sigma: arb) -> arb:
-        """Probability that the mixture gives to outputs above x."""
-        each = zip(self.weights, self.balls, strict=True)
-        return sum((w * normal_above((x - s) / sigma) for w, s in each), arb(0))
-
-    def below(self, x: arb, sigma: arb) -> arb:
-        """Probability that the mixture gives to outputs below x."""
-        each = zip(self.weights, self.balls, strict=True)
-        return sum((w * normal_above((s - x) / sigma) for w, s in each), arb(0))
-
-
-def one_step(pair: Pair, epsilon: arb) -> arb:
-    """Enclose delta of one step (V2): the loss grows with the output, so a half line is the best test."""
-    p, q, sigma = Ratio(pair.p, pair.sigma), Ratio(pair.q, pair.sigma), pair.sigma
-    reach = ((1 + sigma**2) * (1 + abs(epsilon)) * 10**8).mid()
-
-    def exceeds(x: arb) -> bool | None:
-        """Whether the loss at x is certainly above or below epsilon; None where the balls overlap."""
-        loss = p(x).log() - q(-x).log()
-        return True if loss > epsilon else False if loss < epsilon else None
-
-    def most(low: arb | None, high: arb | None) -> arb:
-        """Bound delta if the loss is at most epsilon up to `low` and at least epsilon from `high` on."""
-        within = arb(1) if low is None else p.above(low, sigma)
-        return within - (arb(0) if high is None else epsilon.exp() * q.below(-high, sigma))
-
-    low, high = -reach, reach
-    ends = exceeds(low), exceeds(high)
-    if ends != (False, True):
-        upper = most(high if ends[1] is False else None, low if ends[0] else None)
-        return between((1 - epsilon.exp()).max(arb(0)), upper.min(arb(1)))
-    for _ in range(BISECTIONS):
-        middle = ((low + high) / 2).mid()
-        side = exceeds(middle)
-        if side is None:
-            break
-        low, high = (low, middle) if side else (middle, high)
-    return between(p.above(low, sigma) - epsilon.exp() * q.below(-low, sigma), most(low, high))
+        each = zip(self.terms, self.balls, strict=True)
+        return sum((t * (s * self.scale * x).exp() for t, s in each), x * 0)
 
 
 # ---------------------------------------------------------------- V5 to V7: moments of one step
@@ -122,146 +321,119 @@ class Nodes:
     """The trapezoid rule over the outputs of one step, and bounds on its errors."""
 
     def __init__(self, pair: Pair, witness: object, name: str) -> None:
-        needed = "start spacing nodes height shift shift_strip"
-        found = fields(witness, name, needed, "cut")
+        found = fields(witness, name, "start spacing nodes height shift shift_strip")
         self.p, self.q, self.sigma = Ratio(pair.p, pair.sigma), Ratio(pair.q, pair.sigma), pair.sigma
         self.start = number(found["start"], "start", -1e12, 0.0)
-        self.spacing = number(found["spacing"], "spacing", 1e-9, 1e9)
         self.count = whole(found["nodes"], "nodes", 2, LARGEST_NODES)
-        self.height = number(found["height"], "height", 1e-9, 1e9)
-        self.shift = number(found["shift"], "shift", 1e-9, 1e9)
-        self.shift_strip = number(found["shift_strip"], "shift_strip", 1e-9, 1e9)
-        self.cut: tuple[arb, arb] | None = None
-        if found.get("cut") is not None:
-            cut = fields(found["cut"], "cut", "at width")
-            self.cut = number(cut["at"], "at", -1e12, 1e12), number(cut["width"], "width", 1e-6, 1e9)
-        largest = max(self.p.largest, self.q.largest, key=float) / self.sigma**2
-        self.has_q = pair.q is not None
-        self.angle = largest
+        self.spacing, self.height, self.shift, self.shift_strip = (
+            number(found[each], each, 1e-9, 1e9) for each in ("spacing", "height", "shift", "shift_strip")
+        )
+        self.rate = 1 / self.sigma**2
+        """How fast the density grows off the real line (V5)."""
+        self.angle = max(self.p.largest, self.q.largest, key=float) / self.sigma**2
         """Most that the argument of a likelihood ratio grows by when its argument is moved by i."""
         if not (2 * self.height * self.angle < 3 and (self.shift + self.shift_strip) * self.angle < 3):
             raise NotProvenError("V6: a strip reaches where the likelihood ratio may vanish")
         if not self.shift_strip <= self.shift:
             raise NotProvenError("V6: shift_strip must be at most shift")
+        self.normal = self.spacing / (self.sigma * (2 * arb.pi()).sqrt())
+
+    def at_real_outputs(self) -> Nodes:
+        """Compute densities and losses at the nodes, which moments and bounds need."""
         self.outputs = [self.start + i * self.spacing for i in range(self.count)]
         self.logs_p = [self.p(x).log() for x in self.outputs]
         self.logs_q = [self.q(-x).log() for x in self.outputs]
         self.losses = [p - q for p, q in zip(self.logs_p, self.logs_q, strict=True)]
-        normal = self.spacing / (self.sigma * (2 * arb.pi()).sqrt())
-        self.far, self.near = [arb(1)] * self.count, [arb(0)] * self.count
-        """Probabilities of each output to be called far, and near (V8); 1 and 0 without a cut."""
-        if self.cut is not None:
-            away = [(x - self.cut[0]) / self.cut[1] for x in self.outputs]
-            self.far, self.near = [normal_above(-x) for x in away], [normal_above(x) for x in away]
-        self.noise = [normal * (-x * x / (2 * self.sigma**2)).exp() for x in self.outputs]
+        normals = (self.normal * (-x * x / (2 * self.sigma**2)).exp() for x in self.outputs)
+        self.noise = [normal * self.factor(x) for normal, x in zip(normals, self.outputs, strict=True)]
+        return self
 
-    def masses(self, tilt: arb) -> list[arb]:
-        """Terms of the rule for E[e^(tilt loss)] under P."""
-        each = zip(self.noise, self.logs_p, self.losses, strict=True)
-        return [noise * (log_p + tilt * loss).exp() for noise, log_p, loss in each]
+    def factor(self, _x: Any) -> Any:
+        """Factor C of V5 at an output, real or complex."""
+        return arb(1)
 
-    def beyond(self, tilt: arb, near: bool = False) -> arb:
-        """Bound the terms before the first and after the last node (V7), or those of the near part."""
+    def beyond(self, tilt: arb) -> arb:
+        """Bound the terms before the first and after the last node (V7)."""
         first, last, variance = self.outputs[0], self.outputs[-1], self.sigma**2
         slope_p = (1 + tilt) * self.p.largest / variance
         log_p, log_q = (1 + tilt) * self.logs_p[-1], tilt * self.logs_q[-1]
         ways = [(log_p - log_q, slope_p + tilt * self.q.largest / variance)]
         if self.q.balls[0].is_zero():
             ways.append((log_p - tilt * self.q.weights[0].log(), slope_p))
-        after = None
+        after = []
         for start, slope in ways:
-            if near and self.cut is not None:
-                at, width = self.cut
-                if not last > at:
-                    raise NotProvenError("V7: the nodes do not reach beyond the cut")
-                slope -= (last - at) / width**2
-                start += normal_above((last - at) / width).log()
+            start, slope = self.falling(last, start, slope)
             if first <= 0 and last >= slope * variance:
                 growth = (start + slope * (slope * variance / 2 - last)).exp()
-                way = growth * normal_above(last / self.sigma - slope * self.sigma)
-                after = way if after is None else after.min(way)
-        if after is None:
+                after.append(growth * normal_above(last / self.sigma - slope * self.sigma))
+        if not after:
             raise NotProvenError("V7: the nodes do not reach to where the terms fall")
         before = (self.logs_p[0] + tilt * self.losses[0]).exp() * normal_above(-first / self.sigma)
-        bound: arb = before + after
+        bound: arb = before + min(after, key=float)
         return bound
+
+    def falling(self, _last: arb, start: arb, slope: arb) -> tuple[arb, arb]:
+        """Logarithm and slope of the terms beyond the last node, without the noise."""
+        return start, slope
 
     def smoothness(self, tilt: arb, height: arb, turned: arb | None = None) -> arb:
         """Bound how much larger the integrand is on lines up to a height than on the real line (V5)."""
         angle = (height if turned is None else turned) * self.angle
-        rate = 1 / self.sigma**2 + (0 if self.cut is None else 1 / self.cut[1] ** 2)
-        ratio: arb = (angle / 2).cos() ** (-tilt) if self.has_q else arb(1)
-        grown: arb = (height**2 * rate / 2).exp() * ratio
-        return grown
+        turn: arb = (angle / 2).cos() ** (-tilt) if self.q.largest > 0 else arb(1)
+        return turn * (height**2 * self.rate / 2).exp()
 
     def aliasing(self, strip: arb) -> arb:
         """Part of the bound of V6 that the spacing decides."""
         bound: arb = 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
         return bound
 
-    def moment(self, tilt: arb, near: bool = False) -> arb:
-        """Enclose E[e^(tilt loss)] of all outputs, or of the near part, by the rule on the real line (V6)."""
-        found = sum(self.masses(tilt), arb(0))
-        if near:
-            found = sum((m * part for m, part in zip(self.masses(tilt), self.near, strict=True)), arb(0))
+    def moment(self, tilt: arb) -> arb:
+        """Enclose E[e^(tilt loss)] by the rule on the real line (V6)."""
+        each = zip(self.noise, self.logs_p, self.losses, strict=True)
+        found = sum((noise * (log_p + tilt * loss).exp() for noise, log_p, loss in each), arb(0))
         error = self.aliasing(2 * self.height) * self.smoothness(tilt, 2 * self.height)
-        beyond = self.beyond(tilt, near)
+        beyond = self.beyond(tilt)
         if not error < 0.5:
             raise NotProvenError("V6: the nodes are too far apart")
         most = (found + beyond) / (1 - error)
-        return found + between(-error * most, error * most + beyond)
+        return found + (-error * most).union(error * most + beyond)
 
-    def transforms(self, tilt: arb, spacing: arb, terms: int) -> tuple[list[acb], list[acb]]:
-        """Enclose E[e^((tilt + i j spacing) loss)], far and near part, for j = 0, ..., terms.
+    def sums(self, start: int, line: Line) -> acb_mat:
+        """Sum terms of some nodes for E[e^(z loss)] at all points of the line, in rows of `stride`.
 
-        The rule is on the line Im x = height, where the loss has a positive imaginary part, so that its error
-        does not grow with j (V6).
+        The rule is on the line Im x = height: its error does not grow with j (V6).
         """
-        stride = max(1, math.isqrt(terms + 1))
-        rows = terms // stride + 1
-        parts = 1 if self.cut is None else 2
-        total = acb_mat(parts * rows, stride)
-        normal = self.spacing / (self.sigma * (2 * arb.pi()).sqrt())
-        for start in range(0, self.count, CHUNK):
-            fast: list[list[acb]] = []
-            left: list[list[acb]] = [[] for _ in range(parts * rows)]
-            for x in self.outputs[start : start + CHUNK]:
-                output = acb(x, self.height)
-                log_p, log_q = self.p(output).log(), self.q(-output).log()
-                mass = normal * (log_p + tilt * (log_p - log_q) - output**2 / (2 * self.sigma**2)).exp()
-                masses = [mass]
-                if self.cut is not None:
-                    away = (output - self.cut[0]) / self.cut[1]
-                    masses = [mass * normal_above(-away), mass * normal_above(away)]
-                fast.append(powers((acb(0, spacing) * (log_p - log_q)).exp(), stride + 1))
-                slow = powers(fast[-1].pop(), rows)
-                for part, each in enumerate(masses):
-                    for row, power in enumerate(slow):
-                        left[part * rows + row].append(each * power)
-            total += acb_mat(left) * acb_mat(fast)
-        both = self.smoothness(tilt, 2 * self.height) + 1
-        error = self.aliasing(self.height) * both / 2 * self.moment(tilt)
-        error += self.smoothness(tilt, self.height) * self.beyond(tilt)
-        ball = acb(between(-error, error), between(-error, error))
-        found = [total[j // stride, j % stride] + ball for j in range(terms + 1)]
-        if self.cut is None:
-            return found, [acb(0)] * (terms + 1)
-        return found, [total[rows + j // stride, j % stride] + ball for j in range(terms + 1)]
+        fast: list[list[acb]] = []
+        left: list[list[acb]] = [[] for _ in range(line.terms // line.stride + 1)]
+        for i in range(start, min(start + CHUNK, self.count)):
+            output = acb(self.start + i * self.spacing, self.height)
+            log_p, log_q = self.p(output).log(), self.q(-output).log()
+            mass = self.normal * (log_p + line.tilt * (log_p - log_q) - output**2 / (2 * self.sigma**2)).exp()
+            mass *= self.factor(output)
+            fast.append(powers((acb(0, line.spacing) * (log_p - log_q)).exp(), line.stride + 1))
+            for row, power in enumerate(powers(fast[-1].pop(), len(left))):
+                left[row].append(mass * power)
+        return acb_mat(left) * acb_mat(fast)
+
+    def enclosed(self, total: acb_mat, line: Line) -> list[acb]:
+        """Enclose E[e^(z loss)] at all points of the line by the sums of all nodes (V6)."""
+        both = self.smoothness(line.tilt, 2 * self.height) + 1
+        error = self.aliasing(self.height) * both / 2 * self.moment(line.tilt)
+        error += self.smoothness(line.tilt, self.height) * self.beyond(line.tilt)
+        ball = acb((-error).union(error), (-error).union(error))
+        return [total[j // line.stride, j % line.stride] + ball for j in range(line.terms + 1)]
 
     def decay(self, tilt: arb, frequency: arb) -> arb:
-        """Bound the far part of |E[e^(z loss)]| for all z = tilt + iy with |y| >= frequency (V5)."""
-        rate = 1 / self.sigma**2 + (0 if self.cut is None else 1 / self.cut[1] ** 2)
+        """Bound |E[e^(z loss)]| for all z = tilt + iy with |y| >= frequency (V5)."""
         total = arb(0)
-        for x, noise, part in zip(self.outputs, self.noise, self.far, strict=True):
+        for x, noise in zip(self.outputs, self.noise, strict=True):
             above, below = self.p(acb(x, self.shift)), self.q(acb(-x, self.shift))
             size = (1 + tilt) * abs(above).log() - tilt * abs(below).log()
-            total += noise * part * (size - frequency * (above.arg() + below.arg())).exp()
-        raised = (self.shift**2 * rate / 2).exp()
-        both = self.shift + self.shift_strip
-        error = self.aliasing(self.shift_strip) * self.smoothness(tilt, self.shift_strip, both)
-        return raised * (total + error * self.moment(tilt)) + self.smoothness(tilt, self.shift) * self.beyond(
-            tilt
-        )
+            total += noise * (size - frequency * (above.arg() + below.arg())).exp()
+        strip, both = self.shift_strip, self.shift + self.shift_strip
+        error = self.aliasing(strip) * self.smoothness(tilt, strip, both) * self.moment(tilt)
+        raised = (self.shift**2 * self.rate / 2).exp() * (total + error)
+        return raised + self.smoothness(tilt, self.shift) * self.beyond(tilt)
 
 
 def powers(base: acb, count: int) -> list[acb]:
@@ -272,7 +444,67 @@ def powers(base: acb, count: int) -> list[acb]:
     return found
 
 
-# ---------------------------------------------------------------- V3, V4, V8, V9: the run
+class Line(NamedTuple):
+    """Points tilt + i j spacing of the complex plane, and a tilt beyond."""
+
+    tilt: arb
+    outer: arb
+    spacing: arb
+    terms: int
+
+    stride: int
+    """Points in a row."""
+
+    def points(self) -> list[acb]:
+        """Return all points."""
+        return [acb(self.tilt, j * self.spacing) for j in range(self.terms + 1)]
+
+    def integral(self, transform: list[acb], at_outer: arb, beyond: arb, epsilons: list[arb]) -> list[arb]:
+        """Enclose the integral of V3 of a transform, at most `beyond` after the last point (V4)."""
+        period, last, found = 2 * arb.pi() / self.spacing, (self.terms + arb(1) / 2) * self.spacing, []
+        for epsilon in epsilons:
+            each = zip(transform, self.points(), strict=True)
+            values = [(value * (-z * epsilon).exp() / (z * (z + 1))).real for value, z in each]
+            inner = (sum(values, arb(0)) - values[0] / 2) * self.spacing / arb.pi()
+            end = abs(beyond) * (-self.tilt * epsilon).exp() / (arb.pi() * last)
+            over = (-self.outer * epsilon).exp() * at_outer / (((self.outer - self.tilt) * period).exp() - 1)
+            over += 1 / ((self.tilt * period).exp() - 1)
+            found.append(inner + (-end - over).union(end))
+        return found
+
+
+def line_of(witness: Object) -> Line:
+    """Read the line."""
+    terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
+    tilt, outer = (number(witness[name], name, 1e-9, 1e6) for name in ("tilt", "outer_tilt"))
+    if not outer > tilt:
+        raise NotProvenError("V3: outer_tilt must be above tilt")
+    return Line(tilt, outer, number(witness["spacing"], "spacing", 1e-9, 1e9), terms, math.isqrt(terms + 1))
+
+
+def require_affordable(kinds: list[tuple[Pair, int]], witness: Object) -> None:
+    """Refuse a witness that asks for more work than is done."""
+    given, work = items(witness["kinds"], "kinds", len(kinds), len(kinds)), 0
+    for entry, (pair, _) in zip(given, kinds, strict=True):
+        count = whole(entry.get("nodes") if isinstance(entry, dict) else None, "nodes", 2, LARGEST_NODES)
+        work += count * (witness["terms"] + NODE + len(pair.p or ()) + len(pair.q or ()))
+    if work * ctx.prec > LARGEST_WORK * USUAL_BITS:
+        raise RefusedError("the witness asks for more nodes and points of the line than are computed")
+
+
+def nodes_of(kinds: list[tuple[Pair, int]], witness: Object) -> list[Nodes]:
+    """Rules of all kinds of steps."""
+    each = enumerate(zip(kinds, witness["kinds"], strict=True))
+    return [Nodes(pair, entry, f"kind {place}") for place, ((pair, _), entry) in each]
+
+
+def serial_sums(witness: Object, rules: list[Nodes]) -> list[acb_mat]:
+    """Sum the rules over all of their nodes; `parallel.py` does it in several processes."""
+    line, found = line_of(witness), []
+    for rule in rules:
+        each = (rule.sums(start, line) for start in range(0, rule.count, CHUNK))
+        found.append(sum(each, next(each)))
+    return found
 
 
 def gaussian_moment(mu_squared: arb, z: Any) -> Any:
@@ -280,98 +512,89 @@ def gaussian_moment(mu_squared: arb, z: Any) -> Any:
     return (z * (z + 1) * mu_squared / 2).exp()
 
 
-def inversion(run: Composition, witness: Object, epsilons: list[arb]) -> list[arb]:
-    """Enclose delta at each epsilon by a sum over the line Re z = tilt."""
-    tilt = number(witness["tilt"], "tilt", 1e-9, 1e6)
-    outer = number(witness["outer_tilt"], "outer_tilt", 1e-9, 1e6)
-    spacing = number(witness["spacing"], "spacing", 1e-9, 1e9)
-    terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
-    given = items(witness["kinds"], "kinds", len(run.kinds), len(run.kinds))
-    work = 0
-    for entry, (pair, _) in zip(given, run.kinds, strict=True):
-        if not isinstance(entry, dict):
-            raise RefusedError("an entry of kinds must be an object")
-        count = whole(entry.get("nodes"), "nodes", 2, LARGEST_NODES)
-        work += count * (terms + NODE + len(pair.p or ()) + len(pair.q or ()))
-    if work * ctx.prec > LARGEST_WORK * USUAL_BITS:
-        raise RefusedError("the witness asks for more nodes and points of the line than are computed")
-    if not outer > tilt:
-        raise NotProvenError("V3: outer_tilt must be above tilt")
-    last = (terms + arb(1) / 2) * spacing
-    split = any(kind.get("cut") is not None for kind in given)
-    whole_run = [gaussian_moment(run.mu_squared, acb(tilt, j * spacing)) for j in range(terms + 1)]
-    near_run, decays = list(whole_run), []
-    at_tilt, at_outer = (gaussian_moment(run.mu_squared, each) for each in (tilt, outer))
-    near_tilt = number(witness["near_tilt"], "near_tilt", 1e-9, 1e6) if split else arb(1)
-    remainder = gaussian_moment(run.mu_squared, near_tilt)
-    for place, ((pair, count), entry) in enumerate(zip(run.kinds, given, strict=True)):
-        nodes = Nodes(pair, entry, f"kind {place}")
-        far, near = nodes.transforms(tilt, spacing, terms)
-        whole_run = [w * (f + n) ** count for w, f, n in zip(whole_run, far, near, strict=True)]
-        near_run = [w * n**count for w, n in zip(near_run, near, strict=True)] if split else near_run
-        moment = nodes.moment(tilt)
-        at_tilt, at_outer = at_tilt * moment**count, at_outer * nodes.moment(outer) ** count
-        decays.append((nodes.decay(tilt, terms * spacing) / moment, count))
-        if split:
-            remainder *= nodes.moment(near_tilt, near=True) ** count
-    gaussian_decay = (-((terms * spacing) ** 2) * run.mu_squared / 2).exp()
-    if split:
-        decay = sum((d * count for d, count in decays), arb(0)) * gaussian_decay
-        whole_run = [w - n for w, n in zip(whole_run, near_run, strict=True)]
-    else:
-        decay = gaussian_decay
-        for each, count in decays:
-            decay *= each.min(arb(1)) ** count
-    found, period = [], 2 * arb.pi() / spacing
-    for epsilon in epsilons:
-        total = arb(0)
-        for j, value in enumerate(whole_run):
-            z = acb(tilt, j * spacing)
-            term = (value * (-z * epsilon).exp() / (z * (z + 1))).real
-            total += term / 2 if j == 0 else term
-        level = (-tilt * epsilon).exp()
-        end = abs(at_tilt) * level * decay / (arb.pi() * last)
-        over = (-outer * epsilon).exp() * at_outer / (((outer - tilt) * period).exp() - 1)
-        over += 1 / ((tilt * period).exp() - 1)
-        left = (-near_tilt * epsilon).exp() * remainder if split else arb(0)
-        total *= spacing / arb.pi()
-        found.append(total + between(-end - over, end + left))
+def inversion(pairs: Composition, witness: Object, epsilons: list[arb], sums: Any) -> list[arb]:
+    """Enclose delta at each epsilon by a sum over the line Re z = tilt (V3, V4)."""
+    line = line_of(witness)
+    require_affordable(pairs.kinds, witness)
+    rules, mu_squared = [rule.at_real_outputs() for rule in nodes_of(pairs.kinds, witness)], pairs.mu_squared
+    last, total = line.terms * line.spacing, [gaussian_moment(mu_squared, z) for z in line.points()]
+    beyond = gaussian_moment(mu_squared, line.tilt) * (-(last**2) * mu_squared / 2).exp()
+    at_outer = gaussian_moment(mu_squared, line.outer)
+    found = sums(witness, rules)
+    for rule, each, (_, count) in zip(rules, found, pairs.kinds, strict=True):
+        total = [a * b**count for a, b in zip(total, rule.enclosed(each, line), strict=True)]
+        beyond *= rule.decay(line.tilt, last).min(rule.moment(line.tilt)) ** count
+        at_outer *= rule.moment(line.outer) ** count
+    return line.integral(total, at_outer, beyond, epsilons)
+
+
+def enclose(
+    run: object, direction: str, witness: object, epsilons: list[arb], sums: Any = serial_sums
+) -> list[arb]:
+    """Enclose delta of one ordered pair at each epsilon."""
+    name, entries = f"witness of {direction!r}", "tilt outer_tilt spacing terms kinds"
+    ctx.prec = whole(fields(witness, name, "bits", entries)["bits"], "bits", 64, 1024)
+    pairs = composition(run, direction)
+    if not pairs.kinds:
+        return [gaussian(pairs.mu_squared.sqrt(), epsilon) for epsilon in epsilons]
+    return inversion(pairs, fields(witness, name, f"bits {entries}"), epsilons, sums)
+
+
+class Proven(NamedTuple):
+    """What was proven of one claim: the quantity is in [lower, upper]."""
+
+    epsilon: float
+    lower: float
+    upper: float
+    claim: str
+    holds: bool
+    quantity: str = ""
+
+
+def down(x: arb) -> float:
+    """Largest double that is certainly at most `x`, or one next to it."""
+    value = float(x)
+    while not arb(value) <= x:
+        value = math.nextafter(value, -math.inf)
+    return value
+
+
+def compared(value: arb, claim: Object, epsilon: float, name: str) -> Proven:
+    """Compare an enclosed number with a claim on it."""
+    upper = "at_most" in claim
+    holds = value <= arb(claim["at_most"]) if upper else value >= arb(claim["at_least"])
+    bounds = down(value.lower()), -down((-value).lower())
+    words = f"{name} <= {claim['at_most']!r}" if upper else f"{name} >= {claim['at_least']!r}"
+    return Proven(epsilon, *bounds, words, bool(holds), name)
+
+
+def largest(deltas: tuple[arb, ...], epsilon: float) -> arb:
+    """Return the largest of the curves of the ordered pairs at a point, within what every curve is."""
+    found = (1 - arb(epsilon).exp()).max(arb(0))
+    for delta in deltas:
+        if not delta.is_finite():
+            raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
+        found = found.max(delta.min(arb(1)))
     return found
 
 
-def largest_loss(run: Composition) -> arb | None:
-    """Return a loss that the run never exceeds, or None (V9): if added members may be in no batch at all."""
-    total = arb(0)
-    for pair, count in run.kinds:
-        if pair.p is not None or pair.q is None or Fraction(0) not in pair.q:
-            return None
-        total -= count * pair.q[Fraction(0)].log()
-    return total if run.mu_squared.is_zero() else None
+def check(certificate: Object) -> list[Proven]:
+    """Enclose delta at the epsilon of every claim, and compare."""
+    run, claims = certificate["run"], items(certificate["claims"], "claims", 1, LARGEST_CLAIMS)
+    for claim in claims:
+        fields(claim, "a claim", "epsilon", "at_most at_least")
+        if len(claim) != 2:
+            raise RefusedError("a claim has either 'at_most' or 'at_least'")
+        for key in claim:
+            number(claim[key], key, 0.0, 1e12 if key == "epsilon" else 1.0)
+    ways, epsilons = directions(run), [claim["epsilon"] for claim in claims]
+    witness = fields(certificate["witness"], "witness", " ".join(ways))
+    curves = [enclose(run, way, witness[way], [arb(e) for e in epsilons]) for way in ways]
+    each = zip(claims, epsilons, zip(*curves, strict=True), strict=True)
+    return [compared(largest(found, e), claim, e, f"delta({e!r})") for claim, e, found in each]
 
 
-def enclose(run: object, direction: str, witness: object, epsilons: list[arb]) -> list[arb]:
-    """Enclose delta of one ordered pair at each epsilon."""
-    name, entries = f"witness of {direction!r}", "tilt outer_tilt spacing terms kinds"
-    found = fields(witness, name, "bits", f"{entries} near_tilt")
-    ctx.prec = whole(found["bits"], "bits", 64, 1024)
-    pairs = composition(run, direction)
-    most = largest_loss(pairs)
-    if not pairs.kinds:
-        mu = pairs.mu_squared.sqrt()
-        deltas = [gaussian(mu, epsilon) for epsilon in epsilons]
-    elif most is not None and all(most <= epsilon for epsilon in epsilons):
-        deltas = [arb(0)] * len(epsilons)
-    elif pairs.mu_squared.is_zero() and sum(count for _, count in pairs.kinds) == 1:
-        deltas = [one_step(pairs.kinds[0][0], epsilon) for epsilon in epsilons]
-    else:
-        deltas = inversion(pairs, fields(found, name, f"bits {entries}", "near_tilt"), epsilons)
-    return deltas
-
-
-def gaussian(mu: arb, epsilon: arb) -> arb:
-    """Delta of N(mu, 1) against N(0, 1) (V2)."""
-    if mu.is_zero():
-        return (1 - epsilon.exp()).max(arb(0))
-    middle = epsilon / mu
-    delta: arb = normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
-    return delta
+if __name__ == "__main__":
+    with Path(sys.argv[1]).open("rb") as file:
+        proven = check(read(file.read(LARGEST_FILE + 1)))
+    print("verified" if all(each.holds for each in proven) else "not verified", *proven, sep="\n")

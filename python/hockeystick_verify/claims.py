@@ -5,44 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, lattice
-from hockeystick_verify.pairs import composition, directions
-from hockeystick_verify.reading import (
+from hockeystick_verify import allocation, checker, few_steps, lattice
+from hockeystick_verify.checker import (
+    LARGEST_CLAIMS,
     NotProvenError,
     Object,
+    Proven,
     RefusedError,
     choice,
+    compared,
+    composition,
+    directions,
     fields,
     items,
+    largest,
     number,
     whole,
 )
+from hockeystick_verify.parallel import Ball, Sums, exported, imported
+from hockeystick_verify.variants import plain
 
-LARGEST_CLAIMS, LARGEST_LINKS = 16, 1000
+LARGEST_LINKS = 1000
+PARTS = 100
+"""Parts of the work on one ordered pair that are reported."""
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
     "chain": "spacing points first tilt outer_tilt left_tilt kinds splits",
     "renyi": "order kinds",
 }
-"""Entries of the witness of each method besides "bits" and "method"; without a method, that of `checker`."""
+"""Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
 Report = Callable[[int, int], object]
-
-
-class Proven(NamedTuple):
-    """What was proven of one claim: the quantity is in [lower, upper]."""
-
-    epsilon: float
-    lower: float
-    upper: float
-    claim: str
-    holds: bool
-    quantity: str = ""
 
 
 # ---------------------------------------------------------------- one ordered pair
@@ -100,7 +99,7 @@ def renyi_moment(run: Object, direction: str, witness: Object, order: arb) -> ar
     if sum(whole(each, "nodes", 2, checker.LARGEST_NODES) for each in nodes) > checker.LARGEST_NODES:
         raise RefusedError("the witness asks for more nodes than are computed")
     for place, ((pair, count), entry) in enumerate(zip(pairs.kinds, kinds, strict=True)):
-        total += count * checker.Nodes(pair, entry, f"kind {place}").moment(tilt).log()
+        total += count * checker.Nodes(pair, entry, f"kind {place}").at_real_outputs().moment(tilt).log()
     divergence: arb = total / tilt
     return divergence
 
@@ -113,29 +112,34 @@ def by_renyi(run: Object, direction: str, witness: Object, epsilons: list[arb]) 
     return [arb(0).union((constant + (order - 1) * (divergence - e)).exp()) for e in epsilons]
 
 
-def enclose(job: tuple[Object, str, object, list[float]]) -> list[arb]:
+Job = tuple[Object, str, object, list[float]]
+"""A run, one of its ordered pairs, the witness of it, and what epsilons are asked for."""
+
+
+def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon."""
     run, direction, witness, given = job
-    name = f"witness of {direction!r}"
-    if not isinstance(witness, dict) or "method" not in witness:
-        deltas = checker.enclose(run, direction, witness, [arb(e) for e in given])
-    else:
-        method = choice(witness["method"], "method", " ".join(METHODS))
+    name, method, epsilons = f"witness of {direction!r}", method_of(witness), [arb(e) for e in given]
+    try:
+        if method is None:
+            return few_steps.enclose(plain(run), direction, witness, epsilons, sums)
         found = fields(witness, name, f"bits method {METHODS[method]}")
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi
         }[method]  # fmt: skip
-        try:
-            deltas = prove(run, direction, found, [arb(e) for e in given])
-        except RefusedError:
-            raise
-        except (ArithmeticError, ValueError) as error:
-            raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
-    if any(not delta.is_finite() for delta in deltas):
-        raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
-    floors = [(1 - arb(e).exp()).max(arb(0)) for e in given]
-    return [d.max(floor).min(arb(1)) for floor, d in zip(floors, deltas, strict=True)]
+        return prove(plain(run), direction, found, epsilons)
+    except RefusedError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
+
+
+def method_of(witness: object) -> str | None:
+    """Return the method that a witness names; None for the line."""
+    if not isinstance(witness, dict) or "method" not in witness:
+        return None
+    return choice(witness["method"], "method", " ".join(METHODS))
 
 
 # ---------------------------------------------------------------- claims
@@ -172,9 +176,9 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     certificate : dict
         As `read` returns it.
     progress : callable, optional
-        Is called with the number of ordered pairs that are done, and that of all.
+        Is called with how many parts of the work are done, and their number, 100 for each ordered pair.
     processes : int, optional
-        Ordered pairs that are enclosed at a time; the result does not depend on it.
+        Processes that share the terms of the sums; the result does not depend on it.
 
     Returns
     -------
@@ -194,7 +198,8 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     points = [claim["epsilon"] for claim in claims if "order" not in claim]
     jobs = [(run, way, witness[way], points) for way in ways] if points else []
     enclosed = each_of(jobs, progress, processes)
-    curve = iter([joined_maximum(each) for each in zip(*enclosed, strict=True)])
+    each = zip(points, zip(*enclosed, strict=True), strict=True)
+    curve = iter([largest(found, epsilon) for epsilon, found in each] if points else [])
     found = []
     for claim in claims:
         if "order" in claim:
@@ -202,64 +207,43 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
             continue
         delta, epsilon = next(curve), arb(claim["epsilon"])
         name = f"delta({claim['epsilon']!r})"
-        value = delta
-        if "alpha" in claim:
-            if run["adjacency"] not in ("add_remove", "replace"):
-                raise RefusedError("claims on the trade-off function are about both orders of two data sets")
-            value, name = (
-                tradeoff(delta, epsilon, arb(claim["alpha"])).union(arb(1)),
-                f"beta({claim['alpha']!r})",
-            )
-        found.append(compared(value, claim, float(claim["epsilon"]), name))
+        if "alpha" not in claim:
+            found.append(compared(delta, claim, float(claim["epsilon"]), name))
+            continue
+        if run["adjacency"] not in ("add_remove", "replace"):
+            raise RefusedError("claims on the trade-off function are about both orders of two data sets")
+        least, name = tradeoff(delta, epsilon, arb(claim["alpha"])), f"beta({claim['alpha']!r})"
+        # A ball up to 1 would have a radius that is too coarse for small lower ends.
+        found.append(compared(least, claim, float(claim["epsilon"]), name)._replace(upper=1.0))
     return found
 
 
-def joined_maximum(deltas: tuple[arb, ...]) -> arb:
-    """Return the largest of some enclosed numbers."""
-    largest = deltas[0]
-    for each in deltas[1:]:
-        largest = largest.max(each)
-    return largest
-
-
-def each_of(jobs: list[Any], progress: Report | None, processes: int) -> list[list[arb]]:
-    """Enclose the curve of every ordered pair, some at a time."""
-    report = progress or (lambda done, total: None)
-    report(0, len(jobs))
-    if processes <= 1 or len(jobs) <= 1:
+def each_of(jobs: list[Job], progress: Report | None, processes: int) -> list[list[arb]]:
+    """Enclose the curve of every ordered pair: sums over a line in parts, other proofs as a whole."""
+    report, total = progress or (lambda done, total: None), PARTS * len(jobs)
+    report(0, total)
+    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
+        alone = [pool is None or method_of(witness) in (None, "allocation") for _, _, witness, _ in jobs]
+        asked = [None if own or pool is None else pool.submit(exported_curve, job)
+                 for own, job in zip(alone, jobs, strict=True)]  # fmt: skip
         found = []
-        for done, job in enumerate(jobs):
-            found.append(enclose(job))
-            report(done + 1, len(jobs))
-        return found
-    with ProcessPoolExecutor(min(processes, len(jobs))) as pool:
-        found = []
-        for done, ends in enumerate(pool.map(exported, jobs)):
-            found.append([imported(each) for each in ends])
-            report(done + 1, len(jobs))
-        return found
+        for place, (job, future) in enumerate(zip(jobs, asked, strict=True)):
+            if future is None:
+                found.append(enclose(job, Sums(pool, plain(job[0]), job[1], part_of(report, place, total))))
+            else:
+                found.append([imported(each) for each in future.result()])
+            report(PARTS * (place + 1), total)
+    return found
 
 
-Exported = tuple[tuple[int, int], tuple[int, int]]
+def part_of(report: Report, place: int, total: int) -> Report:
+    """Report of the work on one ordered pair as a part of the whole."""
+    return lambda done, of: report(PARTS * place + (PARTS - 1) * done // of, total)
 
 
-def exported(job: Any) -> list[Exported]:
+def exported_curve(job: Job) -> list[Ball]:
     """`enclose` with balls as whole numbers, which other processes can read."""
-    found = []
-    for ball in enclose(job):
-        (m, e), (r, f) = ball.mid().man_exp(), ball.rad().man_exp()
-        found.append(((int(m), int(e)), (int(r), int(f))))
-    return found
-
-
-def imported(parts: Exported) -> arb:
-    """Ball of a middle and a radius that are given as whole numbers times powers of two."""
-    (m, e), (r, f) = parts
-    before, ctx.prec = ctx.prec, 8192
-    try:
-        return arb(mid=arb((m, e)), rad=arb((r, f)))
-    finally:
-        ctx.prec = before
+    return [exported(ball) for ball in enclose(job)]
 
 
 def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object) -> Proven:
@@ -269,25 +253,8 @@ def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object) -> Pr
         entry = fields(witness[way], f"witness of {way!r}", f"bits method {METHODS['renyi']}")
         choice(entry["method"], "method of a claim on a Renyi divergence", "renyi")
         ctx.prec = whole(entry["bits"], "bits", 64, 1024)
-        here = renyi_moment(run, way, entry, order)
+        here = renyi_moment(plain(run), way, entry, order)
         found = here if found is None else found.max(here)
     if found is None or not found.is_finite():
         raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
     return compared(found, claim, math.nan, f"D_{claim['order']!r}")
-
-
-def compared(value: arb, claim: Object, epsilon: float, name: str) -> Proven:
-    """Compare an enclosed number with a claim on it."""
-    upper = "at_most" in claim
-    holds = value <= arb(claim["at_most"]) if upper else value >= arb(claim["at_least"])
-    bounds = down(value.lower()), -down((-value).lower())
-    words = f"{name} <= {claim['at_most']!r}" if upper else f"{name} >= {claim['at_least']!r}"
-    return Proven(epsilon, *bounds, words, bool(holds), name)
-
-
-def down(x: arb) -> float:
-    """Largest double that is certainly at most `x`, or one next to it."""
-    value = float(x)
-    while not arb(value) <= x:
-        value = math.nextafter(value, -math.inf)
-    return value

@@ -12,10 +12,19 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from flint import acb, arb, ctx, fmpq
+from flint import acb, arb, ctx
 
+from hockeystick_verify.checker import (
+    NotProvenError,
+    Object,
+    RefusedError,
+    exact,
+    fields,
+    items,
+    number,
+    whole,
+)
 from hockeystick_verify.parts import Atom, Part, Step, above, mirrored, steps_in_parts
-from hockeystick_verify.reading import NotProvenError, Object, RefusedError, fields, items, number, whole
 
 LARGEST_POINTS = 1 << 19
 LARGEST_CELLS = 10**6
@@ -124,7 +133,7 @@ def density(part: Part, law: dict[Fraction, arb], x: arb) -> arb:
     """Density of a mixture at x, up to what P and Q share."""
     total = arb(0)
     for shift, weight in law.items():
-        s = arb(fmpq(shift.numerator, shift.denominator))
+        s = exact(shift)
         if part.noise == "gaussian":
             total += weight * (s * (x - s / 2) / part.scale**2).exp()
         else:
@@ -136,11 +145,11 @@ def end_of_loss(part: Part, upper: bool) -> arb | None:
     """Bound on the loss beyond all nodes, or None if there is none: its limit, as it does not decrease."""
     bound = part.high if upper else part.low
     if bound is not None:
-        x = arb(fmpq(bound.numerator, bound.denominator))
+        x = exact(bound)
         return (density(part, part.p, x) / density(part, part.q, x)).log()
     if part.noise == "laplace":
         outermost = (max if upper else min)((*part.p, *part.q))
-        x = arb(fmpq(outermost.numerator, outermost.denominator))
+        x = exact(outermost)
         return (density(part, part.p, x) / density(part, part.q, x)).log()
     ends = [(max if upper else min)(law) for law in (part.p, part.q)]
     return (part.p[ends[0]] / part.q[ends[1]]).log() if ends[0] == ends[1] else None
@@ -149,11 +158,11 @@ def end_of_loss(part: Part, upper: bool) -> arb | None:
 def cells_of_part(part: Part, targets: list[float]) -> list[Cell]:
     """Cut the outputs of a part at nodes, and enclose probabilities and losses of the cells."""
     places = [arb(x) for x in nodes(part, targets)]
-    low, high = (None if end is None else arb(fmpq(end.numerator, end.denominator)) for end in part[5:])
+    low, high = (None if end is None else exact(end) for end in part[5:])
     places = [x for x in places if (low is None or x > low) and (high is None or x < high)]
     if part.noise == "laplace":  # outputs beyond all shifts have one loss
         for end in (min((*part.p, *part.q)), max((*part.p, *part.q))):
-            x = arb(fmpq(end.numerator, end.denominator))
+            x = exact(end)
             if (low is None or x > low) and (high is None or x < high):
                 places.append(x)
         places.sort(key=float)

@@ -8,18 +8,24 @@ from typing import NamedTuple
 
 from flint import arb, fmpq
 
-from hockeystick_verify.pairs import (
+from hockeystick_verify.checker import (
     LARGEST_COUNT,
     Law,
     Members,
+    Object,
+    RefusedError,
+    choice,
+    exact,
+    fields,
     fixed_batch,
+    gaussian_noise,
     hypergeometric,
-    laws_of_step,
+    law_of_step,
     members_of,
-    noise_of,
+    number,
     steps_of,
+    whole,
 )
-from hockeystick_verify.reading import Object, RefusedError, choice, fields, number, whole
 
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
@@ -58,7 +64,7 @@ def above(noise: str, scale: arb, law: Law, x: arb) -> arb:
     """Probability that a mixture of shifted noise gives to outputs above x."""
     found = arb(0)
     for shift, weight in law.items():
-        away = (x - arb(fmpq(shift.numerator, shift.denominator))) / scale
+        away = (x - exact(shift)) / scale
         if noise == "gaussian":
             found += weight * (away / arb(2).sqrt()).erfc() / 2
         elif away >= 0:
@@ -234,28 +240,40 @@ def replaced_in_fixed_batch(noise: str, scale: arb, sampling: Object, members: M
     return found
 
 
-def parts_of_step(step: Object, direction: str) -> list[tuple[Step, int]]:
-    """Return the pairs of a step in parts, with their numbers (V10)."""
-    noise, scale = noise_of(step["mechanism"])
+def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
+    """Return the noise of a step, "gaussian", "laplace" or "randomized_response", and its parameter."""
+    name = mechanism.get("name")
+    if name not in ("laplace", "randomized_response"):
+        return "gaussian", gaussian_noise(mechanism, members)
+    if set(members.norms) != {1.0}:
+        raise RefusedError("norms of their own are covered for Gaussian noise")
+    if name == "laplace":
+        fields(mechanism, "mechanism", "name scale")
+        return name, number(mechanism["scale"], "scale", 1e-3, 1e9)
+    fields(mechanism, "mechanism", "name p")
+    keep = number(mechanism["p"], "p", 0.5, 1.0)
+    if not (keep > 0.5 and keep < 1):
+        raise RefusedError("p must be in (0.5, 1)")
+    return "randomized_response", keep
+
+
+def parts_of_step(step: Object, direction: str) -> Step:
+    """Return the pair of a step in parts (V10)."""
     sampling, members = step["sampling"], members_of(step["group"])
+    noise, scale = noise_of(step["mechanism"], members)
     choice(sampling.get("name"), "sampling", "poisson full_batch without_replacement truncated_poisson")
-    if noise != "gaussian" and (set(members.norms) != {1.0} or members.orthogonal):
-        raise RefusedError("norms of their own and orthogonal gradients are covered for Gaussian noise")
     if sampling["name"] == "truncated_poisson":
         choice(noise, "noise of truncated samples", "gaussian")
-        return [(truncated(scale, sampling, members, direction), 1)]
+        return truncated(scale, sampling, members, direction)
     if direction == "replace" and sampling["name"] == "without_replacement":
-        return [(replaced_in_fixed_batch(noise, scale, sampling, members), 1)]
-    laws = laws_of_step(sampling, members, direction)
+        return replaced_in_fixed_batch(noise, scale, sampling, members)
+    law = law_of_step(sampling, members, direction)
     if direction == "replace" and sampling["name"] == "poisson":
         choice(noise, "noise of replaced records in Poisson samples", "gaussian")
-        return [([Part(arb(1), noise, scale, law, mirrored(law))], count) for law, count in laws]
-    return [(mixture(noise, scale, law, direction), count) for law, count in laws]
+        return [Part(arb(1), noise, scale, law, mirrored(law))]
+    return mixture(noise, scale, law, direction)
 
 
 def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
     """Return all pairs of a run in parts, with their numbers."""
-    found = []
-    for step, count in steps_of(run):
-        found += [(parts, count * alike) for parts, alike in parts_of_step(step, direction)]
-    return found
+    return [(parts_of_step(step, direction), count) for step, count in steps_of(run)]

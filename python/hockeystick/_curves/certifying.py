@@ -28,6 +28,8 @@ TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
 CLOSED_FORM_BITS = 256
+MOST_ABOVE = 2.0
+"""How many times larger than the answer a proven bound on delta may be."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
@@ -195,8 +197,11 @@ class _Enclosures:
         if self.method == "chain":
             self.witnesses = {"replace": chain_witness(self.curve, self.run, epsilons)}
         claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
-        found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
-        return [(each.lower, each.upper) for each in found]
+        try:
+            found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
+        except (self.checker.NotProvenError, self.checker.RefusedError) as error:
+            raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
+        return [(max(0.0, each.lower), min(1.0, each.upper)) for each in found]
 
 
 def _by_the_checker(
@@ -211,6 +216,8 @@ def _by_the_checker(
     sharp = method == "lattice" or (method == "allocation" and curve.tight)
     if epsilon is not None:
         ((lower, upper),) = enclosures.bounds([high])
+        if upper > MOST_ABOVE * level > 0.0 or upper >= 1.0:
+            raise UnsupportedError(f"the checker proves delta <= {upper:.3g} only, where {level:.3g} is true")
         claims = [{"epsilon": high, "at_most": upper}]
         if sharp and lower > 0.0:
             claims.append({"epsilon": high, "at_least": lower})
@@ -225,7 +232,11 @@ def _by_the_checker(
     )
     if method == "chain":
         tried = tried[:2]
-    found = enclosures.bounds([*tried, *under])
+    try:
+        found = enclosures.bounds([*tried, *under])
+    except UnsupportedError:  # losses that far below epsilon may be outside the window of the witness
+        under = []
+        found = enclosures.bounds(tried)
     proven = [e for e, (_, upper) in zip(tried, found, strict=False) if upper <= level]
     if not proven:
         raise UnsupportedError(f"the checker cannot prove epsilon at delta={level} for this run")

@@ -99,8 +99,6 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     ):
         sampling = {"name": "full_batch"}
     own = "rates" in group or "norms" in group
-    if adjacency == "replace" and sampling["name"] == "poisson" and (own or kind.records > 1):
-        raise UnsupportedError("certificates cover replaced records of Poisson samples one by one, of norm 1")
     largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
@@ -128,11 +126,13 @@ def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
     for step in run["steps"]:
         sigma = _noise(step["mechanism"])
         for law, number in _laws_of_step(step, direction):
+            both = direction == "replace" and step["sampling"]["name"] == "poisson"
             if len(law[0]) == 1:
-                mu_squared += step["count"] * number * (float(law[1][0]) / sigma) ** 2
+                distance = (2.0 if both else 1.0) * float(law[1][0])
+                mu_squared += step["count"] * number * (distance / sigma) ** 2
                 continue
             p = None if direction == "add" else law
-            q = law if direction == "add" or direction == "replace" else None
+            q = law if direction == "add" or both else None
             kinds.append(Kind(sigma, p, q, step["count"] * number))
     return kinds, mu_squared
 

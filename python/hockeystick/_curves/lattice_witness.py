@@ -26,6 +26,8 @@ MOST_CELLS = 4.0e5
 BLOCKS = 24
 MOST_RANGES = 128
 TILTS = np.geomspace(1e-3, 1e5, 321)
+MOST_TILT = 1e6
+"""Largest tilt that the checker takes."""
 EXACT_BITS = 128
 
 
@@ -166,7 +168,7 @@ class LatticeWitness:
         goal = self.log_delta + NEGLIGIBLE
         best = (math.inf, math.inf, 0.0, 0.0)
         for factor in (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 60.0):
-            outer = self.tilt * factor
+            outer = min(self.tilt * factor, MOST_TILT)
             raised = self._cumulant(outer) - outer * self.epsilon - goal
             up = max(raised / outer, 1e-6)
             for left in (0.0, *np.geomspace(0.01, 100.0, 17)):

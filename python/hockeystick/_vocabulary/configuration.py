@@ -22,6 +22,7 @@ from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.batch_clipping import equivalent
 from hockeystick._vocabulary.groups import Group, check_group
 from hockeystick._vocabulary.mechanisms import (
+    AdaptiveClipping,
     BatchClipping,
     Gaussian,
     Mechanism,
@@ -182,6 +183,8 @@ def configure(
     draw = _draw(sample_rate, sampling, members, unknown)
     if isinstance(noise, BatchClipping):
         return _of_clipped_batches(noise, draw, sizes, members, relation, unknown)
+    if isinstance(noise, AdaptiveClipping) and members is not None:
+        _require_equal_counts(noise, members)
     records = sizes
     if isinstance(draw, Poisson):
         _require_accumulable(draw, relation, members)
@@ -221,6 +224,19 @@ def _of_clipped_batches(
     require_within(sizes, draw)
     noise, drawn, pair = equivalent(mechanism, draw, sizes, group, adjacency)
     return Step(noise, cast(Draw, drawn), 1, adjacency, pair)
+
+
+def _require_equal_counts(mechanism: AdaptiveClipping, group: Group) -> None:
+    """Raise ``UnsupportedError`` where members move the sum less than they move the count.
+
+    Every member moves the count by 1/2, however small its gradient is and whatever its angle to others.
+    """
+    if any(norm < 1.0 for norm in group.norms or ()) or (group.gradients != "aligned" and group.size > 1):
+        raise UnsupportedError(
+            f"{mechanism!r} has no proven pair for a group with bounds on norms or angles of its gradients, as "
+            f"each of its members moves the count of clipped gradients by 1/2: use group_size, an upper bound, "
+            f"or Gaussian(noise_multiplier)"
+        )
 
 
 def _scheme_name(draw: object) -> str:
