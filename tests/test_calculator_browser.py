@@ -189,6 +189,12 @@ def test_the_link_holds_the_run_and_keys_move_sliders(page):
     assert before["epsilon"].startswith(answer["epsilon"])
 
 
+def test_it_says_that_it_computes_only_while_it_does(page):
+    shown(page, noise=1, group=8, batch=600, records=60_000, length=10)
+    page.run("new Promise((go) => setTimeout(go, SLOW_MS + 200))")
+    assert page.run("document.getElementById('busy').textContent") == ""
+
+
 def test_fields_have_names_for_screen_readers(page):
     names = page.run("""Array.from(document.querySelectorAll("input, select, button"),
         (field) => field.labels?.[0]?.textContent || field.ariaLabel || field.textContent)""")

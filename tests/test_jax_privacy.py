@@ -1,8 +1,8 @@
 """ExactAccountant in the seams of JAX Privacy 2.0 and later, on the settings of that library's own tests.
 
-JAX Privacy has functions that make events and plans that calibrate themselves (``experimental.accounting`` and
-``experimental.execution_plan``, which later releases call ``accounting`` and ``execution_plan``), and in 2.0 training
-accountants with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
+JAX Privacy has functions that make events and plans that calibrate themselves (``experimental.accounting``
+and ``experimental.execution_plan``, which later releases call ``accounting`` and ``execution_plan``), and in 2.0
+training accountants with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
 """
 
 import inspect
@@ -163,7 +163,7 @@ def test_events_are_answered_below_both_of_their_accountants():
     ("relation", "adjacency"), [("ADD_OR_REMOVE_ONE", "add_remove"), ("REPLACE_ONE", "replace")]
 )
 def test_fixed_batches_have_their_own_event(relation, adjacency, size):
-    """The Rényi accountant of dp-accounting knows one replaced record, by the noise over the change of the sum: half of ours."""
+    """dp-accounting's Rényi accountant knows one replaced record, by the noise over the change of the sum."""
     import dp_accounting
 
     events = the_events()
@@ -226,7 +226,7 @@ def bandmf_plan(accountant_fn, **changes):
 
 
 def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
-    """Their plan takes our accountant; its noise over the norm of a column is ours, and that of their grid or less."""
+    """Their plan takes our accountant; its noise over the norm of a column is ours, and that of their grid."""
     import dp_accounting
 
     plan = bandmf_plan(hs.dp_accounting.ExactAccountant)
@@ -235,7 +235,7 @@ def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
     ours = hs.get_noise_multiplier(
         epsilon=2.0, delta=DELTA, mechanism=mechanism, sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
     )
-    step = plan.dp_event.event
+    step, their_step = plan.dp_event.event, theirs.dp_event.event
     norm = math.sqrt(sum(value * value for value in COEFFICIENTS))
     assert plan.dp_event.count == 100
     assert step.event.noise_multiplier == pytest.approx(ours / norm, rel=1e-4)

@@ -168,6 +168,8 @@ function failed(said) {
 }
 
 function settle() {
+  clearTimeout(page.slow);
+  byId("busy").textContent = "";
   page.answered = page.asked;
   byId("answer").setAttribute("aria-busy", "false");
 }
