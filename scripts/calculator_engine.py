@@ -1,4 +1,4 @@
-"""Write docs/calculator/engine.js with the compiled core in it, compressed: a page that is a file may not fetch.
+"""Write docs/calculator/engine.js with the compressed core in it, as a page that is a file may not fetch one.
 
 usage: calculator_engine.py MODULE.wasm engine.js
 """

@@ -1,8 +1,8 @@
 """ExactAccountant in the seams of JAX Privacy 2.0 and later, on the settings of that library's own tests.
 
 JAX Privacy has functions that make events and plans that calibrate themselves (``experimental.accounting``
-and ``experimental.execution_plan``, which later releases call ``accounting`` and ``execution_plan``), and in 2.0
-training accountants with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
+and ``experimental.execution_plan``, without ``experimental`` in later releases), and in 2.0 training accountants
+with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
 """
 
 import inspect
@@ -226,7 +226,7 @@ def bandmf_plan(accountant_fn, **changes):
 
 
 def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
-    """Their plan takes our accountant; its noise over the norm of a column is ours, and that of their grid."""
+    """Their plan takes our accountant; its noise over the norm of a column is ours, and their grid's."""
     import dp_accounting
 
     plan = bandmf_plan(hs.dp_accounting.ExactAccountant)
@@ -239,9 +239,7 @@ def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
     norm = math.sqrt(sum(value * value for value in COEFFICIENTS))
     assert plan.dp_event.count == 100
     assert step.event.noise_multiplier == pytest.approx(ours / norm, rel=1e-4)
-    assert step.event.noise_multiplier == pytest.approx(
-        theirs.dp_event.event.event.noise_multiplier, rel=1e-5
-    )
+    assert step.event.noise_multiplier == pytest.approx(their_step.event.noise_multiplier, rel=1e-5)
     event = hs.dp_accounting.correlated_event(
         mechanism.with_noise(ours), sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
     )
