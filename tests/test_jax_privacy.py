@@ -1,8 +1,8 @@
 """ExactAccountant in the seams of JAX Privacy 2.0 and later, on the settings of that library's own tests.
 
 JAX Privacy has functions that make events and plans that calibrate themselves (``experimental.accounting``
-and ``experimental.execution_plan``, without ``experimental`` in later releases), and in 2.0 training accountants
-with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
+and ``experimental.execution_plan``, without ``experimental`` in later releases), and in 2.0 training
+accountants with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
 """
 
 import inspect
