@@ -96,7 +96,8 @@ def sweep(
             if report is not None:
                 report(start + len(part), len(rows))
     found = {name: _array([row[place] for row in rows]) for place, name in enumerate(names)}
-    common = [] if run is None else [repr(run)]
+    varied = ", ".join(name.replace("_", " ") for name in names)
+    common = [] if run is None else [f"{run!r} with other {varied}"]
     common += [f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in fixed.items()]
     return Table({**found, unknown: np.array(answers)}, index=index, answer=unknown, stated="; ".join(common))
 
