@@ -1,6 +1,7 @@
 """The calculator in a real browser: its answers beside Python's, its link, its errors, and how it looks."""
 
 import base64
+import gzip
 import json
 import random
 import shutil
@@ -188,6 +189,12 @@ def test_the_link_holds_the_run_and_keys_move_sliders(page):
     assert before["epsilon"].startswith(answer["epsilon"])
 
 
+def test_it_says_that_it_computes_only_while_it_does(page):
+    shown(page, noise=1, group=8, batch=600, records=60_000, length=10)
+    page.run("new Promise((go) => setTimeout(go, SLOW_MS + 200))")
+    assert page.run("document.getElementById('busy').textContent") == ""
+
+
 def test_fields_have_names_for_screen_readers(page):
     names = page.run("""Array.from(document.querySelectorAll("input, select, button"),
         (field) => field.labels?.[0]?.textContent || field.ariaLabel || field.textContent)""")
@@ -212,13 +219,15 @@ def test_nothing_is_fetched_but_the_page_itself(page):
 
 # A module whose `start` traps, as a panic of the core does; `message` and `message_length` give no text.
 TRAPPING = base64.b64encode(
-    b"\0asm\1\0\0\0"
-    b"\1\5\1\x60\0\1\x7f"  # one type: () -> i32
-    b"\3\3\2\0\0"  # two functions
-    b"\5\3\1\0\1"  # one page of memory
-    b"\7\x36\5"  # five exports
-    b"\6memory\2\0\6fields\0\0\5start\0\1\7message\0\0\x0emessage_length\0\0"
-    b"\x0a\x0a\2\4\0\x41\0\x0b\3\0\0\x0b"  # return 0; unreachable
+    gzip.compress(
+        b"\0asm\1\0\0\0"
+        b"\1\5\1\x60\0\1\x7f"  # one type: () -> i32
+        b"\3\3\2\0\0"  # two functions
+        b"\5\3\1\0\1"  # one page of memory
+        b"\7\x36\5"  # five exports
+        b"\6memory\2\0\6fields\0\0\5start\0\1\7message\0\0\x0emessage_length\0\0"
+        b"\x0a\x0a\2\4\0\x41\0\x0b\3\0\0\x0b"  # return 0; unreachable
+    )
 ).decode()
 
 

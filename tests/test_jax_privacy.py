@@ -1,10 +1,11 @@
-"""ExactAccountant in the seams of JAX Privacy 2.0, on the settings of that library's own tests.
+"""ExactAccountant in the seams of JAX Privacy 2.0 and later, on the settings of that library's own tests.
 
-JAX Privacy has two interfaces: functions that make events (``experimental.accounting``, which later releases
-call ``accounting``), and training accountants with a configuration (``accounting.analysis`` and
-``accounting.calibrate``), which releases after 2.0 no longer have.
+JAX Privacy has functions that make events and plans that calibrate themselves (``experimental.accounting``
+and ``experimental.execution_plan``, without ``experimental`` in later releases), and in 2.0 training
+accountants with a configuration (``accounting.analysis`` and ``accounting.calibrate``).
 """
 
+import inspect
 import math
 
 import numpy as np
@@ -25,6 +26,16 @@ CYCLE = 64
 
 GRID = 1e-4
 """dp-accounting's default grid of losses: about how far its epsilon of this run lies above the exact one."""
+
+
+def the_events():
+    """The module of functions that make events."""
+    accounting = pytest.importorskip("jax_privacy.accounting")
+    if hasattr(accounting, "dpsgd_event"):
+        return accounting
+    from jax_privacy.experimental import accounting as events
+
+    return events
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +134,8 @@ def test_calibration_needs_less_than_their_renyi_accountant(jax_accounting, exac
     assert least < NOISE
 
 
-def test_batches_with_a_cap_have_their_own_pair(jax_accounting):
-    from jax_privacy.experimental import accounting as events
-
-    capped = events.truncated_dpsgd_event(
+def test_batches_with_a_cap_have_their_own_pair():
+    capped = the_events().truncated_dpsgd_event(
         NOISE, 128, sampling_prob=0.01, num_examples=1000, truncated_batch_size=16
     )
     accountant = hs.dp_accounting.ExactAccountant().compose(capped)
@@ -138,8 +147,8 @@ def test_batches_with_a_cap_have_their_own_pair(jax_accounting):
 
 def test_events_are_answered_below_both_of_their_accountants():
     import dp_accounting
-    from jax_privacy.experimental import accounting as events
 
+    events = the_events()
     for event in (
         events.dpsgd_event(1.0, 128, sampling_prob=0.01),
         events.amplified_bandmf_event(1.0, 128, num_bands=16, sampling_prob=0.01),
@@ -147,6 +156,39 @@ def test_events_are_answered_below_both_of_their_accountants():
         ours = hs.dp_accounting.ExactAccountant().compose(event).get_epsilon(DELTA)
         for peer in (dp_accounting.pld.PLDAccountant(), dp_accounting.rdp.RdpAccountant()):
             assert 0.0 < ours <= peer.compose(event).get_epsilon(DELTA)
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize(
+    ("relation", "adjacency"), [("ADD_OR_REMOVE_ONE", "add_remove"), ("REPLACE_ONE", "replace")]
+)
+def test_fixed_batches_have_their_own_event(relation, adjacency, size):
+    """dp-accounting's Rényi accountant knows one replaced record, by the noise over the change of the sum."""
+    import dp_accounting
+
+    events = the_events()
+    relation = dp_accounting.NeighboringRelation[relation]
+    event = events.fixed_dpsgd_event(2.0, 100, dataset_size=RECORDS, batch_size=500)
+    ours = hs.dp_accounting.ExactAccountant(relation, group_size=size).compose(event).get_epsilon(DELTA)
+    held = hs.get_epsilon(
+        delta=DELTA,
+        noise_multiplier=2.0,
+        sampling=hs.WithoutReplacement(500, RECORDS),
+        steps=100,
+        adjacency=adjacency,
+        group_size=size,
+    )
+    assert ours == pytest.approx(held, rel=2e-6)
+    if adjacency == "replace" and size == 1:
+        by_renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=relation)
+        over_change = events.fixed_dpsgd_event(1.0, 100, dataset_size=RECORDS, batch_size=500)
+        assert ours < by_renyi.compose(over_change).get_epsilon(DELTA)
+
+
+def test_batches_with_repeated_records_are_refused_by_name():
+    event = the_events().fixed_dpsgd_event(2.0, 100, dataset_size=RECORDS, batch_size=500, replace=True)
+    with pytest.raises(Exception, match="SampledWithReplacementDpEvent is not supported"):
+        hs.dp_accounting.ExactAccountant().compose(event)
 
 
 def test_rates_in_single_precision_are_taken_at_their_value():
@@ -166,41 +208,69 @@ def test_rates_in_single_precision_are_taken_at_their_value():
 COEFFICIENTS = [1.0, 0.5, 0.375, 0.3125]
 
 
-def bandmf_plan(accountant, **changes):
-    from jax_privacy.experimental import execution_plan as plans
+def bandmf_plan(accountant_fn, **changes):
+    """A calibrated plan of 400 steps in four bands, in the words of the release that is installed."""
+    import dp_accounting
 
-    settings = {
-        "iterations": 400,
-        "strategy": np.array(COEFFICIENTS),
-        "epsilon": 2.0,
-        "delta": DELTA,
-        "sampling_prob": 0.08,
-        "accountant": accountant,
-    }
-    return plans.BandMFExecutionPlanConfig(**{**settings, **changes}).plan
+    strategy = np.array(COEFFICIENTS)
+    try:
+        from jax_privacy.execution_plan import BandMFConfig
+    except ImportError:
+        from jax_privacy.experimental import execution_plan as plans
+
+        accountant = accountant_fn(dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
+        settings = {"iterations": 400, "strategy": strategy, "sampling_prob": 0.08, "accountant": accountant}
+        return plans.BandMFExecutionPlanConfig(**settings, epsilon=2.0, delta=DELTA, **changes).plan
+    plan = BandMFConfig(iterations=400, strategy=strategy, expected_participations=8, **changes)
+    return plan.calibrate(epsilon=2.0, delta=DELTA, accountant_fn=accountant_fn).make()
 
 
 def test_plans_with_banded_matrices_are_calibrated_by_the_exact_accountant():
-    """Their plan takes our accountant; its noise over the norm of a column is ours, and less than theirs."""
+    """Their plan takes our accountant; its noise over the norm of a column is ours, and their grid's."""
     import dp_accounting
 
-    special = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
-    plan = bandmf_plan(hs.dp_accounting.ExactAccountant(special))
-    theirs = bandmf_plan(dp_accounting.rdp.RdpAccountant(neighboring_relation=special))
+    plan = bandmf_plan(hs.dp_accounting.ExactAccountant)
+    theirs = bandmf_plan(dp_accounting.pld.PLDAccountant)
     mechanism = hs.CorrelatedNoise.toeplitz(COEFFICIENTS)
     ours = hs.get_noise_multiplier(
         epsilon=2.0, delta=DELTA, mechanism=mechanism, sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
     )
-    step = plan.dp_event.event
+    step, their_step = plan.dp_event.event, theirs.dp_event.event
     norm = math.sqrt(sum(value * value for value in COEFFICIENTS))
     assert plan.dp_event.count == 100
     assert step.event.noise_multiplier == pytest.approx(ours / norm, rel=1e-4)
-    assert step.event.noise_multiplier < theirs.dp_event.event.event.noise_multiplier
+    assert step.event.noise_multiplier == pytest.approx(their_step.event.noise_multiplier, rel=1e-5)
     event = hs.dp_accounting.correlated_event(
         mechanism.with_noise(ours), sampling=hs.CyclicPoisson(0.08, cycle=4), steps=400
     )
     assert event.count == plan.dp_event.count
     assert event.event.sampling_probability == step.sampling_probability
+
+
+def test_plans_with_a_cap_are_calibrated_for_replaced_records():
+    """A record that becomes zero keeps its place in a batch that is cut, which REPLACE_ONE covers."""
+    import dp_accounting
+
+    capped = {"num_examples": 10_000, "truncated_batch_size": 300}
+    replaced = dp_accounting.NeighboringRelation.REPLACE_ONE
+
+    def accountant(relation=replaced):
+        return hs.dp_accounting.ExactAccountant(relation)
+
+    with pytest.raises(dp_accounting.UnsupportedEventError, match="REPLACE_ONE, which covers"):
+        bandmf_plan(accountant, **capped)
+    plan = bandmf_plan(lambda relation: accountant(), **capped)
+    found = accountant().compose(plan.dp_event).get_epsilon(DELTA)
+    assert 1.999 <= found <= 2.0
+
+
+def minsep_sensitivity_squared(coefficients, separation, often):
+    """Their function, whose later releases take the last arguments by name."""
+    from jax_privacy.matrix_factorization import toeplitz
+
+    found = toeplitz.minsep_sensitivity_squared
+    named = {"n": len(coefficients)} if "n" in inspect.signature(found).parameters else {}
+    return found(coefficients, separation, max_participations=often, **named)
 
 
 def test_sensitivities_of_their_matrices_lie_in_our_intervals():
@@ -214,7 +284,7 @@ def test_sensitivities_of_their_matrices_lie_in_our_intervals():
         assert ours.matrix(200)[:, 0] == pytest.approx(root, rel=1e-12)
         for separation, often in ((1, 1), (50, None), (30, 3), (1, None)):
             found = ours.sensitivity(hs.MinimumSeparation(separation, often), 200)
-            theirs = factorization.minsep_sensitivity_squared(root, separation, often)
+            theirs = minsep_sensitivity_squared(root, separation, often)
             assert found.upper == pytest.approx(math.sqrt(theirs), rel=1e-12)
         epochs = ours.sensitivity(hs.FixedOrder(50), 200)
         assert epochs.upper == pytest.approx(

@@ -192,3 +192,20 @@ def test_pictures_of_both():
     assert axes.get_ylabel() == "noise per averaged gradient"
     with pytest.raises(KeyError, match="nothing"):
         choices.plot(y="nothing")
+
+
+def test_titles_state_what_all_rows_have_in_common():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    table = hs.sweep("epsilon", noise_multiplier=[1.0, 2.0], **RUN)
+    assert table.plot().get_title(loc="left") == ""
+    stated = " ".join(table.plot(title=True).get_title(loc="left").split())
+    assert stated == "; ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in RUN.items())
+    assert table.plot(title="Two").get_title(loc="left") == "Two"
+    choices = hs.plan(batch_sizes=[64, 128], **PLAN)
+    assert f"epsilon {PLAN['epsilon']:g}" in choices.plot(title=True).get_title(loc="left")
+    with pytest.raises(ValueError, match="title must be a string"):
+        hs.Table({"x": [1], "y": [2]}, answer="y").plot(title=True)
+    with pytest.raises(TypeError, match="title"):
+        table.plot(title=3)

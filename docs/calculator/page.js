@@ -155,8 +155,8 @@ function startWorker() {
   page.answered = page.asked;
   page.worker.onmessage = ({ data }) => told(data);
   page.worker.onerror = (event) => failed(event.message);
-  const code = Uint8Array.from(atob(self.HOCKEYSTICK_ENGINE), (letter) => letter.charCodeAt(0));
-  page.worker.postMessage({ code: code.buffer }, [code.buffer]);
+  const packed = Uint8Array.from(atob(self.HOCKEYSTICK_ENGINE), (letter) => letter.charCodeAt(0));
+  page.worker.postMessage({ packed: packed.buffer }, [packed.buffer]);
 }
 
 function failed(said) {
@@ -168,6 +168,8 @@ function failed(said) {
 }
 
 function settle() {
+  clearTimeout(page.slow);
+  byId("busy").textContent = "";
   page.answered = page.asked;
   byId("answer").setAttribute("aria-busy", "false");
 }

@@ -64,8 +64,9 @@ function calculatorWorker() {
 
   self.onmessage = async ({ data }) => {
     try {
-      if (data.code) {
-        core = (await WebAssembly.instantiate(data.code, {})).instance.exports;
+      if (data.packed) {
+        const code = new Blob([data.packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+        core = (await WebAssembly.instantiate(await new Response(code).arrayBuffer(), {})).instance.exports;
         self.postMessage({ ready: true });
         return;
       }

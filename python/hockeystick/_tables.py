@@ -33,6 +33,8 @@ class Table:
         The column that was computed from the others.
     caption : str, optional
         What the table is about.
+    stated : str, optional
+        What all rows have in common, for the title of a picture; by default the caption.
 
     Raises
     ------
@@ -51,7 +53,7 @@ class Table:
     (2,)
     """
 
-    __slots__ = ("_answer", "_caption", "_columns", "_index")
+    __slots__ = ("_answer", "_caption", "_columns", "_index", "_stated")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Table:
         index: Sequence[Any] | None = None,
         answer: str = "",
         caption: str = "",
+        stated: str = "",
     ) -> None:
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
         lengths = {len(values) for values in self._columns.values()}
@@ -68,7 +71,7 @@ class Table:
         self._index = None if index is None else list(index)
         if self._index is not None and lengths != {len(self._index)}:
             raise ValueError(f"index must have {lengths} labels, got {len(self._index)}")
-        self._answer, self._caption = answer, caption
+        self._answer, self._caption, self._stated = answer, caption, stated or caption
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -84,6 +87,11 @@ class Table:
     def answer(self) -> str:
         """Name of the column that was computed from the others."""
         return self._answer
+
+    @property
+    def stated(self) -> str:
+        """What all rows have in common, in words."""
+        return self._stated
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()), ()))
@@ -153,7 +161,9 @@ class Table:
             write_atomically(Path(os.fspath(path)), stream.getvalue().encode("utf-8"), private=False)
         return stream.getvalue()
 
-    def plot(self, x: str | None = None, y: str | None = None, *, ax: Any = None) -> Any:
+    def plot(
+        self, x: str | None = None, y: str | None = None, *, title: bool | str = False, ax: Any = None
+    ) -> Any:
         """Draw one column against another, one line for each combination of the rest.
 
         Parameters
@@ -162,6 +172,8 @@ class Table:
             Column of the horizontal axis; by default the numeric one with the most values.
         y : str, optional
             Column of the vertical axis; by default the answer.
+        title : bool or str, optional
+            True for a title that states what all rows have in common, or its text.
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default in a new figure.
 
@@ -175,7 +187,9 @@ class Table:
         KeyError
             If there is no such column.
         ValueError
-            If no column has numbers to draw against.
+            If no column has numbers to draw against, or `title` is True and nothing is known in common.
+        TypeError
+            If `title` is neither a bool nor a string.
         ImportError
             If Matplotlib is not installed.
 
@@ -185,7 +199,7 @@ class Table:
         >>> table = hs.sweep("epsilon", delta=1e-5, noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=9)
         >>> axes = table.plot()  # doctest: +SKIP
         """
-        return import_module("hockeystick.plot.tables").lines(self, x, y, ax)
+        return import_module("hockeystick.plot.tables").lines(self, x, y, title, ax)
 
     def __str__(self) -> str:
         rows = self._printed()

@@ -73,13 +73,17 @@ class Plan(Table):
         """
         return self._runs[row]
 
-    def plot(self, x: str | None = None, y: str | None = None, *, ax: Any = None) -> Any:
+    def plot(
+        self, x: str | None = None, y: str | None = None, *, title: bool | str = False, ax: Any = None
+    ) -> Any:
         """Draw the noise per averaged gradient against the batch size, one line for each cap.
 
         Parameters
         ----------
         x, y : str, optional
             Other columns.
+        title : bool or str, optional
+            True for a title that states what all rows have in common, or its text.
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default in a new figure.
 
@@ -99,7 +103,9 @@ class Plan(Table):
         >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6)  # doctest: +SKIP
         >>> axes = choices.plot()  # doctest: +SKIP
         """
-        return import_module("hockeystick.plot.tables").choices(self, x or "batch_size", y or self.answer, ax)
+        return import_module("hockeystick.plot.tables").choices(
+            self, x or "batch_size", y or self.answer, title, ax
+        )
 
 
 def plan(

@@ -96,7 +96,15 @@ def sweep(
             if report is not None:
                 report(start + len(part), len(rows))
     found = {name: _array([row[place] for row in rows]) for place, name in enumerate(names)}
-    return Table({**found, unknown: np.array(answers)}, index=index, answer=unknown)
+    varied = ", ".join(name.replace("_", " ") for name in names)
+    common = [] if run is None else [f"{run!r} with other {varied}"]
+    common += [f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in fixed.items()]
+    return Table({**found, unknown: np.array(answers)}, index=index, answer=unknown, stated="; ".join(common))
+
+
+def _in_words(value: object) -> str:
+    """Return an argument for a title."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _is_column(value: object) -> bool:

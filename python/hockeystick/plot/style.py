@@ -244,8 +244,11 @@ def stated(guarantee: Guarantee | None) -> str:
         kinds.append(f"{plain(count)} step{'s' * (count != 1)}, {with_noise}, {drawn}")
     more = len(run.segments) - len(kinds)
     whose = f"{run.group_size} record{'s' * (run.group_size > 1)} {CHANGED[run.adjacency]}"
-    text = "; ".join([*kinds, *([f"{more} more kinds of steps"] if more else []), whose])
-    # Numbers stay with their nouns.
+    return in_lines("; ".join([*kinds, *([f"{more} more kinds of steps"] if more else []), whose]))
+
+
+def in_lines(text: str) -> str:
+    """Return a title in lines that fit one column; numbers stay with their nouns."""
     joined = re.sub(r"(?<=\w) (?=\d)|(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", text)
     lines = textwrap.wrap(joined, TITLE_WIDTH)
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from hockeystick._tables import Table
-from hockeystick.plot.style import Axes, canvas, next_line
+from hockeystick.plot.style import Axes, canvas, entitle, in_lines, next_line
 
 MOST_LINES = 12
 """Lines that can be told apart."""
 
 
-def lines(table: Table, x: str | None, y: str | None, ax: Axes | None) -> Axes:
+def lines(table: Table, x: str | None, y: str | None, title: bool | str, ax: Axes | None) -> Axes:
     """Draw a table; see `Table.plot`."""
     across = _across(table) if x is None else x
     upright = table.answer if y is None else y
@@ -36,7 +36,13 @@ def lines(table: Table, x: str | None, y: str | None, ax: Axes | None) -> Axes:
         axes.set_ylabel(upright.replace("_", " "))
         if len(distinct) > 1:
             axes.legend(loc="best")
+        _entitle(axes, title, table)
         return axes
+
+
+def _entitle(axes: Axes, title: bool | str, table: Table) -> None:
+    """Add a title: text, or for True what all rows of the table have in common."""
+    entitle(axes, in_lines(table.stated) if title is True and table.stated else title, None)
 
 
 def _across(table: Table) -> str:
@@ -51,7 +57,7 @@ def _across(table: Table) -> str:
     return max(found, key=lambda pair: pair[0])[1]
 
 
-def choices(table: Table, x: str, y: str, ax: Axes | None) -> Axes:
+def choices(table: Table, x: str, y: str, title: bool | str, ax: Axes | None) -> Axes:
     """Draw the choices of a plan; see `Plan.plot`."""
     places, heights, caps = table[x], table[y], table["cap"]
     with canvas(ax) as axes:
@@ -65,4 +71,5 @@ def choices(table: Table, x: str, y: str, ax: Axes | None) -> Axes:
         axes.set_xlabel(x.replace("_", " "))
         axes.set_ylabel("noise per averaged gradient" if y == "noise_per_gradient" else y.replace("_", " "))
         axes.legend(loc="best")
+        _entitle(axes, title, table)
         return axes

@@ -16,8 +16,47 @@ Local: TypeAlias = Callable[[Gradients, Floats, Indices], ArrayLike]
 """(gradients, weights, indices of the records of a unit) to the update, shape (parameters,)."""
 
 
+Direction: TypeAlias = Callable[[Floats, int], Floats]
+"""(mean gradient of a batch, number of the local step from 1) to the direction of the step."""
+
+
+class _LocalSteps:
+    """Local steps along directions that a class for each algorithm computes from the gradients."""
+
+    learning_rate: float
+    epochs: int
+    batch_size: int
+
+    def _directions(self) -> Direction:
+        """Return a function that starts without memory of other units."""
+        raise NotImplementedError
+
+    def __call__(self, gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
+        """Update of one unit.
+
+        Parameters
+        ----------
+        gradients : callable
+            Function (weights, indices) that returns the gradients of these examples, one a row.
+        weights : ndarray, shape (parameters,)
+            Where the local steps start; not changed.
+        indices : ndarray of int, shape (records,)
+            Records of the unit.
+
+        Returns
+        -------
+        ndarray, shape (parameters,)
+            Before clipping.
+        """
+        current, direction = weights.copy(), self._directions()
+        for step, batch in enumerate(_local_batches(indices, self.epochs, self.batch_size), start=1):
+            gradient = gradient_rows(gradients, current, batch).mean(axis=0)
+            current = current - self.learning_rate * direction(gradient, step)
+        return np.asarray((weights - current) / self.learning_rate)
+
+
 @dataclass(frozen=True)
-class LocalSGD:
+class LocalSGD(_LocalSteps):
     """Several steps of SGD on the records of a unit, with momentum if wanted.
 
     Parameters
@@ -69,33 +108,19 @@ class LocalSGD:
         _check_steps(self)
         object.__setattr__(self, "momentum", _in_unit_interval(self.momentum, "momentum"))
 
-    def __call__(self, gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
-        """Update of one unit.
+    def _directions(self) -> Direction:
+        speed: Floats | float = 0.0
 
-        Parameters
-        ----------
-        gradients : callable
-            Function (weights, indices) that returns the gradients of these examples, one a row.
-        weights : ndarray, shape (parameters,)
-            Where the local steps start; not changed.
-        indices : ndarray of int, shape (records,)
-            Records of the unit.
+        def direction(gradient: Floats, step: int) -> Floats:
+            nonlocal speed
+            speed = self.momentum * speed + gradient
+            return speed
 
-        Returns
-        -------
-        ndarray, shape (parameters,)
-            Before clipping.
-        """
-        current = weights.copy()
-        speed = np.zeros_like(current)
-        for batch in _local_batches(indices, self.epochs, self.batch_size):
-            speed = self.momentum * speed + gradient_rows(gradients, current, batch).mean(axis=0)
-            current = current - self.learning_rate * speed
-        return np.asarray((weights - current) / self.learning_rate)
+        return direction
 
 
 @dataclass(frozen=True)
-class LocalAdam:
+class LocalAdam(_LocalSteps):
     """Several steps of Adam on the records of a unit.
 
     Parameters
@@ -149,33 +174,18 @@ class LocalAdam:
         object.__setattr__(self, "betas", _two(self.betas))
         object.__setattr__(self, "epsilon", _positive(self.epsilon, "epsilon"))
 
-    def __call__(self, gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
-        """Update of one unit.
+    def _directions(self) -> Direction:
+        mean: Floats | float = 0.0
+        square: Floats | float = 0.0
 
-        Parameters
-        ----------
-        gradients : callable
-            Function (weights, indices) that returns the gradients of these examples, one a row.
-        weights : ndarray, shape (parameters,)
-            Where the local steps start; not changed.
-        indices : ndarray of int, shape (records,)
-            Records of the unit.
-
-        Returns
-        -------
-        ndarray, shape (parameters,)
-            Before clipping.
-        """
-        current = weights.copy()
-        mean, square = np.zeros_like(current), np.zeros_like(current)
-        for step, batch in enumerate(_local_batches(indices, self.epochs, self.batch_size), start=1):
-            gradient = gradient_rows(gradients, current, batch).mean(axis=0)
-            mean += (1.0 - self.betas[0]) * (gradient - mean)
-            square += (1.0 - self.betas[1]) * (gradient**2 - square)
-            direction = mean / (1.0 - self.betas[0] ** step)
+        def direction(gradient: Floats, step: int) -> Floats:
+            nonlocal mean, square
+            mean = mean + (1.0 - self.betas[0]) * (gradient - mean)
+            square = square + (1.0 - self.betas[1]) * (gradient**2 - square)
             size = np.sqrt(square / (1.0 - self.betas[1] ** step)) + self.epsilon
-            current = current - self.learning_rate * direction / size
-        return np.asarray((weights - current) / self.learning_rate)
+            return np.asarray(mean / (1.0 - self.betas[0] ** step) / size)
+
+        return direction
 
 
 def mean_gradient(gradients: Gradients, weights: Floats, indices: Indices) -> Floats:
