@@ -107,7 +107,7 @@ def candidates_of(name: str) -> list[Candidate]:
 
 
 def compared(name: str, parts: Data, batch_size: int, epochs: int) -> list[dict[str, Any]]:
-    """Train with both ways to clip, and keep of each the candidate that does best on the pictures set aside."""
+    """Train with both ways to clip; keep of each the candidate that does best on the pictures set aside."""
     candidates = candidates_of(name)
     found = train(models_of(name, parts, candidates), candidates, parts, batch_size, epochs, NOISE_MULTIPLIER)
     rows = []
@@ -148,7 +148,7 @@ def models_of(name: str, parts: Data, candidates: list[Candidate]) -> Candidates
 
 
 def epsilons(dataset_size: int, epochs: int) -> list[dict[str, Any]]:
-    """Epsilon of one record and of a group, for the adversary who knows every batch, and for the usual one."""
+    """Epsilon of one record and of a group, for who knows every batch, and for the usual adversary."""
     found = []
     for size in BATCH_SIZES:
         row: dict[str, Any] = {"batch_size": size, "epochs": epochs, "group_size": GROUP}
