@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benches.experiments.models import Floats, Labels, lengths
 
 DECREASE = 0.9
-"""By this a step size is multiplied after an epoch with a lower accuracy than the one before, as in the paper."""
+"""Factor of a step size after an epoch with a lower accuracy than the one before, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def train(
 ) -> dict[str, NDArray[np.float64]]:
     """Train all candidates on the same shuffled batches, and return accuracies after each epoch.
 
-    Examples that do not fill a batch at the end of an epoch are left out of it. The noise is the same for all,
-    in units of what is added to a sum of clipped gradients or to one clipped mean.
+    Examples that do not fill a batch at the end of an epoch are left out of it. The noise is the same for
+    all, in units of what is added to a sum of clipped gradients or to one clipped mean.
 
     Returns
     -------

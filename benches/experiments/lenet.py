@@ -122,7 +122,7 @@ class LeNetCandidates:
 def clipped(
     taken: list[torch.Tensor], derivatives: list[torch.Tensor], norm: float
 ) -> tuple[torch.Tensor, ...]:
-    """Sums over the examples of their gradients by weights and biases of the five layers, each clipped."""
+    """Sum over the examples their gradients by weights and biases of the five layers, each clipped."""
     squares = torch.zeros(len(taken[0]))
     convolutions = []
     for given, derivative, padding in zip(taken[:2], derivatives[:2], (PADDING, 0), strict=True):

@@ -1,7 +1,7 @@
 """SHUFFLE, Appendix H: individual against batch clipping on all of Fashion-MNIST.
 
 The paper trains LeNet-5 on MNIST and a small network on CIFAR-10 with shuffled batches of 64 to 1,024 records,
-its sigma of 2 (a noise multiplier of 4), 100 epochs and a clipping norm that is chosen for each setting, and
+its sigma of 2 (a noise multiplier of 4), 100 epochs and a clipping norm chosen for each setting, and
 finds batch clipping on par with individual clipping. Here: softmax regression for 100 epochs, and LeNet-5 for
 fewer. Clipping norm and step size are chosen on 5,000 pictures that are in neither training nor tests, from
 equally many candidates for both ways to clip; that choice is not accounted for.
