@@ -1,6 +1,6 @@
 """SHUFFLE, Appendix H: individual against batch clipping on all of Fashion-MNIST.
 
-The paper trains LeNet-5 on MNIST and a small network on CIFAR-10 with shuffled batches of 64 to 1,024 records,
+It trains LeNet-5 on MNIST and a small network on CIFAR-10 with shuffled batches of 64 to 1,024 records,
 its sigma of 2 (a noise multiplier of 4), 100 epochs and a clipping norm chosen for each setting, and
 finds batch clipping on par with individual clipping. Here: softmax regression for 100 epochs, and LeNet-5 for
 fewer. Clipping norm and step size are chosen on 5,000 pictures that are in neither training nor tests, from
@@ -31,7 +31,7 @@ GROUP = 16
 EPSILON_EPOCHS = 100
 
 CENTRE, SPREAD = np.float32(0.3), np.float32(0.35)
-"""Pixels are shifted and scaled by these. They are close to the mean and the deviation that are published with
+"""Pixels are shifted and scaled by these. They are close to the mean and the deviation published with
 the data (0.286 and 0.353), so that nothing is taken from the pictures here."""
 
 CLIPPINGS = ("individual", "batch")
