@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from benches.experiments import clipping
+from benches.experiments.clipping import Candidate, Data, SoftmaxCandidates, train
 from benches.experiments.convolutional import Convolutional
 from benches.experiments.dpsgd import Training
+from benches.experiments.membership import success
 from benches.experiments.models import Linear, accuracy
 from hockeystick import training
 
@@ -100,3 +103,43 @@ def test_the_clipping_norm_follows_the_quantile():
     adaptive.run(seed=1)
     assert adaptive.norms[0] == 5.0
     assert norms[2] <= adaptive.norms[-1] <= norms[3]
+
+
+def test_the_updates_of_side_by_side_candidates_are_those_of_single_models():
+    model = MODELS["softmax"]
+    kinds = [Candidate(False, 2.0, 1.0), Candidate(True, 0.5, 1.0), Candidate(True, 1e3, 1.0)]
+    side_by_side = SoftmaxCandidates(785, 3, kinds)
+    side_by_side.weights += np.linspace(-0.1, 0.1, 785 * 3, dtype=np.float32)
+    weights = side_by_side.weights[0]
+    individual, batch, far = side_by_side.updates(ROWS, LABELS)
+    assert individual == pytest.approx(model.clipped_sum(weights, ROWS, LABELS, 2.0)[0] / 12, abs=1e-5)
+    mean = model.clipped_sum(weights, ROWS, LABELS, np.inf)[0] / 6
+    assert np.linalg.norm(mean) > 0.5
+    assert batch == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
+    assert far == pytest.approx(mean / 1e3, abs=1e-7)
+
+
+def test_the_noise_of_both_ways_to_clip_has_its_size():
+    kinds = [Candidate(False, 2.0, 1.0), Candidate(True, 0.5, 1.0)]
+    rows = np.zeros((6, 785), dtype=np.float32)  # no gradient: the move is the noise alone
+    models = SoftmaxCandidates(785, 3, kinds)
+    data = Data(rows, LABELS, (rows, LABELS), (rows, LABELS))
+    found = train(models, kinds, data, batch_size=3, epochs=1, noise_multiplier=4.0)
+    # Two steps of 1/2 each, noise 4 for a batch, and a third of it for the mean of three examples.
+    expected = [4.0 * 0.5 * 2**0.5 / 3, 4.0 * 0.5 * 2**0.5]
+    assert models.weights.std(axis=1) == pytest.approx(expected, rel=0.05)
+    assert found["held_out"].shape == found["tests"].shape == (1, 2)
+
+
+def test_the_epochs_after_which_is_tested_end_with_the_last():
+    assert clipping.tested_after(3) == [1, 2, 3]
+    assert clipping.tested_after(100)[0] == 5
+    assert clipping.tested_after(100)[-1] == 100
+    assert len(clipping.tested_after(100)) == 20
+
+
+def test_the_attack_finds_members_with_smaller_losses_and_nobody_else():
+    random = np.random.default_rng(1)
+    assert success(np.full(50, 0.1), np.full(80, 0.9), random) == 1.0
+    same = success(random.random(4000), random.random(4000), random)
+    assert same == pytest.approx(0.5, abs=0.03)

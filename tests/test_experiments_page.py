@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import hockeystick as hs
@@ -15,7 +16,7 @@ def test_the_tables_of_the_page_are_the_stored_numbers():
     text = page.PAGE.read_text("utf-8")
     shown = [found[2] for found in page.MARKS.finditer(text)]
     assert set(shown) <= set(page.TABLES)
-    assert len(shown) == len(set(shown)) >= 12
+    assert len(shown) == len(set(shown)) >= 18
     assert page.filled(text, page.FOLDER) == text
 
 
@@ -57,3 +58,50 @@ def test_the_noise_of_individual_is_found_again():
         )
         noise = hs.get_noise_multiplier(epsilon=2.4, delta=1e-5, sample_rate=rate, steps=steps)
         assert run["noise_multiplier"] == pytest.approx(noise, rel=1e-5)
+
+
+def test_epsilons_of_group_are_found_again():
+    stored = STORED["group"]["bounds"]
+    run = {key: STORED["group"]["run"][key] for key in ("noise_multiplier", "sample_rate", "steps", "delta")}
+    sizes = np.array(stored["sizes"])
+    assert stored["exact"] == pytest.approx(hs.get_epsilon(group_size=sizes, **run), rel=1e-5)
+    assert stored["black_box"] == pytest.approx(hs.black_box.get_epsilon(group_size=sizes, **run), rel=1e-5)
+    for bar in stored["monte_carlo"]:
+        assert bar["half_width"] <= STORED["group"]["effort"]["half_width"]
+        assert bar["lower"] <= 1e-3 <= bar["upper"]
+
+
+def test_no_attack_of_group_contradicts_the_guarantee():
+    audits = STORED["group"]["audit"]
+    for row in audits["crafted"] + audits["picture"]:
+        assert row["epsilon_at_least"] <= row["reported"]
+    poisoning = STORED["group"]["poisoning"]
+    for row in poisoning["rows"]:
+        assert row["interval"][0] <= row["at_most"] <= row["at_most_black_box"]
+        curve = hs.privacy_curve(**poisoning["run"], group_size=row["copies"])
+        allowed = 1.0 - float(curve.beta(poisoning["without_copies_at_most"]))
+        assert row["at_most"] == pytest.approx(allowed, rel=1e-4)
+
+
+def test_epsilons_of_shuffle_are_found_again():
+    for row in STORED["shuffle"]["epsilons"][::4]:
+        for clipping in ("individual", "batch"):
+            for number, size in enumerate((1, row["group_size"])):
+                curve = hs.shuffle.tradeoff(
+                    hs.Shuffle(row["batch_size"], 60_000),
+                    noise_multiplier=STORED["shuffle"]["noise_multiplier"],
+                    epochs=row["epochs"],
+                    group_size=size,
+                    clipping=clipping,
+                )
+                found = float(curve.epsilon(STORED["shuffle"]["delta"]))
+                assert row[clipping][number] == pytest.approx(found, rel=1e-5)
+
+
+def test_both_ways_to_clip_had_equally_many_choices_and_the_best_was_taken():
+    for model in STORED["shuffle"]["models"].values():
+        assert len({len(run["tried"]) for run in model["runs"]}) == 1
+        for run in model["runs"]:
+            best = max(run["tried"], key=lambda each: each["held_out_accuracy"])
+            assert (best["path"], best["clipping_norm"]) == (run["path"], run["clipping_norm"])
+            assert run["history"][-1] == run["test_accuracy"]

@@ -9,7 +9,8 @@ same kind of program: too long for tests, with results that are kept and quoted.
   example.
 - `dpsgd`: DP-SGD with sums of clipped gradients that need no gradient of an example on its own.
 - `results`, `pictures`: numbers as JSON and pictures in one style.
-- `individual`, `rgp`, `group`: one for each paper.
+- `individual`, `rgp`, `group`, `shuffle`: one for each paper.
+- `clipping`, `lenet`: what SHUFFLE trains. `attacks`: audits and poisoning of GROUP.
 """
 
 import os

@@ -9,7 +9,7 @@ from pathlib import Path
 from benches.experiments import page
 from benches.experiments.effort import FULL, SHORT
 
-PAPERS = ("individual", "rgp", "group")
+PAPERS = ("individual", "rgp", "group", "shuffle")
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
 
 

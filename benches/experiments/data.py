@@ -129,7 +129,7 @@ def _grouped(
     return tuple(words.values()), numbers[~test], numbers[test]
 
 
-def first(split: Split, number: int) -> Split:
-    """Return the same data with only the first `number` examples for training."""
-    groups = {way: (names, own[:number], test) for way, (names, own, test) in split.groups.items()}
-    return replace(split, rows=split.rows[:number], labels=split.labels[:number], groups=groups)
+def part(split: Split, which: slice) -> Split:
+    """Return the same data with only some examples for training."""
+    groups = {way: (names, own[which], test) for way, (names, own, test) in split.groups.items()}
+    return replace(split, rows=split.rows[which], labels=split.labels[which], groups=groups)

@@ -46,6 +46,8 @@ def main(output: Path, effort: Effort = FULL) -> None:
     fashion = data.fashion_mnist()
     with results.timed("audit"):
         results.numbers["audit"] = attacks.audit(fashion, RUN, DELTA, effort.audit_runs, effort.pilot_runs)
+    with results.timed("audit of the two laws themselves"):
+        results.numbers["ideal_audit"] = attacks.ideal_audit(RUN, DELTA, effort.audit_runs, effort.pilot_runs)
     results.write()
     with results.timed("poisoning"):
         results.numbers["poisoning"] = attacks.poisoning(fashion, effort.poison_runs)
@@ -131,12 +133,12 @@ def people() -> dict[str, Any]:
 
 def draw(output: Path, numbers: dict[str, Any]) -> None:
     """Draw Figures 1 and 2, the audit and the poisoning."""
-    draw_bounds(output, numbers["bounds"], numbers["audit"])
+    draw_bounds(output, numbers["bounds"], numbers)
     draw_deltas(output, numbers["deltas"])
     attacks.draw_poisoning(output, numbers["poisoning"])
 
 
-def draw_bounds(output: Path, numbers: dict[str, Any], audit: dict[str, Any]) -> None:
+def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) -> None:
     """Figure 1, with the bound by trade-off functions, simulation and audits."""
     sizes = np.asarray(numbers["sizes"])
     with picture(output, "group-01-bounds", 2, 3.0) as (axes, close):
@@ -146,7 +148,7 @@ def draw_bounds(output: Path, numbers: dict[str, Any], audit: dict[str, Any]) ->
             each.plot(sizes, numbers["exact"], "o-", color=BLUE, label="exact (Theorem 18)")
             each.set(xlabel="group size (records)", xticks=sizes[1::2])
         for name, mark, label in (("crafted", "*", "audit, crafted"), ("picture", "x", "audit, a picture")):
-            rows = audit[name]
+            rows = every["audit"][name]
             close.plot(
                 [row["copies"] for row in rows],
                 [row["epsilon_at_least"] for row in rows],
@@ -155,6 +157,16 @@ def draw_bounds(output: Path, numbers: dict[str, Any], audit: dict[str, Any]) ->
                 markersize=7,
                 label=f"{label}: at least",
             )
+        ideal = every["ideal_audit"]
+        middle = [row["epsilon_at_least"][1] for row in ideal]
+        close.plot(
+            [row["copies"] for row in ideal],
+            middle,
+            "D",
+            color=GREY,
+            markerfacecolor="none",
+            label="audit of the two laws: at least",
+        )
         axes.set(ylabel=f"ε at δ = {DELTA:g}", yscale="log", title="all of it")
         close.set(ylim=(0, 3.5), title="up to ε = 3.5, with audits")
         close.legend(loc="upper left")

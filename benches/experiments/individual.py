@@ -71,7 +71,7 @@ def main(output: Path, effort: Effort = FULL) -> None:
         paid_for(results, every["softmax"])
     with results.timed("membership inference (Figure 11)"):
         results.numbers["membership"] = membership(
-            every["cnn"], found["cnn"], effort.attack_epochs, effort.members
+            every["cnn"], found["cnn"], effort.attack_epochs, effort.members, effort.networks
         )
     with results.timed("releases (Table 2)"):
         results.numbers["released"] = {name: released(found[name].epsilons) for name in ("softmax", "adult")}
@@ -235,7 +235,7 @@ def released(epsilons: Values) -> dict[str, Any]:
 def cost(task: Task) -> dict[str, Any]:
     """Time the accounts of 50,000 examples with new norms in each of 200 epochs, in full (Table 1)."""
     examples, epochs, batch_size = 50_000, 200, 4096
-    split = data.first(task.split, examples)
+    split = data.part(task.split, slice(examples))
     run = Task(split, task.model, epochs, batch_size, task.learning_rate, 7.8)
     clip, rate = float(np.median(run.first_norms())), batch_size / examples
     rows: list[Values] = []

@@ -238,7 +238,7 @@ def attacks(output: Path, numbers: dict[str, Any]) -> None:
         marks = (("not_private", ORANGE, "o", "without privacy"), ("private", GREEN, "s", "with privacy"))
         for key, colour, mark, label in marks:
             values = 100 * np.asarray(numbers["success"][key])[order]
-            error = 100 * numbers["standard_error"]
+            error = 100 * numbers["standard_error"][key]
             panels[1].errorbar(
                 np.arange(10),
                 values,

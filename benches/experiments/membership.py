@@ -11,38 +11,48 @@ from benches.experiments.dpsgd import Training
 from benches.experiments.following import Outcome, Task, Values
 from benches.experiments.models import Floats, accuracy
 
-BATCH_SIZE, LEARNING_RATE = 100, 0.3
+BATCH_SIZE, LEARNING_RATE = 25, 0.5
+"""Small batches and long steps, with which the network learns its members by heart."""
+
 UNLIMITED = 1e6
 """Clipping norm that clips nothing."""
 
 
-def membership(task: Task, private: Outcome, epochs: int, members: int) -> dict[str, Any]:
-    """Attack a model that is trained without privacy, and the private one, class by class.
+def membership(task: Task, private: Outcome, epochs: int, members: int, networks: int) -> dict[str, Any]:
+    """Attack models that are trained without privacy, and the private one, class by class.
 
-    The former is trained on the first `members` examples only, few enough for it to learn them by heart.
+    Each of the former is trained on `members` examples of its own, few enough for it to learn them by heart;
+    its success is averaged over the `networks`.
     """
-    split = data.first(task.split, members)
     steps = epochs * members // BATCH_SIZE
-    training = Training(
-        task.model, split.rows, split.labels, BATCH_SIZE / members, steps, 0.0, UNLIMITED, LEARNING_RATE
-    )
-    weights = training.run(1)
-    found = {
-        "private": attacked(task, data.first(task.split, len(task.split)), private.weights),
-        "not_private": attacked(task, split, weights),
-    }
+    success, learnt, others = [], [], []
+    for number in range(networks):
+        split = data.part(task.split, slice(number * members, (number + 1) * members))
+        training = Training(
+            task.model, split.rows, split.labels, BATCH_SIZE / members, steps, 0.0, UNLIMITED, LEARNING_RATE
+        )
+        weights = training.run(1 + number)
+        success.append(attacked(task, split, weights))
+        learnt.append(accuracy(task.model, weights, split.rows, split.labels))
+        others.append(task.test_accuracy(weights))
+    found = {"private": attacked(task, task.split, private.weights), "not_private": np.mean(success, axis=0)}
     means = task.group_means(private.epsilons, "class")
+    tests = len(task.split.test_rows) / task.split.classes
     return {
         "names": data.CLOTHES,
         "mean_epsilon": means,
         "success": found,
-        "standard_error": 0.5 / np.sqrt(1000),  # of a fraction of the 1,000 losses of a class
-        "accuracy_on_members": accuracy(task.model, weights, split.rows, split.labels),
-        "accuracy_on_others": task.test_accuracy(weights),
+        "standard_error": {
+            "private": standard_error(len(task.split) / task.split.classes, tests),
+            "not_private": standard_error(networks * members / task.split.classes, networks * tests),
+        },
+        "accuracy_on_members": np.mean(learnt),
+        "accuracy_on_others": np.mean(others),
         "correlation_not_private": np.corrcoef(means, found["not_private"])[0, 1],
         "correlation_private": np.corrcoef(means, found["private"])[0, 1],
         "members": members,
         "epochs": epochs,
+        "networks": networks,
     }
 
 
@@ -60,19 +70,27 @@ def attacked(task: Task, split: data.Split, weights: Floats) -> Values:
 
 
 def success(inside: Values, outside: Values, random: np.random.Generator) -> float:
-    """Fraction of right answers of a threshold that is chosen on one half of the losses, on the other half.
+    """Mean of the fractions of members and of others that a threshold on the loss gets right.
 
-    As many losses of members as of others are taken.
+    The threshold is chosen on one half of the losses and tried on the other half, and the other way round.
     """
-    size = min(len(inside), len(outside))
-    inside = random.permutation(inside)[:size]
-    outside = random.permutation(outside)[:size]
-    half = size // 2
+    inside, outside = random.permutation(inside), random.permutation(outside)
+    halves = [(inside[::2], outside[::2]), (inside[1::2], outside[1::2])]
+    return float(np.mean([right(best(*one), *two) for one, two in (halves, halves[::-1])]))
 
-    def right(threshold: Any, start: int, stop: int) -> Any:
-        hits = np.mean(inside[start:stop, None] < threshold, axis=0)
-        return 0.5 * (hits + np.mean(outside[start:stop, None] >= threshold, axis=0))
 
-    candidates = np.concatenate([inside[:half], outside[:half], [np.inf]])
-    best = candidates[np.argmax(right(candidates, 0, half))]
-    return float(right(np.array([best]), half, size)[0])
+def best(inside: Values, outside: Values) -> float:
+    """Threshold with the largest success; the losses below it are taken for those of members."""
+    candidates = np.concatenate([inside, outside, [np.inf]])
+    below = [np.searchsorted(np.sort(part), candidates, "left") / len(part) for part in (inside, outside)]
+    return float(candidates[np.argmax(below[0] - below[1])])
+
+
+def right(threshold: float, inside: Values, outside: Values) -> float:
+    """Success of one threshold."""
+    return float(0.5 * (np.mean(inside < threshold) + np.mean(outside >= threshold)))
+
+
+def standard_error(members: float, others: float) -> float:
+    """Return the standard error of the success of a guess, from so many members and others."""
+    return float(0.5 * np.sqrt(0.25 / members + 0.25 / others))

@@ -16,7 +16,7 @@ import numpy as np
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 FOLDER = PAGE.with_suffix("")
-PAPERS = ("individual", "rgp")
+PAPERS = ("individual", "rgp", "group", "shuffle")
 """Papers whose numbers are stored."""
 MARKS = re.compile(r"(<!-- table (\w+): written by `make experiments` -->\n\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -310,16 +310,18 @@ def audits(numbers: Numbers) -> str:
             f"{row['true_positives']} and {row['false_positives']} of {found['runs_of_each_kind']:,}",
             f"{row['by_error_rates']:.2f}",
             f"{row['epsilon_at_least']:.2f}",
+            f"{ideal['epsilon_at_least'][1]:.2f}",
             f"{row['reported']:.2f}",
         )
         for name, label in (("crafted", "crafted"), ("picture", "mislabelled picture"))
-        for row in found[name]
+        for row, ideal in zip(found[name], numbers["group"]["ideal_audit"], strict=True)
     ]
     head = (
         "copies of",
         "found, false alarms",
         "ε at least, error rates",
         "ε at least, trade-off",
+        "the same of the two laws",
         "ε reported",
     )
     return table(head, rows)
@@ -353,11 +355,70 @@ def people(numbers: Numbers) -> str:
     return table(("person", "records", "ε, exact", "ε, black box"), rows)
 
 
+def shuffled(numbers: Numbers) -> str:
+    """Accuracies of SHUFFLE, with what was chosen."""
+    rows = []
+    for name, found in numbers["shuffle"]["models"].items():
+        pairs: dict[int, dict[str, Any]] = {run["batch_size"]: {} for run in found["runs"]}
+        for run in found["runs"]:
+            pairs[run["batch_size"]][run["clipping"]] = run
+        for size, both in pairs.items():
+            one, whole = both["individual"], both["batch"]
+            rows.append(
+                (
+                    f"{name}, {found['epochs']} epochs, batches of {size:,}",
+                    percent(one["test_accuracy"]),
+                    percent(whole["test_accuracy"]),
+                    f"{100 * (whole['test_accuracy'] - one['test_accuracy']):+.1f}",
+                    chosen(one),
+                    chosen(whole),
+                )
+            )
+    head = (
+        "test accuracy",
+        "individual clipping",
+        "batch clipping",
+        "difference (points)",
+        "path, individual",
+        "path, batch",
+    )
+    return table(head, rows)
+
+
+def chosen(run: Numbers) -> str:
+    """Which length of the path was chosen, of which."""
+    return f"{run['path']:g} of " + ", ".join(f"{each['path']:g}" for each in run["tried"])
+
+
+def strong(numbers: Numbers) -> str:
+    """Epsilons of SHUFFLE."""
+    found = numbers["shuffle"]["epsilons"]
+    rows = [
+        (
+            f"{row['batch_size']:,}",
+            f"{row['individual'][0]:.1f}",
+            f"{row['individual'][1]:.0f}",
+            f"{row['batch'][1]:.0f}",
+            f"{row['usual_adversary']:.2f}",
+        )
+        for row in found
+    ]
+    size = found[0]["group_size"]
+    head = (
+        "records in a batch",
+        "one record, either clipping",
+        f"{size} records, individual",
+        f"{size} records, batch",
+        "one record, usual adversary",
+    )
+    return table(head, rows)
+
+
 TABLES: dict[str, Callable[[Numbers], str]] = {
     function.__name__: function
     for function in (
         settings, runs, estimates, groups, clipping, norms, paid, attacks, released, cost,
-        noise, accuracy, bounds, simulated, audits, poisoned, people,
+        noise, accuracy, bounds, simulated, audits, poisoned, people, shuffled, strong,
     )
 }  # fmt: skip
 

@@ -31,7 +31,10 @@ SIZES = (8, 16, 32, 64)
 SIZE = 32
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 BOUNDS = ("black_box", "jensen", "exact", "curve")
-SHORT_SIZES, SHORT_BOUNDS = (8, 64), BOUNDS[:3]
+SHORT_SIZES, SHORT_BOUNDS = (8, 32, 64), BOUNDS[:3]
+DIGIT_SEEDS = (1, 2, 3)
+"""Seeds of the trainings on 4,000 digits, which take seconds each."""
+
 SCATTERING_BATCH = 1000
 SCATTERING_SCALE = 2
 """Scale J of the scattering transform, as Tramèr and Boneh (2021) choose it."""
@@ -157,10 +160,16 @@ def experiments(effort: Effort) -> dict[str, Callable[[], Experiment]]:
     found: dict[str, Callable[[], Experiment]] = {
         "Fashion-MNIST, pixels": lambda: linear(of_norm_one(data.fashion_mnist()), seeds),
         "Adult": lambda: linear(of_norm_one(data.adult()), seeds),
+        "MNIST digits, scattering": lambda: linear(
+            of_norm_one(scattered(data.digits())), DIGIT_SEEDS, is_short=True
+        ),
+        "MNIST digits, convolutional": lambda: Experiment(
+            data.digits(), Convolutional(10), 1.0, seeds=DIGIT_SEEDS, is_short=True
+        ),
     }
     if effort.has_long_trainings:
         found["Fashion-MNIST, scattering"] = lambda: linear(
-            of_norm_one(scattered(data.fashion_mnist())), (1,)
+            of_norm_one(scattered(data.fashion_mnist())), (1,), is_short=True
         )
         found["Fashion-MNIST, convolutional"] = lambda: Experiment(
             data.fashion_mnist(), Convolutional(10), 1.0, seeds=(1,), is_short=True
@@ -168,9 +177,10 @@ def experiments(effort: Effort) -> dict[str, Callable[[], Experiment]]:
     return found
 
 
-def linear(split: data.Split, seeds: tuple[int, ...]) -> Experiment:
+def linear(split: data.Split, seeds: tuple[int, ...], *, is_short: bool = False) -> Experiment:
     """Softmax regression."""
-    return Experiment(split, Linear(split.rows.shape[1], split.classes), 8.0, seeds=seeds)
+    model = Linear(split.rows.shape[1], split.classes)
+    return Experiment(split, model, 8.0, seeds=seeds, is_short=is_short)
 
 
 def of_norm_one(split: data.Split) -> data.Split:
@@ -206,12 +216,15 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
         ("by_epsilon", "rgp-05-epsilon", f"ε at δ = $10^{{-5}}$, group of {SIZE}"),
     ):
         shown = {title: found for title, found in every.items() if quantity in found}
-        with picture(output, name, len(shown), 2.7) as panels:
-            for axes, (title, found) in zip(panels, shown.items(), strict=True):
+        columns = 2 if len(shown) > 3 else len(shown)
+        grid = (-(-len(shown) // columns), columns)
+        with picture(output, name, grid, 2.6 * grid[0]) as every_panel:
+            panels = np.ravel(every_panel)
+            for axes, (title, found) in zip(panels, shown.items(), strict=False):
                 x = found["sizes"] if quantity == "by_size" else numbers["epsilons"]
                 accuracies(axes, x, found[quantity], found["no_noise"])
                 axes.set(title=title.replace("Fashion-MNIST, ", ""), xlabel=label)
-            panels[0].set_ylabel("test accuracy (%)")
+                axes.set_ylabel("test accuracy (%)")
             key_below(panels[0], 5)
     with picture(output, "rgp-noise", 2, 2.8) as panels:
         for axes, axis, x, label in zip(
