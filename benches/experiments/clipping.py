@@ -83,8 +83,8 @@ class SoftmaxCandidates:
             self._batch, np.float32(1), np.minimum(np.float32(1), self._clip / np.maximum(norms, 1e-20))
         )
         residuals *= scale[:, :, None] / np.float32(len(rows))
-        means = (rows.T @ residuals.reshape(len(rows), -1)).reshape(self._shape)
-        means = means.transpose(1, 0, 2).reshape(number, features * classes)
+        products = (rows.T @ residuals.reshape(len(rows), -1)).reshape(self._shape)
+        means = products.transpose(1, 0, 2).reshape(number, features * classes)
         whole = np.where(self._batch, np.maximum(lengths(means), self._clip), self._clip)
         return np.asarray(means / whole[:, None])
 

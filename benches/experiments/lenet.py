@@ -84,7 +84,7 @@ class LeNetCandidates:
         return torch.from_numpy(np.ascontiguousarray(rows[:, : SIDE * SIDE])).reshape(-1, 1, SIDE, SIDE)
 
     def _parts(self, weights: Floats) -> list[torch.Tensor]:
-        parts = torch.from_numpy(weights).split(self._sizes)
+        parts = torch.split(torch.from_numpy(weights), self._sizes)
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     @staticmethod

@@ -69,8 +69,9 @@ def main(output: Path, effort: Effort = FULL) -> None:
     )
     for name, sizes, epochs in (plan for plan in plans if plan[2] > 0):
         with results.timed(name):
-            found = results.numbers["models"][name] = {"epochs": epochs, "examples": len(parts.rows)}
+            found: dict[str, Any] = {"epochs": epochs, "examples": len(parts.rows)}
             found |= {"tested_after": tested_after(epochs), "runs": []}
+            results.numbers["models"][name] = found
             for size in sizes:
                 found["runs"].extend(compared(name, parts, size, epochs))
                 results.write()

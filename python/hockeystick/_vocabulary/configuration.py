@@ -233,9 +233,9 @@ def _require_equal_counts(mechanism: AdaptiveClipping, group: Group) -> None:
     """
     if any(norm < 1.0 for norm in group.norms or ()) or (group.gradients != "aligned" and group.size > 1):
         raise UnsupportedError(
-            f"{mechanism!r} has no proven pair for a group with bounds on norms or angles of its gradients, as "
-            f"each of its members moves the count of clipped gradients by 1/2: use group_size, an upper bound, "
-            f"or Gaussian(noise_multiplier)"
+            f"{mechanism!r} has no proven pair for a group with bounds on norms or angles of its gradients, "
+            "as each of its members moves the count of clipped gradients by 1/2: use group_size, an upper "
+            "bound, or Gaussian(noise_multiplier)"
         )
 
 
