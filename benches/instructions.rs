@@ -1,7 +1,7 @@
 //! One kernel, once, for a count of its instructions: `cargo run --release --example instructions -- KERNEL`.
 //!
 //! `scripts/count_instructions.py` runs each under callgrind. Without an argument this prints their names.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)] // a benchmark may stop
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // a benchmark may stop, and prints its names
 
 use std::hint::black_box;
 

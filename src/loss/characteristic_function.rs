@@ -49,10 +49,7 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize) -> Vec<Ap
 /// Whether products and sums are fused in one instruction where `arch` is what the processor has: elsewhere a fused operation is a call
 /// of a function, hundreds of times slower than two operations. Both have at most the roundings that are counted.
 fn has_fused_multiply_add(arch: pulp::Arch) -> bool {
-    match arch {
-        pulp::Arch::Scalar => false,
-        _ => cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
-    }
+    !matches!(arch, pulp::Arch::Scalar) && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
 /// a·b + c, in one rounding where `FUSED`.
