@@ -223,8 +223,10 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
             for axes, (title, found) in zip(panels, shown.items(), strict=False):
                 x = found["sizes"] if quantity == "by_size" else numbers["epsilons"]
                 accuracies(axes, x, found[quantity], found["no_noise"])
-                axes.set(title=title.replace("Fashion-MNIST, ", ""), xlabel=label)
+                axes.set(title=title, xlabel=label)
                 axes.set_ylabel("test accuracy (%)")
+            for axes in panels[len(shown) :]:
+                axes.set_axis_off()
             key_below(panels[0], 5)
     with picture(output, "rgp-noise", 2, 2.8) as panels:
         for axes, axis, x, label in zip(
