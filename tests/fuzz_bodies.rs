@@ -21,7 +21,18 @@ fn states_of_random_bytes_are_refused_or_answered() {
     inputs(1, 2000, 400).for_each(|bytes| bodies::state(&bytes));
 }
 
+/// Every second of the same inputs, so that two processors share them.
+fn answer_every_second(first: usize) {
+    let inputs = inputs(2, 1500, 120).skip(first).step_by(2);
+    inputs.for_each(|bytes| bodies::parameters(&bytes));
+}
+
 #[test]
-fn runs_of_random_bytes_are_refused_or_answered() {
-    inputs(2, 1500, 120).for_each(|bytes| bodies::parameters(&bytes));
+fn even_runs_of_random_bytes_are_refused_or_answered() {
+    answer_every_second(0);
+}
+
+#[test]
+fn odd_runs_of_random_bytes_are_refused_or_answered() {
+    answer_every_second(1);
 }
