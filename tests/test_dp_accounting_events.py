@@ -79,10 +79,14 @@ def test_their_accountants_refuse_them_and_ours_what_has_no_pair(dpa):
             accountant.compose(unknown)
         assert accountant.ledger is not None
         assert accountant.get_epsilon(DELTA) == 0.0
-    with pytest.raises(dpa.UnsupportedEventError, match="not supported together"):
-        exact(group_size=2).compose(epoch(10, event("Laplace", 1.0)))
     with pytest.raises(dpa.UnsupportedEventError, match="noisy sums"):
         exact().compose(poisson(0.5, epoch(10, gaussian(1.0))))
+
+
+def test_groups_of_dealt_records_have_a_bound_with_laplace_noise():
+    found = exact(group_size=2).compose(epoch(10, event("Laplace", 3.0)))
+    run = {"mechanism": hs.Laplace(3.0), "sampling": hs.RandomAllocation(10), "steps": 10, "group_size": 2}
+    assert found.get_epsilon(DELTA) == hs.get_epsilon(delta=DELTA, **run)
 
 
 def test_edges(dpa):
