@@ -40,7 +40,7 @@ def test_the_histogram_counts_and_marks(axes):
     assert len(axes.patches) == 20
     expected = [(place, "--") for place in np.percentile(EPSILONS, [30, 50, 70])]
     assert lines(axes) == [*expected, (7.8, "-")]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("epsilon (nats)", "examples")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ε (nats)", "examples")
     assert [text.get_text() for text in axes.texts] == ["30 %", "50 %", "70 %"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1000 examples", "worst case: 7.8"]
 
@@ -48,7 +48,7 @@ def test_the_histogram_counts_and_marks(axes):
 def test_an_accountant_is_asked_at_delta(axes):
     hs.plot.individual_histogram(Accountant(), 1e-5, percentiles=[50], ax=axes)
     assert lines(axes) == [(np.percentile(5.0 * EPSILONS, 50), "--"), (40.0, "-")]
-    assert axes.get_xlabel() == "epsilon (nats) at delta = 1e-05"
+    assert axes.get_xlabel() == r"ε (nats) at $\delta = 10^{-5}$"
 
 
 def test_numbers_alone_have_their_largest_marked(axes):

@@ -17,7 +17,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.plot.style import PALETTE
+from hockeystick.plot.style import BLUE, PALETTE
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 
@@ -54,7 +54,7 @@ def test_privacy_curve_draws_both_bounds_and_the_quoted_point():
     assert np.all(upper <= lower * (1 + 1e-2))
     assert deltas[-1] == pytest.approx(1e-10, rel=1e-2)
     assert axes.get_yscale() == "log"
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("epsilon (nats)", "delta (probability)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ε (nats)", "δ (probability)")
     quoted = float(labels(axes)[-1].strip("()").split(",")[0])
     assert curve.epsilon(1e-5) <= quoted <= curve.epsilon(1e-5) * 1.001
 
@@ -157,7 +157,7 @@ def test_groups_have_their_own_epsilons():
     np.testing.assert_allclose(epsilons, expected, rtol=1e-5)
     assert np.all(line(axes, "from one record alone")[1] >= epsilons * (1 - 1e-2))
     assert "lower bound" not in labels(axes)
-    assert axes.get_ylabel() == "epsilon (nats) at delta = 1e-06"
+    assert axes.get_ylabel() == r"ε (nats) at $\delta = 10^{-6}$"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
@@ -283,7 +283,7 @@ def test_bad_arguments_are_refused_before_anything_is_drawn(draw, error, message
     assert not pyplot.get_fignums()
 
 
-@pytest.mark.parametrize("name", [name for name in hs.plot.__all__ if name != "dark"])
+@pytest.mark.parametrize("name", [name for name in hs.plot.__all__ if name not in ("dark", "use_style")])
 def test_a_missing_extra_is_named(name, monkeypatch):
     import sys
 
@@ -297,6 +297,17 @@ def test_the_style_is_left_as_it_was():
     before = dict(mpl.rcParams)
     hs.plot.privacy_curve(**RUN)
     assert dict(mpl.rcParams) == before
+
+
+def test_own_pictures_have_the_style_once_it_is_asked_for():
+    with mpl.rc_context():
+        hs.plot.use_style()
+        figure, axes = pyplot.subplots()
+        (line,) = axes.plot([0, 1])
+        assert figure.dpi == mpl.rcParams["savefig.dpi"] == 160
+        assert not axes.spines["top"].get_visible() and not axes.spines["right"].get_visible()
+        assert line.get_color() == BLUE
+        pyplot.close(figure)
 
 
 def test_own_axes_keep_their_size_and_style():

@@ -7,6 +7,7 @@
 - `budget`: epsilon as the steps go on.
 - `individual_histogram`: how the epsilons of examples are distributed.
 - `dark`: all of them for a dark background.
+- `use_style`: their style for your own pictures too.
 
 Every function draws into `ax`, or into a new figure that fits one column of a paper, and returns the axes.
 With ``title=True`` the picture states the run.
@@ -16,7 +17,7 @@ from hockeystick.plot.budget import budget
 from hockeystick.plot.comparisons import epsilon_by_group_size, schemes
 from hockeystick.plot.curves import privacy_curve, tradeoff_curve
 from hockeystick.plot.individual import individual_histogram
-from hockeystick.plot.style import dark
+from hockeystick.plot.style import dark, use_style
 
 __all__ = [
     "budget",
@@ -26,6 +27,7 @@ __all__ = [
     "privacy_curve",
     "schemes",
     "tradeoff_curve",
+    "use_style",
 ]
 
 

@@ -19,6 +19,7 @@ from hockeystick.plot.style import (
     Axes,
     canvas,
     entitle,
+    epsilon_label,
     grey,
     lower_bound,
     next_line,
@@ -110,8 +111,8 @@ def privacy_curve(
             words = f"({rounded_up(quoted)}, {level:g})"
             axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
         axes.set_yscale("log")
-        axes.set_xlabel("epsilon (nats)")
-        axes.set_ylabel("delta (probability)")
+        axes.set_xlabel(epsilon_label(None))
+        axes.set_ylabel("δ (probability)")
         axes.legend(loc="best")
         entitle(axes, title, guarantee)
         return axes

@@ -88,6 +88,22 @@ STYLE = {
 
 DOTS_PER_INCH = 200.0
 
+PAGE = {
+    "figure.dpi": 160.0,
+    "savefig.dpi": 160.0,
+    "figure.constrained_layout.use": True,
+    "font.family": STYLE["font.family"],
+    "mathtext.fontset": "dejavusans",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "0.9",
+    "legend.frameon": False,
+    "legend.fontsize": "small",
+}
+"""Settings of `use_style`."""
+
 _styled: WeakSet[Any] = WeakSet()
 """Axes with this style, for further lines to have it too."""
 
@@ -138,6 +154,32 @@ def dark() -> Iterator[None]:
     """
     with needed("matplotlib", "plot").rc_context(DARK):
         yield
+
+
+def use_style() -> None:
+    """Draw from here on in the style of this library: open axes, a light grid, its palette, 160 dpi.
+
+    It changes Matplotlib's settings for the running process, once, at the beginning of a notebook or a
+    script; ``matplotlib.rcdefaults()`` takes it back. The pictures of this package have that style anyway.
+
+    Raises
+    ------
+    ImportError
+        If Matplotlib is not installed.
+
+    References
+    ----------
+    M. Okabe and K. Ito, "Color Universal Design" (2008), for a palette that everyone can distinguish.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> hs.plot.use_style()  # doctest: +SKIP
+    >>> import matplotlib.pyplot as plt  # doctest: +SKIP
+    >>> axes = plt.figure().add_subplot()  # doctest: +SKIP
+    """
+    colours = needed("cycler", "plot").cycler(color=PALETTE)
+    needed("matplotlib", "plot").rcParams.update({**PAGE, "axes.prop_cycle": colours})
 
 
 def paper() -> Any:
@@ -272,5 +314,26 @@ def plain(value: float) -> str:
 
 
 def epsilon_label(delta: float | None) -> str:
-    """Label of an axis of epsilon."""
-    return "epsilon (nats)" if delta is None else f"epsilon (nats) at delta = {delta:g}"
+    r"""Label of an axis of ε.
+
+    Examples
+    --------
+    >>> print(epsilon_label(1e-5))
+    ε (nats) at $\delta = 10^{-5}$
+    """
+    return "ε (nats)" if delta is None else rf"ε (nats) at $\delta = {formula(delta)}$"
+
+
+def formula(value: float) -> str:
+    r"""Return a number in six digits as a formula, very small and large ones by a power of ten.
+
+    Examples
+    --------
+    >>> print(formula(0.5), formula(1e-6), formula(2.5e-7), sep=", ")
+    0.5, 10^{-6}, 2.5 \cdot 10^{-7}
+    """
+    factor, _, exponent = f"{value:g}".partition("e")
+    if not exponent:
+        return factor
+    power = f"10^{{{int(exponent)}}}"
+    return power if factor == "1" else rf"{factor} \cdot {power}"
