@@ -103,6 +103,10 @@ class PrivacyEngine(OpacusEngine):
     ...     epochs=10,
     ...     max_grad_norm=1.0,
     ... )
+    >>> engine.get_epsilon(1e-5)  # doctest: +SKIP
+    0.0
+    >>> engine.save_checkpoint(path="run.pt", module=model)  # doctest: +SKIP
+    >>> saved = engine.load_checkpoint(path="run.pt", module=model)  # doctest: +SKIP
     """
 
     checks_loader = True
@@ -167,6 +171,18 @@ class PrivacyEngine(OpacusEngine):
         SamplingMismatchWarning
             If the loader does not draw Poisson samples and `on_mismatch` is "warn": what its steps are
             charged as, or that ``get_epsilon`` will refuse.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> engine = hs.opacus.PrivacyEngine()  # doctest: +SKIP
+        >>> model, optimizer, loader = engine.make_private(  # doctest: +SKIP
+        ...     module=model,
+        ...     optimizer=optimizer,
+        ...     data_loader=loader,
+        ...     noise_multiplier=1.0,
+        ...     max_grad_norm=1.0,
+        ... )
         """
         poisson = self._draws_poisson(poisson_sampling)
         charge = self._charge_before(data_loader, poisson)
