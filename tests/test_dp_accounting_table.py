@@ -25,7 +25,7 @@ def events():
     from hockeystick.dp_accounting import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
 
     gaussian, laplace = dp_event.GaussianDpEvent(2.0), dp_event.LaplaceDpEvent(2.0)
-    made = {
+    return {
         "`GaussianDpEvent`": gaussian,
         "`PoissonSampledDpEvent` of Gaussian": dp_event.PoissonSampledDpEvent(0.01, gaussian),
         "`PoissonSampledDpEvent` of one Laplace": dp_event.PoissonSampledDpEvent(0.01, laplace),
@@ -46,7 +46,6 @@ def events():
         "`RepeatAndSelectDpEvent`": dp_event.RepeatAndSelectDpEvent(gaussian, 10.0, 1.0),
         "`NoOpDpEvent`": dp_event.ComposedDpEvent([dp_event.NoOpDpEvent(), gaussian]),
     }
-    return made
 
 
 def rows():
