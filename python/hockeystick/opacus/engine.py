@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from hockeystick._arguments import choice, count_scalar
@@ -32,6 +33,24 @@ from hockeystick.opacus.public_size import PublicBatches, draw_publicly, public_
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
+
+
+def _with_arguments_of(original: Any) -> Any:
+    """Give a method the signature that its own arguments and those of Opacus's method make together.
+
+    Prompts then complete the names that it takes as ``**arguments``, and ``help`` shows them.
+    """
+
+    def decorated(method: Any) -> Any:
+        signature = inspect.signature(method)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        stated = {each.name for each in own}
+        theirs = [each for each in inspect.signature(original).parameters.values() if each.name not in stated]
+        found = sorted([*own, *theirs], key=lambda each: each.kind)
+        method.__signature__ = signature.replace(parameters=found)
+        return method
+
+    return decorated
 
 
 class PrivacyEngine(OpacusEngine):
@@ -139,6 +158,7 @@ class PrivacyEngine(OpacusEngine):
         self._public: PublicBatches | None = None
         self._mismatch: str | None = None
 
+    @_with_arguments_of(OpacusEngine.make_private)
     def make_private(
         self, *, data_loader: Any, poisson_sampling: bool | None = None, **arguments: Any
     ) -> Any:
@@ -198,6 +218,7 @@ class PrivacyEngine(OpacusEngine):
         optimizer.attach_step_hook(step_hook(self.accountant, charge))
         return made
 
+    @_with_arguments_of(OpacusEngine.make_private_with_epsilon)
     def make_private_with_epsilon(
         self,
         *,
