@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
@@ -34,20 +35,22 @@ from hockeystick.opacus.public_size import PublicBatches, draw_publicly, public_
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-def _with_arguments_of(original: Any) -> Any:
+
+def _with_arguments_of(original: Any) -> Callable[[_Method], _Method]:
     """Give a method the signature that its own arguments and those of Opacus's method make together.
 
     Prompts then complete the names that it takes as ``**arguments``, and ``help`` shows them.
     """
 
-    def decorated(method: Any) -> Any:
+    def decorated(method: _Method) -> _Method:
         signature = inspect.signature(method)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         stated = {each.name for each in own}
         theirs = [each for each in inspect.signature(original).parameters.values() if each.name not in stated]
         found = sorted([*own, *theirs], key=lambda each: each.kind)
-        method.__signature__ = signature.replace(parameters=found)
+        method.__signature__ = signature.replace(parameters=found)  # type: ignore[attr-defined]
         return method
 
     return decorated
