@@ -1,5 +1,6 @@
 """`hockeystick.opacus.PrivacyEngine`: noise without slack, and a look at the loader before anything else."""
 
+import inspect
 import math
 import warnings
 
@@ -425,6 +426,17 @@ def test_targets_out_of_range_are_refused_by_name(arguments, error, words):
     with pytest.raises(error, match=words):
         engine().make_private_with_epsilon(**given, **(TARGET | {"epochs": 1} | arguments))
     assert not is_hooked(given["module"])
+
+
+@pytest.mark.parametrize("name", ["make_private", "make_private_with_epsilon"])
+def test_prompts_see_the_arguments_of_opacus_too(name):
+    from opacus import PrivacyEngine
+
+    ours = inspect.signature(getattr(hs.opacus.PrivacyEngine, name)).parameters
+    theirs = inspect.signature(getattr(PrivacyEngine, name)).parameters
+    assert set(theirs) <= set(ours)
+    assert {"module", "optimizer", "data_loader", "max_grad_norm"} <= set(ours)
+    assert ours["poisson_sampling"].default is None
 
 
 def test_what_is_no_accountant_is_refused():

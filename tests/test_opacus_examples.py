@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+from operator import attrgetter
 
 import pytest
 
@@ -48,7 +49,7 @@ def run():
 def run_examples(module, name, names):
     """Run the examples of a docstring, also those that are left out where torch is missing."""
     found = importlib.import_module(f"hockeystick.{module}")
-    text = getattr(found, name).__doc__.replace("# doctest: +SKIP", "")
+    text = attrgetter(name)(found).__doc__.replace("# doctest: +SKIP", "")
     test = doctest.DocTestParser().get_doctest(text, dict(names), name, found.__file__, None)
     assert test.examples
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -95,6 +96,8 @@ def test_clipping_of_whole_batches(run):
     run |= {"torch": torch, "model": torch.nn.Linear(4, 2), "loader": loader}
     names = run_examples("opacus.batch_clipping_optimizer", "BatchClippingOptimizer", run)
     assert names["optimizer"].accountant.history == [(hs.BatchClipping(4.0), RATE, len(loader))]
+    run_examples("opacus.batch_clipping_optimizer", "BatchClippingOptimizer.end_unit", names)
+    assert names["optimizer"].accountant.history == [(hs.BatchClipping(4.0), RATE, 2 * len(loader))]
 
 
 @pytest.fixture
@@ -110,9 +113,19 @@ def test_an_accountant_under_a_name():
     assert type(engine.accountant).__name__ == "GroupAccountant"
 
 
-def test_an_engine_that_finds_the_noise(run):
+def test_an_engine_with_noise_that_is_known(run):
     import torch
 
+    bare = torch.nn.Linear(4, 2)
+    run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
+    names = run_examples("opacus.engine", "PrivacyEngine.make_private", run)
+    assert names["optimizer"].noise_multiplier == 1.0
+
+
+def test_an_engine_that_finds_the_noise(run, monkeypatch, tmp_path):
+    import torch
+
+    monkeypatch.chdir(tmp_path)  # the example writes a file
     bare = torch.nn.Linear(4, 2)
     run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
     names = run_examples("opacus.engine", "PrivacyEngine", run)

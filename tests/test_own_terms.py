@@ -110,6 +110,15 @@ def test_an_unknown_argument_is_answered_with_the_known_one(function, name, mean
         function(**{name: 1.0})
 
 
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+def test_a_target_for_what_is_looked_for_leads_to_the_planner(name):
+    function = {"epsilon": hs.get_epsilon, "delta": hs.get_delta}[name]
+    with pytest.raises(
+        TypeError, match=rf"'target_{name}': get_{name} finds it; get_noise_multiplier\({name}="
+    ):
+        function(**{f"target_{name}": 1.0})
+
+
 def test_an_unknown_argument_that_is_like_none():
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zebra'$"):
         hs.get_epsilon(zebra=3)

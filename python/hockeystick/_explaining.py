@@ -43,6 +43,13 @@ class Explanation(dict[str, Any]):
     "epsilon" and "lower" (the certified interval), "delta", "mechanism", "sampling", "adjacency",
     "group", "steps", "adversary", "status", "theorem", "bound", "certified",
     "other_schemes" and "disclosure".
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> found = hs.explain(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    >>> isinstance(found, hs.Explanation), found["steps"], f"{found['epsilon']:.4f}"
+    (True, 1000, '1.8282')
     """
 
     def __str__(self) -> str:

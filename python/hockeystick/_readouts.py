@@ -107,6 +107,13 @@ class SafeAnswers(ABC):
         -----
         WideIntervalWarning
             Of curves with a tolerance, if an interval wider than it had to be used.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> round(curve.advantage(), 4)
+        0.161
         """
         return float(self.delta(0.0))
 
@@ -139,6 +146,13 @@ class CurveAnswers(SafeAnswers):
             If `alpha` is out of range.
         TypeError
             If `alpha` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> curve.beta([0.0, 0.05, 1.0]).round(4).tolist()
+        [1.0, 0.889, 0.0]
         """
         rates = float_array(alpha, "alpha")
         return in_shape(self._lower_beta(rates.ravel()), rates.shape)
@@ -174,6 +188,13 @@ class ReadOuts(SafeAnswers):
             If `alpha` is out of range.
         TypeError
             If `alpha` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.TradeoffCurve.gaussian(1.0)
+        >>> round(curve.beta(0.05), 4), curve.beta(0.05) == curve(0.05)
+        (0.7405, True)
         """
         return self.bounds(alpha=alpha)[0]
 

@@ -51,6 +51,10 @@ class Table:
                    2  0.62203
     >>> table["epsilon"].shape
     (2,)
+    >>> table.columns, table.index, table.answer
+    (('noise_multiplier', 'epsilon'), None, 'epsilon')
+    >>> table.stated
+    'delta 1e-05; sample rate 0.01; steps 1000'
     """
 
     __slots__ = ("_answer", "_caption", "_columns", "_index", "_stated")

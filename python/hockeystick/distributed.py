@@ -231,6 +231,12 @@ def all_gather(accountant: IndividualAccountant, group: Any = None) -> Individua
     -----
     Ranks exchange states as JSON, which is checked when it is loaded: nothing is unpickled. Every rank holds
     the accounts of all examples afterwards.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> accountant = hs.IndividualAccountant(100)  # the examples of this rank
+    >>> everyone = hs.distributed.all_gather(accountant)  # doctest: +SKIP
     """
     if not isinstance(accountant, IndividualAccountant):
         raise TypeError(f"accountant must be an IndividualAccountant, got {type(accountant).__name__}")

@@ -82,6 +82,15 @@ class Released:
         What was done, in words.
     standard_error : float or None
         Standard deviation of the value due to noise; None for quantiles.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> found = hs.release.Released(
+    ...     value=0.7, epsilon=1.0, delta=0.0, adjacency="replace", lower=0.0, upper=2.0, mechanism="Laplace"
+    ... )
+    >>> found.value, found.epsilon, found.standard_error
+    (0.7, 1.0, None)
     """
 
     value: FloatOrFloats

@@ -61,6 +61,14 @@ class TradeoffCurve(RenyiReadOuts, ReadOuts):
     0.9261
     >>> round(run.epsilon(1e-5), 3)
     0.719
+    >>> step.is_symmetric, step.adversary
+    (True, 'an adversary who sees the output of every step')
+    >>> other = hs.TradeoffCurve.gaussian(1.0)
+    >>> [round(step.minimum(other)(0.1), 4), round(step.maximum(other)(0.1), 4), round(other(0.1), 4)]
+    [0.6109, 0.7828, 0.6109]
+    >>> one_way = hs.TradeoffCurve.from_points([0.0, 0.5, 1.0], [0.8, 0.2, 0.0])
+    >>> [round(f(0.1), 4) for f in (one_way, one_way.inverse(), one_way.symmetrize(), one_way.convexify())]
+    [0.68, 0.75, 0.65, 0.68]
     """
 
     __slots__ = ("_compiled", "_mixtures", "_recipe")
@@ -256,7 +264,12 @@ class TradeoffCurve(RenyiReadOuts, ReadOuts):
         arguments: tuple[tuple[str, Any], ...],
         mixtures: tuple[GaussianMixture, ...] | None = None,
     ) -> TradeoffCurve:
-        """Return the result of a function of `hockeystick.shuffle`; for that package."""
+        """Return the result of a function of `hockeystick.shuffle`; for that package.
+
+        >>> import hockeystick as hs
+        >>> hs.shuffle.tradeoff(hs.Shuffle(10, 100), noise_multiplier=4.0)  # made by this
+        <TradeoffCurve: shuffle.tradeoff(...
+        """
         curve = cls._of(core, "shuffle", function, sampling, arguments)
         object.__setattr__(curve, "_mixtures", mixtures)
         return curve

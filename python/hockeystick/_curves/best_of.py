@@ -113,6 +113,8 @@ class BestOf(SafeAnswers):
     >>> best = curve.best_of(hs.PoissonRuns(20))
     >>> print(f"{curve.epsilon(1e-6):.2f} {best.epsilon(1e-6):.2f}")
     0.72 1.89
+    >>> best.runs
+    PoissonRuns(mean=20.0)
     """
 
     __slots__ = ("_cells", "_curve", "_divergences", "_points", "_runs", "_smallest")

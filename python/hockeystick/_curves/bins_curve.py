@@ -81,6 +81,10 @@ class BinsCurve(CurveAnswers):
     >>> lower, upper = curve.bounds(epsilon=[0.5, 1.0])
     >>> bool((lower <= upper).all()), bool((upper <= lower * 1.0001).all())
     (True, True)
+    >>> curve.mechanism, curve.sampling, curve.steps
+    (CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0), FixedBins(4), 12)
+    >>> curve.group_size, curve.adjacency, curve.tolerance, curve.tight
+    (1, 'remove', 0.0001, True)
     """
 
     __slots__ = ("_adjacency", "_lines", "_mechanism", "_sampling", "_steps", "_tolerance")
@@ -180,6 +184,15 @@ class BinsCurve(CurveAnswers):
         -----
         WideIntervalWarning
             If the interval is wider than the tolerance.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
+        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(4), steps=8, tolerance=1e-4)
+        >>> lower, upper = curve.bounds(epsilon=0.5)
+        >>> 0.0 < lower <= upper < 0.01
+        True
         """
         return both_ends(
             delta, epsilon, lambda unknown, at: self._enclosed(unknown, at, self._adjacency), self._tolerance
@@ -208,6 +221,15 @@ class BinsCurve(CurveAnswers):
         ------
         UnsupportedError
             Always, with the reason.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
+        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(4), steps=8)
+        >>> curve.renyi(2.0)
+        Traceback (most recent call last):
+        hockeystick.errors.UnsupportedError: renyi of random bins under correlated noise: ...
         """
         raise UnsupportedError(
             "renyi of random bins under correlated noise: moments of the likelihood ratio above the first "
@@ -226,6 +248,15 @@ class BinsCurve(CurveAnswers):
         ------
         UnsupportedError
             Always, with the reason.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
+        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(4), steps=8)
+        >>> curve.best_of(hs.PoissonRuns(20))
+        Traceback (most recent call last):
+        hockeystick.errors.UnsupportedError: best_of random bins under correlated noise: ...
         """
         raise UnsupportedError(
             "best_of random bins under correlated noise: the bounds use Rényi divergences of one run, which "
@@ -244,6 +275,15 @@ class BinsCurve(CurveAnswers):
         ------
         UnsupportedError
             Always, with the reason.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
+        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(4), steps=8)
+        >>> curve.certify(epsilon=1.0)
+        Traceback (most recent call last):
+        hockeystick.errors.UnsupportedError: certify: certificates are about independent steps, ...
         """
         raise UnsupportedError(
             "certify: certificates are about independent steps, and the bins of a run with correlated noise "

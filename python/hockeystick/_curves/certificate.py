@@ -27,6 +27,8 @@ class Certificate:
     ...     print(claim["epsilon"], [name for name in claim if name != "epsilon"])
     2.0 ['at_most']
     2.0 ['at_least']
+    >>> certificate.run["steps"][0]["count"], len(certificate.sha256)
+    (1000, 64)
     """
 
     __slots__ = ("_document",)
@@ -55,6 +57,15 @@ class Certificate:
         -------
         Certificate
             Whether its claims are proven, the checker says.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> certificate = curve.certify(epsilon=2)
+        >>> weaker = certificate.with_claims([{"epsilon": 2.0, "at_most": 0.5}])
+        >>> weaker.claims
+        [{'epsilon': 2.0, 'at_most': 0.5}]
         """
         return Certificate({**self._document, "claims": [dict(claim) for claim in claims]})
 
@@ -70,7 +81,17 @@ class Certificate:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Return the text of the file that `save` writes."""
+        """Return the text of the file that `save` writes.
+
+        Examples
+        --------
+        >>> import json
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> certificate = curve.certify(epsilon=2)
+        >>> json.loads(certificate.to_json())["claims"] == certificate.claims
+        True
+        """
         return json.dumps(self._document, indent=1, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -85,6 +106,18 @@ class Certificate:
         -------
         pathlib.Path
             The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> certificate = curve.certify(epsilon=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = certificate.save(Path(folder) / "run.json")
+        ...     path.name, path.read_text("utf-8") == certificate.to_json()
+        ('run.json', True)
         """
         write_atomically(path, self.to_json().encode(), private=False)
         return Path(path)
@@ -112,6 +145,15 @@ class Certificate:
             If the checker's library of ball arithmetic is not installed, the extra "verify".
         ValueError
             If `processes` is below 1.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> certificate = curve.certify(epsilon=2)
+        >>> verified, lines = certificate.verify()
+        >>> verified
+        True
         """
         checker = needed("hockeystick_verify", "verify")
         require(processes >= 1, "processes", processes, "at least 1")

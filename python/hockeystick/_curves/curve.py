@@ -76,6 +76,8 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         300  Gaussian(1)  Poisson(0.01)  4 records  tight (GROUP, Theorem 18)
        1000  Gaussian(2)  Poisson(0.02)  4 records  tight (GROUP, Theorem 18)
     against an adversary who sees the output of every step
+    >>> first.steps, first.adjacency, first.tolerance, first.tight, len(first.segments)
+    (300, 'add_remove', 1e-06, True, 1)
     """
 
     __slots__ = ("_adjacency", "_composed", "_steps", "_tolerance")
@@ -161,6 +163,14 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         -----
         WideIntervalWarning
             If the interval is wider than the tolerance.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> lower, upper = curve.bounds(delta=1e-5)
+        >>> f"{lower:.4f} {upper:.4f}"
+        '1.8282 1.8282'
         """
         return both_ends(delta, epsilon, self._run.both_ends, self._tolerance)
 
@@ -229,6 +239,13 @@ class PrivacyCurve(Certifiable, CurveAnswers):
             If `order` is out of range.
         TypeError
             If `order` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=2.0, sample_rate=1.0, steps=10)
+        >>> round(curve.renyi(4.0), 6)  # order times steps / (2 noise_multiplier^2)
+        5.0
         """
         orders = float_array(order, "order")
         return in_shape(entries_answered_once(orders.ravel(), self._run.composition().renyi), orders.shape)
@@ -334,7 +351,17 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         return "\n".join(found)
 
     def printed_rows(self, most: int = PRINTED_SEGMENTS) -> list[tuple[str, ...]]:
-        """Table of the first `most` segments in words, with its header."""
+        """Table of the first `most` segments in words, with its header.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> for row in curve.printed_rows():
+        ...     print(*row, sep=", ")
+        steps, noise, sampling, group, pair
+        1000, Gaussian(1), Poisson(0.01), 1 record, tight (GROUP, Theorem 18)
+        """
         segments = self.segments[:most]
         return [_HEADER, *(step_kinds.row(kind, count, self._adjacency) for kind, count in segments)]
 
@@ -369,5 +396,13 @@ class PrivacyCurve(Certifiable, CurveAnswers):
         return self._composed
 
     def core_segments(self) -> list[Segment]:
-        """Segments as the compiled core takes them, rounded to leak more if there are very many."""
+        """Segments as the compiled core takes them, rounded to leak more if there are very many.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+        >>> len(curve.core_segments())
+        1
+        """
         return self._run.core_segments()

@@ -50,6 +50,8 @@ class MixedCurve(CurveAnswers):
     <MixedCurve of 1 steps 'add', 1 steps 'remove'>
     >>> round(mixed.delta(0.2), 4)
     0.1049
+    >>> sorted(mixed.segments), mixed.steps, mixed.tolerance
+    (['add', 'remove'], 2, 1e-06)
     """
 
     __slots__ = ("_composed", "_parts", "_tolerance")
@@ -109,6 +111,15 @@ class MixedCurve(CurveAnswers):
         -----
         WideIntervalWarning
             If the interval is wider than the tolerance.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> step = dict(mechanism=hs.Laplace(3.0), sampling=hs.WithoutReplacement(1, 2), steps=1)
+        >>> mixed = hs.privacy_curve(adjacency="add", **step) + hs.privacy_curve(adjacency="remove", **step)
+        >>> lower, upper = mixed.bounds(epsilon=0.2)
+        >>> f"{lower:.4f} {upper:.4f}"
+        '0.1049 0.1049'
         """
         return both_ends(delta, epsilon, lambda unknown, at: getattr(self._run, unknown)(at), self._tolerance)
 
@@ -134,6 +145,14 @@ class MixedCurve(CurveAnswers):
             If `order` is out of range.
         TypeError
             If `order` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> step = dict(noise_multiplier=2.0, sample_rate=0.1, steps=1)
+        >>> parts = [hs.privacy_curve(adjacency=adjacency, **step) for adjacency in ("add", "remove")]
+        >>> bool(abs((parts[0] + parts[1]).renyi(2.0) - parts[0].renyi(2.0) - parts[1].renyi(2.0)) < 1e-9)
+        True
         """
         orders = float_array(order, "order")
         return in_shape(entries_answered_once(orders.ravel(), self._run.renyi), orders.shape)
@@ -159,6 +178,14 @@ class MixedCurve(CurveAnswers):
         ------
         UnsupportedError
             If epochs into whose batches records are dealt would not be whole.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> step = dict(noise_multiplier=2.0, sample_rate=0.1, steps=1)
+        >>> added, removed = (hs.privacy_curve(adjacency=way, **step) for way in ("add", "remove"))
+        >>> (added + removed).with_part("add", dict(added.segments), 1e-6).steps
+        3
         """
         counts = self._parts.get(adjacency, {}).copy()
         for kind, count in steps.items():

@@ -66,11 +66,27 @@ class PoissonRuns:
         object.__setattr__(self, "mean", _mean(self.mean, 0.0))
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln(φ'(1 - u) / m)."""
+        """ln(φ'(1 - u) / m).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> hs.PoissonRuns(10).log_weight(np.array([0.5, 1.0])).tolist()  # φ(z) = exp(10 (z - 1))
+        [-5.0, -10.0]
+        """
         return -self.mean * u
 
     def place(self, log_weight: Floats) -> Floats:
-        """Return u with this log_weight."""
+        """Return u with this log_weight.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> hs.PoissonRuns(10).place(np.array([-5.0, -10.0])).tolist()
+        [0.5, 1.0]
+        """
         return -log_weight / self.mean
 
 
@@ -125,11 +141,28 @@ class NegativeBinomialRuns:
         return math.exp(low) * (1.0 - _MARGIN)
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln(φ'(1 - u) / m)."""
+        """ln(φ'(1 - u) / m).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> hs.GeometricRuns(10).log_weight(np.array([1.0])).round(4).tolist()  # ln(P(K = 1) / m)
+        [-4.6052]
+        """
         return -(self.shape + 1.0) * np.log1p((1.0 / self.success - 1.0) * u)
 
     def place(self, log_weight: Floats) -> Floats:
-        """Return u with this log_weight."""
+        """Return u with this log_weight.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> runs = hs.GeometricRuns(10)
+        >>> runs.place(runs.log_weight(np.array([0.25, 0.5]))).round(6).tolist()
+        [0.25, 0.5]
+        """
         return np.expm1(-log_weight / (self.shape + 1.0)) / (1.0 / self.success - 1.0)
 
 
@@ -201,14 +234,32 @@ class BinomialRuns:
         require(self.mean <= self.most, "mean", self.mean, f"at most most = {self.most}")
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln(φ'(1 - u) / m)."""
+        """ln(φ'(1 - u) / m).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> runs = hs.BinomialRuns(10, most=20)
+        >>> runs.log_weight(np.array([0.5])).round(4).tolist()  # 19 ln(3 / 4)
+        [-5.466]
+        """
         if self.most == 1:
             return np.zeros_like(u)
         with np.errstate(divide="ignore"):
             return (self.most - 1.0) * np.log1p(-np.minimum(self.mean / self.most * u, 1.0))
 
     def place(self, log_weight: Floats) -> Floats:
-        """Return u with this log_weight."""
+        """Return u with this log_weight.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> runs = hs.BinomialRuns(10, most=20)
+        >>> runs.place(runs.log_weight(np.array([0.25, 0.5]))).round(6).tolist()
+        [0.25, 0.5]
+        """
         if self.most == 1:
             return np.full_like(log_weight, 2.0)
         return -np.expm1(log_weight / (self.most - 1.0)) * self.most / self.mean

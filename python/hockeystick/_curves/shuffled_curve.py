@@ -77,6 +77,10 @@ class ShuffledCurve(CurveAnswers):
     >>> lower, upper = curve.bounds(delta=1e-5)
     >>> print(f"{lower:.3f} {upper:.3f}, two epochs: at most {(curve * 2).epsilon(1e-5):.3f}")
     4.063 4.377, two epochs: at most 6.573
+    >>> curve.sampling, curve.segments, curve.steps, curve.group_size
+    (Shuffle(batch_size=600, dataset_size=60000), ((1.0, 100),), 100, 1)
+    >>> curve.adjacency, curve.tolerance, curve.tight
+    ('zero_out', 1e-06, False)
     """
 
     __slots__ = ("_adjacency", "_group_size", "_sampling", "_segments", "_tolerance", "_upper")
@@ -179,6 +183,16 @@ class ShuffledCurve(CurveAnswers):
             If the argument is out of range.
         TypeError
             If the argument is not real, or not exactly one is given.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(
+        ...     noise_multiplier=1.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
+        ... )
+        >>> lower, upper = curve.bounds(epsilon=4.0)
+        >>> 0.0 < lower < upper < 1e-3
+        True
         """
         if (delta is None) == (epsilon is None):
             raise TypeError("give exactly one of delta and epsilon")
@@ -194,7 +208,17 @@ class ShuffledCurve(CurveAnswers):
         return self.compiled().beta(alpha)[0]
 
     def compiled(self) -> _core.TradeoffCurve:
-        """Return the guarantee as a trade-off function of the core, for the modules of this package."""
+        """Return the guarantee as a trade-off function of the core, for the modules of this package.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(
+        ...     noise_multiplier=1.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
+        ... )
+        >>> type(curve.compiled()).__name__
+        'TradeoffCurve'
+        """
         if self._upper is None:
             self._upper = upper_curve(self._sampling, self._segments, self._group_size, self._adjacency)
         return self._upper

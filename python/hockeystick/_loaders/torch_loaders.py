@@ -62,6 +62,14 @@ class LoaderScheme:
         The same in words, with what to do about it.
     shuffle : Shuffle or None
         Shuffled batches as this library's class, where every batch is full.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> from hockeystick.opacus import LoaderScheme
+    >>> scheme = LoaderScheme("poisson", hs.Poisson(0.01), 0.01, 10_000, None, "Poisson samples")
+    >>> scheme.is_poisson, scheme.sampling
+    (True, Poisson(sample_rate=0.01))
     """
 
     name: str

@@ -79,6 +79,12 @@ class CorrelatedNoise(WholeRun):
     >>> run = {"mechanism": noise.with_noise(sigma), "sampling": hs.FixedOrder(100), "steps": 400}
     >>> print(f"{hs.get_epsilon(delta=1e-5, **run):.4f}")
     3.0000
+    >>> noise.noise_multiplier is None, noise.factor.is_nonnegative(4), noise.check_steps(400)
+    (True, True, 400)
+    >>> hs.CorrelatedNoise.from_settings(noise.settings()) == noise
+    True
+    >>> hs.CorrelatedNoise.lambda_cgd(0.5).with_noise(2.0).matrix(3).tolist()
+    [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.25, 0.5, 1.0]]
     """
 
     __slots__ = ("_matrix", "_noise_multiplier")
@@ -117,6 +123,12 @@ class CorrelatedNoise(WholeRun):
             If a number is not finite, or the first coefficient is zero.
         TypeError
             If an argument is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> hs.CorrelatedNoise.toeplitz([1.0, 0.5]).matrix(3).tolist()
+        [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]]
         """
         values = float_vector(coefficients, "coefficients")
         require(values.size > 0, "coefficients", "no value", "at least one value")
@@ -249,6 +261,12 @@ class CorrelatedNoise(WholeRun):
             If the shape is another one, or an entry is out of range.
         TypeError
             If an argument is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> hs.CorrelatedNoise.from_matrix([[1.0, 0.0], [0.5, 1.0]]).matrix(2).tolist()
+        [[1.0, 0.0], [0.5, 1.0]]
         """
         array = np.array(float_array(matrix, "matrix"), dtype=np.float64, order="C")
         square = array.ndim == 2 and array.shape[0] == array.shape[1] and array.size > 0
@@ -291,6 +309,13 @@ class CorrelatedNoise(WholeRun):
             If the product is not a matrix that `from_matrix` takes.
         TypeError
             If `multiply` cannot be called, or an argument is not real.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hockeystick as hs
+        >>> hs.CorrelatedNoise.from_products(lambda v: np.cumsum(v, axis=0), steps=2).matrix(2).tolist()
+        [[1.0, 0.0], [1.0, 1.0]]
         """
         if not callable(multiply):
             raise TypeError(f"multiply must be a function of an array, got {shown(multiply)}")

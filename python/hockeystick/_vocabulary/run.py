@@ -113,6 +113,8 @@ class Run:
     2.440
     >>> run.replace(records_per_person=1).arguments["group_size"]
     1
+    >>> run.scheme, len(run.sha256), run.facts["records_per_person"]
+    (Poisson(sample_rate=0.004266666666666667), 64, 8)
     """
 
     sampling: str | Sampling | Shuffle = ""

@@ -72,6 +72,8 @@ class Poisson:
     >>> capped = hs.Poisson(0.01, max_batch_size=128, dataset_size=10_000)
     >>> print(f"{hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sampling=capped, steps=1000):.3f}")
     3.995
+    >>> capped.is_truncated, capped.is_plain, hs.Poisson(0.01).is_plain
+    (True, False, True)
     """
 
     sample_rate: float

@@ -139,7 +139,12 @@ def suggested_value(name: str, value: object, allowed: Iterable[str]) -> str:
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
     """Return the error for an argument that a function does not take."""
-    return TypeError(f"{function}() got an unexpected keyword argument {name!r}{suggestion(name, known)}")
+    hint = suggestion(name, known)
+    ours, _ = SYNONYMS.get(name.lower(), ((), ""))
+    wanted = [each for each in ours if function == f"get_{each}" and each in ("epsilon", "delta")]
+    if not hint and wanted:
+        hint = f": {function} finds it; get_noise_multiplier({wanted[0]}=...) finds the noise for a target"
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
 def parameters_of(function: Callable[..., Any]) -> frozenset[str] | None:

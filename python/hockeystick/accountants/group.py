@@ -103,6 +103,8 @@ class GroupAccountant(Accountant):
     (2.0, WithoutReplacement(batch_size=600, dataset_size=60000), 100)
     >>> round(accountant.get_epsilon(1e-5), 4)
     1.9148
+    >>> accountant.mechanism(), accountant.group, accountant.tolerance
+    ('exact_group', None, 1e-06)
     """
 
     def __init__(

@@ -54,6 +54,8 @@ class Accountant(ABC):
     >>> accountant = ShuffleAccountant(batch_size=10, dataset_size=100)
     >>> isinstance(accountant, Accountant), len(accountant), accountant.history
     (True, 0, [])
+    >>> accountant.mechanism(), accountant.group_size, accountant.adjacency
+    ('shuffle', 1, 'replace')
     """
 
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP

@@ -114,6 +114,8 @@ class MonteCarloAccountant(Accountant):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
     >>> 8.764e-13 < accountant.get_delta(16.2423) < 1e-12
     True
+    >>> accountant.samples, accountant.confidence, accountant.seed, accountant.mechanism()
+    (100000, 0.99, 0, 'monte_carlo_group')
     """
 
     _ANSWERS_AT_ONCE = False

@@ -126,6 +126,8 @@ class RenyiGroupAccountant(Accountant):
     >>> accountant.step(noise_multiplier=8.0, sampling=hs.WithoutReplacement(256, 60_000), steps=2000)
     >>> round(accountant.get_epsilon(1e-5), 2)
     8.17
+    >>> accountant.bound, accountant.orders, accountant.conversion, accountant.group, accountant.mechanism()
+    ('jensen', None, 'canonne', None, 'renyi_group')
     """
 
     _LARGEST_GROUP = LARGEST_RENYI_GROUP

@@ -70,6 +70,8 @@ class ShuffleAccountant(Accountant):
     ...     accountant.step(noise_multiplier=10.0, sample_rate=100 / 5000)
     >>> round(accountant.get_epsilon(1e-5), 4)  # of G_mu with mu = 2 sqrt(10) / 10
     2.5944
+    >>> accountant.sampling, accountant.clipping, accountant.units_per_batch, accountant.mechanism()
+    (Shuffle(batch_size=100, dataset_size=5000), 'individual', 100, 'shuffle')
     """
 
     def __init__(

@@ -197,6 +197,12 @@ def get_beta_for_dpsgd(
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.riskcal import get_beta_for_dpsgd
+    >>> round(float(get_beta_for_dpsgd(0.5, 0.002, 100, alpha=0.1)), 4)
+    0.873
     """
     _positive(grid_step=grid_step)
     return TradeoffCurve.from_curve(_dpsgd(noise_multiplier, sample_rate, num_steps)).beta(alpha)
@@ -221,6 +227,12 @@ def get_beta_from_gdp(mu: float, alpha: ArrayLike) -> FloatOrFloats:
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.riskcal import get_beta_from_gdp
+    >>> round(float(get_beta_from_gdp(0.0, alpha=0.1)), 6)  # no better than a coin
+    0.9
     """
     return TradeoffCurve.gaussian(mu).beta(alpha)
 
@@ -271,6 +283,12 @@ def get_bayes_risk_from_gdp(mu: float, prior: ArrayLike) -> FloatOrFloats:
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.riskcal import get_bayes_risk_from_gdp
+    >>> round(float(get_bayes_risk_from_gdp(1.0, prior=0.5)), 6)  # Φ(-1 / 2)
+    0.308538
     """
     return 1.0 - TradeoffCurve.gaussian(mu).attack_success(prior)
 
@@ -296,6 +314,12 @@ def get_beta_from_adp(epsilon: float, delta: float, alpha: ArrayLike) -> FloatOr
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.riskcal import get_beta_from_adp
+    >>> round(float(get_beta_from_adp(0.0, 0.1, alpha=0.2)), 6)  # 1 - δ - α
+    0.7
     """
     return TradeoffCurve.from_epsilon_delta(epsilon, delta).beta(alpha)
 
@@ -319,6 +343,12 @@ def get_advantage_from_adp(epsilon: float, delta: float) -> float:
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.riskcal import get_advantage_from_adp
+    >>> round(get_advantage_from_adp(0.0, 0.1), 6)
+    0.1
     """
     return TradeoffCurve.from_epsilon_delta(epsilon, delta).advantage()
 
@@ -334,6 +364,8 @@ class CTDAccountant(GroupAccountant):
     ...     accountant.step(noise_multiplier=0.5, sample_rate=0.002)
     >>> round(accountant.get_advantage(), 4), round(float(accountant.get_beta(alpha=0.1)), 4)
     (0.0368, 0.873)
+    >>> 0.0 < accountant.get_epsilon(1e-5) < 10.0
+    True
     """
 
     def __init__(self) -> None:

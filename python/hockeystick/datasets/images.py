@@ -48,6 +48,15 @@ class Images(NamedTuple):
         Pictures that are not for training.
     test_labels : ndarray of uint8, shape (m,)
         Their classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hockeystick.datasets import Images
+    >>> pictures, labels = np.zeros((3, 28, 28), np.uint8), np.zeros(3, np.uint8)
+    >>> data = Images(pictures[:2], labels[:2], pictures[2:], labels[2:])
+    >>> data.train_images.shape, data.test_labels.shape
+    ((2, 28, 28), (1,))
     """
 
     train_images: Bytes

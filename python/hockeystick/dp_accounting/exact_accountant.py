@@ -103,6 +103,10 @@ class ExactAccountant(PrivacyAccountant):
     3.9791
     >>> accountant.ledger.count
     1000
+    >>> accountant.group_size, accountant.tolerance, accountant.curve.steps
+    (2, 1e-06, 1000)
+    >>> accountant.get_delta(3.98) < 1e-5
+    True
     """
 
     def __init__(

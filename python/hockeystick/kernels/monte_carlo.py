@@ -26,7 +26,17 @@ from hockeystick._simulation import simulated
 
 
 class MonteCarloEstimate(NamedTuple):
-    """An estimate of delta and the ends of its confidence interval."""
+    """An estimate of delta and the ends of its confidence interval.
+
+    Examples
+    --------
+    >>> from hockeystick import kernels
+    >>> found = kernels.monte_carlo_delta(
+    ...     1.0, [0.99, 0.01], [0.0, 1.0], 1.0, 100, samples=10_000, direction="remove", seed=1
+    ... )
+    >>> found.lower <= found.estimate <= found.upper
+    True
+    """
 
     estimate: FloatOrFloats
     lower: FloatOrFloats

@@ -90,6 +90,10 @@ class BatchClippingOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     ...     optimizer.zero_grad()
     ...     loss_fn(model(inputs), labels).backward()
     ...     optimizer.step()
+    >>> optimizer.param_groups is optimizer.original_optimizer.param_groups  # doctest: +SKIP
+    True
+    >>> sorted(optimizer.state_dict()), len(optimizer.state), "lr" in optimizer.defaults  # doctest: +SKIP
+    (['param_groups', 'state'], 2, True)
     """
 
     def __init__(
@@ -186,7 +190,16 @@ class BatchClippingOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._open, self._seen = 0, {}
 
     def end_unit(self) -> None:
-        """End a clipped unit: what was added up since the last one is clipped, and gradients are dropped."""
+        """End a clipped unit: what was added up since the last one is clipped, and gradients are dropped.
+
+        Examples
+        --------
+        >>> for inputs, labels in loader:  # doctest: +SKIP
+        ...     optimizer.zero_grad()
+        ...     loss_fn(model(inputs), labels).backward()
+        ...     optimizer.end_unit()
+        ...     optimizer.step()
+        """
         parameters = self._parameters()
         with torch.no_grad():
             unit = _clipped([each.grad for each in parameters], _check_norm(self.max_grad_norm))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hockeystick._arguments import choice, count_scalar
 from hockeystick._extras import needed
@@ -32,6 +34,26 @@ from hockeystick.opacus.public_size import PublicBatches, draw_publicly, public_
 
 OpacusEngine: Any = needed("opacus", "opacus").PrivacyEngine
 IAccountant: Any = needed("opacus.accountants", "opacus").IAccountant
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _with_arguments_of(original: Any) -> Callable[[_Method], _Method]:
+    """Give a method the signature that its own arguments and those of Opacus's method make together.
+
+    Prompts then complete the names that it takes as ``**arguments``, and ``help`` shows them.
+    """
+
+    def decorated(method: _Method) -> _Method:
+        signature = inspect.signature(method)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        stated = {each.name for each in own}
+        theirs = [each for each in inspect.signature(original).parameters.values() if each.name not in stated]
+        found = sorted([*own, *theirs], key=lambda each: each.kind)
+        method.__signature__ = signature.replace(parameters=found)  # type: ignore[attr-defined]
+        return method
+
+    return decorated
 
 
 class PrivacyEngine(OpacusEngine):
@@ -103,6 +125,10 @@ class PrivacyEngine(OpacusEngine):
     ...     epochs=10,
     ...     max_grad_norm=1.0,
     ... )
+    >>> engine.get_epsilon(1e-5)  # doctest: +SKIP
+    0.0
+    >>> engine.save_checkpoint(path="run.pt", module=model)  # doctest: +SKIP
+    >>> saved = engine.load_checkpoint(path="run.pt", module=model)  # doctest: +SKIP
     """
 
     checks_loader = True
@@ -135,6 +161,7 @@ class PrivacyEngine(OpacusEngine):
         self._public: PublicBatches | None = None
         self._mismatch: str | None = None
 
+    @_with_arguments_of(OpacusEngine.make_private)
     def make_private(
         self, *, data_loader: Any, poisson_sampling: bool | None = None, **arguments: Any
     ) -> Any:
@@ -167,6 +194,18 @@ class PrivacyEngine(OpacusEngine):
         SamplingMismatchWarning
             If the loader does not draw Poisson samples and `on_mismatch` is "warn": what its steps are
             charged as, or that ``get_epsilon`` will refuse.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> engine = hs.opacus.PrivacyEngine()  # doctest: +SKIP
+        >>> model, optimizer, loader = engine.make_private(  # doctest: +SKIP
+        ...     module=model,
+        ...     optimizer=optimizer,
+        ...     data_loader=loader,
+        ...     noise_multiplier=1.0,
+        ...     max_grad_norm=1.0,
+        ... )
         """
         poisson = self._draws_poisson(poisson_sampling)
         charge = self._charge_before(data_loader, poisson)
@@ -182,6 +221,7 @@ class PrivacyEngine(OpacusEngine):
         optimizer.attach_step_hook(step_hook(self.accountant, charge))
         return made
 
+    @_with_arguments_of(OpacusEngine.make_private_with_epsilon)
     def make_private_with_epsilon(
         self,
         *,

@@ -78,6 +78,9 @@ class IndividualClippingOptimizer(DPOptimizer):
     ...     loss_fn(model(inputs), labels).backward()
     ...     optimizer.announce(indices)
     ...     optimizer.step()
+    >>> optimizer.accountant is accountant  # doctest: +SKIP
+    True
+    >>> optimizer.attach_batch_hook(lambda: None)  # as the tracker does  # doctest: +SKIP
     """
 
     max_grad_norm: Any

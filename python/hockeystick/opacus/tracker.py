@@ -72,6 +72,8 @@ class IndividualTracker:
     ...     model, dataset, loss_fn, accountant, refresh_every=100
     ... )
     >>> tracker.attach(optimizer, sample_rate=hs.opacus.check_loader(loader).sample_rate)  # doctest: +SKIP
+    >>> tracker.accountant is accountant  # doctest: +SKIP
+    True
     """
 
     def __init__(

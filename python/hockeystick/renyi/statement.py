@@ -54,6 +54,13 @@ class Statement:
         Paper and theorem.
     rounded_group_size : ndarray or None
         Group sizes that the number really is about: the next powers of two for "black_box".
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> statement = hs.renyi.group_rdp(hs.Gaussian(2.0), 4.0, sample_rate=0.01, group_size=8).statement
+    >>> statement.bound, statement.kind, statement.tight
+    ('exact', 'upper bound', True)
     """
 
     bound: str
@@ -160,6 +167,15 @@ class RenyiBounds(np.ndarray[Any, np.dtype[np.float64]]):
     """An array of Rényi bounds in nats that carries their `statement`; in every other way an ndarray.
 
     Results of arithmetic are plain arrays: what they are bounds on is for the caller to say.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> bounds = hs.renyi.group_rdp(hs.Gaussian(2.0), [2.0, 4.0], sample_rate=0.01, group_size=8)
+    >>> bounds.shape, bounds.statement.bound
+    ((2,), 'exact')
+    >>> type(500 * bounds).__name__
+    'ndarray'
     """
 
     statement: Statement | None

@@ -40,6 +40,15 @@ class FilteredRun:
 
     The adversary knows which units hold members of the group, in every round, but not which units were
     kept. Made by `filtered`; all answers are upper bounds.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> run = hs.shuffle.filtered(hs.Shuffle(100, 5000), noise_multiplier=10.0, epochs=10)
+    >>> print(f"{run.epsilon(1e-5):.3f} {run.delta(1.0):.2e} {run.advantage():.3f}")
+    1.198 1.08e-04 0.125
+    >>> run.adversary
+    'strong adversary (knows batch membership), without the coins that keep units'
     """
 
     rounds: MembershipLaw

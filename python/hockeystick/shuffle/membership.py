@@ -22,6 +22,13 @@ class MembershipLaw:
 
     Given c the adversary tells N(0, σ²) from N(c, σ²), σ being half the noise multiplier. Made by
     `membership_law`.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> law = hs.shuffle.membership_law(hs.Shuffle(100, 5000), epochs=10)  # in one batch of every epoch
+    >>> law.mean(), law.below(10.0), law.above(10.0)
+    (10.0, 0.0, 0.0)
     """
 
     squares: Counts

@@ -24,7 +24,21 @@ from hockeystick.tradeoff import TradeoffCurve
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row of Table 1 or 2."""
+    """One row of Table 1 or 2.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> rows = hs.shuffle.table(
+    ...     dataset_size=10_000, samples_per_unit=4, units_per_batch=16, epochs=50,
+    ...     noise_multiplier=2.0, group_size=4,
+    ... )
+    >>> row = rows[2]
+    >>> row.printed, row.holds
+    ('G with μ = sqrt(E)/σ', True)
+    >>> print(f"{row.epsilon(1e-5):.2f} {row.printed_epsilon(1e-5):.2f}")
+    54.33 54.38
+    """
 
     table: int
     """1 or 2."""

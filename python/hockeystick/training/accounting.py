@@ -25,7 +25,20 @@ SAMPLINGS = ("poisson", "subsample", "shuffle")
 
 
 class StepAccountant(Protocol):
-    """What `train` asks of an accountant; those of `hockeystick.accountants` and Opacus have it."""
+    """What `train` asks of an accountant; those of `hockeystick.accountants` and Opacus have it.
+
+    Examples
+    --------
+    >>> from hockeystick import training
+    >>> class Counter(training.StepAccountant):
+    ...     steps = 0
+    ...     def step(self, *, noise_multiplier, sample_rate):
+    ...         self.steps += 1
+    >>> counter = Counter()
+    >>> counter.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> counter.steps
+    1
+    """
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> object:
         """Record one step."""

@@ -30,6 +30,18 @@ class DenseNetwork:
     ----------
     sizes : tuple of int
         Number of features, of the units of every hidden layer, and of classes.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> model = hs.training.Perceptron(features=2, hidden=3, classes=2)
+    >>> model.features, model.classes, model.parameters  # (2 + 1) 3 + (3 + 1) 2 weights
+    (2, 2, 17)
+    >>> weights, images, labels = model.initial_weights(seed=1), [[3.0, 4.0], [0.0, 1.0]], [0, 1]
+    >>> model.gradients(weights, images, labels).shape, model.gradient_norms(weights, images, labels).shape
+    ((2, 17), (2,))
+    >>> 0.0 < model.loss(weights, images, labels) < 3.0, 0.0 <= model.accuracy(weights, images, labels) <= 1.0
+    (True, True)
     """
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
@@ -265,6 +277,12 @@ class SoftmaxRegression(DenseNetwork):
         -------
         ndarray, shape (parameters,)
             Weights to start from.
+
+        Examples
+        --------
+        >>> from hockeystick import training
+        >>> training.SoftmaxRegression(features=2, classes=2).initial_weights().tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         """
         return np.zeros(self.parameters)
 
@@ -326,6 +344,13 @@ class Perceptron(DenseNetwork):
             If `seed` is out of range.
         TypeError
             If `seed` has the wrong type.
+
+        Examples
+        --------
+        >>> from hockeystick import training
+        >>> model = training.Perceptron(features=64, hidden=32, classes=10)
+        >>> model.initial_weights(seed=1).shape
+        (2410,)
         """
         random = generator_from(seed)
         matrices = [random.standard_normal(shape) / np.sqrt(shape[0] - 1) for shape in self._shapes]

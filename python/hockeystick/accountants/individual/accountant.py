@@ -89,6 +89,12 @@ class IndividualAccountant(Accountant):
     False
     >>> round(accountant.get_epsilon(1e-5), 4)  # of any example, whatever the norms
     1.8282
+    >>> accountant.dataset_size, accountant.max_grad_norm, accountant.norms.tolist()
+    (3, 1.0, [0.1, 0.5, 1.0])
+    >>> accountant.exact, len(accountant.orders), accountant.rounding, accountant.individual_clipping
+    (True, 151, None, False)
+    >>> accountant.history, accountant.mechanism()
+    ([(1.0, 0.01, 1000)], 'individual')
     """
 
     def __init__(

@@ -89,6 +89,10 @@ class IndividualFilter:
     ...     counts = [count + bool(ok) for count, ok in zip(counts, allowed)]
     >>> counts
     [600, 485]
+    >>> gate.epsilon, gate.delta, gate.max_grad_norm, round(gate.order, 1)
+    (1.0, 1e-05, 1.0, 17.3)
+    >>> gate.active.tolist(), gate.used.round(2).tolist()
+    ([True, False], [0.26, 1.0])
     """
 
     def __init__(

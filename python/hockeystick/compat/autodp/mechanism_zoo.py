@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats, count_scalar, float_scalar, float_vector, require
+from hockeystick._arguments import FloatOrFloats, float_scalar, float_vector, require
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
-from hockeystick._vocabulary.mechanisms import Gaussian, Laplace, RandomizedResponse
+from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse
 from hockeystick._vocabulary.sampling import FullBatch, Poisson
+from hockeystick.compat.autodp.steps import ROUNDED_UP, Steps, gaussian, responses
 from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -32,21 +32,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return list(__all__)
-
-
-Noise = Gaussian | Laplace | RandomizedResponse
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Equal steps of a mechanism."""
-
-    noise: Noise
-    sample_rate: float
-    """1 for a query of all records."""
-    times: int
-    pure_epsilon: float
-    """Largest loss of one step."""
 
 
 class Mechanism:
@@ -69,6 +54,10 @@ class Mechanism:
     >>> run = Composition()([step], [1000])
     >>> round(run.get_approxDP(1e-5), 4)
     1.8282
+    >>> run.get_eps(1e-5) == run.get_approxDP(1e-5), run.get_approx_delta(1.8283) < 1e-5, run.get_pureDP()
+    (True, True, inf)
+    >>> print(f"{run.get_RDP(2.0):.4f} {run.get_fDP(0.05):.4f} {run.privacy_curve().steps}")
+    0.1718 0.8890 1000
     """
 
     def __init__(
@@ -102,7 +91,7 @@ class Mechanism:
         """
         losses = [kind.times * kind.pure_epsilon for kind in self.steps if kind.times > 0]
         total = math.fsum(losses) if all(map(math.isfinite, losses)) else math.inf
-        return total * _ROUNDED_UP
+        return total * ROUNDED_UP
 
     def get_approxDP(self, delta: float) -> float:  # noqa: N802 -- autodp's name
         """Upper bound on epsilon.
@@ -237,7 +226,7 @@ class GaussianMechanism(Mechanism):
     """
 
     def __init__(self, sigma: float | None = None, name: str = "Gaussian", **switches: Any) -> None:
-        steps = () if sigma is None else (_gaussian(sigma),)
+        steps = () if sigma is None else (gaussian(sigma),)
         super().__init__(steps, name, {"sigma": sigma})
 
 
@@ -255,6 +244,12 @@ class ExactGaussianMechanism(GaussianMechanism):
     ------
     ValueError
         If `sigma` is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import ExactGaussianMechanism
+    >>> round(ExactGaussianMechanism(sigma=2.0).get_approxDP(1e-6), 4)
+    2.2541
     """
 
 
@@ -312,7 +307,7 @@ class RandresponseMechanism(Mechanism):
     """
 
     def __init__(self, p: float | None = None, name: str = "Randresponse", **switches: Any) -> None:
-        steps = () if p is None else (_responses(RandomizedResponse(p)),)
+        steps = () if p is None else (responses(RandomizedResponse(p)),)
         super().__init__(steps, name, {"p": p})
 
 
@@ -335,12 +330,18 @@ class PureDP_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
     ----------
     Kairouz, Oh and Viswanath 2015, "The Composition Theorem for Differential Privacy", arXiv:1311.0776,
     Theorem 3.3.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import PureDP_Mechanism
+    >>> PureDP_Mechanism(0.5).get_approxDP(1e-9) <= 0.5
+    True
     """
 
     def __init__(self, eps: float, name: str = "PureDP") -> None:
         epsilon = float_scalar(eps, "eps")
         require(0.0 < epsilon <= 30.0, "eps", epsilon, "in (0, 30]")
-        p = 1.0 / (1.0 + math.exp(-epsilon)) * _ROUNDED_UP
+        p = 1.0 / (1.0 + math.exp(-epsilon)) * ROUNDED_UP
         steps = (Steps(RandomizedResponse(p), 1.0, 1, epsilon),)
         super().__init__(steps, name, {"eps": eps})
 
@@ -375,7 +376,7 @@ class SubsampleGaussianMechanism(Mechanism):
 
     def __init__(self, params: dict[str, Any], name: str = "SubsampleGaussian", **switches: Any) -> None:
         known = {key: params[key] for key in ("prob", "sigma", "coeff")}
-        super().__init__((_gaussian(known["sigma"], known["prob"], known["coeff"]),), name, known)
+        super().__init__((gaussian(known["sigma"], known["prob"], known["coeff"]),), name, known)
 
 
 class ComposedGaussianMechanism(Mechanism):
@@ -394,11 +395,17 @@ class ComposedGaussianMechanism(Mechanism):
         If a parameter is out of range.
     KeyError
         If one is missing.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import ComposedGaussianMechanism
+    >>> round(ComposedGaussianMechanism({"sigma": 4.0, "coeff": 4}).get_approxDP(1e-6), 4)
+    2.2541
     """
 
     def __init__(self, params: dict[str, Any], name: str = "ComposedGaussian") -> None:
         known = {key: params[key] for key in ("sigma", "coeff")}
-        super().__init__((_gaussian(known["sigma"], 1.0, known["coeff"]),), name, known)
+        super().__init__((gaussian(known["sigma"], 1.0, known["coeff"]),), name, known)
 
 
 class NoisySGD_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
@@ -421,6 +428,12 @@ class NoisySGD_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import NoisySGD_Mechanism
+    >>> round(NoisySGD_Mechanism(prob=0.01, sigma=1.0, niter=1000).get_approxDP(1e-5), 4)
+    1.8282
     """
 
     def __init__(
@@ -433,7 +446,7 @@ class NoisySGD_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
     ) -> None:
         require(PoissonSampling is True, "PoissonSampling", PoissonSampling, "True")
         params = {"prob": prob, "sigma": sigma, "niter": niter, "PoissonSampling": True}
-        super().__init__((_gaussian(sigma, prob, niter),), name, params)
+        super().__init__((gaussian(sigma, prob, niter),), name, params)
 
 
 class NoisyGD_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
@@ -450,25 +463,14 @@ class NoisyGD_Mechanism(Mechanism):  # noqa: N801 -- autodp's name
     ------
     ValueError
         If a noise multiplier is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import NoisyGD_Mechanism
+    >>> round(NoisyGD_Mechanism([4.0] * 4).get_approxDP(1e-6), 4)
+    2.2541
     """
 
     def __init__(self, sigma_list: ArrayLike, name: str = "NoisyGD") -> None:
         sigmas = float_vector(sigma_list, "sigma_list")
-        super().__init__(tuple(map(_gaussian, sigmas.tolist())), name, {"sigma_list": np.array(sigmas)})
-
-
-_ROUNDED_UP = 1.0 + 1e-14
-"""Makes up for the rounding of a few operations."""
-
-
-def _gaussian(sigma: float, rate: float = 1.0, count: int = 1) -> Steps:
-    noise = float_scalar(sigma, "sigma")
-    require(math.isfinite(noise) and noise >= 0.0, "sigma", noise, "in [0, inf)")
-    fraction = float_scalar(rate, "prob")
-    require(0.0 <= fraction <= 1.0, "prob", fraction, "in [0, 1]")
-    pure = 0.0 if fraction == 0.0 else math.inf
-    return Steps(Gaussian(noise), fraction, count_scalar(count, "coeff", 0), pure)
-
-
-def _responses(response: RandomizedResponse) -> Steps:
-    return Steps(response, 1.0, 1, math.log(response.p / (1.0 - response.p)))
+        super().__init__(tuple(map(gaussian, sigmas.tolist())), name, {"sigma_list": np.array(sigmas)})

@@ -9,7 +9,8 @@ from typing import Any
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._vocabulary.mechanisms import Gaussian, Laplace
-from hockeystick.compat.autodp.mechanism_zoo import Mechanism, Steps
+from hockeystick.compat.autodp.mechanism_zoo import Mechanism
+from hockeystick.compat.autodp.steps import Steps
 from hockeystick.errors import UnsupportedError
 
 __all__ = [
@@ -79,13 +80,29 @@ class Composition:
 
 
 class ComposeAFA(Composition):
-    """Composition of mechanisms, as `Composition`, which is exact here too."""
+    """Composition of mechanisms, as `Composition`, which is exact here too.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import ComposeAFA, ExactGaussianMechanism
+    >>> run = ComposeAFA()([ExactGaussianMechanism(sigma=4.0)], [4])
+    >>> round(run.get_approxDP(1e-6), 4)  # as one query with sigma 2
+    2.2541
+    """
 
     name = "ComposeFourier"
 
 
 class ComposeGaussian(Composition):
-    """Composition of Gaussian mechanisms, as `Composition`, which is exact here too."""
+    """Composition of Gaussian mechanisms, as `Composition`, which is exact here too.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import ComposeGaussian, ExactGaussianMechanism
+    >>> run = ComposeGaussian()([ExactGaussianMechanism(sigma=4.0)], [4])
+    >>> round(run.get_approxDP(1e-6), 4)  # as one query with sigma 2
+    2.2541
+    """
 
     name = "ComposeGaussian"
 
@@ -103,6 +120,13 @@ class AmplificationBySampling:
     ------
     ValueError
         If `PoissonSampling` is not true.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import AmplificationBySampling, LaplaceMechanism
+    >>> step = AmplificationBySampling(PoissonSampling=True)(LaplaceMechanism(b=1.0), 0.1)
+    >>> round(step.get_pureDP(), 4)  # ln(1 + 0.1 (e - 1))
+    0.1586
     """
 
     name = "PoissonSample"
@@ -160,6 +184,13 @@ class AmplificationBySampling_pld(AmplificationBySampling):  # noqa: N801 -- aut
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.autodp import AmplificationBySampling_pld, ExactGaussianMechanism
+    >>> step = AmplificationBySampling_pld(neighboring="add_remove")(ExactGaussianMechanism(sigma=1.0), 0.01)
+    >>> 0.0 < step.get_approxDP(1e-5) < 2.0
+    True
     """
 
     def __init__(

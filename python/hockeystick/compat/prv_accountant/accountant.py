@@ -42,6 +42,17 @@ class ComposedPrivacyRandomVariable:
         The finite part, enclosed by two privacy curves.
     log_pmc_inf : float
         Logarithm of the probability of a finite loss.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+    >>> sgd = PoissonSubsampledGaussianMechanism(noise_multiplier=0.8, sampling_probability=5e-3)
+    >>> run = PRVAccountant(sgd, 0.1, 1e-10, max_self_compositions=1000).compute_composition(1000)
+    >>> lower, estimate, upper = run.compute_epsilon(1e-6)
+    >>> round(upper, 4)
+    2.0041
+    >>> run.compute_delta_estimate(upper) == run.compute_delta(upper)[2] <= 1e-6
+    True
     """
 
     def __init__(self, curves: Curves, log_pmc_inf: float) -> None:
@@ -185,6 +196,12 @@ class PRVAccountant:
     >>> lower, estimate, upper = accountant.compute_epsilon(delta=1e-6, num_self_compositions=[100, 200, 100])
     >>> round(upper, 4), estimate == upper, 0.0 < upper - lower < 2e-5
     (11.1492, True, True)
+    >>> lower, estimate, upper = accountant.compute_delta(epsilon=11.2, num_self_compositions=[100, 200, 100])
+    >>> 0.0 < lower <= estimate == upper < 1e-6
+    True
+    >>> run = accountant.compute_composition([100, 200, 100])
+    >>> round(run.compute_epsilon(1e-6)[2], 4)
+    11.1492
     """
 
     def __init__(
@@ -336,6 +353,17 @@ class Accountant:
     -----
     DeprecationWarning
         Always.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from hockeystick.compat.prv_accountant import Accountant
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", DeprecationWarning)
+    ...     accountant = Accountant(0.8, 5e-3, delta=1e-6, max_compositions=1000)
+    >>> lower, estimate, upper = accountant.compute_epsilon(1000)
+    >>> round(upper, 4)
+    2.0041
     """
 
     def __init__(

@@ -49,6 +49,17 @@ class PrivacyRandomVariable(ABC):
     """Privacy loss of one step, as a random variable; the base of those that can be composed.
 
     `PRVAccountant` composes the five below. It refuses others, for which it has no dominating pair.
+
+    Examples
+    --------
+    >>> from hockeystick.compat.prv_accountant import GaussianMechanism, PrivacyRandomVariable
+    >>> step = GaussianMechanism(noise_multiplier=2.0)
+    >>> isinstance(step, PrivacyRandomVariable), step.pm_inf, round(step.rdp(3.0), 6)
+    (True, 0.0, 0.375)
+    >>> round(float(step.cdf(0.125)), 6), round(float(step.probability(-10.0, 0.125)), 6)  # median 1 / (2 σ²)
+    (0.5, 0.5)
+    >>> step.composed(10).most.steps
+    10
     """
 
     @abstractmethod
@@ -87,6 +98,13 @@ class PrivacyRandomVariable(ABC):
         ------
         NotImplementedError
             Always: the original's base class raises it for what a variable does not define.
+
+        Examples
+        --------
+        >>> from hockeystick.compat.prv_accountant import GaussianMechanism
+        >>> GaussianMechanism(noise_multiplier=2.0).pdf(0.0)
+        Traceback (most recent call last):
+        NotImplementedError: ...
         """
         raise NotImplementedError(f"{type(self).__name__} has no density; use cdf or probability")
 
@@ -97,6 +115,13 @@ class PrivacyRandomVariable(ABC):
         ------
         NotImplementedError
             Always: the original's base class raises it for what a variable does not define.
+
+        Examples
+        --------
+        >>> from hockeystick.compat.prv_accountant import GaussianMechanism
+        >>> GaussianMechanism(noise_multiplier=2.0).mean()
+        Traceback (most recent call last):
+        NotImplementedError: ...
         """
         raise NotImplementedError(f"{type(self).__name__} has no mean; use cdf or rdp")
 
@@ -167,6 +192,8 @@ class PoissonSubsampledGaussianMechanism(PrivacyRandomVariable):
     >>> step = PoissonSubsampledGaussianMechanism(sampling_probability=0.01, noise_multiplier=1.0)
     >>> round(float(step.cdf(0.0)), 4), round(step.rdp(2.0), 6)
     (0.6876, 0.000172)
+    >>> step.composed(1000).most.steps
+    1000
     """
 
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
@@ -216,6 +243,9 @@ class GaussianMechanism(PrivacyRandomVariable):
     >>> from hockeystick.compat.prv_accountant import GaussianMechanism
     >>> round(GaussianMechanism(noise_multiplier=2.0).rdp(3.0), 6)
     0.375
+    >>> step = GaussianMechanism(noise_multiplier=2.0)
+    >>> round(float(step.cdf(0.125)), 6), step.composed(10).most.steps
+    (0.5, 10)
     """
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
@@ -253,6 +283,8 @@ class LaplaceMechanism(PrivacyRandomVariable):
     >>> from hockeystick.compat.prv_accountant import LaplaceMechanism
     >>> LaplaceMechanism(mu=1.0).cdf([-1.5, 1.0]).tolist()
     [0.0, 1.0]
+    >>> LaplaceMechanism(mu=1.0).composed(10).most.steps
+    10
     """
 
     def __init__(self, mu: float) -> None:
@@ -300,6 +332,9 @@ class PureDPMechanism(PrivacyRandomVariable):
     >>> releases = PRVAccountant(PureDPMechanism(0.01), 0.1, 1e-9, max_self_compositions=1000)
     >>> round(releases.compute_epsilon(1e-6, 1000)[2], 3)
     1.365
+    >>> step = PureDPMechanism(0.01)
+    >>> step.cdf([-1.0, 1.0]).tolist(), step.composed(10).most.steps
+    ([0.0, 1.0], 10)
     """
 
     def __init__(self, eps: float) -> None:
@@ -341,6 +376,9 @@ class ApproximateDPMechanism(PrivacyRandomVariable):
     >>> from hockeystick.compat.prv_accountant import ApproximateDPMechanism
     >>> ApproximateDPMechanism(epsilon=0.1, delta=1e-8).pm_inf
     1e-08
+    >>> step = ApproximateDPMechanism(epsilon=0.1, delta=1e-8)
+    >>> step.cdf([-1.0, 1.0]).tolist(), step.composed(10).most.steps
+    ([0.0, 1.0], 10)
     """
 
     def __init__(self, epsilon: float, delta: float) -> None:
