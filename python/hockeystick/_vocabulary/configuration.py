@@ -215,18 +215,18 @@ def configure(
 def _require_zeroable(noise: object, draw: object) -> None:
     """Raise ``UnsupportedError`` unless a record whose gradient is 0 leaves what a removed one leaves.
 
-    The batches must be drawn so that no record's place depends on another record, and the sum of the gradients
-    must be all that is released (docs/theory/random-allocation.md).
+    The batches must be drawn so that no record's place depends on another record, and the sum of the
+    gradients must be all that is released (docs/theory/random-allocation.md).
     """
     if isinstance(draw, WithoutReplacement) or (isinstance(draw, Poisson) and draw.is_truncated):
         raise UnsupportedError(
-            f"adjacency 'zero_out' and sampling {draw!r} are not supported together, as a record whose gradient is 0 "
-            "still pushes others out: use 'replace', which covers it"
+            f"adjacency 'zero_out' and sampling {draw!r} are not supported together, as a record whose "
+            "gradient is 0 still pushes others out: use 'replace', which covers it"
         )
     if not isinstance(noise, float | np.ndarray | Gaussian | Laplace | Skellam):
         raise UnsupportedError(
-            f"adjacency 'zero_out' and {noise!r} are not supported together, as more is released than a sum of "
-            "gradients in which a removed record counts as 0: use 'replace', which covers it, or 'add_remove'"
+            f"adjacency 'zero_out' and {noise!r} are not supported together, as more is released than a sum "
+            "of gradients in which a removed record counts as 0: use 'replace', which covers it, or 'add_remove'"
         )
 
 
