@@ -40,8 +40,8 @@ def check_adjacency(value: object) -> str:
     if isinstance(value, str) and value == ZERO_OUT:
         raise UnsupportedError(
             "adjacency 'zero_out' is not known here: use 'add_remove', which is the same where no record "
-            "pushes another one out (Poisson sampling, full batches, random allocation and fixed bins), or 'add', "
-            "'remove' or 'replace'"
+            "pushes another one out (Poisson sampling, full batches, random allocation and fixed "
+            "bins), or 'add', 'remove' or 'replace'"
         )
     return _chosen(value, ADJACENCIES)
 

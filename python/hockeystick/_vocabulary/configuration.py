@@ -226,7 +226,8 @@ def _require_zeroable(noise: object, draw: object) -> None:
     if not isinstance(noise, float | np.ndarray | Gaussian | Laplace | Skellam):
         raise UnsupportedError(
             f"adjacency 'zero_out' and {noise!r} are not supported together, as more is released than a sum "
-            "of gradients in which a removed record counts as 0: use 'replace', which covers it, or 'add_remove'"
+            "of gradients in which a removed record counts as 0: use 'replace', which covers it, or "
+            "'add_remove'"
         )
 
 
