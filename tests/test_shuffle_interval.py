@@ -227,10 +227,14 @@ def test_what_is_not_covered_is_refused_by_name(arguments, error, words):
         ends(**arguments)
 
 
-def test_zeroed_out_records_are_about_shuffled_batches():
+def test_zeroed_out_records_are_those_of_each_scheme():
+    run = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": 1}
     for sampling in ({"sample_rate": 0.1}, {"sampling": hs.FullBatch()}):
-        with pytest.raises(hs.UnsupportedError, match="'add_remove', which is the same"):
-            hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, steps=1, adjacency="zero_out", **sampling)
+        assert hs.get_epsilon(adjacency="zero_out", **run, **sampling) == hs.get_epsilon(**run, **sampling)
+    with pytest.raises(hs.UnsupportedError, match="'replace', which covers it"):
+        hs.get_epsilon(adjacency="zero_out", sampling=hs.WithoutReplacement(10, 100), **run)
+    with pytest.raises(hs.UnsupportedError, match="'add_remove', which is the same"):
+        hs.renyi.group_rdp(hs.Gaussian(1.0), [2.0], sample_rate=0.1, group_size=1, adjacency="zero_out")
     with pytest.raises(hs.UnsupportedError, match="adjacency='zero_out'"):
         hs.privacy_curve(noise_multiplier=1.0, sampling=EPOCH["sampling"], steps=1)
 

@@ -117,9 +117,9 @@ def test_an_accountant_counts_batches():
 
 def test_what_has_no_pair_together_is_refused_and_nothing_changes():
     accountant = GroupAccountant(adjacency="zero_out")
-    for wrong in ({"sample_rate": 0.1}, {"sampling": hs.FullBatch()}):
+    for wrong in (hs.WithoutReplacement(10, 100), hs.Poisson(0.1, max_batch_size=15, dataset_size=100)):
         with pytest.raises(hs.UnsupportedError, match="zero_out"):
-            accountant.step(noise_multiplier=1.0, **wrong)
+            accountant.step(noise_multiplier=1.0, sampling=wrong)
     with pytest.raises(hs.UnsupportedError, match="adjacency='zero_out'"):
         GroupAccountant().step(noise_multiplier=1.0, sampling=SHUFFLE)
     with pytest.raises(hs.UnsupportedError, match="Laplace"):

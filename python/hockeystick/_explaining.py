@@ -205,7 +205,7 @@ def explain(
         size = count_scalar(group_size, "group_size", 1) if group is None else group.size
     unit = "one record" if size == 1 else f"a group of {size} records"
     found = Explanation()
-    found.update(_interval(curve, level, unit))
+    found.update(_interval(curve, level, unit, adjacency))
     found["mechanism"] = (
         repr(mechanism) if mechanism is not None else f"Gaussian({parameter_of(kind.noise):g})"
     )
@@ -217,7 +217,7 @@ def explain(
     found.update(_evidence(curve, level, found["lower"], found["epsilon"]))
     own = mechanism if mechanism is not None else kind.noise
     steps_so_far = ((own, check_draw(scheme, "sampling"), curve.steps),)
-    recorded = RecordedRun(steps_so_far, size, group, adjacency, tolerance)
+    recorded = RecordedRun(steps_so_far, size, group, curve.adjacency, tolerance)
     found["other_schemes"] = _others(recorded, level, records)
     found["disclosure"] = disclosure(found, unit)
     return found
@@ -254,13 +254,12 @@ def _of_shuffled(sampling: Shuffle, delta: float, arguments: dict[str, Any]) -> 
     return found
 
 
-def _interval(curve: PrivacyCurve, delta: float, unit: str) -> dict[str, Any]:
+def _interval(curve: PrivacyCurve, delta: float, unit: str, adjacency: str) -> dict[str, Any]:
     """Return the guarantee in one sentence, and the certified interval of epsilon."""
     lower, upper = (float(end) for end in curve.bounds(delta=delta))
     verb = "is" if unit == "one record" else "are"
     statement = (
-        f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit} that "
-        f"{verb} {CHANGED[curve.adjacency]}"
+        f"({rounded_up(upper)}, {delta:g})-differential privacy for {unit} that {verb} {CHANGED[adjacency]}"
     )
     return {"statement": statement, "epsilon": upper, "lower": lower, "delta": delta}
 

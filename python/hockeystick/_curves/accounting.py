@@ -97,7 +97,8 @@ def get_epsilon(
         sample rate.
     adjacency : {"add_remove", "add", "remove", "replace", "zero_out"}, optional
         Whether the group's records are added, removed, either of the two (the default) or replaced; or
-        whether their gradients are replaced by 0, for `Shuffle` alone, which has this and "replace".
+        whether their gradients are replaced by 0. `Shuffle` has this and "replace" alone; where no record
+        pushes another one out, it is the same as "add_remove".
     mechanism : Gaussian, Laplace, RandomizedResponse or CorrelatedNoise, optional
         The noise, in place of `noise_multiplier`.
     bounds : bool, optional

@@ -11,7 +11,7 @@ import numpy as np
 from hockeystick import _core
 from hockeystick._arguments import Floats, count_scalar, float_scalar, require, shown
 from hockeystick._factorization.bins import gram_of_bins
-from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
+from hockeystick._vocabulary.adjacency import DIRECTIONS, ZERO_OUT, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
@@ -74,8 +74,8 @@ def estimate_delta(
         Number of records that change together: up to 256 with independent noise, where groups of several
         records must be in one batch of an epoch each (``times=1``). With correlated noise they fill the
         bins in at most 20,000 ways up to order.
-    adjacency : {"add_remove", "add", "remove"}, optional
-        Neighbouring relation.
+    adjacency : {"add_remove", "add", "remove", "zero_out"}, optional
+        Neighbouring relation. "zero_out" is for independent noise, where it is the same as "add_remove".
     samples : int, optional
         Number of samples for each direction, at least 2.
     seed : int
@@ -153,7 +153,9 @@ def estimate_delta(
     schemes = FixedBins | RandomAllocation if mechanism is None else FixedBins
     if not isinstance(sampling, schemes):
         raise UnsupportedError(_other_scheme(sampling, mechanism))
-    relation = check_add_remove(adjacency)
+    # A record whose gradient is 0 leaves what a removed one leaves.
+    same = mechanism is None and isinstance(adjacency, str) and adjacency == ZERO_OUT
+    relation = check_add_remove("add_remove" if same else adjacency)
     count = count_scalar(steps, "steps", 1)
     members = count_scalar(group_size, "group_size", 1)
     certainty = float_scalar(confidence, "confidence")

@@ -16,7 +16,7 @@ DIRECTIONS: dict[str, tuple[str, ...]] = {
 ADJACENCIES = (*DIRECTIONS, "replace")
 
 ZERO_OUT = "zero_out"
-"""The gradients of the group are replaced by 0, so that no batch changes its size: for shuffled batches."""
+"""The gradients of the group are replaced by 0, so that no batch changes its size."""
 
 ADVERSARY = "an adversary who sees the output of every step"
 """Whom the guarantees of this library are about."""
@@ -31,7 +31,7 @@ def check_adjacency(value: object) -> str:
     Raises
     ------
     UnsupportedError
-        For "zero_out", which is about shuffled batches alone.
+        For "zero_out", which the functions and accountants that know it take before they ask here.
     ValueError
         For any other string.
     TypeError
@@ -39,8 +39,9 @@ def check_adjacency(value: object) -> str:
     """
     if isinstance(value, str) and value == ZERO_OUT:
         raise UnsupportedError(
-            "adjacency 'zero_out' is for sampling=Shuffle(batch_size, dataset_size); use 'add_remove', "
-            "which is the same with Poisson sampling and full batches, or 'add', 'remove' or 'replace'"
+            "adjacency 'zero_out' is not known here: use 'add_remove', which is the same where no record "
+            "pushes another one out (Poisson sampling, full batches, random allocation and fixed "
+            "bins), or 'add', 'remove' or 'replace'"
         )
     return _chosen(value, ADJACENCIES)
 

@@ -17,7 +17,7 @@ from hockeystick._arguments import (
     count_or_counts,
     float_or_floats,
 )
-from hockeystick._vocabulary.adjacency import ADJACENCIES, check_adjacency
+from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT, check_adjacency
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.batch_clipping import equivalent
 from hockeystick._vocabulary.groups import Group, check_group
@@ -25,6 +25,7 @@ from hockeystick._vocabulary.mechanisms import (
     AdaptiveClipping,
     BatchClipping,
     Gaussian,
+    Laplace,
     Mechanism,
     Skellam,
     check_mechanism,
@@ -174,13 +175,17 @@ def configure(
     UnsupportedError
         If the combination has no proven dominating pair.
     """
-    relation = adjacency
-    if type(adjacency) is not str or adjacency not in ADJACENCIES:
+    relation, zeroed = adjacency, type(adjacency) is str and adjacency == ZERO_OUT
+    if zeroed:
+        relation = ADJACENCIES[0]
+    elif type(adjacency) is not str or adjacency not in ADJACENCIES:
         relation = check_adjacency(adjacency)
     noise = _noise(noise_multiplier, mechanism, unknown)
     members = None if group is None else check_group(group)
     sizes = _group_sizes(group_size, members, unknown)
     draw = _draw(sample_rate, sampling, members, unknown)
+    if zeroed:
+        _require_zeroable(noise, draw)
     if isinstance(noise, BatchClipping):
         return _of_clipped_batches(noise, draw, sizes, members, relation, unknown)
     if isinstance(noise, AdaptiveClipping) and members is not None:
@@ -205,6 +210,25 @@ def configure(
         elif unknown == "group_size":
             sizes = LARGEST_GROUP  # the largest data set that the search may need
     return Step(noise, draw, sizes if members is None or _is_plain(members) else members, relation, pair)
+
+
+def _require_zeroable(noise: object, draw: object) -> None:
+    """Raise ``UnsupportedError`` unless a record whose gradient is 0 leaves what a removed one leaves.
+
+    The batches must be drawn so that no record's place depends on another record, and the sum of the
+    gradients must be all that is released (docs/theory/random-allocation.md).
+    """
+    if isinstance(draw, WithoutReplacement) or (isinstance(draw, Poisson) and draw.is_truncated):
+        raise UnsupportedError(
+            f"adjacency 'zero_out' and sampling {draw!r} are not supported together, as a record whose "
+            "gradient is 0 still pushes others out: use 'replace', which covers it"
+        )
+    if not isinstance(noise, float | np.ndarray | Gaussian | Laplace | Skellam):
+        raise UnsupportedError(
+            f"adjacency 'zero_out' and {noise!r} are not supported together, as more is released than a sum "
+            "of gradients in which a removed record counts as 0: use 'replace', which covers it, or "
+            "'add_remove'"
+        )
 
 
 def _of_clipped_batches(

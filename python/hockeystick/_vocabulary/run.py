@@ -215,7 +215,7 @@ class Run:
     def _checked_adjacency(self) -> str:
         if self.adjacency == "":
             return ZERO_OUT if self.sampling == "shuffle" else ADJACENCIES[0]
-        if self.adjacency == ZERO_OUT and self.sampling == "shuffle":
+        if isinstance(self.adjacency, str) and self.adjacency == ZERO_OUT:
             return ZERO_OUT
         return check_adjacency(self.adjacency)
 

@@ -1,0 +1,222 @@
+"""Every way to draw batches, asked by every function: an answer, or a refusal that names the reason."""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+import hockeystick as hs
+from hockeystick.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+
+DELTA = 1e-5
+NOISE = {"noise_multiplier": 2.0}
+ADAPTIVE = {"mechanism": hs.AdaptiveClipping(2.0, 5.0)}
+SCHEMES = {
+    "allocation": {**NOISE, "sampling": hs.RandomAllocation(10)},
+    "several": {**NOISE, "sampling": hs.RandomAllocation(10, times=2)},
+    "bins": {**NOISE, "sampling": hs.FixedBins(10)},
+    "truncated": {**NOISE, "sampling": hs.Poisson(0.1, max_batch_size=15, dataset_size=100)},
+    "microbatches": {**NOISE, "sampling": hs.Poisson(0.05, microbatches=2)},
+    "adaptive": {**ADAPTIVE, "sampling": hs.Poisson(0.1)},
+    "adaptive allocation": {**ADAPTIVE, "sampling": hs.RandomAllocation(10)},
+    "shuffle": {**NOISE, "sampling": hs.Shuffle(10, 100), "adjacency": "zero_out"},
+    "laplace allocation": {"mechanism": hs.Laplace(4.0), "sampling": hs.RandomAllocation(10)},
+    "laplace bins": {"mechanism": hs.Laplace(20.0), "sampling": hs.FixedBins(10)},
+}
+STEPS = 20
+
+
+def certain(**run):
+    lower, upper = hs.get_epsilon(delta=DELTA, bounds=True, steps=STEPS, tolerance=1e-3, **run)
+    assert lower <= upper
+    return upper
+
+
+def delta_back(**run):
+    """Delta at the epsilon of `DELTA`, which brings back `DELTA`."""
+    epsilon = certain(**run)
+    assert hs.get_delta(epsilon=epsilon, steps=STEPS, tolerance=1e-3, **run) <= DELTA * 1.1
+    return epsilon
+
+
+def accounted(accountant, **run):
+    accountant.step(**{name: value for name, value in run.items() if name != "adjacency"}, steps=STEPS)
+    return accountant.get_epsilon(DELTA)
+
+
+def by_group_accountant(**run):
+    return accounted(hs.GroupAccountant(adjacency=run.get("adjacency", "add_remove"), tolerance=1e-3), **run)
+
+
+def curve_of(**run):
+    return hs.privacy_curve(steps=STEPS, tolerance=1e-3, **run)
+
+
+def zeroed(**run):
+    return certain(**{**run, "adjacency": "zero_out"})
+
+
+def stated(**run):
+    return hs.get_epsilon(hs.Run(steps=STEPS, **run), delta=DELTA, tolerance=1e-3)
+
+
+def swept(**run):
+    return hs.sweep("epsilon", delta=DELTA, **{**run, "steps": [STEPS]}, tolerance=1e-3)["epsilon"][0]
+
+
+def noise_of_target(**run):
+    return hs.get_noise_multiplier(
+        epsilon=2.0,
+        delta=DELTA,
+        steps=STEPS,
+        **{name: value for name, value in run.items() if name != "noise_multiplier"},
+    )
+
+
+def simulated(**run):
+    return accounted(hs.MonteCarloAccountant(samples=2_000), **run)
+
+
+def estimated(**run):
+    sided = {**run, "adjacency": "remove"}
+    return hs.estimate_delta(epsilon=1.0, samples=2_000, seed=1, steps=STEPS, **sided).upper
+
+
+def individual(**run):
+    return accounted(hs.IndividualAccountant(3), **run)
+
+
+FUNCTIONS = {
+    "get_epsilon": delta_back,
+    "zero_out": zeroed,
+    "group of two": lambda **run: certain(group_size=2, **run),
+    "get_noise_multiplier": noise_of_target,
+    "Run": stated,
+    "sweep": swept,
+    "GroupAccountant": by_group_accountant,
+    "beta": lambda **run: curve_of(**run).beta(0.1),
+    "advantage": lambda **run: curve_of(**run).advantage(),
+    "renyi": lambda **run: curve_of(**run).renyi(2.0),
+    "explain": lambda **run: hs.explain(delta=DELTA, steps=STEPS, tolerance=1e-3, **run)["epsilon"],
+    "MonteCarloAccountant": simulated,
+    "RenyiGroupAccountant": lambda **run: accounted(hs.RenyiGroupAccountant(), **run),
+    "IndividualAccountant": individual,
+    "estimate_delta": estimated,
+}
+
+NO_MECHANISM = (TypeError, "mechanism")
+"""Only Gaussian noise, given as `noise_multiplier`."""
+DEALT = (hs.UnsupportedError, "deals records into the batches of an epoch")
+ONLY_POISSON = (hs.UnsupportedError, "Poisson")
+CUT = (hs.UnsupportedError, "without a largest batch size")
+NOT_AGAINST_ALL = (hs.UnsupportedError, "no proven dominating pair")
+NO_ESTIMATE = (hs.UnsupportedError, "has no estimate here")
+
+REFUSED = {
+    ("truncated", "zero_out"): (hs.UnsupportedError, "pushes others out"),
+    ("adaptive", "zero_out"): (hs.UnsupportedError, "more is released than a sum"),
+    ("adaptive allocation", "zero_out"): (hs.UnsupportedError, "more is released than a sum"),
+    **{
+        (scheme, "get_noise_multiplier"): NO_MECHANISM
+        for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
+    },
+    **{(scheme, "Run"): (hs.UnsupportedError, "a Run has") for scheme in ("adaptive", "adaptive allocation")},
+    ("shuffle", "renyi"): (AttributeError, "renyi"),
+    **{(scheme, "MonteCarloAccountant"): DEALT for scheme in ("allocation", "several", "bins")},
+    **{
+        (scheme, name): NO_MECHANISM
+        for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
+        for name in ("MonteCarloAccountant", "IndividualAccountant")
+    },
+    ("truncated", "MonteCarloAccountant"): CUT,
+    ("truncated", "RenyiGroupAccountant"): CUT,
+    ("truncated", "IndividualAccountant"): CUT,
+    **{
+        (scheme, "RenyiGroupAccountant"): ONLY_POISSON
+        for scheme in (
+            "allocation",
+            "several",
+            "bins",
+            "adaptive allocation",
+            "laplace allocation",
+            "laplace bins",
+        )
+    },
+    **{(scheme, "IndividualAccountant"): DEALT for scheme in ("allocation", "several", "bins")},
+    **{
+        ("shuffle", name): NOT_AGAINST_ALL
+        for name in ("MonteCarloAccountant", "RenyiGroupAccountant", "IndividualAccountant")
+    },
+    **{(scheme, "estimate_delta"): NO_ESTIMATE for scheme in ("truncated", "microbatches", "shuffle")},
+    **{
+        (scheme, "estimate_delta"): NO_MECHANISM
+        for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
+    },
+}
+"""What has no answer, with the words of the reason."""
+
+UNBOUNDED = {("laplace allocation", "renyi")}
+"""Answers that are infinite: a lattice leaves a mass that no Rényi divergence bounds."""
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_has_an_answer_or_a_reason(scheme, function):
+    if (scheme, function) in REFUSED:
+        error, words = REFUSED[scheme, function]
+        with pytest.raises(error, match=words):
+            FUNCTIONS[function](**SCHEMES[scheme])
+        return
+    found = float(FUNCTIONS[function](**SCHEMES[scheme]))
+    assert found > 0.0
+    assert math.isfinite(found) != ((scheme, function) in UNBOUNDED)
+
+
+SAME = [name for name in SCHEMES if name not in ("truncated", "shuffle") and "adaptive" not in name]
+
+
+@pytest.mark.parametrize("scheme", SAME)
+def test_a_record_whose_gradient_is_zero_is_one_that_is_gone(scheme):
+    run = SCHEMES[scheme]
+    assert zeroed(**run) == certain(**run) == by_group_accountant(**run, adjacency="zero_out")
+    assert curve_of(**run, adjacency="zero_out") == curve_of(**run)
+    found = hs.explain(delta=DELTA, steps=STEPS, tolerance=1e-3, **run, adjacency="zero_out")
+    assert "zeroed out" in found["statement"]
+    assert found["adjacency"].startswith("zero_out")
+
+
+@pytest.mark.parametrize(
+    "sampling", [hs.RandomAllocation(4), hs.FixedBins(4), hs.RandomAllocation(4, times=2)]
+)
+def test_more_noise_and_fewer_steps_never_cost_more(sampling):
+    """Up to the limit of much noise, which costs nearly nothing."""
+    at = {"delta": DELTA, "sampling": sampling, "tolerance": 1e-3}
+    epsilons = [hs.get_epsilon(noise_multiplier=noise, steps=8, **at) for noise in (1.0, 2.0, 4.0, 1e4)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert epsilons[-1] < 1e-3
+    longer = [hs.get_epsilon(noise_multiplier=2.0, steps=steps, **at) for steps in (4, 8, 12, 40)]
+    assert longer == sorted(longer)
+    groups = [hs.get_epsilon(noise_multiplier=4.0, steps=8, group_size=size, **at) for size in (1, 2, 3)]
+    assert groups == sorted(groups)
+    deltas = [
+        hs.get_delta(epsilon=epsilon, noise_multiplier=2.0, steps=8, sampling=sampling)
+        for epsilon in (0.1, 0.5, 1.0)
+    ]
+    assert deltas == sorted(deltas, reverse=True)
+
+
+@pytest.mark.parametrize("scheme", ["allocation", "bins", "several"])
+def test_the_command_line_gives_the_same_answer(scheme):
+    sampling = SCHEMES[scheme]["sampling"]
+    name = "random-allocation" if isinstance(sampling, hs.RandomAllocation) else "fixed-bins"
+    options = ["--sampling", name, "--batches", "10", "--noise-multiplier", "2", "--steps", str(STEPS)]
+    if scheme == "several":
+        options += ["--times", "2"]
+    found = CliRunner().invoke(main, ["epsilon", "--delta", "1e-5", "--json", *options])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.output)["epsilon"] == hs.get_epsilon(
+        delta=DELTA, noise_multiplier=2.0, sampling=sampling, steps=STEPS
+    )
