@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hockeystick as hs
-from hockeystick.cli import main
+from hockeystick.cli.commands import hockeystick
 
 pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 
@@ -215,8 +215,10 @@ def test_the_command_line_gives_the_same_answer(scheme):
     options = ["--sampling", name, "--batches", "10", "--noise-multiplier", "2", "--steps", str(STEPS)]
     if scheme == "several":
         options += ["--times", "2"]
-    found = CliRunner().invoke(main, ["epsilon", "--delta", "1e-5", "--json", *options])
+    arguments = ["epsilon", "--delta", "1e-5", "--json", *options]
+    found = CliRunner().invoke(hockeystick, arguments, prog_name="hockeystick")
     assert found.exit_code == 0, found.output
-    assert json.loads(found.output)["epsilon"] == hs.get_epsilon(
+    (result,) = json.loads(found.stdout)["results"]
+    assert result["epsilon"] == hs.get_epsilon(
         delta=DELTA, noise_multiplier=2.0, sampling=sampling, steps=STEPS
     )

@@ -154,7 +154,8 @@ def estimate_delta(
     if not isinstance(sampling, schemes):
         raise UnsupportedError(_other_scheme(sampling, mechanism))
     # A record whose gradient is 0 leaves what a removed one leaves.
-    same = mechanism is None and isinstance(adjacency, str) and adjacency == ZERO_OUT
+    given: object = adjacency
+    same = mechanism is None and isinstance(given, str) and given == ZERO_OUT
     relation = check_add_remove("add_remove" if same else adjacency)
     count = count_scalar(steps, "steps", 1)
     members = count_scalar(group_size, "group_size", 1)

@@ -215,7 +215,8 @@ class Run:
     def _checked_adjacency(self) -> str:
         if self.adjacency == "":
             return ZERO_OUT if self.sampling == "shuffle" else ADJACENCIES[0]
-        if isinstance(self.adjacency, str) and self.adjacency == ZERO_OUT:
+        given: object = self.adjacency  # a Run is made of what users write, whatever its annotations say
+        if isinstance(given, str) and given == ZERO_OUT:
             return ZERO_OUT
         return check_adjacency(self.adjacency)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
+from hockeystick._vocabulary.allocation import RandomAllocation
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (
     ORANGE,
@@ -46,6 +49,7 @@ def budget(
         Epsilon above 0 that the run must not exceed: a line, and the last step that is within it.
     points : int, optional
         Numbers of steps at which epsilon is computed, in [2, 10000]; those where the steps change are added.
+        With `RandomAllocation` they are those after whole epochs, if there are several.
     label : str, optional
         Name of the line, to distinguish several in one picture.
     title : bool or str, optional
@@ -90,7 +94,7 @@ def budget(
         )
     require(made.steps >= 1, "steps", made.steps, "at least 1")
     changes = np.cumsum([count for _, _, count in made.segments])
-    grid = np.unique(np.concatenate((np.round(np.linspace(0, made.steps, number)), [1], changes))).astype(int)
+    grid = numbers_of_steps(made.segments, number)
     with warnings_left_out():
         epsilons = np.array([0.0] + [guarantee.until(count).epsilon(level) for count in grid[1:].tolist()])
         last = None if limit is None else last_within(guarantee, level, limit, made.steps)
@@ -111,6 +115,31 @@ def budget(
         axes.legend(loc="lower right", frameon=True, facecolor=paper(), edgecolor="none", framealpha=0.9)
         entitle(axes, title, guarantee)
         return axes
+
+
+def numbers_of_steps(segments: Sequence[tuple[Any, Any, int]], number: int) -> NDArray[np.int64]:
+    """Return about so many numbers of steps, at which epsilon is drawn, with 0, 1 and those where steps change.
+
+    Within an epoch of batches that are dealt anew, epsilon takes ten times as long as after whole epochs: there
+    the numbers are those after whole epochs.
+
+    Examples
+    --------
+    >>> import hockeystick as hs
+    >>> numbers_of_steps([(1.0, 0.01, 10)], 3).tolist()
+    [0, 1, 5, 10]
+    >>> numbers_of_steps([(1.0, hs.RandomAllocation(4), 18)], 5).tolist()
+    [0, 1, 4, 8, 16, 18]
+    """
+    changes = np.cumsum([0, *(count for _, _, count in segments)])
+    grid = np.round(np.linspace(0, changes[-1], number)).astype(np.int64)
+    for (_, draw, count), start in zip(segments, changes, strict=False):
+        if isinstance(draw, RandomAllocation) and count >= 2 * draw.batches:
+            inside = (start < grid) & (grid < start + count)
+            epochs = np.maximum(np.round((grid[inside] - start) / draw.batches), 1)
+            grid[inside] = start + epochs.astype(np.int64) * draw.batches
+            grid[inside] = np.minimum(grid[inside], start + count)
+    return np.unique(np.concatenate((grid, [1], changes)))
 
 
 def last_within(guarantee: Guarantee, delta: float, target: float, steps: int) -> int:

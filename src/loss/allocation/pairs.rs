@@ -195,12 +195,30 @@ fn outcome(batches: &[(u64, f64)], direction: Direction) -> Result<StepOutcome> 
         let log_unseen = (unseen as f64 / total as f64).ln();
         return Ok(StepOutcome::RevealsMembership { log_unseen });
     }
+    let mut moving = batches.iter().filter(|(count, v)| *count > 0 && *v > 0.0);
+    if let (Some(&(1, v)), None) = (moving.next(), moving.next()) {
+        return one_batch(v, total).outcome(Some(direction));
+    }
     let bins = Bins::new(batches)?;
     Ok(StepOutcome::Loss(match bins.parts.as_slice() {
         // One batch is all of the data.
         [part] if part.count == 1.0 && bins.still == 0.0 => StepLoss::shift(part.variance.sqrt()),
         _ => StepLoss::allocation(bins, direction),
     }))
+}
+
+/// The only batch of an epoch that was released: the record is in it with probability one over the number of batches, as in a Poisson sample
+/// of that rate.
+fn one_batch(variance: f64, batches: u64) -> Step {
+    Step {
+        mechanism: Mechanism::Gaussian {
+            noise_multiplier: variance.sqrt().recip(),
+        },
+        sampling: Sampling::Poisson {
+            sample_rate: (batches as f64).recip(),
+        },
+        group: Group::of(1),
+    }
 }
 
 fn unsupported(what: &str) -> Error {
@@ -224,6 +242,28 @@ mod tests {
         };
         let mut run = Composition::new(&[(step, steps)], Adjacency::AddRemove).unwrap();
         run.delta(epsilon, 1e-6).unwrap().log_upper.exp()
+    }
+
+    /// The first batch of an epoch says what a Poisson sample of rate 1/t says, whichever way batches are dealt.
+    #[test]
+    fn the_first_batch_is_a_poisson_sample() {
+        let step = |sampling| Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
+            sampling,
+            group: Group::of(1),
+        };
+        let epsilon = |sampling| {
+            let mut run = Composition::new(&[(step(sampling), 1)], Adjacency::AddRemove).unwrap();
+            run.epsilon(1e-5, 1e-6).unwrap()
+        };
+        let poisson = epsilon(Sampling::Poisson { sample_rate: 0.1 });
+        assert!(poisson.upper - poisson.lower <= 1e-6 * poisson.upper);
+        for sampling in [
+            Sampling::RandomAllocation { batches: 10, times: 1 },
+            Sampling::FixedBins { batches: 10 },
+        ] {
+            assert_eq!(epsilon(sampling), poisson);
+        }
     }
 
     /// One batch moves by the whole group, 1 − e^{(ε − m/b)/2} as in closed form: with half of the shift δ would be too small.
