@@ -211,7 +211,7 @@ def test_more_noise_and_fewer_steps_never_cost_more(sampling):
 @pytest.mark.parametrize("scheme", ["allocation", "bins", "several"])
 def test_the_command_line_gives_the_same_answer(scheme):
     sampling = SCHEMES[scheme]["sampling"]
-    name = "random-allocation" if isinstance(sampling, hs.RandomAllocation) else "fixed-bins"
+    name = "random_allocation" if isinstance(sampling, hs.RandomAllocation) else "fixed_bins"
     options = ["--sampling", name, "--batches", "10", "--noise-multiplier", "2", "--steps", str(STEPS)]
     if scheme == "several":
         options += ["--times", "2"]

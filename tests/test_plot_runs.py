@@ -305,7 +305,8 @@ def test_own_pictures_have_the_style_once_it_is_asked_for():
         figure, axes = pyplot.subplots()
         (line,) = axes.plot([0, 1])
         assert figure.dpi == mpl.rcParams["savefig.dpi"] == 160
-        assert not axes.spines["top"].get_visible() and not axes.spines["right"].get_visible()
+        assert not axes.spines["top"].get_visible()
+        assert not axes.spines["right"].get_visible()
         assert line.get_color() == BLUE
         pyplot.close(figure)
 

@@ -198,8 +198,9 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
             left.set_title(f"{name}, {found['epochs']} epochs")
             left.set_xticks(sizes, [f"{size:,}" for size in sizes])
             left.minorticks_off()
-            right.plot([], [], "-", color=GREY, label=f"batches of {sizes[0]:,}")
-            right.plot([], [], "--", color=GREY, label=f"batches of {sizes[-1]:,}")
             right.set(xlabel="epoch", title=f"{name}, over the epochs")
-            right.legend(loc="lower right")
-        key_below(panels[0, 0], 2)
+            right.xaxis.get_major_locator().set_params(integer=True)
+        left = panels[0, 0]
+        left.plot([], [], "-", color=GREY, label="right: smallest batches")
+        left.plot([], [], "--", color=GREY, label="right: largest batches")
+        key_below(left, 4)

@@ -118,10 +118,10 @@ def budget(
 
 
 def numbers_of_steps(segments: Sequence[tuple[Any, Any, int]], number: int) -> NDArray[np.int64]:
-    """Return about so many numbers of steps, at which epsilon is drawn, with 0, 1 and those where steps change.
+    """Return about so many numbers of steps, with 0, 1 and those where steps change, to draw epsilon at.
 
-    Within an epoch of batches that are dealt anew, epsilon takes ten times as long as after whole epochs: there
-    the numbers are those after whole epochs.
+    Within an epoch of batches that are dealt anew, epsilon takes ten times as long as after whole epochs:
+    there the numbers are those after whole epochs.
 
     Examples
     --------
