@@ -227,6 +227,16 @@ def test_what_a_window_counts_too_much_is_nearly_attained():
     assert least / 2 < counted <= least
 
 
+def test_places_of_a_window_may_be_beyond_doubles():
+    # As a double the place of epsilon would be 56 places too high, above the loss that is to be counted.
+    far = 2**60
+    kind = lattice.Kind({far + 210: arb(1)}, lattice.Grid(arb(0), arb(1), [], []), 1)
+    with ctx.workprec(256):
+        epsilon = arb(far + 200)
+        (counted,) = lattice.sums([kind], lattice.Window(1000, far, arb(0), arb(1), arb(0)), [epsilon])
+        assert counted.overlaps(1 - arb(-10).exp())
+
+
 def test_what_is_above_a_window_is_counted():
     epsilon = 0.5
     lower, upper = ends(

@@ -330,7 +330,9 @@ def sums(kinds: list[Kind], window: Window, epsilons: list[arb]) -> list[arb]:
     for epsilon in epsilons:
         if not offset + window.first * spacing <= epsilon:
             raise NotProvenError("V12: the window must begin below epsilon")
-        start = max(0, math.floor(float((epsilon - offset) / spacing)) - window.first - 1)
+        # The last place that is surely at most epsilon; places may be too large for doubles.
+        known = ((epsilon - offset) / spacing).lower().floor().unique_fmpz()
+        start = 0 if known is None else max(0, int(known) - window.first)
         loss = offset + (window.first + start) * spacing
         weight, total = (-window.tilt * loss).exp(), arb(0)
         factor, excess, ratio = (-window.tilt * spacing).exp(), (epsilon - loss).exp(), (-spacing).exp()
