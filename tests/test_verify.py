@@ -347,6 +347,9 @@ def test_what_is_not_covered_is_refused_by_name():
     bins = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=150)
     with pytest.raises(hs.UnsupportedError, match="whole epochs"):
         bins.certify(delta=1e-5)
+    laplace = hs.privacy_curve(mechanism=hs.Laplace(4.0), sampling=hs.FixedBins(10), steps=20)
+    with pytest.raises(hs.UnsupportedError, match=r"FixedBins\(10\) with Gaussian noise"):
+        laplace.certify(epsilon=1.0)
     mixed = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=100)
     mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=10)
     with pytest.raises(hs.UnsupportedError, match="full batches only"):

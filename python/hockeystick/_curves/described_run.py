@@ -88,6 +88,9 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
         sampling = {"name": name, "batches": draw.batches}
         if isinstance(draw, RandomAllocation) and draw.times > 1:
             sampling["times"] = draw.times
+        if mechanism["name"] not in ("gaussian", "adaptive_clipping"):
+            noise = mechanism["name"]
+            raise UnsupportedError(f"certificates cover {draw!r} with Gaussian noise, got {noise!r}")
         if count % draw.batches:
             raise UnsupportedError(f"certificates cover whole epochs of {draw!r}, got {count} steps")
     else:
