@@ -109,8 +109,7 @@ test-calculator: $(VENV)/for-dev docs/calculator/engine.js ## the calculator, as
 
 lint-rust: $(VENV)/made | tools ## what `make lint` says of Rust alone
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --lib --features python -- -D warnings
+	cargo clippy --locked --all-targets --features python -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --features python
 
 lint: $(VENV)/for-dev docs lint-rust ## formatting, lints, types and documentation, warnings as errors
