@@ -127,8 +127,9 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "type": click.Choice((*ADJACENCIES, ZERO_OUT)),
         "default": "add_remove",
         "show_default": True,
-        "help": "What happens to the group's records. zero_out, their gradients are replaced by 0, is "
-        "what add_remove is, but for --sampling shuffle, which has this and replace.",
+        "help": "What happens to the group's records. zero_out: their gradients are replaced by 0, which is "
+        "the same as add_remove where no record pushes another one out. --sampling shuffle takes zero_out "
+        "and replace alone.",
     },
     "tolerance": {
         "type": float,

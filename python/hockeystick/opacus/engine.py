@@ -50,6 +50,7 @@ def _with_arguments_of(original: Any) -> Callable[[_Method], _Method]:
         stated = {each.name for each in own}
         theirs = [each for each in inspect.signature(original).parameters.values() if each.name not in stated]
         found = sorted([*own, *theirs], key=lambda each: each.kind)
+        # inspect reads this attribute, which the type of functions does not declare.
         method.__signature__ = signature.replace(parameters=found)  # type: ignore[attr-defined]
         return method
 
