@@ -114,7 +114,7 @@ def main(output: Path, effort: Effort = FULL) -> None:
         with results.timed(name):
             found[name] = trained(make(), sigmas)
             results.numbers["accuracies"] = found
-            results.write()
+        results.write()
     draw(output, results.numbers)
 
 

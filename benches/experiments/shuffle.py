@@ -75,6 +75,7 @@ def main(output: Path, effort: Effort = FULL) -> None:
             for size in sizes:
                 found["runs"].extend(compared(name, parts, size, epochs))
                 results.write()
+        results.write()
     draw(output, results.numbers)
 
 
