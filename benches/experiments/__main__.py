@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benches.experiments import page
-from benches.experiments.effort import FULL, SHORT
+from benches.experiments.effort import FULL, LONG, SHORT
 
 PAPERS = ("individual", "rgp", "group", "shuffle")
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
@@ -19,12 +19,14 @@ def main() -> None:
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; all by default")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
     parser.add_argument("--short", action="store_true", help="a short version, in minutes")
+    parser.add_argument("--long", action="store_true", help="LeNet-5 for a hundred epochs, six hours more")
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
+    effort = SHORT if options.short else LONG if options.long else FULL
     for paper in options.papers or PAPERS:
-        import_module(f"benches.experiments.{paper}").main(options.output, SHORT if options.short else FULL)
+        import_module(f"benches.experiments.{paper}").main(options.output, effort)
 
     if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()

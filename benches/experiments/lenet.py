@@ -19,6 +19,8 @@ from benches.experiments.models import Floats, Labels, chunks
 
 SIDE = 28
 KERNEL, PADDING = 5, 2
+AT_ONCE = 256
+"""Examples of a pass through the network: what it keeps of them fits into the cache of a processor."""
 
 
 class LeNetCandidates:
@@ -108,15 +110,17 @@ class LeNetCandidates:
     ) -> Floats:
         """Sum of the gradients, each clipped to `norm` if there is one, divided by the number of examples."""
         parts = [part.requires_grad_() for part in self._parts(weights)]
-        given, taken = self._forward(parts, pictures)
-        loss = functional.cross_entropy(given[-1], classes, reduction="sum")
-        if norm is None:
-            gradients = torch.autograd.grad(loss, parts)
-        else:
-            derivatives = list(torch.autograd.grad(loss, given))
-            gradients = clipped([each.detach() for each in taken], derivatives, norm)
-        flat = torch.cat([each.reshape(-1) for each in gradients])
-        return np.asarray(flat.numpy() / np.float32(len(pictures)))
+        total = torch.zeros(len(weights))
+        for some, labels in zip(pictures.split(AT_ONCE), classes.split(AT_ONCE), strict=True):
+            given, taken = self._forward(parts, some)
+            loss = functional.cross_entropy(given[-1], labels, reduction="sum")
+            if norm is None:
+                gradients = torch.autograd.grad(loss, parts)
+            else:
+                derivatives = list(torch.autograd.grad(loss, given))
+                gradients = clipped([each.detach() for each in taken], derivatives, norm)
+            total += torch.cat([each.reshape(-1) for each in gradients])
+        return np.asarray(total.numpy() / np.float32(len(pictures)))
 
 
 def clipped(

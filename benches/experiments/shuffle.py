@@ -24,6 +24,8 @@ from benches.experiments.results import Results
 
 BATCH_SIZES = (64, 128, 256, 512, 1024)
 NETWORK_BATCH_SIZES = (64, 1024)
+LONG_EPOCHS = 30
+"""From this many epochs on LeNet-5 has all batch sizes, and the paths of long trainings."""
 NOISE_MULTIPLIER = 4.0
 DELTA = 1e-5
 HELD_OUT = 5000
@@ -44,8 +46,13 @@ CHOICES: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
         "individual": ((1.0,), (30.0, 100.0, 300.0)),
         "batch": ((0.1,), (0.3, 1.0, 3.0)),
     },
+    "LeNet-5, long": {
+        "individual": ((1.0,), (300.0, 1000.0)),
+        "batch": ((0.1,), (1.0, 3.0)),
+    },
 }
-"""Clipping norms and lengths of paths that are tried, for both ways to clip."""
+"""Clipping norms and lengths of paths that are tried, for both ways to clip. In long trainings noise averages
+out, so that longer paths suit them."""
 
 COLOURS = {"individual": (BLUE, "o"), "batch": (ORANGE, "s")}
 
@@ -65,7 +72,11 @@ def main(output: Path, effort: Effort = FULL) -> None:
         results.numbers["epsilons"] = epsilons(60_000, EPSILON_EPOCHS)
     plans = (
         ("softmax", BATCH_SIZES, effort.shuffle_epochs),
-        ("LeNet-5", NETWORK_BATCH_SIZES, effort.lenet_epochs),
+        (
+            "LeNet-5",
+            BATCH_SIZES if effort.lenet_epochs >= LONG_EPOCHS else NETWORK_BATCH_SIZES,
+            effort.lenet_epochs,
+        ),
     )
     for name, sizes, epochs in (plan for plan in plans if plan[2] > 0):
         with results.timed(name):
@@ -98,19 +109,20 @@ def prepared(split: data.Split) -> Data:
     )
 
 
-def candidates_of(name: str) -> list[Candidate]:
+def candidates_of(name: str, epochs: int) -> list[Candidate]:
     """Return what is tried for a model."""
+    choices = CHOICES["LeNet-5, long" if name == "LeNet-5" and epochs >= LONG_EPOCHS else name]
     return [
         Candidate(clipping == "batch", norm, path)
         for clipping in CLIPPINGS
-        for norm in CHOICES[name][clipping][0]
-        for path in CHOICES[name][clipping][1]
+        for norm in choices[clipping][0]
+        for path in choices[clipping][1]
     ]
 
 
 def compared(name: str, parts: Data, batch_size: int, epochs: int) -> list[dict[str, Any]]:
     """Train with both ways to clip; keep of each the candidate that does best on the pictures set aside."""
-    candidates = candidates_of(name)
+    candidates = candidates_of(name, epochs)
     found = train(models_of(name, parts, candidates), candidates, parts, batch_size, epochs, NOISE_MULTIPLIER)
     rows = []
     for clipping in CLIPPINGS:
