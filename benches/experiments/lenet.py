@@ -111,9 +111,9 @@ class LeNetCandidates:
         """Sum of the gradients, each clipped to `norm` if there is one, divided by the number of examples."""
         parts = [part.requires_grad_() for part in self._parts(weights)]
         total = torch.zeros(len(weights))
-        for some, labels in zip(pictures.split(AT_ONCE), classes.split(AT_ONCE), strict=True):
-            given, taken = self._forward(parts, some)
-            loss = functional.cross_entropy(given[-1], labels, reduction="sum")
+        for some in chunks(len(pictures), AT_ONCE):
+            given, taken = self._forward(parts, pictures[some])
+            loss = functional.cross_entropy(given[-1], classes[some], reduction="sum")
             if norm is None:
                 gradients = torch.autograd.grad(loss, parts)
             else:
