@@ -18,8 +18,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.experiments", description=__doc__)
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; all by default")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
-    parser.add_argument("--short", action="store_true", help="a short version, in minutes")
-    parser.add_argument("--long", action="store_true", help="LeNet-5 for a hundred epochs, six hours more")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--short", action="store_true", help="a short version, in minutes")
+    length.add_argument("--long", action="store_true", help="LeNet-5 for a hundred epochs, seven hours more")
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
