@@ -132,10 +132,11 @@ bench-instructions: $(VENV)/made ## instructions of the kernels, by callgrind, a
 docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is downloaded
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
+# Memory that PyTorch frees is kept for its next tensors: giving it back to the system takes a third of LeNet-5's time.
 experiments: $(VENV)/for-experiments ## the papers' experiments on real data, into docs/experiments/; installs the data; PAPERS= for some
 	sh scripts/experiment_data.sh $(PY)
 	$(PY) -m pytest -m experiments tests/test_datasets.py
-	$(PY) -m benches.experiments $(PAPERS)
+	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(PY) -m benches.experiments $(PAPERS)
 
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or those of NOTEBOOKS
 	$(PY) scripts/run_notebooks.py $(NOTEBOOKS)
