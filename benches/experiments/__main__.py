@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--short", action="store_true", help="a short version, in minutes")
-    length.add_argument("--long", action="store_true", help="LeNet-5 for a hundred epochs, three and a half hours more")
+    length.add_argument("--long", action="store_true", help="100 epochs of LeNet-5, 3.5 hours more")
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:

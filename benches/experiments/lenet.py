@@ -1,9 +1,10 @@
 """LeNet-5 in PyTorch, with gradients of single examples written out layer by layer.
 
-A convolution is a product of matrices with the windows of its input, and those of the pictures are the same for
-all candidates. One pass backwards gives the derivatives by what each layer gives. The norm of the gradient of
-an example by a dense layer is then a product of two norms, and that by a convolution is the norm of one small
-product of matrices. So sums of clipped gradients need no gradient of a single example by a dense layer.
+A convolution is a product of matrices with the windows of its input, and those of the pictures are the same
+for all candidates. One pass backwards gives the derivatives by what each layer gives. The norm of the
+gradient of an example by a dense layer is then a product of two norms, and that by a convolution is the
+norm of one small product of matrices. So sums of clipped gradients need no gradient of a single example by
+a dense layer.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def pooled(corners: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def slope(given: torch.Tensor) -> torch.Tensor:
-    """Return a quarter of the derivative of tanh where it is `given`: each of four has that much of their mean."""
+    """Return a quarter of the derivative of tanh where it is `given`: a part of their mean's."""
     return torch.addcmul(given.new_full((1,), 0.25), given, given, value=-0.25)
 
 
