@@ -28,14 +28,14 @@ def curve():
 
 @pytest.mark.parametrize("mechanism", [CGD, TWO_BANDS, BUFFER])
 def test_the_noise_for_a_target_meets_it_and_a_little_less_does_not(mechanism):
-    target, run = {"epsilon": 1.0, "delta": 1e-4}, {"sampling": hs.FixedBins(3), "steps": 6}
+    target, run = {"epsilon": 1.0, "delta": 1e-4}, {"sampling": hs.FixedBins(2), "steps": 4}
     lower, upper = hs.get_noise_multiplier(mechanism=mechanism, bounds=True, tolerance=1e-4, **target, **run)
     assert 0.0 < lower < upper <= lower * (1.0 + 2e-4)
     assert hs.get_delta(epsilon=1.0, mechanism=mechanism.with_noise(upper), **run) <= 1e-4
     with_less = hs.get_delta(epsilon=1.0, mechanism=mechanism.with_noise(lower), bounds=True, **run)
     assert with_less[0] > 1e-4
     # Amplified: with the bin known, more noise is needed.
-    fixed = hs.get_noise_multiplier(mechanism=mechanism, sampling=hs.FixedOrder(3), steps=6, **target)
+    fixed = hs.get_noise_multiplier(mechanism=mechanism, sampling=hs.FixedOrder(2), steps=4, **target)
     assert upper < 0.99 * fixed
 
 

@@ -64,8 +64,15 @@ REPLACED = {
         "steps": 10,
     },
 }
+OFTEN = {"poisson", "few steps", "rates", "fixed batch", "laplace", "laplace few steps"}
+"""Runs that every test compares in every direction; the others only for removed members, but nightly."""
+
 RUNS = [
-    pytest.param(run | {"adjacency": adjacency}, id=f"{adjacency} {name}")
+    pytest.param(
+        run | {"adjacency": adjacency},
+        id=f"{adjacency} {name}",
+        marks=() if adjacency == "remove" or name in OFTEN else pytest.mark.long,
+    )
     for adjacency, runs in (("add", ADDED), ("remove", ADDED), ("replace", REPLACED))
     for name, run in runs.items()
 ]
@@ -90,7 +97,11 @@ RARELY_REPLACED = {
 }
 
 ONE_STEP = [
-    pytest.param(run | {"adjacency": adjacency, "steps": 1}, id=f"{adjacency} {name}")
+    pytest.param(
+        run | {"adjacency": adjacency, "steps": 1},
+        id=f"{adjacency} {name}",
+        marks=() if adjacency == "remove" or name in OFTEN else pytest.mark.long,
+    )
     for adjacency, runs in (("add", ADDED), ("remove", ADDED), ("replace", REPLACED))
     for name, run in runs.items()
     if "laplace" not in name and name != "orthogonal"

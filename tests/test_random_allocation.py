@@ -261,7 +261,7 @@ def test_groups_with_laplace_noise_are_bounded(members):
     ).tight
 
 
-@pytest.mark.parametrize("members", [1, 2, 8])
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.long), 8])
 def test_bins_that_stay_with_laplace_noise_are_taken_as_published(members):
     run = {"mechanism": hs.Laplace(20.0), "delta": 1e-5, "tolerance": 1e-4, "group_size": members}
     # Ten epochs, of which the last one is not complete: one output ten times, whatever batch it is.
