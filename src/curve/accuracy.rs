@@ -7,6 +7,8 @@ use crate::interval::Enclosure;
 pub(crate) struct Accuracy {
     /// Relative width of δ that contours are designed for, so that they also serve later questions.
     pub(crate) width: f64,
+    /// Relative width of δ that contours of cells are designed for: that of questions for δ, so that these share them with a search for ε.
+    pub(crate) cell_width: f64,
     /// Relative width that suffices as an answer to this question.
     pub(crate) sufficient_width: f64,
     /// A value of log δ to compare with: where it is given, only the side of it matters, unless log δ is close to it.
@@ -20,6 +22,7 @@ impl Accuracy {
     pub(crate) fn of_width(width: f64) -> Self {
         Self {
             width,
+            cell_width: width,
             sufficient_width: width,
             threshold: None,
             bounds_first: true,

@@ -348,6 +348,7 @@ mod tests {
             let from = |log: f64| (-(-x).exp_m1() + (log - x).exp()).ln();
             let accuracy = Accuracy {
                 width: 1e-10,
+                cell_width: 1e-10,
                 sufficient_width: 1e-10,
                 threshold: Some(1e-3f64.ln()),
                 bounds_first: false,

@@ -29,6 +29,8 @@ const RELAXATION: (f64, f64) = (1.1, 30.0);
 /// Width at ε = 0, where only the side of δ matters.
 const WIDTH_AT_ZERO: f64 = 1e-6;
 
+/// Steps of Newton's method to below 0 after which δ is asked for there.
+const STEPS_BELOW: usize = 2;
 /// Evaluations at most while the root is approached, and on the way out of an enclosure.
 const ROUNDS: usize = 80;
 /// The root is close enough within this part of the tolerance,
@@ -90,12 +92,16 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
     let Some(start) = search.start()? else {
         return Ok(Interval::exact(0.0));
     };
-    let Some(root) = search.approach(start)? else {
-        let lower = search.found.lower;
-        return Ok(Interval {
-            lower,
-            upper: f64::INFINITY,
-        });
+    let root = match search.approach(start)? {
+        Approach::Root(root) => root,
+        Approach::Zero => return Ok(Interval::exact(0.0)),
+        Approach::Beyond => {
+            let lower = search.found.lower;
+            return Ok(Interval {
+                lower,
+                upper: f64::INFINITY,
+            });
+        }
     };
     search.step_out_of_enclosure(root);
     if search.is_contradicted {
@@ -103,6 +109,16 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
     }
     // δ may be small enough at a negative ε.
     Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))
+}
+
+/// Where the approach to the root ended.
+enum Approach {
+    /// Near the root.
+    Root(f64),
+    /// δ is small enough at 0.
+    Zero,
+    /// The root is beyond all bounds.
+    Beyond,
 }
 
 /// The state of a search.
@@ -124,6 +140,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         let width = width.max(self.attainable_width).clamp(WIDTHS.0, WIDTHS.1);
         let accuracy = Accuracy {
             width,
+            cell_width: width.min(self.query.tolerance),
             sufficient_width: (roughness * width).min(WIDEST_ROUGH).max(width),
             threshold: Some(self.query.log_delta),
             bounds_first: false,
@@ -147,9 +164,8 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     fn start(&mut self) -> Result<Option<f64>> {
         let mut epsilon = self.query.start.epsilon;
         if epsilon.is_nan() || epsilon <= 0.0 || epsilon * self.slope < 1.0 {
-            let at_zero = self.ask(0.0, WIDTH_AT_ZERO, 1.0);
-            if at_zero.log_upper <= self.query.log_delta {
-                return at_zero.certified().map(|_| None);
+            if self.is_met_at_zero()? {
+                return Ok(None);
             }
             epsilon = epsilon.max(0.0);
         }
@@ -157,12 +173,23 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         Ok(Some(if epsilon >= largest { 0.5 * largest } else { epsilon }))
     }
 
-    /// An ε near the root of the middle of the enclosures, by Newton's method in a bracket; `None` if it is beyond all bounds.
-    fn approach(&mut self, start: f64) -> Result<Option<f64>> {
+    /// True if δ is small enough at 0.
+    fn is_met_at_zero(&mut self) -> Result<bool> {
+        let at_zero = self.ask(0.0, WIDTH_AT_ZERO, 1.0);
+        let is_met = at_zero.log_upper <= self.query.log_delta;
+        if is_met {
+            at_zero.certified()?;
+        }
+        Ok(is_met)
+    }
+
+    /// An ε near the root of the middle of the enclosures, by Newton's method in a bracket.
+    fn approach(&mut self, start: f64) -> Result<Approach> {
         let log_delta = self.query.log_delta;
         let (mut low, mut high) = (0.0, self.query.largest_loss); // δ too large; small enough
         let mut epsilon = start;
         let mut last: Option<(f64, f64)> = None;
+        let mut below = 0;
         for _ in 0..ROUNDS {
             let found = self.ask_at(epsilon, ROUGHNESS);
             if found.log_upper <= log_delta {
@@ -189,6 +216,10 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
                 break;
             }
             let newton = epsilon + excess / self.slope;
+            below += usize::from(newton <= low && low == 0.0);
+            if below == STEPS_BELOW && self.is_met_at_zero()? {
+                return Ok(Approach::Zero);
+            }
             epsilon = if newton > low && newton < high {
                 newton
             } else if high.is_finite() {
@@ -197,10 +228,10 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
                 (2.0 * low).max(low + 1.0 / self.slope)
             };
             if epsilon > FARTHEST {
-                return found.certified().map(|_| None);
+                return found.certified().map(|_| Approach::Beyond);
             }
         }
-        Ok(Some(epsilon))
+        Ok(Approach::Root(epsilon))
     }
 
     /// The distance from the root at which the search may end, at an ε with that enclosure.

@@ -6,6 +6,7 @@ use crate::grid::composition::Grid;
 use crate::interval::Enclosure;
 use crate::inversion::contour_sum::ContourSum;
 use crate::special::log_space::LogSum;
+use std::sync::Arc;
 
 /// Number of contours, and of grids, that are kept: the latest ones. More take more memory and more time at every later ε.
 const CAPACITY: usize = 8;
@@ -13,7 +14,7 @@ const CAPACITY: usize = 8;
 /// Contours and grids of one truncated law.
 #[derive(Debug)]
 pub(crate) struct Evaluators {
-    contours: Vec<ContourSum>,
+    contours: Vec<Arc<ContourSum>>,
     grids: Vec<Grid>,
     log_truncated_mass: f64,
 }
@@ -33,9 +34,11 @@ impl Evaluators {
         self.log_truncated_mass
     }
 
-    /// Adds a contour; the oldest makes room.
-    pub(crate) fn add_contour(&mut self, contour: ContourSum) {
-        add(&mut self.contours, contour);
+    /// Adds a contour, if it is a new one; the oldest makes room.
+    pub(crate) fn add_contour(&mut self, contour: Arc<ContourSum>) {
+        if !self.contours.iter().any(|known| Arc::ptr_eq(known, &contour)) {
+            add(&mut self.contours, contour);
+        }
     }
 
     /// Adds a grid; the oldest makes room.

@@ -1,5 +1,6 @@
 //! The sum of the privacy losses of all steps of a run in one direction, where P and Q have the same outputs.
 
+use crate::curve::accuracy::Accuracy;
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
 use crate::curve::singular_mass::ROUNDINGS;
@@ -11,6 +12,7 @@ use crate::inversion::chernoff::MomentBound;
 use crate::inversion::saddle;
 use crate::inversion::segment;
 use crate::inversion::segment::{KEEPING_PANELS, Segment, Total, kinds};
+use crate::inversion::tilt_lattice::Cell;
 use crate::loss::StepLoss;
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::Effort;
@@ -30,6 +32,9 @@ const HUGE_ORDER: f64 = 1e9;
 const LEVEL_STEP: f64 = 24.0;
 /// log of the factor by which the mass that is truncated is below the δ that is needed, at least.
 const LEVEL_MARGIN: f64 = 3.0;
+/// log δ where nothing is known of it, and levels of truncation that are tried for one cell.
+const TYPICAL_LOG_DELTA: f64 = -20.0;
+const TRUNCATIONS: usize = 4;
 /// log of the factor by which truncated mass is below δ where a search for ε starts.
 const STARTING_LOG_FRACTION: f64 = 14.0;
 
@@ -186,7 +191,7 @@ impl LossSum {
 
     /// The losses without outputs that P has with a probability of more than about e^`log_needed` altogether.
     pub(super) fn truncated(&mut self, log_needed: f64) -> &mut Truncated {
-        let level = ((LEVEL_MARGIN - log_needed) / LEVEL_STEP).ceil().max(1.0) * LEVEL_STEP;
+        let level = level_for(log_needed);
         let position = self.truncations.iter().position(|known| known.level() == level);
         let place = position.unwrap_or_else(|| {
             self.truncations.push(Truncated::new(&self.segments, level));
@@ -242,11 +247,32 @@ impl LossSum {
         {
             return Some(found);
         }
-        let saddle = self.truncated(log_delta - STARTING_LOG_FRACTION).saddle(log_delta)?;
-        Some(StartingPoint {
-            epsilon: saddle.epsilon,
-            slope: saddle.c,
-        })
+        self.truncated(log_delta - STARTING_LOG_FRACTION)
+            .starting_point(log_delta)
+    }
+
+    /// δ by the contour of the cell of ε, which every question about an ε of the cell shares.
+    ///
+    /// Losses are truncated as far out as δ at the other end of the cell needs by its saddle point, so that this too depends on the cell
+    /// alone.
+    pub(super) fn by_cell(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        if self.is_on_lattice() {
+            return Enclosure::TRIVIAL;
+        }
+        let log_fraction = accuracy.cell_width.min(1.0).ln();
+        let mut expected = TYPICAL_LOG_DELTA;
+        for _ in 0..TRUNCATIONS {
+            let truncated = self.truncated(expected + log_fraction);
+            let Some(cell) = truncated.cell(epsilon).filter(Cell::is_narrow) else {
+                return Enclosure::TRIVIAL;
+            };
+            let smallest = cell.high.saddle.log_delta;
+            if truncated.level() >= level_for(smallest + log_fraction) {
+                return truncated.by_cell(&cell, epsilon, accuracy);
+            }
+            expected = smallest;
+        }
+        Enclosure::TRIVIAL
     }
 
     /// True if all losses are known to lie on lattices.
@@ -268,6 +294,11 @@ impl LossSum {
     pub(super) fn rounding(&self) -> f64 {
         self.rounding
     }
+}
+
+/// The level of truncation at which less than about e^`log_needed` is left out.
+fn level_for(log_needed: f64) -> f64 {
+    ((LEVEL_MARGIN - log_needed) / LEVEL_STEP).ceil().max(1.0) * LEVEL_STEP
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod accuracy;
 mod answers;
 mod axis;
 pub mod black_box;
+mod cell_contours;
 mod coin_count;
 pub(crate) mod composed_loss;
 pub(crate) mod composition;

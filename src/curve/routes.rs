@@ -100,6 +100,12 @@ fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceil
     if accuracy.is_met(found) {
         return found;
     }
+    if !sum.is_exhausted() {
+        found = found.meet(sum.by_cell(epsilon, accuracy));
+        if accuracy.is_met(found) {
+            return found;
+        }
+    }
     // Chernoff's bound locates δ. Where a threshold does that, the bound is computed only once inversion has failed.
     match accuracy.threshold {
         None => {

@@ -8,17 +8,20 @@
 //! those of the losses that contribute to δ. The law without them has a mass below 1, and is treated as any other.
 
 use crate::curve::accuracy::Accuracy;
+use crate::curve::cell_contours::{CellContours, CellInversion};
+use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::Contour;
 use crate::inversion::contour_sum::ContourSum;
-use crate::inversion::saddle::Saddle;
 use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::tilt::Tilt;
+use crate::inversion::tilt_lattice::Cell;
 use crate::inversion::{saddle, split};
 use crate::special::log_space::LogSum;
+use std::sync::Arc;
 
 /// Failed inversions of one form after which it is not tried again for the same question.
 const MAX_FAILURES: usize = 3;
@@ -28,6 +31,10 @@ const SAME_TILT: f64 = 0.2;
 const MAX_CONTOURS: usize = 3;
 /// log of the factor by which a contour fell short of a width beyond which no further contour is tried.
 const MAX_LOG_SHORTFALL: f64 = 16.0;
+/// Steps of Newton's method for a starting point within a cell.
+const NEWTON_STEPS: usize = 3;
+/// log of the factor between the errors that contours of one cell are designed for.
+const CELL_LOG_STEP: f64 = 6.0;
 /// log of the factor by which errors of a contour are designed to be below the width that is asked for.
 const LOG_MARGIN: f64 = 2.0;
 /// How many times narrower than what is known the narrowest interval of a grid must be for the grid to be computed, where it misses
@@ -81,6 +88,7 @@ pub(crate) struct Truncated {
     level: f64,
     segments: Vec<Segment>,
     evaluators: Evaluators,
+    cells: CellContours,
     /// Tilts at which no contour was found, by form.
     failures: [Vec<f64>; 3],
     /// Questions for which even the finest grid was too coarse: after two, no more grids are computed.
@@ -109,6 +117,7 @@ impl Truncated {
             level,
             segments,
             evaluators: Evaluators::new(truncated_mass.ln()),
+            cells: CellContours::default(),
             failures: [Vec::new(), Vec::new(), Vec::new()],
             too_coarse: 0,
             tilt: None,
@@ -118,13 +127,14 @@ impl Truncated {
 
     /// Work so far, in density evaluations (two or three nanoseconds each).
     pub(crate) fn work(&self) -> u64 {
-        self.work + self.segments.iter().map(|segment| segment.loss.work()).sum::<u64>()
+        self.work + self.cells.work() + self.segments.iter().map(|segment| segment.loss.work()).sum::<u64>()
     }
 
     /// Removes contours and grids, so that the next answer does not depend on earlier questions; the panels, which are the same for
     /// every question, stay.
     pub(crate) fn forget(&mut self) {
         self.evaluators.clear();
+        self.cells.forget();
         self.forget_failures();
         self.too_coarse = 0;
         self.tilt = None;
@@ -150,11 +160,77 @@ impl Truncated {
         self.evaluators.log_truncated_mass()
     }
 
-    /// The saddle point whose δ is about e^`log_delta`.
-    pub(crate) fn saddle(&mut self, log_delta: f64) -> Option<Saddle> {
-        let found = saddle::for_log_delta(&mut self.segments, log_delta);
-        self.tilt = found.map(|saddle| saddle.c);
-        found
+    /// The ε whose δ is about e^`log_delta`, by saddle points.
+    pub(crate) fn starting_point(&mut self, log_delta: f64) -> Option<StartingPoint> {
+        let cell = self.cells.cell_of_delta(&mut self.segments, log_delta);
+        let Some(cell) = cell.filter(Cell::is_narrow) else {
+            let found = saddle::for_log_delta(&mut self.segments, log_delta);
+            self.tilt = found.map(|saddle| saddle.c);
+            return found.map(|saddle| StartingPoint {
+                epsilon: saddle.epsilon,
+                slope: saddle.c,
+            });
+        };
+        let (low, high) = (cell.low.saddle, cell.high.saddle);
+        self.tilt = Some(low.c);
+        let (width, fall) = (high.epsilon - low.epsilon, low.log_delta - high.log_delta);
+        if !(width > 0.0 && fall > 0.0) {
+            return Some(StartingPoint {
+                epsilon: low.epsilon,
+                slope: low.c,
+            });
+        }
+        // The cubic through both ends with the slopes −c there, as d log δ/dε is about −c.
+        let (start, end) = (low.c * width / fall, high.c * width / fall);
+        let fallen = |x: f64| x * (start + x * (3.0 - 2.0 * start - end + x * (start + end - 2.0)));
+        let slope = |x: f64| start + x * (2.0 * (3.0 - 2.0 * start - end) + 3.0 * x * (start + end - 2.0));
+        let wanted = ((low.log_delta - log_delta) / fall).clamp(0.0, 1.0);
+        let mut x = wanted;
+        for _ in 0..NEWTON_STEPS {
+            let next = x + (wanted - fallen(x)) / slope(x);
+            x = if (0.0..=1.0).contains(&next) { next } else { wanted };
+        }
+        Some(StartingPoint {
+            epsilon: low.epsilon + x * width,
+            slope: (low.c * (1.0 - x) + high.c * x).max(0.5 * fall / width),
+        })
+    }
+
+    /// The cell of ε; `None` where its saddle point is not above 0.
+    pub(crate) fn cell(&mut self, epsilon: f64) -> Option<Cell> {
+        self.cells.cell(&mut self.segments, epsilon)
+    }
+
+    /// δ of the whole law by the contour of the cell of ε, or by Chernoff's bound at its tilt where that is an answer.
+    pub(crate) fn by_cell(&mut self, cell: &Cell, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let bound = cell.low.bound.chernoff(epsilon);
+        if accuracy.bounds_first && accuracy.is_met(self.evaluators.whole(bound)) {
+            return self.evaluators.whole(bound);
+        }
+        let max_products = Form::Inversion.max_products(kinds(&self.segments));
+        let mut log_tolerance = accuracy.cell_width.min(1.0).ln() - LOG_MARGIN;
+        let mut found = bound;
+        for _ in 0..MAX_CONTOURS {
+            let segments = &mut self.segments;
+            match self.cells.contour(segments, cell, log_tolerance, max_products) {
+                CellInversion::Contour(contour) => {
+                    found = found.meet(self.evaluators.by_contour(&contour, epsilon));
+                    self.evaluators.add_contour(contour);
+                }
+                CellInversion::TooLong => {
+                    self.failures[Form::Inversion as usize].push(cell.low.saddle.c);
+                    break;
+                }
+                CellInversion::LeftToSplit => break,
+            }
+            // δ may be smaller than the saddle point suggests. Few steps, so that questions about one cell share them.
+            let shortfall = (found.width() / accuracy.cell_width).ln() + 1.0;
+            if accuracy.is_met(found) || shortfall > MAX_LOG_SHORTFALL {
+                break;
+            }
+            log_tolerance -= (shortfall / CELL_LOG_STEP).ceil().max(1.0) * CELL_LOG_STEP;
+        }
+        self.evaluators.whole(found)
     }
 
     fn tilt_for(&mut self, epsilon: f64) -> Option<f64> {
@@ -244,7 +320,7 @@ impl Truncated {
                     .and_then(|tilt| Contour::new(segments, &tilt, max_products))
                     .map(ContourSum::from),
             };
-            let Some(contour) = contour else {
+            let Some(contour) = contour.map(Arc::new) else {
                 self.failures[form as usize].push(c);
                 break;
             };

@@ -9,3 +9,4 @@ pub(crate) mod saddle;
 pub(crate) mod segment;
 pub(crate) mod split;
 pub(crate) mod tilt;
+pub(crate) mod tilt_lattice;

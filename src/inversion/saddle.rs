@@ -2,7 +2,9 @@
 //!
 //! Every tilt gives a certified answer and the saddle point the narrowest, so that nothing here needs to be exact.
 
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::{Segment, Total};
+use crate::inversion::tilt_lattice::Node;
 use crate::special::root::{bracket_decreasing, solve_decreasing_between};
 use std::f64::consts::PI;
 use std::ops::RangeInclusive;
@@ -30,7 +32,7 @@ const MAX_ACCURACY: f64 = 0.1;
 /// Values beyond this are cut for interpolation: where the moments explode they do not say how far the root is.
 const MAX_INTERPOLATED: f64 = 3.0;
 /// The saddle-point approximation of log δ is bounded near c = 0; larger δ belong to ε below the mean of the loss.
-const MAX_LOG_DELTA: f64 = -1.5;
+pub(crate) const MAX_LOG_DELTA: f64 = -1.5;
 
 /// A tilt and the ε of which it is the saddle point.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +43,8 @@ pub(crate) struct Saddle {
     pub(crate) epsilon: f64,
     /// Approximate log δ(ε).
     pub(crate) log_delta: f64,
-    /// Approximate width of the range of losses that δ(ε) comes from.
-    width: f64,
+    /// Approximate width of the range of losses that δ(ε) comes from: the square root of dε/dc.
+    pub(crate) width: f64,
 }
 
 /// The interval in which a tilt is searched, with a coordinate that grows with c from −∞ to ∞.
@@ -81,17 +83,32 @@ impl Strip {
 /// The saddle point of `segments` at c, with the standard deviation of the tilted loss.
 fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
     let total = Total::at(segments, c)?;
+    Some((of_total(&total, c), total.variance.sqrt()))
+}
+
+/// The saddle point of `segments` at c, with the bound on its moment; `None` where the loss does not vary or the moment is beyond the range
+/// of an `f64`.
+pub(crate) fn node(segments: &mut [Segment], c: f64) -> Option<Node> {
+    let total = Total::at(segments, c).filter(|total| total.variance > 0.0)?;
+    let log_moment = total.log_moment.upper();
+    Some(Node {
+        saddle: of_total(&total, c),
+        bound: MomentBound { c, log_moment },
+    })
+}
+
+/// The saddle point at c, where these are the moments.
+fn of_total(total: &Total, c: f64) -> Saddle {
     let epsilon = total.mean - 1.0 / c - 1.0 / (c + 1.0);
     let curvature = total.variance + c.powi(-2) + (c + 1.0).powi(-2);
     let at_saddle = total.log_moment.value - c * epsilon;
     let log_delta = at_saddle - (c * (c + 1.0)).abs().ln() - 0.5 * (2.0 * PI * curvature).ln();
-    let saddle = Saddle {
+    Saddle {
         c,
         epsilon,
         log_delta,
         width: curvature.sqrt(),
-    };
-    Some((saddle, total.variance.sqrt()))
+    }
 }
 
 /// One search for the tilt at which an excess that decreases in c passes through 0.
@@ -202,6 +219,20 @@ pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<
     Some(found.c)
 }
 
+/// The tilt for δ at `epsilon` if the loss were Gaussian; `None` where that is not above 0.
+pub(crate) fn upper_guess(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
+    let total = Total::at(segments, 0.0)?;
+    let spread = total.variance.sqrt();
+    let above = (epsilon - total.mean) / spread;
+    (spread > 0.0 && above > -1.0).then(|| ((above.max(0.0) + 1.0) / spread).min(MAX_START))
+}
+
+/// The tilt whose δ is about e^`log_delta` if the loss were Gaussian.
+pub(crate) fn guess_for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<f64> {
+    let spread = Total::at(segments, 0.0)?.variance.sqrt();
+    (spread > 0.0).then(|| ((1.0 + (-2.0 * log_delta).sqrt()) / spread).min(MAX_START))
+}
+
 /// Approximate log δ at an ε above the mean of the loss; `None` where nothing is known.
 pub(crate) fn log_delta_at(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
     let c = for_epsilon(segments, epsilon, None).filter(|&c| c > 0.0)?;
@@ -210,14 +241,9 @@ pub(crate) fn log_delta_at(segments: &mut [Segment], epsilon: f64) -> Option<f64
 
 /// The saddle point whose δ is about e^`log_delta`.
 pub(crate) fn for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<Saddle> {
-    let total = Total::at(segments, 0.0)?;
-    let spread = total.variance.sqrt();
-    if spread.is_nan() || spread <= 0.0 {
-        return None;
-    }
     let target = log_delta.min(MAX_LOG_DELTA);
-    let start = (1.0 + (-2.0 * target).sqrt()) / spread;
-    solve(segments, Strip::Upper, start.min(MAX_START), |saddle| {
+    let start = guess_for_log_delta(segments, target)?;
+    solve(segments, Strip::Upper, start, |saddle| {
         EXCESS_SCALE * (saddle.log_delta - target)
     })
 }

@@ -10,6 +10,7 @@
 
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::{Segment, Total};
+use crate::inversion::tilt_lattice::Cell;
 use std::f64::consts::PI;
 
 /// Period over that of a Gaussian loss that is accepted at the saddle point; beyond it, smaller tilts are tried.
@@ -40,19 +41,34 @@ impl Tilt {
     /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
     /// of δ are to be near e^`log_tolerance`.
     pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
+        Self::back_from(segments, c, (epsilon, epsilon), log_tolerance)
+    }
+
+    /// At the lower tilt of a cell, or back from it, for every ε of the cell.
+    pub(crate) fn over(segments: &mut [Segment], cell: &Cell, log_tolerance: f64) -> Option<Self> {
+        let (low, high) = (cell.low, cell.high);
+        let last = high.saddle.epsilon;
+        // At the other end δ is smaller relative to e^{A(c) − cε}.
+        let range = (low.saddle.epsilon, last);
+        Self::back_from(segments, low.saddle.c, range, log_tolerance - cell.log_loss())
+    }
+
+    /// At `c` for the ε of a range, or back from it where that makes the period much shorter.
+    fn back_from(segments: &mut [Segment], c: f64, range: (f64, f64), log_tolerance: f64) -> Option<Self> {
         let total = usable(segments, c)?;
         let spread = total.variance.sqrt();
         // δ·e^{−A + cε} is about this at the saddle point.
         let saddle = 1.0 / (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0));
         let level = -log_tolerance - saddle.ln();
-        let mut best = Self::at(segments, &total, c, epsilon, level)?;
+        let last = range.1;
+        let mut best = Self::at(segments, &total, c, range, level)?;
         let mut steps_back = 0;
         while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
             steps_back += 1;
             let back = best.c * 0.75;
             let Some(there) = usable(segments, back) else { break };
-            let higher = (there.log_moment.value - back * epsilon) - (total.log_moment.value - c * epsilon);
-            let Some(tilt) = Self::at(segments, &there, back, epsilon, level + higher.max(0.0)) else {
+            let higher = (there.log_moment.value - back * last) - (total.log_moment.value - c * last);
+            let Some(tilt) = Self::at(segments, &there, back, range, level + higher.max(0.0)) else {
                 break;
             };
             if tilt.period > 0.9 * best.period {
@@ -66,7 +82,7 @@ impl Tilt {
     /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
     pub(crate) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
         let total = usable(segments, c)?;
-        Self::at(segments, &total, c, epsilon, level)
+        Self::at(segments, &total, c, (epsilon, epsilon), level)
     }
 
     /// The period over that of a Gaussian loss.
@@ -74,9 +90,11 @@ impl Tilt {
         self.period / ((2.0 * self.level).sqrt() * self.spread)
     }
 
-    fn at(segments: &mut [Segment], total: &Total, c: f64, epsilon: f64, level: f64) -> Option<Self> {
+    fn at(segments: &mut [Segment], total: &Total, c: f64, (first, last): (f64, f64), level: f64) -> Option<Self> {
         let spread = total.variance.sqrt();
         let period = |other: f64, log_moment: f64| {
+            // The ε of the range at which aliasing is largest.
+            let epsilon = if other < c { last } else { first };
             (log_moment - total.log_moment.value - (other - c) * epsilon + level) / (other - c).abs()
         };
         let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
@@ -126,6 +144,7 @@ fn usable(segments: &mut [Segment], c: f64) -> Option<Total> {
 mod tests {
     use super::*;
     use crate::inversion::reference::GaussianRun;
+    use crate::inversion::tilt_lattice::TiltLattice;
     use crate::special::log_space::LogSum;
 
     /// log of Σ E[g(S − ε + mP)]·e^{−cmP} over m ≠ 0, relative to e^{A(c) − cε}: what is found P away, c > 0.
@@ -155,6 +174,32 @@ mod tests {
                 assert!(aliased <= -tilt.level + 1.0, "{tilt:?} {aliased}");
                 let half = log_aliased(run, tilt.c, epsilon, 0.5 * tilt.period);
                 assert!(half > -tilt.level + 1.0, "{tilt:?} {half}");
+            }
+        }
+    }
+
+    /// At both ends of a cell aliasing is as small as wanted, and with half of the period it is not at one of them.
+    #[test]
+    fn the_period_over_a_cell_suffices_at_both_of_its_ends() {
+        for (distance, steps, epsilon) in [(1.0, 1.0, 2.0), (0.1, 100.0, 3.0), (0.02, 1e5, 60.0)] {
+            let run = GaussianRun::new(distance, steps);
+            let mut segments = run.segments();
+            let cell = TiltLattice::default().cell(&mut segments, epsilon).unwrap();
+            let ends = [cell.low.saddle.epsilon, cell.high.saddle.epsilon];
+            for log_tolerance in [-8.0, -14.0, -25.0] {
+                let tilt = Tilt::over(&mut segments, &cell, log_tolerance).unwrap();
+                let aliased = |period: f64| ends.map(|end| log_aliased(run, tilt.c, end, period));
+                assert!(
+                    aliased(tilt.period).iter().all(|log| *log <= -tilt.level + 1.0),
+                    "{tilt:?}"
+                );
+                assert!(
+                    aliased(0.5 * tilt.period).iter().any(|log| *log > -tilt.level + 1.0),
+                    "{tilt:?}"
+                );
+                // The level is that of the smaller δ, at the upper end.
+                let log_delta = run.log_delta(ends[1]) - run.log_moment(tilt.c) + tilt.c * ends[1];
+                assert!(-tilt.level <= log_delta + log_tolerance + 1.0, "{tilt:?} {log_delta}");
             }
         }
     }

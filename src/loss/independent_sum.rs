@@ -52,6 +52,10 @@ impl PrivacyLoss for IndependentSum {
         total(self.parts.iter_mut().map(|part| part.moments(c, log_tolerance)))
     }
 
+    fn has_cheap_moments(&self) -> bool {
+        self.parts.iter().all(|part| part.has_cheap_moments())
+    }
+
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let parts = self.parts.iter_mut();
         Box::new(TiltedSum {

@@ -208,6 +208,10 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.weights().shares(&moments).moments
     }
 
+    fn has_cheap_moments(&self) -> bool {
+        self.parts.iter().all(|(_, part)| part.has_cheap_moments())
+    }
+
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let weights = self.weights();
         let parts: Vec<_> = self

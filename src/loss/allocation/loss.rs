@@ -152,6 +152,10 @@ impl PrivacyLoss for Allocation {
         self.moments_at(c)
     }
 
+    fn has_cheap_moments(&self) -> bool {
+        false
+    }
+
     fn tilted(&mut self, c: f64, _log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let w = self.exponent(c);
         let Some((law, _)) = &self.kept else {

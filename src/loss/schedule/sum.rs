@@ -88,6 +88,10 @@ impl PrivacyLoss for Schedule {
         self.moments_at(c, log_tolerance)
     }
 
+    fn has_cheap_moments(&self) -> bool {
+        false
+    }
+
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let variance = self.moments_at(c, CHOICE_TOLERANCE).variance;
         let pair = self.pair;
