@@ -256,18 +256,25 @@ fn band(
         let Some(tilt) = Tilt::at_level(segments, c, question.epsilon, level) else {
             continue;
         };
-        let Some((reach, products)) = reach(segments, near, &tilt, question.most_products) else {
+        let mut far = far_parts(segments, near)?;
+        let mut split = parts(segments, &mut far, &tilt)?;
+        let Some((reach, products)) = reach(&mut split, &tilt, question.most_products) else {
             continue;
         };
+        if products < CHEAP {
+            found.add(contour(split, near, (&tilt, reach), question.most_products)?);
+            *work += far.iter().map(|far| far.work()).sum::<u64>();
+            return Some(());
+        }
         if best.is_none_or(|(.., fewest)| products < fewest) {
             best = Some((tilt, reach, products));
         }
-        if products < CHEAP {
-            break;
-        }
     }
     let (tilt, reach, _) = best?;
-    found.add(at_tilt(segments, near, &tilt, reach, question.most_products, work)?);
+    let mut far = far_parts(segments, near)?;
+    let split = parts(segments, &mut far, &tilt)?;
+    found.add(contour(split, near, (&tilt, reach), question.most_products)?);
+    *work += far.iter().map(|far| far.work()).sum::<u64>();
     Some(())
 }
 
@@ -286,32 +293,26 @@ fn parts<'a>(segments: &'a mut [Segment], far: &'a mut [StepLoss], tilt: &Tilt) 
 }
 
 /// Where the transform at a tilt has decayed, and how many products of nodes in x and y that may take.
-fn reach(segments: &mut [Segment], near: &Near, tilt: &Tilt, most_products: f64) -> Option<(f64, f64)> {
-    let mut far = far_parts(segments, near)?;
-    let mut split = parts(segments, &mut far, tilt)?;
+fn reach(split: &mut [Split<'_>], tilt: &Tilt, most_products: f64) -> Option<(f64, f64)> {
     let spacing = 2.0 * PI / tilt.period;
     let far_spread = split.iter().map(Split::far_spread).fold(0.0, f64::max);
     let size = split.iter().map(Split::size).sum::<usize>() as f64;
     let start = 0.7 * (2.0 * tilt.level).sqrt() / far_spread;
     let reach = find_reach(start, spacing, most_products / size, tilt.level, |y, wanted| {
-        decay(&mut split, y, Some(wanted))
+        decay(split, y, Some(wanted))
     })?;
     Some((reach, reach / spacing * size))
 }
 
-/// The contour at a tilt, up to `reach`.
-fn at_tilt(
-    segments: &mut [Segment],
+/// The contour of parts at a tilt, up to `reach`.
+fn contour(
+    mut split: Vec<Split<'_>>,
     near: &Near,
-    tilt: &Tilt,
-    reach: f64,
+    (tilt, reach): (&Tilt, f64),
     most_products: f64,
-    work: &mut u64,
 ) -> Option<Contour> {
     let &Tilt { c, level, .. } = tilt;
     let spacing = 2.0 * PI / tilt.period;
-    let mut far = far_parts(segments, near)?;
-    let mut split = parts(segments, &mut far, tilt)?;
     decay(&mut split, reach, Some(level - (PI * reach).ln())); // leaves the imaginary shifts in `split`
     let last = (reach / spacing).ceil().max(2.0);
     for part in &mut split {
@@ -337,8 +338,6 @@ fn at_tilt(
             power.multiply(whole, far, part.steps);
         }
     }
-    drop(split);
-    *work += far.iter().map(|far| far.work()).sum::<u64>();
     let points = powers.into_iter().map(Powers::difference);
     let line = Line {
         c,

@@ -53,6 +53,13 @@ impl Nodes {
         }
     }
 
+    /// Makes room for that many nodes.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.losses.reserve(count);
+        self.weights.reserve(count);
+        self.outputs.reserve(count);
+    }
+
     /// The moments of the law.
     pub(crate) fn moments(&self) -> TiltedMoments {
         TiltedMoments {

@@ -51,6 +51,8 @@ const HEIGHTS: [f64; 7] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
 /// How many heights in a row may do no better before the lower ones are given up: at the first frequency, and at others, where the best
 /// one is near that of the last frequency.
 const MOST_WORSE: [usize; 2] = [2, 1];
+/// Error that a search for the best height may have, over the decay that is wanted: nodes of so little weight are not evaluated.
+const ROUGH_DECAY: f64 = 0.02;
 
 /// log of the growth of the integrand off the real line, less −log of the tolerance, beyond which no panel however short meets the
 /// tolerance: the error of the rule is e^−52.6 of the bound on the ellipse (`GaussLegendre::log_error`), and a panel may use a
@@ -163,7 +165,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
         let laws = self
             .laws
             .get_or_insert_with(|| NodeLaws::new(&self.loss.pieces, &self.nodes));
-        self.loss.log_decay((&self.nodes, laws), y, &self.paths)
+        self.loss.log_decay((&self.nodes, laws), y, &self.paths, 0.0)
     }
 
     /// The height that suits a loss without gaps is too large where most of the mass is nearly an atom, which it raises; so lower
@@ -175,12 +177,16 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
             self.limits = (0..self.loss.pieces.len()).map(of).collect();
         }
         let highest = self.loss.paths(&self.nodes, &self.limits, y, max_growth);
+        let negligible = ROUGH_DECAY * wanted.clamp(0.0, 1.0) * (-wanted).exp();
         let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
         let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
         let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.clone(), 0);
         for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
             self.paths = highest.iter().map(|path| path.lowered(fraction)).collect();
-            let decay = self.log_decay(y);
+            let laws = self
+                .laws
+                .get_or_insert_with(|| NodeLaws::new(&self.loss.pieces, &self.nodes));
+            let decay = self.loss.log_decay((&self.nodes, laws), y, &self.paths, negligible);
             if decay < least {
                 (least, worse) = (decay, 0);
                 least_paths.clone_from(&self.paths);
@@ -226,7 +232,10 @@ impl SmoothLoss {
     /// There |e^{iy'ℓ}| = e^{−y'θ(x)} with θ = arg r_P(x + ia) + arg r_Q(x + ia) ≥ 0, so that the integral of
     /// the modulus falls with y'. At an end of the path, and at a finite end of a piece, it returns to the real line ([`end_segment`]).
     /// The paths are those of [`SmoothLoss::paths`] or lower ones.
-    fn log_decay(&mut self, (nodes, laws): (&Nodes, &NodeLaws), y: f64, paths: &[Path]) -> f64 {
+    ///
+    /// Nodes that add at most `negligible` altogether count with a bound: |r_P(x + ia)| ≤ r_P(x), so that the modulus grows by the factor of the
+    /// noise at most, unless a power of 1/r_Q grows too.
+    fn log_decay(&mut self, (nodes, laws): (&Nodes, &NodeLaws), y: f64, paths: &[Path], negligible: f64) -> f64 {
         let both = self.pieces.iter().zip(paths);
         let tables: Vec<ImaginaryShift> = both
             .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
@@ -234,11 +243,21 @@ impl SmoothLoss {
         let Self {
             pieces, scratch, work, ..
         } = self;
+        let growth = |(piece, path): (&Piece, &Path)| match piece.in_q && nodes.c > 0.0 {
+            true => f64::INFINITY,
+            false => (0.5 * (path.height / piece.imaginary_scale()).powi(2)).exp(),
+        };
+        let growths: Vec<f64> = pieces.iter().zip(paths).map(growth).collect();
+        let negligible = negligible / nodes.weights.len() as f64;
         let mut change = 0.0;
         for (node, (weight, &(i, x))) in nodes.weights.iter().zip(&nodes.outputs).enumerate() {
             checkpoint();
             let height = paths[i].height_at(x);
             if height == 0.0 {
+                continue;
+            }
+            if weight * growths[i] <= negligible {
+                change += weight * (growths[i] - 1.0);
                 continue;
             }
             let (continued, terms) = laws.continued(node, &tables[i]);

@@ -10,7 +10,7 @@ use crate::loss::line::MARGIN;
 use crate::loss::nodes::Nodes;
 use crate::loss::path::Path;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_panel::{LEAST_CHANGE, PiecePanel};
+use crate::loss::smooth_panel::{LEAST_CHANGE, PanelPoints, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
@@ -171,6 +171,7 @@ impl SmoothLoss {
     /// The law of the accepted panels.
     fn collect(&self, c: f64, log_total: f64, log_error: f64, accepted: &[Address]) -> Nodes {
         let mut law = TiltedLaw::new(c, log_total, self.pieces().len());
+        law.nodes.reserve(NODES * accepted.len());
         for address in accepted {
             if let Some(panel) = self.panels.get(address) {
                 law.add_panel(address.piece, panel);
@@ -214,7 +215,7 @@ impl TiltedLaw {
     }
 
     fn add_panel(&mut self, piece: usize, panel: &PiecePanel) {
-        let Some((points, tilted)) = panel.known() else {
+        let Some((PanelPoints { points, masses }, tilted)) = panel.known() else {
             return;
         };
         let support = &mut self.nodes.supports[piece];
@@ -224,7 +225,7 @@ impl TiltedLaw {
         let scale = (tilted.log_scale - self.log_total).exp();
         for (i, ((output, _), point)) in outputs.zip(points).enumerate() {
             let weight = scale * tilted.values[i];
-            self.add_node((piece, output), point, weight, (tilted.masses[i], tilted.changes[i]));
+            self.add_node((piece, output), point, weight, (masses[i], tilted.changes[i]));
         }
     }
 

@@ -112,18 +112,25 @@ pub(crate) struct PiecePanel {
     pub(crate) cost: u64,
     in_p: Option<Side>,
     in_q: Option<Side>,
-    /// Losses at the nodes, and the logs of the weights: density of P times that of the quadrature rule.
-    points: Option<Box<[Point; NODES]>>,
+    /// What does not depend on the tilt, once it was asked for.
+    points: Option<Box<PanelPoints>>,
     /// The integrand at the nodes for the last tilt that was asked for.
     tilted: Option<Box<TiltedPoints>>,
+}
+
+/// The law of P at the nodes of a panel.
+#[derive(Debug)]
+pub(crate) struct PanelPoints {
+    /// Losses, and the logs of the weights: density of P times that of the quadrature rule.
+    pub(crate) points: [Point; NODES],
+    /// P, with the weights of the rule.
+    pub(crate) masses: [f64; NODES],
 }
 
 /// The integrand P·e^{cℓ} of real c at the nodes of a panel, with the weights of the rule.
 #[derive(Debug)]
 pub(crate) struct TiltedPoints {
     c: f64,
-    /// P.
-    pub(crate) masses: [f64; NODES],
     /// P·(e^{cℓ} − 1).
     pub(crate) changes: [f64; NODES],
     /// P·e^{cℓ}·e^{−`log_scale`}.
@@ -138,7 +145,7 @@ pub(crate) struct TiltedPoints {
 const UNSCALED: f64 = 600.0;
 
 impl TiltedPoints {
-    fn new(points: &[Point; NODES], c: f64) -> Self {
+    fn new(PanelPoints { points, masses }: &PanelPoints, c: f64) -> Self {
         let largest = points.iter().map(|point| point.log_density + c * point.loss);
         let largest = largest.fold(f64::NEG_INFINITY, f64::max);
         let log_scale = if largest.abs() < UNSCALED || largest.is_infinite() {
@@ -148,14 +155,13 @@ impl TiltedPoints {
         };
         let mut tilted = Self {
             c,
-            masses: points.map(|point| point.log_density.exp()),
             changes: [0.0; NODES],
             values: [0.0; NODES],
             log_scale,
             log_integral: f64::NEG_INFINITY,
         };
-        for (i, point) in points.iter().enumerate() {
-            let (mass, tilt) = (tilted.masses[i], c * point.loss);
+        for (i, (point, &mass)) in points.iter().zip(masses).enumerate() {
+            let tilt = c * point.loss;
             // Either the change or the value is found first; the other follows by an addition that loses no digits.
             let (change, value) = if tilt.abs() < 1.0 {
                 let change = mass * tilt.exp_m1();
@@ -255,7 +261,7 @@ impl PiecePanel {
     }
 
     /// The losses at the nodes, and the weights of the rule there.
-    pub(crate) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &[Point; NODES] {
+    fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &PanelPoints {
         let rule = GaussLegendre::get();
         let (centre, half_width) = (self.centre, self.half_width);
         self.points.get_or_insert_with(|| {
@@ -264,7 +270,9 @@ impl PiecePanel {
                 point.log_density += (rule.weights[i] * half_width).ln();
                 point
             };
-            Box::new(std::array::from_fn(at))
+            let points = std::array::from_fn(at);
+            let masses = points.map(|point| point.log_density.exp());
+            Box::new(PanelPoints { points, masses })
         })
     }
 
@@ -276,7 +284,7 @@ impl PiecePanel {
     }
 
     /// What [`PiecePanel::points`] and [`PiecePanel::tilted`] found, if they were asked; the second at the tilt that it was asked for last.
-    pub(crate) fn known(&self) -> Option<(&[Point; NODES], &TiltedPoints)> {
+    pub(crate) fn known(&self) -> Option<(&PanelPoints, &TiltedPoints)> {
         self.points.as_deref().zip(self.tilted.as_deref())
     }
 }
@@ -366,7 +374,7 @@ mod tests {
                     let mut panel = piece.panel(centre, half_width, &mut Scratch::default());
                     panel.tilted(-0.1, &piece, &mut Scratch::default());
                     panel.tilted(c, &piece, &mut Scratch::default());
-                    let (points, tilted) = panel.known().unwrap();
+                    let (PanelPoints { points, masses }, tilted) = panel.known().unwrap();
                     for (i, point) in points.iter().enumerate() {
                         let tilt = c * point.loss;
                         let exponent = point.log_density + tilt;
@@ -377,7 +385,7 @@ mod tests {
                             "{c} {i}"
                         );
                         if exponent < UNSCALED {
-                            let change = tilt.exp_m1() * tilted.masses[i];
+                            let change = tilt.exp_m1() * masses[i];
                             let wrong = (tilted.changes[i] - change).abs();
                             assert!(
                                 wrong <= 1e-13 * (1.0 + exponent.abs()) * change.abs(),

@@ -195,3 +195,37 @@ fn the_decay_of_large_groups_is_bounded_and_not_limited_by_shifts_that_are_never
         assert!(bound < -wanted, "{records} {direction:?}: {bound}");
     }
 }
+
+/// A node that is not evaluated counts with the growth of the noise, which it attains next to loss 0: nothing turns there.
+#[test]
+fn nodes_of_little_weight_count_with_a_bound_that_is_nearly_attained() {
+    for (rate, y, height) in [(1e-6, 0.01, 0.8), (0.01, 3.0, 0.9), (0.3, 2.0, 0.5)] {
+        let of = piece(&pair(1, rate, 1.0), (true, false), f64::INFINITY);
+        let mut loss = SmoothLoss::new(vec![of], 0.0);
+        let paths = vec![Path::above(height)];
+        let nodes = loss.nodes(1.5, y, &paths, -20.0);
+        let laws = NodeLaws::new(&loss.pieces, &nodes);
+        let mut change = |negligible: f64| loss.log_decay((&nodes, &laws), y, &paths, negligible).exp_m1();
+        let exact = change(0.0);
+        let mut added = 0.0f64;
+        for negligible in [1e-6, 1e-3, 0.1] {
+            let rough = change(negligible);
+            assert!(
+                rough >= exact && rough <= exact + negligible,
+                "{rate} {negligible}: {rough} {exact}"
+            );
+            added = added.max(rough - exact);
+        }
+        // With half of the bound, the sum over all nodes would be below what they add next to loss 0.
+        if rate < 1e-3 {
+            let all = change(1e3);
+            let growth = (0.5 * height * height).exp_m1();
+            assert!(
+                0.5 * growth < exact && exact <= all && all <= 1.01 * growth,
+                "{exact} {all} {growth}"
+            );
+        } else {
+            assert!(added > 1e-7, "{rate}: {added}");
+        }
+    }
+}
