@@ -4,8 +4,10 @@ use crate::error::Result;
 
 /// Fraction of the tolerance to which an end of a bracket is located.
 const RESOLUTION: f64 = 0.2;
-/// Growth of the distance from the start of a search, so that the whole of a logarithmic axis is crossed in some 15 steps.
+/// Growth of the distance from the start of a search, so that the whole of a logarithmic axis is crossed in some 15 steps; and where it is
+/// below [`FIRST_STEP`], which is soon reached.
 const GROWTH: f64 = 1.7;
+const GROWTH_NEARBY: f64 = 4.0;
 /// The first step from the start along a logarithmic axis: a factor of 2.
 const FIRST_STEP: f64 = 0.7;
 /// log of the ratio by which the target must be undershot for whole numbers to grow by [`FAST`] and not by 2.
@@ -53,6 +55,11 @@ impl Axis {
         }
     }
 
+    /// The shortest step on the logarithmic axis that is worth asking after `x`.
+    pub(super) fn finest_step(&self, x: f64) -> f64 {
+        if self.whole { 0.0 } else { self.resolution(x) }
+    }
+
     /// True if nothing is left to ask between `low` < `high`, which are judged.
     pub(super) fn is_closed(&self, low: f64, high: f64) -> bool {
         high - low <= if self.whole { 1.0 } else { self.resolution(low) }
@@ -77,6 +84,30 @@ impl Axis {
         }
         let apart = (0.5 * self.resolution(low)).min(0.5 * (high - low));
         (low + fraction * (high - low)).clamp(low + apart, high - apart)
+    }
+
+    /// The next point after `x` on the way from `start` to greater privacy loss (`to_greater_loss`) or to less, by a first step whose length
+    /// on the logarithmic axis is given and by longer ones.
+    pub(super) fn further_from_guess(
+        &self,
+        start: f64,
+        x: f64,
+        (first_step, excess): (f64, f64),
+        to_greater_loss: bool,
+    ) -> f64 {
+        let coordinate = |x: f64| if self.whole { x.max(0.5).ln() } else { x };
+        let gone = (coordinate(x) - coordinate(start)).abs();
+        if gone.max(first_step) >= FIRST_STEP {
+            return self.further(start, x, excess, to_greater_loss);
+        }
+        let out = (GROWTH_NEARBY * gone).max(first_step);
+        let next = match (self.whole, to_greater_loss) {
+            (false, true) => start + out,
+            (false, false) => start - out,
+            (true, true) => (start * out.exp()).ceil().max(x + 1.0),
+            (true, false) => (start * (-out).exp()).floor().min(x - 1.0),
+        };
+        next.clamp(self.ends.0, self.ends.1)
     }
 
     /// The next point after `x` on the way from `start` to greater privacy loss (`to_greater_loss`) or to less.

@@ -181,6 +181,14 @@ impl ComposedLoss {
         known.meet(self.noisy_delta(epsilon, accuracy))
     }
 
+    /// An estimate of log δ at ε, where δ is about e^`expected`; `None` where there is none.
+    pub(crate) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
+        if self.noiseless.is_some() || !self.singular.is_absent() {
+            return None;
+        }
+        self.losses.rough_log_delta(epsilon, expected)
+    }
+
     /// δ without the help of [`Noiseless`].
     fn noisy_delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         if self.singular.is_absent() {

@@ -174,6 +174,12 @@ impl Composition {
         ))
     }
 
+    /// An estimate of log δ at ε by the pairs alone, where δ is about e^`expected`: good to a tenth where losses are nearly Gaussian under the
+    /// tilt, or rare. `None` where there is none.
+    pub(super) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
+        self.pairs.rough_log_delta(epsilon, expected)
+    }
+
     /// Which bound gives the upper end of [`Composition::delta`].
     ///
     /// # Errors

@@ -19,6 +19,7 @@ mod loss_sum;
 pub(crate) mod mixed_directions;
 mod pair_curve;
 pub mod planning;
+mod planning_start;
 mod range_cache;
 pub(crate) mod routes;
 mod single_step_bounds;

@@ -171,6 +171,15 @@ impl PairCurve {
         found
     }
 
+    /// An estimate of log δ at ε, where δ is about e^`expected`; `None` where there is none.
+    pub(super) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
+        let mut largest = f64::NEG_INFINITY;
+        for loss in &mut self.losses {
+            largest = largest.max(loss.rough_log_delta(epsilon, expected)?);
+        }
+        Some(largest)
+    }
+
     /// δ at ε of every direction to a relative width, within a search.
     pub(super) fn delta_of_all(&mut self, epsilon: f64, width: f64) -> Enclosure {
         let all = self.losses.iter_mut().map(|loss| loss.delta(epsilon, width));

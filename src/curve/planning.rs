@@ -8,6 +8,7 @@
 
 use crate::curve::axis::Axis;
 use crate::curve::composition::Composition;
+use crate::curve::planning_start::{Start, near_root};
 use crate::curve::threshold;
 use crate::curve::threshold::{Judged, Verdict};
 use crate::error::{Error, Result, require_delta, require_epsilon};
@@ -122,6 +123,15 @@ impl Judge {
         Ok(judged(excess(lower), excess(upper)))
     }
 
+    /// Where a search along an axis starts that would start at `default`: near the threshold, as far as estimates of δ tell.
+    fn start(&self, axis: &Axis, default: f64, mut run: impl FnMut(f64) -> Result<Composition>) -> Start {
+        let (epsilon, log_delta) = (self.target.epsilon, self.target.delta.ln());
+        near_root(axis, default, |x| {
+            let found = run(x).ok()?.rough_log_delta(epsilon, log_delta)?;
+            Some(found - log_delta)
+        })
+    }
+
     /// True if `run` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
     /// wider than the tolerance, so that only ε decides.
     fn accepts(&self, run: &mut Composition) -> Result<bool> {
@@ -184,7 +194,7 @@ pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: T
     let value = |x: f64| (-x).exp();
     let found = threshold::search(
         &axis,
-        0.0,
+        judge.start(&axis, 0.0, |x| with(value(x))),
         None,
         &mut judge,
         |judge, x| judge.judge(&mut with(value(x))?),
@@ -223,7 +233,7 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
     let axis = Axis::continuous((MIN_LOG_RATE, 0.0), target.tolerance);
     let found = threshold::search(
         &axis,
-        -1.0,
+        judge.start(&axis, -1.0, |x| with(x.exp())),
         None,
         &mut judge,
         |judge, x| judge.judge(&mut with(x.exp())?),
@@ -248,7 +258,7 @@ pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracke
     let with = |count: f64| run_of(step, count as u64, adjacency);
     let found = threshold::search(
         &axis,
-        1.0,
+        judge.start(&axis, 1.0, with),
         Some(0.0),
         &mut judge,
         |judge, count| judge.judge(&mut with(count)?),
@@ -285,7 +295,7 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
     let axis = Axis::whole((1, largest), target.tolerance);
     let found = threshold::search(
         &axis,
-        1.0,
+        judge.start(&axis, 1.0, with),
         None,
         &mut judge,
         |judge, size| judge.judge(&mut with(size)?),

@@ -6,6 +6,7 @@
 //! passes over open points on its way out, and asks near an open point only where it lies between the two.
 
 use crate::curve::axis::Axis;
+use crate::curve::planning_start::Start;
 use crate::error::Result;
 
 /// Verdicts that may stay open in each part of a search before it ends with what is known: each may take seconds. With half the value
@@ -13,6 +14,13 @@ use crate::error::Result;
 const MAX_OPEN: usize = 8;
 /// An end of a stretch of open points is located to this fraction of the stretch: the threshold is no better known with more.
 const OPEN_FRACTION: f64 = 1.0 / 8.0;
+/// The first step from a good guess over the distance at which the threshold is expected from there, so that it ends on the other side.
+const OVERSHOOT: f64 = 1.3;
+/// Distance of the root from one end, in units of the resolution, below which interpolation is right to a small part of the resolution: the
+/// excess is a straight line there. With a ten times larger one some brackets take a question more.
+const LINEAR: f64 = 100.0;
+/// Distance from the root at which a point next to it is asked, in units of the resolution: two of them fit into it.
+const ASIDE: f64 = 0.4;
 /// Excess of a point that is judged, at least, so that regula falsi has two signs.
 const SMALLEST_EXCESS: f64 = 1e-12;
 
@@ -89,18 +97,27 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
     }
 
     /// From `start` to where the target is missed, and back to where it is met, in steps that grow.
-    fn gallop(&mut self, start: f64) -> Result<()> {
+    fn gallop(&mut self, Start { x: start, slope }: Start) -> Result<()> {
         let first = self.ask(start)?;
+        // Without a guess steps are those of the axis.
+        let first_step = slope.map_or(f64::INFINITY, |slope| {
+            OVERSHOOT * (first.excess.abs() + first.uncertainty) / slope
+        });
+        let first_step = first_step.max(self.axis.finest_step(start));
         let before = self.opened;
         let (mut x, mut judged) = (start, first);
         while judged.verdict != Verdict::Misses && x < self.axis.ends.1 && self.opened < before + MAX_OPEN {
-            x = self.axis.further(start, x, judged.excess, true);
+            x = self
+                .axis
+                .further_from_guess(start, x, (first_step, judged.excess), true);
             judged = self.ask(x)?;
         }
         (x, judged) = (start, first);
         let before = self.opened;
         while self.meets.is_none() && x > self.axis.ends.0 && self.opened < before + MAX_OPEN {
-            x = self.axis.further(start, x, judged.excess, false);
+            x = self
+                .axis
+                .further_from_guess(start, x, (first_step, judged.excess), false);
             judged = self.ask(x)?;
         }
         Ok(())
@@ -118,7 +135,8 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             let slow = high - low > 0.5 * lengths[0];
             lengths = [lengths[1], high - low];
             let fraction = if slow { 0.5 } else { at_low / (at_low - at_high) };
-            let verdict = self.ask(self.axis.between(low, high, fraction))?.verdict;
+            let guess = self.beside_root(low, high, fraction);
+            let verdict = self.ask(self.axis.between(low, high, guess))?.verdict;
             // An end that stays twice counts half (Illinois).
             if last == Some(verdict) {
                 match verdict {
@@ -129,6 +147,20 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             last = Some(verdict);
         }
         Ok(())
+    }
+
+    /// The fraction of the way between `low` and `high` at which to ask, where the root is expected at `fraction`.
+    ///
+    /// Close to one end interpolation finds the root to far less than the resolution, where the verdict would stay open. So a point next to
+    /// it is asked, on the side of the other end: two such points close the bracket.
+    fn beside_root(&self, low: f64, high: f64, fraction: f64) -> f64 {
+        let resolution = self.axis.resolution(low);
+        let (from_low, from_high) = (fraction * (high - low), (1.0 - fraction) * (high - low));
+        if self.axis.whole || from_low.min(from_high) > LINEAR * resolution {
+            return fraction;
+        }
+        let aside = if from_low < from_high { ASIDE } else { -ASIDE };
+        fraction + aside * resolution / (high - low)
     }
 
     /// The distance from an open point at which a verdict is expected: there the excess has changed by the part of the point's interval on
@@ -198,7 +230,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
 /// Those of `judge` and `accepts`.
 pub(crate) fn search<S>(
     axis: &Axis,
-    start: f64,
+    start: Start,
     known: Option<f64>,
     state: &mut S,
     judge: impl FnMut(&mut S, f64) -> Result<Judged>,
@@ -253,7 +285,7 @@ mod tests {
         let mut questions = 0;
         let found = search(
             axis,
-            start,
+            start.into(),
             known,
             &mut questions,
             |questions, x| {
@@ -349,7 +381,10 @@ mod tests {
                     uncertainty,
                 })
             };
-            let found = search(&axis, -1.0, None, &mut questions, judge, |_, x| Ok(x <= threshold)).unwrap();
+            let found = search(&axis, Start::from(-1.0), None, &mut questions, judge, |_, x| {
+                Ok(x <= threshold)
+            })
+            .unwrap();
             (found.meets.unwrap(), found.misses.unwrap(), questions)
         };
         let (low, high, informed) = questions(half);
@@ -385,12 +420,15 @@ mod tests {
                 uncertainty: 0.0,
             })
         };
-        let found = search(&axis, 1.0, Some(0.0), &mut (), judge, |(), x| Ok(x <= 431.0)).unwrap();
+        let found = search(&axis, Start::from(1.0), Some(0.0), &mut (), judge, |(), x| {
+            Ok(x <= 431.0)
+        })
+        .unwrap();
         assert_eq!(
             (found.meets, found.misses, found.wide),
             (Some(431.0), Some(501.0), true)
         );
-        let none = search(&axis, 1.0, Some(0.0), &mut (), judge, |(), _| Ok(false)).unwrap();
+        let none = search(&axis, Start::from(1.0), Some(0.0), &mut (), judge, |(), _| Ok(false)).unwrap();
         assert_eq!(none.meets, Some(0.0));
     }
 }

@@ -43,8 +43,9 @@ const MIN_GAIN: f64 = 4.0;
 /// Smallest tilt of a grid over the saddle point, unless that is more than one standard deviation away: a flatter tilt reduces what
 /// far outputs contribute to the errors, and costs less than a digit.
 const FLATTER: f64 = 0.8;
-/// Width of log δ up to which it is known well enough to say which errors matter.
-const ROUGHLY_KNOWN: f64 = 1.0;
+/// Width of log δ up to which its lower end says which errors matter: contours for a δ that is e⁶ times too small have a tenth more points,
+/// while the saddle point of three steps can be so far off that none is found.
+const ROUGHLY_KNOWN: f64 = 6.0;
 /// Grids tried for one question, each finer than the last.
 const REFINEMENTS: usize = 3;
 /// log of the error of the tilted law over the width that a grid is asked for.
@@ -196,6 +197,11 @@ impl Truncated {
         })
     }
 
+    /// An estimate of log δ at ε by a saddle point; its largest value where ε is below the mean of the loss.
+    pub(crate) fn rough_log_delta(&mut self, epsilon: f64) -> Option<f64> {
+        Some(saddle::log_delta_at(&mut self.segments, epsilon).unwrap_or(saddle::MAX_LOG_DELTA))
+    }
+
     /// The cell of ε; `None` where its saddle point is not above 0.
     pub(crate) fn cell(&mut self, epsilon: f64) -> Option<Cell> {
         self.cells.cell(&mut self.segments, epsilon)
@@ -301,7 +307,7 @@ impl Truncated {
         known: Enclosure,
     ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let about = (known.width() < ROUGHLY_KNOWN).then_some(known.log_upper);
+        let about = (known.width() < ROUGHLY_KNOWN).then_some(known.log_lower);
         let mut hint = accuracy.threshold.or(about);
         let max_products = form.max_products(kinds(&self.segments));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
