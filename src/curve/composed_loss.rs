@@ -5,7 +5,7 @@
 
 use crate::curve::accuracy::Accuracy;
 use crate::curve::epsilon_search;
-use crate::curve::epsilon_search::{Query, StartingPoint};
+use crate::curve::epsilon_search::{Found, Query, StartingPoint};
 use crate::curve::evaluators::Evaluators;
 use crate::curve::loss_sum::LossSum;
 use crate::curve::routes::Route;
@@ -259,26 +259,36 @@ impl ComposedLoss {
     /// # Errors
     /// Certified bounds that contradict each other.
     pub fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Interval> {
+        Ok(self.epsilon_with_margin(log_delta, tolerance, 0.0)?.interval)
+    }
+
+    /// [`ComposedLoss::epsilon`] with an upper end at which log δ is below `log_delta` by a margin, where ε is hardly larger for it.
+    ///
+    /// # Errors
+    /// As [`ComposedLoss::epsilon`].
+    pub(crate) fn epsilon_with_margin(&mut self, log_delta: f64, tolerance: f64, margin: f64) -> Result<Found> {
         // The singular mass is part of δ at every ε.
         if self.singular.log_mass() > log_delta + SINGULAR_MARGIN || self.offset() == f64::INFINITY {
-            return Ok(Interval::exact(f64::INFINITY));
+            return Ok(Interval::exact(f64::INFINITY).into());
         }
         if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
-            return Ok(found);
+            return Ok(found.into());
         }
         let query = Query {
             log_delta,
             tolerance,
+            margin,
             start: self.starting_point(log_delta),
             largest_loss: self.largest_loss(),
         };
         let found = epsilon_search::epsilon(|epsilon, accuracy| self.delta_for(epsilon, accuracy), &query)?;
-        if found.upper <= WIDE * found.lower || !self.singular.is_absent() {
+        let Interval { lower, upper } = found.interval;
+        if upper <= WIDE * lower || !self.singular.is_absent() {
             return Ok(found);
         }
         // Where no route is of use, a search that starts far off may end there.
         match self.losses.epsilon_of_dominating(log_delta) {
-            Some(bound) if bound < found.upper => Interval::of_bounds(found.lower, bound),
+            Some(bound) if bound < upper => Ok(Interval::of_bounds(lower, bound)?.into()),
             _ => Ok(found),
         }
     }

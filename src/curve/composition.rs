@@ -225,7 +225,8 @@ impl Composition {
     }
 
     /// Certified bounds on ε at δ, to a relative width of `tolerance` where that can be had; the upper one may be infinite. Asked for δ at
-    /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ.
+    /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ (`docs/theory/inversion.md`,
+    /// Proposition 10).
     ///
     /// # Errors
     /// δ outside (0, 1).
@@ -235,7 +236,8 @@ impl Composition {
         if let Some(known) = self.epsilons.get(log_delta, tolerance) {
             return Ok(known);
         }
-        let mut found = self.pairs.epsilon(log_delta, tolerance)?;
+        let pair = self.pairs.epsilon_with_margin(log_delta, tolerance)?;
+        let mut found = pair.interval;
         let chain = match &mut self.chain {
             Some(chain) => chain.epsilon_below(log_delta, found.upper, tolerance)?,
             None => None,
@@ -243,7 +245,10 @@ impl Composition {
         if let Some(chain) = chain {
             found = found.min(chain);
         }
-        let found = self.confirmed(found, delta, tolerance)?;
+        // A smaller bound by the chain makes δ smaller too.
+        if !pair.has_margin || found.lower == 0.0 || found.upper < pair.interval.upper {
+            found = self.confirmed(found, delta, tolerance)?;
+        }
         self.epsilons.insert(log_delta, tolerance, found);
         Ok(found)
     }
@@ -311,164 +316,4 @@ impl Composition {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::step::{Group, Mechanism, Sampling};
-
-    fn gaussian(sigma: f64, sampling: Sampling, size: u64) -> Step {
-        Step {
-            mechanism: Mechanism::Gaussian {
-                noise_multiplier: sigma,
-            },
-            sampling,
-            group: Group::of(size),
-        }
-    }
-
-    fn poisson(sample_rate: f64) -> Sampling {
-        Sampling::Poisson { sample_rate }
-    }
-
-    /// The rows of tests/data/privacy_curves.csv: step, number of steps, direction, ε, δ, error of δ.
-    fn references() -> Vec<(Step, u64, Adjacency, f64, f64, f64)> {
-        let text = include_str!("../../tests/data/privacy_curves.csv");
-        let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
-        rows.map(|line| {
-            let fields: Vec<&str> = line.split(',').collect();
-            let number = |i: usize| fields[i].parse::<f64>().unwrap();
-            let words: Vec<&str> = fields[2].split(' ').collect();
-            let mut step = match words[0] {
-                "binomial" => gaussian(number(1), poisson(words[2].parse().unwrap()), words[1].parse().unwrap()),
-                "hypergeometric" => {
-                    let sampling = Sampling::FixedBatch {
-                        batch_size: words[2].parse().unwrap(),
-                        dataset_size: words[3].parse().unwrap(),
-                    };
-                    gaussian(number(1), sampling, words[1].parse().unwrap())
-                }
-                _ => gaussian(number(1), poisson(0.0), 1),
-            };
-            if words[0] == "rates" {
-                let rates: Vec<f64> = words[1].split(';').map(|rate| rate.parse().unwrap()).collect();
-                step.group.size = rates.len() as u64;
-                step.group.rates = Some(rates);
-            }
-            let adjacency = if fields[4] == "add" {
-                Adjacency::Add
-            } else {
-                Adjacency::Remove
-            };
-            let error = 3.0 * 10f64.powf(-number(7));
-            (step, number(3) as u64, adjacency, number(5), number(6), error)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn every_reference_lies_in_a_narrow_interval() {
-        let rows = references();
-        assert!(rows.len() > 20);
-        for (step, steps, adjacency, epsilon, delta, error) in rows {
-            let mut run = Composition::new(&[(step.clone(), steps)], adjacency).unwrap();
-            let found = run.delta(epsilon, 1e-6).unwrap();
-            let named = format!("{step:?} {steps} {adjacency:?}: {found:?} {delta}");
-            assert!(
-                found.lower() <= delta * (1.0 + error) && found.upper() >= delta * (1.0 - error),
-                "{named}"
-            );
-            assert!(found.width() <= 1e-6, "{named}");
-            let Interval { lower, upper } = run.epsilon(delta, 1e-6).unwrap();
-            let slack = error / 0.01; // log δ falls by more than 0.01 per unit of ε in all of them
-            assert!(
-                lower <= epsilon + slack && upper >= epsilon - slack,
-                "{named}: {lower} {upper}"
-            );
-        }
-    }
-
-    #[test]
-    fn routes_agree_where_they_overlap() {
-        let fixed = Sampling::FixedBatch {
-            batch_size: 100,
-            dataset_size: 1000,
-        };
-        let cases = [
-            (gaussian(1.0, poisson(0.2), 1), 10, Adjacency::Remove, 4.0),
-            (gaussian(1.0, poisson(0.2), 1), 10, Adjacency::Add, 1.5),
-            (gaussian(2.0, poisson(0.05), 3), 50, Adjacency::Add, 1.5),
-            (gaussian(1.5, poisson(0.05), 1), 40, Adjacency::Replace, 2.0),
-            (gaussian(3.0, fixed, 1), 60, Adjacency::Replace, 2.0),
-            (gaussian(60.0, fixed, 3), 400, Adjacency::Replace, 1.0),
-        ];
-        for (step, steps, adjacency, epsilon) in cases {
-            let mut run = Composition::new(&[(step.clone(), steps)], adjacency).unwrap();
-            let inversion = run
-                .delta_by(Route::Inversion, epsilon, 1e-6)
-                .unwrap_or_else(|error| panic!("{step:?} {adjacency:?} {error}"));
-            let grid = run.delta_by(Route::Grid, epsilon, 1e-4).unwrap();
-            let renyi = run.delta_by(Route::Renyi, epsilon, 1e-4).unwrap();
-            assert!(
-                inversion.log_lower <= grid.log_upper && grid.log_lower <= inversion.log_upper,
-                "{step:?} {adjacency:?}: {inversion:?} {grid:?}"
-            );
-            assert!(
-                inversion.width() < 1e-4 && grid.width() < 1e-2,
-                "{step:?}: {inversion:?} {grid:?}"
-            );
-            assert!(renyi.log_upper >= grid.log_lower);
-        }
-    }
-
-    #[test]
-    fn one_step_on_a_grid_is_the_closed_form() {
-        let laplace = Step {
-            mechanism: Mechanism::Laplace { scale: 2.0 },
-            sampling: poisson(0.1),
-            group: Group::of(3),
-        };
-        for step in [gaussian(0.8, poisson(0.1), 3), laplace] {
-            for adjacency in [Adjacency::Remove, Adjacency::Add] {
-                let mut run = Composition::new(&[(step.clone(), 1)], adjacency).unwrap();
-                for epsilon in [0.02, 0.1] {
-                    let exact = run.delta_by(Route::OneStep, epsilon, 1e-6).unwrap();
-                    let grid = run
-                        .delta_by(Route::Grid, epsilon, 1e-4)
-                        .unwrap_or_else(|error| panic!("{step:?} {adjacency:?} {epsilon} {exact:?} {error}"));
-                    assert!(exact.width() < 1e-9, "{exact:?}");
-                    assert!(
-                        exact.log_lower <= grid.log_upper && grid.log_lower <= exact.log_upper,
-                        "{step:?} {adjacency:?} {epsilon}: {exact:?} {grid:?}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn no_noise_reveals_whether_a_member_was_there() {
-        let step = gaussian(0.0, poisson(0.01), 1);
-        let mut run = Composition::new(&[(step, 10)], Adjacency::AddRemove).unwrap();
-        let seen = -(10.0 * (-0.01f64).ln_1p()).exp_m1();
-        assert!((run.delta(3.0, 1e-6).unwrap().upper() / seen - 1.0).abs() < 1e-12);
-        assert_eq!(run.epsilon(1e-5, 1e-6).unwrap(), Interval::exact(f64::INFINITY));
-    }
-
-    #[test]
-    fn extreme_corners_end_with_an_ordered_interval() {
-        for (sigma, rate, steps, size, delta) in [
-            (0.05, 0.5, 1_000, 10_000, 1e-5),
-            (1e4, 1e-9, 1_000_000_000, 1, 1e-300),
-            (0.3, 1e-6, 1_000_000, 100, 1e-30),
-            (1e4, 1.0, 1, 1, 1e-300),
-            (0.05, 1e-3, 3, 2, 0.5),
-        ] {
-            let step = gaussian(sigma, poisson(rate), size);
-            let mut run = Composition::new(&[(step, steps)], Adjacency::AddRemove).unwrap();
-            let Interval { lower, upper } = run.epsilon(delta, 1e-6).unwrap();
-            assert!(
-                0.0 <= lower && lower <= upper,
-                "{sigma} {rate} {steps} {size}: {lower} {upper}"
-            );
-        }
-    }
-}
+mod tests;

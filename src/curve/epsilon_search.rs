@@ -26,6 +26,8 @@ const WIDEST_ROUGH: f64 = 1e-2;
 /// After an enclosure wider than asked for: the next ones are asked for this many times its width, but for no more than that many times
 /// the width that was asked for.
 const RELAXATION: (f64, f64) = (1.1, 30.0);
+/// The part of the tolerance that a margin below δ may take: where it would take more, there is none.
+const MARGIN_FRACTION: f64 = 0.5;
 /// Width at ε = 0, where only the side of δ matters.
 const WIDTH_AT_ZERO: f64 = 1e-6;
 
@@ -65,10 +67,30 @@ pub(crate) struct Query {
     pub(crate) log_delta: f64,
     /// Relative width of the answer.
     pub(crate) tolerance: f64,
+    /// How far log δ is to be below that value at the upper end, where ε is hardly larger for it.
+    pub(crate) margin: f64,
     /// Where the search starts.
     pub(crate) start: StartingPoint,
     /// δ is 0 from this ε on; it may be infinite.
     pub(crate) largest_loss: f64,
+}
+
+/// Bounds on ε.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) interval: Interval,
+    /// Whether the upper bound on log δ at the upper end is below its value by the margin of the query, and no wider than that.
+    pub(crate) has_margin: bool,
+}
+
+impl From<Interval> for Found {
+    /// Without a margin.
+    fn from(interval: Interval) -> Self {
+        Self {
+            interval,
+            has_margin: false,
+        }
+    }
 }
 
 /// Certified bounds on the smallest ε ≥ 0 with δ(ε) ≤ e^`log_delta`, where `curve(ε, accuracy)` encloses log δ(ε). The upper bound is an ε
@@ -77,12 +99,13 @@ pub(crate) struct Query {
 /// # Errors
 /// An enclosure that is contradicted, or an ε at which δ is certified to be too large above one at which it is certified to be small
 /// enough.
-pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Query) -> Result<Interval> {
+pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Query) -> Result<Found> {
     let mut search = Search {
         curve,
         query,
         slope: query.start.slope.max(TINY),
         attainable_width: WIDTHS.0,
+        width_at_upper: f64::INFINITY,
         is_contradicted: false,
         found: Interval {
             lower: 0.0,
@@ -90,25 +113,24 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
         },
     };
     let Some(start) = search.start()? else {
-        return Ok(Interval::exact(0.0));
+        return Ok(Interval::exact(0.0).into());
     };
     let root = match search.approach(start)? {
         Approach::Root(root) => root,
-        Approach::Zero => return Ok(Interval::exact(0.0)),
+        Approach::Zero => return Ok(Interval::exact(0.0).into()),
         Approach::Beyond => {
             let lower = search.found.lower;
-            return Ok(Interval {
-                lower,
-                upper: f64::INFINITY,
-            });
+            let upper = f64::INFINITY;
+            return Ok(Interval { lower, upper }.into());
         }
     };
-    search.step_out_of_enclosure(root);
+    let has_margin = search.step_out_of_enclosure(root);
     if search.is_contradicted {
         return Err(Error::Contradiction);
     }
     // δ may be small enough at a negative ε.
-    Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))
+    let interval = Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))?;
+    Ok(Found { interval, has_margin })
 }
 
 /// Where the approach to the root ended.
@@ -129,6 +151,8 @@ struct Search<'a, C> {
     slope: f64,
     /// The width that the curve can attain, so that what failed once is not asked for again.
     attainable_width: f64,
+    /// Width of the enclosure at the upper end.
+    width_at_upper: f64,
     is_contradicted: bool,
     /// The ε certified so far: δ is too large at the lower one and small enough at the upper one.
     found: Interval,
@@ -156,8 +180,27 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
 
     /// An enclosure of log δ from which steps out fit into the tolerance; `roughness` times as wide suffices.
     fn ask_at(&mut self, epsilon: f64, roughness: f64) -> Enclosure {
-        let width = WIDTH_FRACTION * self.query.tolerance * epsilon.abs() * self.slope;
+        let width = self.width_for(epsilon);
         self.ask(epsilon, width, roughness)
+    }
+
+    /// The width of such an enclosure; it fits into the margin, where there is one.
+    fn width_for(&self, epsilon: f64) -> f64 {
+        let change = self.query.tolerance * epsilon.abs() * self.slope;
+        match self.margin_at(epsilon) {
+            0.0 => WIDTH_FRACTION * change,
+            margin => WIDTH_FRACTION * change.min(margin),
+        }
+    }
+
+    /// The margin of an upper end near ε; 0 where it would take too much of the tolerance.
+    fn margin_at(&self, epsilon: f64) -> f64 {
+        let change = self.query.tolerance * epsilon.abs() * self.slope;
+        if self.query.margin <= MARGIN_FRACTION * change {
+            self.query.margin
+        } else {
+            0.0
+        }
     }
 
     /// The first ε of the search; `None` if δ is small enough at 0.
@@ -192,7 +235,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         let mut below = 0;
         for _ in 0..ROUNDS {
             let found = self.ask_at(epsilon, ROUGHNESS);
-            if found.log_upper <= log_delta {
+            if found.log_upper <= log_delta - self.query.margin {
                 self.found.upper = self.found.upper.min(epsilon);
             }
             if found.log_lower > log_delta {
@@ -247,10 +290,12 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             .max(TINY)
     }
 
-    /// Narrows the certified interval by steps out of the enclosure at `root`, on both sides.
-    fn step_out_of_enclosure(&mut self, root: f64) {
+    /// Narrows the certified interval by steps out of the enclosure at `root`, on both sides. Returns whether the upper end has the margin of
+    /// the query.
+    fn step_out_of_enclosure(&mut self, root: f64) -> bool {
         let log_delta = self.query.log_delta;
         let (centre, found) = self.centred(root);
+        let margin = self.margin_at(centre);
         let slope = self.slope;
         let first = |gap: f64| {
             let step = OVERSHOOT * gap.max(0.0) / slope + ROUNDING * centre.abs();
@@ -260,12 +305,21 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
                 FIRST_STEP.0 * centre.abs() + FIRST_STEP.1 / slope
             }
         };
-        let (reach, known) = (first(found.log_upper - log_delta), self.found.upper);
-        let is_safe = |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_upper <= log_delta;
+        let (reach, known) = (first(found.log_upper + margin - log_delta), self.found.upper);
+        let is_safe = |search: &mut Self, epsilon: f64| {
+            let there = search.ask_at(epsilon, 1.0);
+            let is_safe = there.log_upper <= log_delta - margin;
+            if is_safe {
+                search.width_at_upper = there.width();
+            }
+            is_safe
+        };
         self.found.upper = self.step_out(centre, reach, known, is_safe);
+        let has_margin = margin > 0.0 && self.found.upper < known && self.width_at_upper <= margin;
         let (reach, known) = (first(log_delta - found.log_lower), self.found.lower);
         let misses = |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_lower > log_delta;
         self.found.lower = self.step_out(centre, -reach, known, misses);
+        has_margin
     }
 
     /// An ε at which the middle of a narrow enclosure is close to the δ that is given, and that enclosure.
@@ -280,7 +334,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
                 break;
             }
             // The width that is asked for is that of the enclosure to be replaced.
-            let width = WIDTH_FRACTION * self.query.tolerance * epsilon.abs() * self.slope;
+            let width = self.width_for(epsilon);
             let corrected = self.ask(epsilon + change, width, 1.0);
             if excess(corrected, log_delta).abs() >= excess(found, log_delta).abs() {
                 break;
@@ -338,124 +392,4 @@ fn middle(found: Enclosure) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A number in [0, 1) that looks random, but depends on x alone.
-    fn noise(x: f64) -> f64 {
-        let mixed = x.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64 / 2f64.powi(64)
-    }
-
-    fn query(log_delta: f64, start: (f64, f64)) -> Query {
-        let (epsilon, slope) = start;
-        Query {
-            log_delta,
-            tolerance: 1e-6,
-            start: StartingPoint { epsilon, slope },
-            largest_loss: f64::INFINITY,
-        }
-    }
-
-    /// log δ = −1 − ε/2 − ε², whose root is that of a quadratic equation.
-    fn log_curve(epsilon: f64) -> f64 {
-        -1.0 - 0.5 * epsilon - epsilon * epsilon
-    }
-
-    fn root(log_delta: f64) -> f64 {
-        0.25 * ((1.0 - 16.0 * (1.0 + log_delta)).sqrt() - 1.0)
-    }
-
-    /// However wide the enclosures are, wherever the number lies in them and wherever the search starts, the answer contains the root; it is
-    /// narrow where they are.
-    #[test]
-    fn the_answer_contains_the_root_of_an_analytic_curve() {
-        for log_delta in [-1.5, -12.0, -700.0] {
-            let exact = root(log_delta);
-            for width in [1e-10, 1e-7, 1e-3, 0.5, 30.0] {
-                for start in [(exact, 2.0 * exact + 0.5), (1e-9, 1e-3), (1e3, 1e9), (f64::NAN, 1.0)] {
-                    let curve = |epsilon: f64, _: &Accuracy| {
-                        let (middle, below) = (log_curve(epsilon), noise(epsilon));
-                        Enclosure::of_logs(middle - below * width, middle + (1.0 - below) * width)
-                    };
-                    let found = epsilon(curve, &query(log_delta, start)).unwrap();
-                    let named = format!("{log_delta} {width} {start:?}: {found:?} {exact}");
-                    assert!(found.lower <= exact && exact <= found.upper, "{named}");
-                    assert!(found.upper.is_finite(), "{named}");
-                    if width <= 1e-7 {
-                        assert!(found.upper - found.lower <= 2e-6 * exact, "{named}");
-                    }
-                }
-            }
-        }
-    }
-
-    /// The ends are ε at which the curve was asked and answered on their side of δ.
-    #[test]
-    fn both_ends_were_certified_by_the_curve() {
-        let log_delta = -12.0;
-        let mut asked = Vec::new();
-        let curve = |epsilon: f64, _: &Accuracy| {
-            let found = Enclosure::of_logs(log_curve(epsilon) - 0.2, log_curve(epsilon) + 0.1);
-            asked.push((epsilon, found));
-            found
-        };
-        let found = epsilon(curve, &query(log_delta, (1.0, 1.0))).unwrap();
-        let at = |epsilon: f64| asked.iter().find(|(known, _)| *known == epsilon).unwrap().1;
-        assert!(at(found.upper).log_upper <= log_delta && at(found.lower).log_lower > log_delta);
-    }
-
-    #[test]
-    fn a_curve_without_lower_bounds_has_an_upper_end_only() {
-        let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(f64::NEG_INFINITY, log_curve(epsilon));
-        let found = epsilon(curve, &query(-12.0, (2.0, 4.0))).unwrap();
-        assert_eq!(found.lower, 0.0);
-        assert!(
-            found.upper >= root(-12.0) && found.upper < 1.01 * root(-12.0),
-            "{found:?}"
-        );
-    }
-
-    #[test]
-    fn no_epsilon_is_needed_where_delta_is_small_enough_at_zero() {
-        let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(log_curve(epsilon), log_curve(epsilon));
-        assert_eq!(epsilon(curve, &query(-0.99, (0.1, 1.0))), Ok(Interval::exact(0.0)));
-        // Beyond all bounds.
-        let flat = |_: f64, _: &Accuracy| Enclosure::of_logs(-1.0, -1.0);
-        assert_eq!(epsilon(flat, &query(-2.0, (1.0, 1.0))).unwrap().upper, f64::INFINITY);
-    }
-
-    /// δ = 1 − e^{ε − L} of a loss that is L for certain.
-    #[test]
-    fn the_answer_is_below_the_largest_loss() {
-        for (largest, delta) in [(3.0f64, 1e-12), (3.0, 0.3), (1e-3, 1e-7), (600.0, 1e-5)] {
-            let curve = |epsilon: f64, _: &Accuracy| {
-                let log = (-(epsilon - largest).exp_m1()).max(0.0).ln();
-                Enclosure::of_logs(log - 1e-12, log + 1e-12)
-            };
-            let query = Query {
-                largest_loss: largest,
-                ..query(f64::ln(delta), (largest - 3.0 * delta, 1.0 / delta))
-            };
-            let exact = largest + (-delta).ln_1p();
-            let found = epsilon(curve, &query).unwrap();
-            assert!(
-                found.lower <= exact + 1e-15 * largest && exact <= found.upper + 1e-15 * largest,
-                "{found:?} {exact}"
-            );
-            assert!(
-                found.upper <= largest && found.upper - found.lower <= 2e-6 * largest,
-                "{found:?} {exact}"
-            );
-        }
-    }
-
-    #[test]
-    fn contradictions_are_an_error() {
-        let curve = |epsilon: f64, _: &Accuracy| {
-            let log = log_curve(epsilon);
-            Enclosure::of_logs(log - 1e-9, log).meet(Enclosure::of_logs(log + 0.1, log + 0.2))
-        };
-        assert_eq!(epsilon(curve, &query(-12.0, (2.0, 4.0))), Err(Error::Contradiction));
-    }
-}
+mod tests;

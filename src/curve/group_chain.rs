@@ -256,13 +256,14 @@ impl GroupChain {
         let query = Query {
             log_delta,
             tolerance,
+            margin: 0.0,
             start: StartingPoint {
                 epsilon: start,
                 slope: gaussian_slope(log_delta, start),
             },
             largest_loss: f64::INFINITY,
         };
-        let found = epsilon_search::epsilon(curve, &query)?;
+        let found = epsilon_search::epsilon(curve, &query)?.interval;
         failed.map_or(Ok(found), Err)
     }
 

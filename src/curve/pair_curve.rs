@@ -3,7 +3,7 @@
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::composed_loss::ComposedLoss;
 use crate::curve::epsilon_search;
-use crate::curve::epsilon_search::{Query, StartingPoint};
+use crate::curve::epsilon_search::{Found, Query, StartingPoint};
 use crate::curve::range_cache::RangeCache;
 use crate::curve::routes::Route;
 use crate::error::{Result, require_finite_epsilon};
@@ -13,6 +13,10 @@ use crate::loss::schedule;
 use crate::special::log_space::LogSum;
 use crate::step::{Adjacency, Direction, Step};
 
+/// Margin below δ at an ε that needs no confirmation, over the width that is asked for: 1, and some roundings.
+const MARGIN: f64 = 1.0 + 1e-6;
+/// log δ below which every ε is confirmed: so far out, an answer for δ is now and then wider than asked for where that for ε is not.
+const LEAST_WITH_MARGIN: f64 = -27.7;
 /// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
 const FIRST_STEP: f64 = 0.1;
 /// Factors by which the steps out grow, at least and at most. The step is chosen so that δ is small enough after it if log δ goes on falling
@@ -221,7 +225,13 @@ impl PairCurve {
     /// Certified bounds that contradict each other.
     pub(crate) fn confirmed_epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Interval> {
         let is_met = |found: Enclosure| found.log_upper <= log_delta;
-        let found = self.epsilon(log_delta, tolerance)?;
+        let Found {
+            interval: found,
+            has_margin,
+        } = self.epsilon_with_margin(log_delta, tolerance)?;
+        if has_margin && found.lower > 0.0 {
+            return Ok(found);
+        }
         let accuracy = Accuracy::of_width(tolerance);
         if found.lower == 0.0
             && (self.is_met_by_crude_bounds(tolerance, is_met) || is_met(self.delta(0.0, &accuracy).certified()?))
@@ -238,15 +248,44 @@ impl PairCurve {
     /// # Errors
     /// Certified bounds that contradict each other.
     pub(super) fn epsilon(&mut self, log_delta: f64, tolerance: f64) -> Result<Interval> {
+        Ok(self.epsilon_with_margin(log_delta, tolerance)?.interval)
+    }
+
+    /// [`PairCurve::epsilon`], and whether a question for δ at the upper end, to a relative width of `tolerance`, needs no confirmation.
+    ///
+    /// If log δ there is below `log_delta` by more than the width of such an answer, then so is the upper end of the answer:
+    ///
+    /// > log U ≤ log L + w ≤ log δ(ε) + w ≤ `log_delta` − m + w with L ≤ δ(ε) ≤ U, w ≤ m.
+    ///
+    /// The search knew δ there to that width, so that the question will, too.
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
+    pub(super) fn epsilon_with_margin(&mut self, log_delta: f64, tolerance: f64) -> Result<Found> {
         self.forget();
-        let mut found = Interval::exact(0.0);
+        let margin = if log_delta > LEAST_WITH_MARGIN {
+            MARGIN * tolerance
+        } else {
+            0.0
+        };
+        let mut found = Found::from(Interval::exact(0.0));
         for (i, loss) in self.losses.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
-            let accuracy = Accuracy::compared_with(log_delta, tolerance);
-            if i > 0 && loss.delta_for(found.upper, &accuracy).certified()?.log_upper <= log_delta {
+            let needed = if found.has_margin {
+                log_delta - margin
+            } else {
+                log_delta
+            };
+            let accuracy = Accuracy::compared_with(needed, tolerance);
+            let upper = found.interval.upper;
+            if i > 0 && loss.delta_for(upper, &accuracy).certified()?.log_upper <= needed {
                 continue;
             }
-            found = found.max(loss.epsilon(log_delta, tolerance)?);
+            let other = loss.epsilon_with_margin(log_delta, tolerance, margin)?;
+            found = Found {
+                interval: found.interval.max(other.interval),
+                has_margin: (i == 0 || found.has_margin) && other.has_margin,
+            };
             loss.shrink();
         }
         Ok(found)
@@ -275,10 +314,11 @@ impl PairCurve {
         let query = Query {
             log_delta,
             tolerance,
+            margin: 0.0,
             start,
             largest_loss: f64::INFINITY,
         };
-        let found = epsilon_search::epsilon(curve, &query)?;
+        let found = epsilon_search::epsilon(curve, &query)?.interval;
         Ok((found, work(self) - before))
     }
 
@@ -318,7 +358,8 @@ impl PairCurve {
 /// The bounds on ε with an upper one at which δ, asked for on its own, is small enough.
 ///
 /// A search for ε uses what it found on the way, and asks for other widths than a question for δ does, so that two certified upper
-/// bounds on δ at one ε may differ. Where that of a question for δ is too large, ε grows until it is not.
+/// bounds on δ at one ε may differ. Where the search left no margin for that ([`PairCurve::epsilon_with_margin`]) and the bound of a
+/// question for δ is too large, ε grows until it is not.
 ///
 /// # Errors
 /// Those of `delta`.

@@ -146,13 +146,14 @@ impl<'a, L: AccountLosses> Group<'a, L> {
         let query = Query {
             log_delta,
             tolerance: WANTED,
+            margin: 0.0,
             start: StartingPoint {
                 epsilon: 0.98 * plan.chernoff,
                 slope: self.frequencies.c,
             },
             largest_loss: f64::INFINITY,
         };
-        let found = epsilon_search::epsilon(|epsilon, _| curve(epsilon), &query)?;
+        let found = epsilon_search::epsilon(|epsilon, _| curve(epsilon), &query)?.interval;
         Ok((found.lower, found.upper))
     }
 

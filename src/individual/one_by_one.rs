@@ -112,10 +112,11 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
         let query = Query {
             log_delta: delta.ln(),
             tolerance: NARROW,
+            margin: 0.0,
             start: StartingPoint { epsilon, slope },
             largest_loss: f64::INFINITY,
         };
-        let found = epsilon_search::epsilon(curve, &query)?;
+        let found = epsilon_search::epsilon(curve, &query)?.interval;
         (lower, upper) = (lower.max(found.lower), upper.max(found.upper));
     }
     Ok((lower, upper))

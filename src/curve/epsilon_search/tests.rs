@@ -1,0 +1,158 @@
+//! Tests of the search for ε on curves whose roots are known.
+
+use super::*;
+
+/// A number in [0, 1) that looks random, but depends on x alone.
+fn noise(x: f64) -> f64 {
+    let mixed = x.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64 / 2f64.powi(64)
+}
+
+fn query(log_delta: f64, start: (f64, f64)) -> Query {
+    let (epsilon, slope) = start;
+    Query {
+        log_delta,
+        tolerance: 1e-6,
+        margin: 0.0,
+        start: StartingPoint { epsilon, slope },
+        largest_loss: f64::INFINITY,
+    }
+}
+
+/// log δ = −1 − ε/2 − ε², whose root is that of a quadratic equation.
+fn log_curve(epsilon: f64) -> f64 {
+    -1.0 - 0.5 * epsilon - epsilon * epsilon
+}
+
+fn root(log_delta: f64) -> f64 {
+    0.25 * ((1.0 - 16.0 * (1.0 + log_delta)).sqrt() - 1.0)
+}
+
+/// However wide the enclosures are, wherever the number lies in them and wherever the search starts, the answer contains the root; it is
+/// narrow where they are.
+#[test]
+fn the_answer_contains_the_root_of_an_analytic_curve() {
+    for log_delta in [-1.5, -12.0, -700.0] {
+        let exact = root(log_delta);
+        for width in [1e-10, 1e-7, 1e-3, 0.5, 30.0] {
+            for start in [(exact, 2.0 * exact + 0.5), (1e-9, 1e-3), (1e3, 1e9), (f64::NAN, 1.0)] {
+                let curve = |epsilon: f64, _: &Accuracy| {
+                    let (middle, below) = (log_curve(epsilon), noise(epsilon));
+                    Enclosure::of_logs(middle - below * width, middle + (1.0 - below) * width)
+                };
+                let found = epsilon(curve, &query(log_delta, start)).unwrap().interval;
+                let named = format!("{log_delta} {width} {start:?}: {found:?} {exact}");
+                assert!(found.lower <= exact && exact <= found.upper, "{named}");
+                assert!(found.upper.is_finite(), "{named}");
+                if width <= 1e-7 {
+                    assert!(found.upper - found.lower <= 2e-6 * exact, "{named}");
+                }
+            }
+        }
+    }
+}
+
+/// The ends are ε at which the curve was asked and answered on their side of δ.
+#[test]
+fn both_ends_were_certified_by_the_curve() {
+    let log_delta = -12.0;
+    let mut asked = Vec::new();
+    let curve = |epsilon: f64, _: &Accuracy| {
+        let found = Enclosure::of_logs(log_curve(epsilon) - 0.2, log_curve(epsilon) + 0.1);
+        asked.push((epsilon, found));
+        found
+    };
+    let found = epsilon(curve, &query(log_delta, (1.0, 1.0))).unwrap().interval;
+    let at = |epsilon: f64| asked.iter().find(|(known, _)| *known == epsilon).unwrap().1;
+    assert!(at(found.upper).log_upper <= log_delta && at(found.lower).log_lower > log_delta);
+}
+
+/// Answers to questions as wide as the margin, from the curve up, are at most δ at the upper end; with twice that width they are not.
+#[test]
+fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
+    let margin = 1e-6;
+    let with_margin = |log_delta: f64, width: f64| {
+        let curve =
+            |epsilon: f64, _: &Accuracy| Enclosure::of_logs(log_curve(epsilon), log_curve(epsilon) + width);
+        let query = Query {
+            margin,
+            ..query(log_delta, (1.0, 1.0))
+        };
+        epsilon(curve, &query).unwrap()
+    };
+    for log_delta in [-12.0, -30.0, -200.0] {
+        let Found { interval, has_margin } = with_margin(log_delta, 1e-8);
+        assert!(has_margin, "{log_delta}");
+        let at_upper = log_curve(interval.upper);
+        assert!(
+            at_upper + margin <= log_delta && at_upper + 2.0 * margin > log_delta,
+            "{log_delta}"
+        );
+        assert!(interval.upper - interval.lower <= 1e-6 * interval.upper, "{log_delta}");
+        // What the search itself knows no better leaves room for nothing.
+        assert!(!with_margin(log_delta, 2e-6).has_margin, "{log_delta}");
+    }
+    // Next to ε = 0 the margin would be more than the tolerance.
+    let Found { interval, has_margin } = with_margin(-1.01, 1e-12);
+    assert!(!has_margin && interval.upper - interval.lower <= 1e-6 * interval.upper);
+}
+
+#[test]
+fn a_curve_without_lower_bounds_has_an_upper_end_only() {
+    let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(f64::NEG_INFINITY, log_curve(epsilon));
+    let found = epsilon(curve, &query(-12.0, (2.0, 4.0))).unwrap().interval;
+    assert_eq!(found.lower, 0.0);
+    assert!(
+        found.upper >= root(-12.0) && found.upper < 1.01 * root(-12.0),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn no_epsilon_is_needed_where_delta_is_small_enough_at_zero() {
+    let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(log_curve(epsilon), log_curve(epsilon));
+    assert_eq!(
+        epsilon(curve, &query(-0.99, (0.1, 1.0))),
+        Ok(Interval::exact(0.0).into())
+    );
+    // Beyond all bounds.
+    let flat = |_: f64, _: &Accuracy| Enclosure::of_logs(-1.0, -1.0);
+    assert_eq!(
+        epsilon(flat, &query(-2.0, (1.0, 1.0))).unwrap().interval.upper,
+        f64::INFINITY
+    );
+}
+
+/// δ = 1 − e^{ε − L} of a loss that is L for certain.
+#[test]
+fn the_answer_is_below_the_largest_loss() {
+    for (largest, delta) in [(3.0f64, 1e-12), (3.0, 0.3), (1e-3, 1e-7), (600.0, 1e-5)] {
+        let curve = |epsilon: f64, _: &Accuracy| {
+            let log = (-(epsilon - largest).exp_m1()).max(0.0).ln();
+            Enclosure::of_logs(log - 1e-12, log + 1e-12)
+        };
+        let query = Query {
+            largest_loss: largest,
+            ..query(f64::ln(delta), (largest - 3.0 * delta, 1.0 / delta))
+        };
+        let exact = largest + (-delta).ln_1p();
+        let found = epsilon(curve, &query).unwrap().interval;
+        assert!(
+            found.lower <= exact + 1e-15 * largest && exact <= found.upper + 1e-15 * largest,
+            "{found:?} {exact}"
+        );
+        assert!(
+            found.upper <= largest && found.upper - found.lower <= 2e-6 * largest,
+            "{found:?} {exact}"
+        );
+    }
+}
+
+#[test]
+fn contradictions_are_an_error() {
+    let curve = |epsilon: f64, _: &Accuracy| {
+        let log = log_curve(epsilon);
+        Enclosure::of_logs(log - 1e-9, log).meet(Enclosure::of_logs(log + 0.1, log + 0.2))
+    };
+    assert_eq!(epsilon(curve, &query(-12.0, (2.0, 4.0))), Err(Error::Contradiction));
+}
