@@ -16,6 +16,7 @@ from hockeystick._progress import Report, reporting
 from hockeystick._tables import Table
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET
+from hockeystick._vocabulary.spelling import spelled
 from hockeystick.errors import UnreachableError
 
 LEAST_STEPS = 100
@@ -108,6 +109,7 @@ class Plan(Table):
         )
 
 
+@spelled
 def plan(
     *,
     dataset_size: int,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -56,7 +57,14 @@ from hockeystick._vocabulary.support import (
     not_attained,
     require_supported,
 )
-from hockeystick._vocabulary.terms import TERMS, meant, resolved
+from hockeystick._vocabulary.terms import (
+    SMALL_NOISE,
+    TERMS,
+    asked_from_outside,
+    meant,
+    resolved,
+    warn_of_small_noise,
+)
 from hockeystick.errors import UnsupportedError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -111,6 +119,12 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
                     raise TypeError(
                         f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
                     )
+                noise: Any = given.get("noise_multiplier")
+                if type(noise) in (float, int) and noise < SMALL_NOISE:
+                    # A search of the library may pass through such noise on its way.
+                    module = sys._getframe(1).f_globals.get("__name__", "")
+                    if asked_from_outside(module):
+                        warn_of_small_noise(float(noise))
                 try:
                     return function(**given)
                 except ValueError as error:

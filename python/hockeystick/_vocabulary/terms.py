@@ -211,12 +211,23 @@ def _warn_if_unusual(found: dict[str, Any], records: int | None) -> None:
         )
     noise = found.get("noise_multiplier")
     least = None if noise is None else _smallest(noise)
-    if least is not None and 0.0 < least < SMALL_NOISE:
+    if least is not None:
+        warn_of_small_noise(least, stacklevel=5)
+
+
+def asked_from_outside(module: str) -> bool:
+    """Return whether the module that calls is a user's or the command line, which warnings are for."""
+    return not module.startswith("hockeystick.") or module.startswith("hockeystick.cli.")
+
+
+def warn_of_small_noise(least: float, stacklevel: int = 3) -> None:
+    """Warn of a noise multiplier that is hardly ever meant; 0 is."""
+    if 0.0 < least < SMALL_NOISE:
         warnings.warn(
             f"noise_multiplier {least:g} protects hardly at all; if it is the standard deviation of the "
             f"noise on the averaged gradient, the noise multiplier is that times batch_size / clipping norm",
             UnusualValueWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

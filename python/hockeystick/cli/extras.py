@@ -9,6 +9,7 @@ from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick.cli import tables
+from hockeystick.cli.hints import Command
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -71,7 +72,7 @@ _CSV = click.Option(["--csv", "path"], help="File to write as CSV with all digit
 _FILE = click.Path(exists=True, dir_okay=False)
 
 MORE = [
-    click.Command(
+    Command(
         "sweep",
         callback=_guarded(_sweep),
         params=[
@@ -89,7 +90,7 @@ MORE = [
         ],
         help="One question for many runs, as a table.",
     ),
-    click.Command(
+    Command(
         "plan",
         callback=_guarded(_plan),
         params=[
@@ -111,7 +112,7 @@ MORE = [
         ],
         help="Batch size, steps, cap per person and noise that meet a target, the least noise first.",
     ),
-    click.Command(
+    Command(
         "check",
         callback=_guarded(_check),
         params=[
@@ -120,7 +121,7 @@ MORE = [
         ],
         help="Check the file of a run, and print what it states with its hash.",
     ),
-    click.Command(
+    Command(
         "completion",
         callback=_guarded(_completion),
         params=[
