@@ -109,6 +109,13 @@ def test_a_risk_takes_the_place_of_the_target_of_a_file(config):
     assert sigma == hs.get_noise_multiplier(RUN, advantage=0.2)
 
 
+def test_a_plan_takes_a_risk():
+    options = ["--dataset-size", 10_000, "--epochs", 2, "--batch-sizes", 500]
+    (row,) = json.loads(call("plan", *options, "--advantage", 0.1, "--json"))["rows"]
+    assert row["noise_multiplier"] == hs.get_noise_multiplier(advantage=0.1, sample_rate=0.05, steps=40)
+    assert "exactly one target" in call("plan", *options, status=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [

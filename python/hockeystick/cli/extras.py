@@ -10,6 +10,7 @@ from typing import Any
 from hockeystick._extras import needed
 from hockeystick.cli import tables
 from hockeystick.cli.hints import Command
+from hockeystick.cli.options import OF_TARGET, TARGET, options
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -95,8 +96,7 @@ MORE = [
         callback=_guarded(_plan),
         params=[
             click.Option(["--dataset-size"], type=int, required=True, help="Number of records."),
-            click.Option(["--epsilon"], type=float, required=True, help="Target epsilon, at least 0."),
-            click.Option(["--delta"], type=float, required=True, help="Target delta, in (0, 1)."),
+            *options(TARGET, OF_TARGET),
             click.Option(["--epochs"], type=float, help="Number of epochs; or give --compute."),
             click.Option(["--compute"], type=float, help="Number of gradients of single records."),
             click.Option(
