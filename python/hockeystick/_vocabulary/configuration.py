@@ -125,18 +125,20 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
                     module = sys._getframe(1).f_globals.get("__name__", "")
                     if asked_from_outside(module):
                         warn_of_small_noise(float(noise))
-                try:
-                    return function(**given)
-                except ValueError as error:
-                    hint = meant(error, given)
-                    if not hint:
-                        raise
-                    problem = f"{error}{hint}"
-                raise ValueError(problem)
-            for name in given:
-                if name not in known:
-                    raise unknown_argument(function.__name__, name, sorted(known))
-            return function(**resolved(run, given, known, unknown, keeps))
+                arguments = given
+            else:
+                for name in given:
+                    if name not in known:
+                        raise unknown_argument(function.__name__, name, sorted(known))
+                arguments = resolved(run, given, known, unknown, keeps)
+            try:
+                return function(**arguments)
+            except ValueError as error:
+                hint = meant(error, given)
+                if not hint:
+                    raise
+                kind, problem = type(error), f"{error}{hint}"
+            raise kind(problem)
 
         return cast(Function, asked)
 

@@ -16,7 +16,7 @@ from hockeystick._arguments import float_array, shown
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
-from hockeystick.errors import UnsupportedError, UnusualValueWarning
+from hockeystick.errors import UnreachableError, UnsupportedError, UnusualValueWarning
 
 TERMS = frozenset({"run", "batch_size", "dataset_size", "epochs"})
 """Arguments that stand for others."""
@@ -39,9 +39,11 @@ of several hundred. The noise of an average over a batch of 256 has a standard d
 
 def meant(error: ValueError, given: dict[str, Any]) -> str:
     """Return what was probably meant by a value that is out of range, or nothing."""
+    text = str(error)
+    if type(error) is UnreachableError:
+        return _of_point(text, given)
     if type(error) is not ValueError:
         return ""
-    text = str(error)
     if text.startswith("sample_rate must be"):
         value = _one_number(given.get("sample_rate"))
         if value is not None and 1.0 < value <= 100.0:
@@ -52,6 +54,19 @@ def meant(error: ValueError, given: dict[str, Any]) -> str:
         value = _one_number(given.get("delta"))
         if value is not None and value < 0.0:
             return f"; did you mean 1e{value:g}?" if value == int(value) else ""
+    return ""
+
+
+def _of_point(text: str, given: dict[str, Any]) -> str:
+    """Say which target is meant by a point of the curve that cannot be reached, if it is not one itself."""
+    if not text.startswith("epsilon ="):
+        return ""
+    for name, is_what in (
+        ("advantage", "this delta at epsilon 0"),
+        ("bayes_success", "this delta at the epsilon of the prior"),
+    ):
+        if given.get(name) is not None:
+            return f"; the target {name} = {shown(given[name])} is {is_what}"
     return ""
 
 
