@@ -23,6 +23,8 @@ PAGE = TOP / "docs" / "calculator" / "index.html"
 PICTURES = TOP / "demo" / "output"
 
 RUNS = 200
+LONGEST = 20.0
+"""Milliseconds within which most answers must come, so that they follow a slider, on a busy machine too."""
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,9 @@ def test_answers_are_those_of_python_to_the_last_digit(page):
         took.append(answer["took"])
         schemes.add(fields["scheme"])
     assert len(schemes) == 5
-    print(f"{RUNS} answers: median {np.median(took):.1f} ms, 90 % within {np.quantile(took, 0.9):.1f} ms")
+    half, most, nearly = np.quantile(took, [0.5, 0.75, 0.9])
+    print(f"{RUNS} answers: median {half:.1f} ms, 75 % within {most:.1f} ms, 90 % within {nearly:.1f} ms")
+    assert half < LONGEST
 
 
 def test_attacks_and_the_warning_are_those_of_python(page):

@@ -76,6 +76,84 @@ def test_what_is_missing_is_asked_for(config):
     assert "Missing option '--steps'" in call("epsilon", "--delta", 1e-5, "--sample-rate", 0.1, status=2)
 
 
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("noise-multiplier", {"advantage": 0.1}),
+        ("steps", {"tpr": 0.2, "fpr": 0.01}),
+        ("group-size", {"bayes_success": 0.7, "prior": 0.6}),
+        ("sample-rate", {"mu": 0.5}),
+        ("noise-multiplier", {"mu": 0.5}),
+        ("steps", {"mu": 0.5}),
+    ],
+)
+def test_risks_are_targets(command, target):
+    run = {"noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 100}
+    unknown = command.replace("-", "_")
+    run.pop(unknown, None)
+    function = getattr(hs, f"get_{unknown}")
+    options = [
+        part for name, value in {**target, **run}.items() for part in (f"--{name.replace('_', '-')}", value)
+    ]
+    found = answer(command, *options)["results"][0]
+    assert found[unknown] == function(**target, **run)
+    lower, upper = found["bounds"]
+    assert lower <= found[unknown] <= (float("inf") if upper is None else upper)
+
+
+def test_a_risk_takes_the_place_of_the_target_of_a_file(config):
+    config.write_text("delta = 1e-5\nepsilon = 3.0\n" + config.read_text("utf-8"), "utf-8")
+    sigma = answer("noise", "--config", config)["results"][0]["noise_multiplier"]
+    assert sigma == hs.get_noise_multiplier(RUN, epsilon=3.0, delta=1e-5)
+    sigma = answer("noise", "--config", config, "--advantage", 0.2)["results"][0]["noise_multiplier"]
+    assert sigma == hs.get_noise_multiplier(RUN, advantage=0.2)
+
+
+def test_a_plan_takes_a_risk():
+    options = ["--dataset-size", 10_000, "--epochs", 2, "--batch-sizes", 500]
+    (row,) = json.loads(call("plan", *options, "--advantage", 0.1, "--json"))["rows"]
+    assert row["noise_multiplier"] == hs.get_noise_multiplier(advantage=0.1, sample_rate=0.05, steps=40)
+    assert "exactly one target" in call("plan", *options, status=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("epsilon", "--sigma", 1), "--noise-multiplier"),
+        (("epsilon", "--num-steps", 1), "--steps"),
+        (("noise", "--target-epsilon", 1), "--epsilon"),
+        (("report", "--output", "a.html"), "--path"),
+        (("plan", "--n", 1), "--dataset-size"),
+        (("sweep", "epsilon", "--delta", 1), "--vary delta="),
+    ],
+)
+def test_other_names_of_options_are_answered_with_ours(arguments, meant):
+    assert meant in call(*arguments, status=2)
+
+
+def test_other_names_in_files_are_answered_with_ours(config):
+    config.write_text("sigma = 1.0\n", "utf-8")
+    assert "did you mean noise_multiplier" in call("epsilon", "--config", config, "--delta", 1e-5, status=2)
+
+
+def test_reports_have_a_form_to_sign(config, tmp_path):
+    path = tmp_path / "report.md"
+    signed = (
+        "--model",
+        "a network",
+        "--dataset",
+        "ten scans",
+        "--responsible",
+        "A. Person",
+        "--date",
+        "1 May",
+    )
+    call("report", "--config", config, "--delta", 1e-5, "--path", path, "--target", 3, *signed)
+    text = path.read_text("utf-8")
+    for words in signed[1::2]:
+        assert words in text
+
+
 def test_epochs_are_steps():
     sizes = ["--sampling", "poisson", "--batch-size", 100, "--dataset-size", 10_000, "--noise-multiplier", 1]
     found = answer("epsilon", "--delta", 1e-5, *sizes, "--epochs", 10)

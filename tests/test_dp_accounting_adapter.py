@@ -405,3 +405,17 @@ def test_a_mixture_shows_itself_but_has_no_other_groups_to_report(tmp_path):
     with pytest.raises(hs.UnsupportedError, match="given by their mixture of shifts"):
         hs.report(curve, tmp_path / "privacy.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_batches_without_records_cost_nothing():
+    import dp_accounting
+
+    for event_of_nobody in (
+        dp_accounting.SampledWithoutReplacementDpEvent(1000, 0, dp_accounting.GaussianDpEvent(1.0)),
+        dp_accounting.PoissonSampledDpEvent(0.0, dp_accounting.LaplaceDpEvent(0.0)),
+        dp_accounting.PoissonSampledDpEvent(0.0, dp_accounting.GaussianDpEvent(0.0)),
+    ):
+        accountant = hs.dp_accounting.ExactAccountant()
+        accountant.compose(event_of_nobody, 10)
+        assert accountant.get_epsilon(1e-5) == 0.0
+        assert accountant.get_delta(0.0) == 0.0

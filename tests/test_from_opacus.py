@@ -1,7 +1,8 @@
 """Histories of other accountants, taken over; Opacus itself is not needed."""
 
 import json
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -60,3 +61,13 @@ def test_what_is_no_history_is_refused(other, error, words):
 def test_steps_without_a_pair_for_the_group_are_refused():
     with pytest.raises(hs.UnsupportedError):
         from_opacus({"history": HISTORY}, adjacency="replace", group=hs.Group(2, gradients="orthogonal"))
+
+
+def test_older_releases_of_opacus_are_told_what_works_there(monkeypatch):
+    """Their accountants have no register; an AttributeError of Opacus said nothing."""
+    for name in ("opacus", "opacus.accountants"):
+        module = ModuleType(name)
+        module.__version__ = "1.5.4"
+        monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(ImportError, match=r"Opacus 1\.6 or newer, and this is 1\.5\.4.*PrivacyEngine"):
+        hs.opacus.register()

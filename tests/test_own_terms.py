@@ -1,6 +1,7 @@
 """Epochs and sizes in place of steps and rates, other names of arguments, and hints for what was meant."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -140,10 +141,21 @@ def test_a_large_delta_and_a_small_noise_are_warned_of():
     assert caught[0].filename == __file__
     with pytest.warns(hs.UnusualValueWarning, match="standard deviation"):
         hs.get_epsilon(delta=1e-5, noise_multiplier=0.04, batch_size=1, dataset_size=10, epochs=0.1)
+    with pytest.warns(hs.UnusualValueWarning, match="standard deviation") as caught:
+        hs.get_epsilon(delta=1e-5, noise_multiplier=0.004, sample_rate=0.01, steps=10)
+    assert caught[0].filename == __file__
     run = hs.Run(sampling="poisson", noise_multiplier=1.0, **sizes)
     with pytest.warns(hs.UnusualValueWarning, match="above 1 / dataset_size") as caught:
         hs.get_epsilon(run, delta=1e-3)
     assert caught[0].filename == __file__
+
+
+def test_searches_that_pass_through_small_noise_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sigma = hs.get_noise_multiplier(tpr=0.9999, fpr=1e-9, sample_rate=1.0, steps=1)
+        hs.get_epsilon(delta=1e-5, noise_multiplier=0.0, sample_rate=0.1, steps=1)
+    assert sigma < 0.15
 
 
 class Column:

@@ -102,6 +102,21 @@ def test_the_page_says_what_is_guaranteed(tmp_path):
     assert ends[1] - ends[0] < 2e-4 * upper
 
 
+def test_large_factors_are_written_without_an_exponent(tmp_path):
+    run = hs.privacy_curve(noise_multiplier=1.0, sample_rate=256 / 60_000, steps=2344, group_size=8)
+    text = words(page(run, tmp_path, pictures=False))
+    factor = re.search(r"more than (\S+) times as likely", text)[1]
+    assert re.fullmatch(r"\d{1,3}(,\d{3})+", factor)
+    assert np.exp(run.epsilon(1e-5)) <= float(factor.replace(",", "")) <= 1.01 * np.exp(run.epsilon(1e-5))
+
+
+def test_other_names_of_arguments_are_answered_with_ours(tmp_path):
+    with pytest.raises(TypeError, match="did you mean target"):
+        hs.report(CURVE, tmp_path / "a.md", target_epsilon=3)
+    with pytest.raises(TypeError, match="did you mean records_per_person"):
+        hs.plan(epsilon=3, delta=1e-5, dataset_size=1000, epochs=1, records_per_user=4)
+
+
 def test_the_page_has_groups_schemes_and_deltas(tmp_path):
     found = page(CURVE, tmp_path, dataset_size=10_000, group_sizes=[1, 3, 9], delta=1e-6, pictures=False)
     for size in (1, 3, 9):

@@ -144,3 +144,16 @@ def test_what_no_run_meets_is_said():
         hs.get_group_size(tpr=0.0101, fpr=0.01, noise_multiplier=0.1, sample_rate=1.0, steps=1)
     with pytest.raises(hs.UnsupportedError, match="whole epochs"):
         hs.get_steps(tpr=0.2, fpr=0.01, noise_multiplier=2.0, sampling=hs.RandomAllocation(10))
+
+
+def test_what_cannot_be_reached_is_said_of_the_target():
+    run = {"noise_multiplier": 0.5, "sample_rate": 0.01, "steps": 1000}
+    for name, allowed in (("advantage", 0.1), ("bayes_success", 0.55)):
+        with pytest.raises(hs.UnreachableError, match=f"the target {name} = {allowed} is this delta"):
+            hs.get_group_size(**{name: allowed}, **run)
+    facts = hs.Run(sampling="poisson", **run)
+    with pytest.raises(hs.UnreachableError, match="the target advantage"):
+        hs.get_group_size(facts, advantage=0.1)
+    with pytest.raises(hs.UnreachableError) as refusal:
+        hs.get_group_size(epsilon=0.1, delta=1e-5, **run)
+    assert "target" not in str(refusal.value)

@@ -234,3 +234,9 @@ def test_the_accountant_of_shuffled_batches_takes_a_shuffled_run():
     assert accountant.history == [(2.0, 0.1, 10)]
     with pytest.raises(ValueError, match="sampling"):
         accountant.step(RUN)
+
+
+def test_an_accountant_says_where_a_run_goes():
+    run = hs.Run(sampling="full", steps=2, noise_multiplier=3.0, records_per_person=4)
+    with pytest.raises(TypeError, match=r"with group_size=4 and pass the run to its step"):
+        hs.GroupAccountant(run)

@@ -147,6 +147,31 @@ def test_a_plan_meets_its_target_with_the_least_noise_first():
         assert line["noise_per_gradient"] == run.noise_multiplier / line["batch_size"]
 
 
+@pytest.mark.parametrize(
+    "target",
+    [{"advantage": 0.1}, {"tpr": 0.05, "fpr": 0.01}, {"bayes_success": 0.75, "prior": 0.3}, {"mu": 2.0}],
+)
+def test_a_plan_meets_a_target_for_attacks(target):
+    choices = hs.plan(
+        dataset_size=10_000, epochs=2, batch_sizes=[500], caps=[2], records_per_person=2, **target
+    )
+    (row,) = choices
+    run = {"sample_rate": 0.05, "steps": 40, "group_size": 2}
+    assert row["noise_multiplier"] == hs.get_noise_multiplier(**target, **run)
+    curve = hs.TradeoffCurve.from_curve(hs.privacy_curve(choices.run()))
+    reached = {
+        "advantage": lambda: curve.advantage(),
+        "tpr": lambda: 1.0 - curve.beta(0.01),
+        "bayes_success": lambda: curve.attack_success(0.3),
+        "mu": lambda: curve.mu(),
+    }
+    name, allowed = next(iter(target.items()))
+    assert reached[name]() <= allowed * (1.0 + 1e-9)
+    assert str(choices).startswith(", ".join(f"{key} {value:g}" for key, value in target.items()))
+    with pytest.raises(TypeError, match="exactly one target"):
+        hs.plan(dataset_size=100, epochs=1, epsilon=1.0, delta=1e-3, **target)
+
+
 def test_compute_is_the_number_of_gradients():
     arguments = {name: value for name, value in PLAN.items() if name != "epochs"}
     found = hs.plan(compute=50_000, batch_sizes=[100], records_per_person=2, **arguments)

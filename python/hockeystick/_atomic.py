@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes, *, private: bool
     _require_regular(target)
     # Names have at most 255 bytes on most systems.
     name = os.fsdecode(os.fsencode(target.name)[:200])
-    temporary = target.with_name(f".{name}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{name}.{os.urandom(8).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,6 +154,8 @@ class Table:
         2.0,2433
         """
         stream = io.StringIO()
+        import csv  # takes a millisecond, which starts should not pay
+
         writer = csv.writer(stream)
         first = [] if self._index is None else [""]
         writer.writerow([*first, *self._columns])

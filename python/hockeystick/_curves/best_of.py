@@ -40,16 +40,13 @@ and the other bound answers there."""
 SLACK = 1e-10
 """Relative rounding error of sums of a thousand terms and of their exponents, with room."""
 
-ORDERS = np.unique(
-    np.concatenate(
-        (
-            1.0 + np.arange(1, 100) / 10.0,
-            np.arange(11.0, 64.0),
-            2.0 ** np.arange(7, 13),
-            np.geomspace(1.01, 4096.0, 120),
-        )
-    )
+_ORDERS = (
+    1.0 + np.arange(1, 100) / 10.0,
+    np.arange(11.0, 64.0),
+    2.0 ** np.arange(7, 13),
+    np.geomspace(1.01, 4096.0, 120),
 )
+ORDERS = np.array(sorted({order for part in _ORDERS for order in part.tolist()}))
 """Rényi orders of the other bound: those of dp-accounting among them."""
 
 

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 
 from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require
 from hockeystick._curves.planning import get_noise_multiplier
+from hockeystick._curves.risk import check_target
 from hockeystick._progress import Report, reporting
 from hockeystick._tables import Table
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET
+from hockeystick._vocabulary.spelling import spelled
 from hockeystick.errors import UnreachableError
 
 LEAST_STEPS = 100
@@ -108,11 +110,18 @@ class Plan(Table):
         )
 
 
+@spelled
 def plan(
     *,
     dataset_size: int,
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    bayes_success: float | None = None,
+    prior: float | None = None,
+    mu: float | None = None,
     epochs: float | None = None,
     compute: float | None = None,
     records_per_person: ArrayLike = 1,
@@ -130,10 +139,12 @@ def plan(
     ----------
     dataset_size : int
         Number of records.
-    epsilon : float
-        Target epsilon, finite and at least zero, for all records of a person.
-    delta : float
-        Target delta, in (0, 1).
+    epsilon, delta : float, optional
+        Target for all records of a person: epsilon, finite and at least zero, and delta, in (0, 1). Give
+        these two, or one of the targets below.
+    advantage, tpr, fpr, bayes_success, prior, mu : float, optional
+        Targets for attacks in their place, as `get_noise_multiplier` takes them: `advantage`, `tpr` with
+        `fpr`, `bayes_success` with `prior`, or `mu`.
     epochs : float, optional
         Number of epochs. Give either this or `compute`.
     compute : float, optional
@@ -161,7 +172,8 @@ def plan(
     ValueError
         If an argument is out of range, or two contradict each other.
     TypeError
-        If an argument has the wrong type, or not exactly one of `epochs` and `compute` is given.
+        If an argument has the wrong type, or not exactly one target, or not exactly one of `epochs` and
+        `compute` is given.
     UnreachableError
         If no choice meets the target.
 
@@ -186,6 +198,11 @@ def plan(
            256    586  10.001    1    15000           0.98825           0.0038604
            256   2344  10.001    4    60000            1.4893           0.0058176
     """
+    risks = {"advantage": advantage, "tpr": tpr, "fpr": fpr, "bayes_success": bayes_success, "prior": prior}
+    stated: dict[str, Any] = {"epsilon": epsilon, "delta": delta, **risks, "mu": mu}
+    check_target(**stated)
+    target: Any = {name: float_scalar(value, name) for name, value in stated.items() if value is not None}
+    in_words = ", ".join(f"{name} {value:g}" for name, value in target.items())
     size = count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
     if (epochs is None) == (compute is None):
         raise TypeError("give exactly one of epochs and compute")
@@ -212,7 +229,7 @@ def plan(
                     adjacency=adjacency,
                 )
                 try:
-                    sigma = float(get_noise_multiplier(run, epsilon=epsilon, delta=delta))
+                    sigma = float(get_noise_multiplier(run, **target))
                 except UnreachableError:
                     sigma = math.inf
                 if math.isfinite(sigma):
@@ -221,15 +238,13 @@ def plan(
             if report is not None:
                 report(done + 1, len(tried) * len(sizes))
     if not rows:
-        raise UnreachableError(
-            f"no choice of batch size and cap meets epsilon = {epsilon} at delta = {delta}"
-        )
+        raise UnreachableError(f"no choice of batch size and cap meets the target: {in_words}")
     # Equal noise: fewer gradients first, then the records that are kept.
     order = sorted(range(len(rows)), key=lambda place: (rows[place][6], -rows[place][4], rows[place][1]))
     names = ("batch_size", "steps", "epochs", "cap", "records", "noise_multiplier", "noise_per_gradient")
     columns = {name: [rows[place][number] for place in order] for number, name in enumerate(names)}
     length = f"{gradients:g} gradients" if epochs is None else f"{epochs:g} epochs"
-    caption = f"epsilon {epsilon:g}, delta {delta:g}, {length}, adjacency {adjacency!r}"
+    caption = f"{in_words}, {length}, adjacency {adjacency!r}"
     return Plan(columns, [runs[place] for place in order], caption)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -56,7 +57,14 @@ from hockeystick._vocabulary.support import (
     not_attained,
     require_supported,
 )
-from hockeystick._vocabulary.terms import TERMS, meant, resolved
+from hockeystick._vocabulary.terms import (
+    SMALL_NOISE,
+    TERMS,
+    asked_from_outside,
+    meant,
+    resolved,
+    warn_of_small_noise,
+)
 from hockeystick.errors import UnsupportedError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -111,18 +119,26 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
                     raise TypeError(
                         f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
                     )
-                try:
-                    return function(**given)
-                except ValueError as error:
-                    hint = meant(error, given)
-                    if not hint:
-                        raise
-                    problem = f"{error}{hint}"
-                raise ValueError(problem)
-            for name in given:
-                if name not in known:
-                    raise unknown_argument(function.__name__, name, sorted(known))
-            return function(**resolved(run, given, known, unknown, keeps))
+                noise: Any = given.get("noise_multiplier")
+                if type(noise) in (float, int) and noise < SMALL_NOISE:
+                    # A search of the library may pass through such noise on its way.
+                    module = sys._getframe(1).f_globals.get("__name__", "")
+                    if asked_from_outside(module):
+                        warn_of_small_noise(float(noise))
+                arguments = given
+            else:
+                for name in given:
+                    if name not in known:
+                        raise unknown_argument(function.__name__, name, sorted(known))
+                arguments = resolved(run, given, known, unknown, keeps)
+            try:
+                return function(**arguments)
+            except ValueError as error:
+                hint = meant(error, given)
+                if not hint:
+                    raise
+                kind, problem = type(error), f"{error}{hint}"
+            raise kind(problem)
 
         return cast(Function, asked)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -121,8 +120,14 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     for candidate in ours:
         if candidate in names:
             return f"; did you mean {candidate}{words}?"
-    near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
+    near = _near(name, names)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _near(name: str, names: list[str]) -> list[str]:
+    import difflib  # takes a millisecond, which starts should not pay
+
+    return difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
 
 
 def suggested_value(name: str, value: object, allowed: Iterable[str]) -> str:
@@ -133,7 +138,7 @@ def suggested_value(name: str, value: object, allowed: Iterable[str]) -> str:
     ours = VALUES.get(name, {}).get(value.lower())
     if ours in known:
         return f"; did you mean {ours!r}?"
-    near = difflib.get_close_matches(value, known, n=1, cutoff=NEAR)
+    near = _near(value, known)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -16,7 +16,7 @@ from hockeystick._arguments import float_array, shown
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
-from hockeystick.errors import UnsupportedError, UnusualValueWarning
+from hockeystick.errors import UnreachableError, UnsupportedError, UnusualValueWarning
 
 TERMS = frozenset({"run", "batch_size", "dataset_size", "epochs"})
 """Arguments that stand for others."""
@@ -39,9 +39,11 @@ of several hundred. The noise of an average over a batch of 256 has a standard d
 
 def meant(error: ValueError, given: dict[str, Any]) -> str:
     """Return what was probably meant by a value that is out of range, or nothing."""
+    text = str(error)
+    if type(error) is UnreachableError:
+        return _of_point(text, given)
     if type(error) is not ValueError:
         return ""
-    text = str(error)
     if text.startswith("sample_rate must be"):
         value = _one_number(given.get("sample_rate"))
         if value is not None and 1.0 < value <= 100.0:
@@ -52,6 +54,19 @@ def meant(error: ValueError, given: dict[str, Any]) -> str:
         value = _one_number(given.get("delta"))
         if value is not None and value < 0.0:
             return f"; did you mean 1e{value:g}?" if value == int(value) else ""
+    return ""
+
+
+def _of_point(text: str, given: dict[str, Any]) -> str:
+    """Say which target is meant by a point of the curve that cannot be reached, if it is not one itself."""
+    if not text.startswith("epsilon ="):
+        return ""
+    for name, is_what in (
+        ("advantage", "this delta at epsilon 0"),
+        ("bayes_success", "this delta at the epsilon of the prior"),
+    ):
+        if given.get(name) is not None:
+            return f"; the target {name} = {shown(given[name])} is {is_what}"
     return ""
 
 
@@ -211,12 +226,23 @@ def _warn_if_unusual(found: dict[str, Any], records: int | None) -> None:
         )
     noise = found.get("noise_multiplier")
     least = None if noise is None else _smallest(noise)
-    if least is not None and 0.0 < least < SMALL_NOISE:
+    if least is not None:
+        warn_of_small_noise(least, stacklevel=5)
+
+
+def asked_from_outside(module: str) -> bool:
+    """Return whether the module that calls is a user's or the command line, which warnings are for."""
+    return not module.startswith("hockeystick.") or module.startswith("hockeystick.cli.")
+
+
+def warn_of_small_noise(least: float, stacklevel: int = 3) -> None:
+    """Warn of a noise multiplier that is hardly ever meant; 0 is."""
+    if 0.0 < least < SMALL_NOISE:
         warnings.warn(
             f"noise_multiplier {least:g} protects hardly at all; if it is the standard deviation of the "
             f"noise on the averaged gradient, the noise multiplier is that times batch_size / clipping norm",
             UnusualValueWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

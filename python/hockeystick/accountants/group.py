@@ -114,6 +114,11 @@ class GroupAccountant(Accountant):
         group: Group | None = None,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> None:
+        if isinstance(group_size, Run):
+            raise TypeError(
+                f"group_size must be a whole number, got a Run: make the accountant with "
+                f"group_size={group_size.records_per_person} and pass the run to its step()"
+            )
         members = None if group is None else check_group(group)
         if members is not None:
             if group_size not in (1, members.size):

@@ -24,12 +24,16 @@ from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.config import with_config
 from hockeystick.cli.extras import MORE
+from hockeystick.cli.hints import Command
 from hockeystick.cli.options import (
     ALWAYS,
     DRAWING,
     MEMBERS,
     NOISE,
+    OF_TARGET,
     REPORTED,
+    SIGNED,
+    TARGET,
     arguments_of,
     options,
     require_all,
@@ -47,6 +51,7 @@ class Question(NamedTuple):
     find: Callable[..., Any]
     options: tuple[str, ...]
     help: str
+    changed: dict[str, dict[str, Any]] | None = None
 
 
 QUESTIONS = {
@@ -59,32 +64,37 @@ QUESTIONS = {
     "noise": Question(
         "noise_multiplier",
         get_noise_multiplier,
-        ("epsilon", "delta", *DRAWING, "steps", "epochs", *MEMBERS),
+        (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
         "Smallest noise multiplier that meets a target.",
+        OF_TARGET,
     ),
     "noise-multiplier": Question(
         "noise_multiplier",
         get_noise_multiplier,
-        ("epsilon", "delta", *DRAWING, "steps", "epochs", *MEMBERS),
+        (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
         "The same as noise.",
+        OF_TARGET,
     ),
     "sample-rate": Question(
         "sample_rate",
         get_sample_rate,
-        ("epsilon", "delta", *NOISE, "steps", "group_size", "norms", "gradients"),
+        (*TARGET, *NOISE, "steps", "group_size", "norms", "gradients"),
         "Largest Poisson sample rate that meets a target.",
+        OF_TARGET,
     ),
     "steps": Question(
         "steps",
         get_steps,
-        ("epsilon", "delta", *NOISE, *DRAWING, *MEMBERS),
+        (*TARGET, *NOISE, *DRAWING, *MEMBERS),
         "Largest number of steps that meets a target.",
+        OF_TARGET,
     ),
     "group-size": Question(
         "group_size",
         get_group_size,
-        ("epsilon", "delta", *NOISE, *DRAWING, "steps", "epochs"),
+        (*TARGET, *NOISE, *DRAWING, "steps", "epochs"),
         "Largest group for which a run meets a target.",
+        OF_TARGET,
     ),
 }
 
@@ -96,7 +106,7 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
     sized = any(given.get(name) is not None for name in ("batch_size", "max_batch_size", "run_sha256"))
     if dataset_size is not None and not sized:
         raise click.UsageError("--dataset-size needs --batch-size")
-    lower, upper = (np.atleast_1d(end) for end in question.find(bounds=True, **arguments))
+    lower, upper = (np.atleast_1d(end) for end in _ends(question, arguments))
     sizes = _group_sizes(arguments)
     ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
     drawn = sampling_in_words(arguments)
@@ -119,6 +129,19 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
             "arguments": _plain(arguments),
             "results": results,
         }
+    )
+
+
+def _ends(question: Question, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    """Return both ends of an answer. For a mu only the safe end is known, and the range has the other."""
+    if arguments.get("mu") is None:
+        both: tuple[Any, Any] = question.find(bounds=True, **arguments)
+        return both
+    found = question.find(**arguments)
+    if SAFE_SIDE[question.unknown] == "upper":
+        return np.zeros_like(found, dtype=np.float64), found
+    return found, np.full_like(
+        found, 1.0 if question.unknown == "sample_rate" else math.inf, dtype=np.float64
     )
 
 
@@ -185,6 +208,7 @@ def _report(given: dict[str, Any]) -> None:
         title=given["title"],
         details=_details(given) or None,
         certified=given["certified"],
+        **{name: given[name] for name in SIGNED},
     )
     if given["as_json"]:
         _print_json({"version": __version__, "sampling": drawn, "path": str(written)})
@@ -261,7 +285,7 @@ def _command(
             except (ValueError, TypeError) as error:
                 raise click.UsageError(str(error)) from error
 
-    return click.Command(name, callback=run, params=options((*names, *ALWAYS), changed), help=text)
+    return Command(name, callback=run, params=options((*names, *ALWAYS), changed), help=text)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -332,7 +356,7 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
         "an unsupported combination), 2 bad arguments.",
         commands=[
             *(
-                _command(name, _asking(question), question.options, question.help)
+                _command(name, _asking(question), question.options, question.help, question.changed)
                 for name, question in QUESTIONS.items()
             ),
             _command(
@@ -344,7 +368,7 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
             _command(
                 "report",
                 _report,
-                ("path", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS, *REPORTED),
+                ("path", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS, *REPORTED, *SIGNED),
                 "One page with the guarantee in plain words, its assumptions and curves.",
             ),
             _command(
@@ -354,7 +378,7 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
                 "A certificate of epsilon or delta, for an independent checker.",
                 CERTIFIED_POINT,
             ),
-            click.Command(
+            Command(
                 "verify",
                 callback=_verify,
                 params=[

@@ -8,6 +8,8 @@ from hockeystick import Run
 from hockeystick._extras import needed
 from hockeystick._vocabulary.run_files import read_facts
 from hockeystick._vocabulary.sampling import Poisson
+from hockeystick._vocabulary.spelling import suggestion
+from hockeystick.cli.options import RISKS, TARGET
 from hockeystick.cli.schemes import flag
 
 click: Any = needed("click", "cli")
@@ -36,13 +38,14 @@ def with_config(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     if path is None:
         return given
     stated, _ = read_facts(path)
-    run = Run.from_facts({name: value for name, value in stated.items() if name in FACTS})
     others = {name: value for name, value in stated.items() if name not in FACTS}
     for name in others:
         if name not in names:
+            hint = suggestion(name, {*FACTS, *names})
             raise click.UsageError(
-                f"{name} in {path} is no fact of a run, and this command has no {flag(name)}"
+                f"{name} in {path} is no fact of a run, and this command has no {flag(name)}{hint}"
             )
+    run = Run.from_facts({name: value for name, value in stated.items() if name in FACTS})
     filled = _options_of(run) | others
     context = click.get_current_context()
     default = click.core.ParameterSource.DEFAULT
@@ -50,6 +53,8 @@ def with_config(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     for rivals in (_DRAWING, _NOISE, _MEMBERS, _LENGTH):
         if typed & set(rivals):
             filled = {name: value for name, value in filled.items() if name not in rivals}
+    if typed & set(RISKS):
+        filled = {name: value for name, value in filled.items() if name not in TARGET}
     kept = {name: value for name, value in filled.items() if name in names and name not in typed}
     return {**given, **kept, "run_sha256": run.sha256}
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick.cli import tables
+from hockeystick.cli.hints import Command
+from hockeystick.cli.options import OF_TARGET, TARGET, options
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 click: Any = needed("click", "cli")
@@ -71,7 +73,7 @@ _CSV = click.Option(["--csv", "path"], help="File to write as CSV with all digit
 _FILE = click.Path(exists=True, dir_okay=False)
 
 MORE = [
-    click.Command(
+    Command(
         "sweep",
         callback=_guarded(_sweep),
         params=[
@@ -89,13 +91,12 @@ MORE = [
         ],
         help="One question for many runs, as a table.",
     ),
-    click.Command(
+    Command(
         "plan",
         callback=_guarded(_plan),
         params=[
             click.Option(["--dataset-size"], type=int, required=True, help="Number of records."),
-            click.Option(["--epsilon"], type=float, required=True, help="Target epsilon, at least 0."),
-            click.Option(["--delta"], type=float, required=True, help="Target delta, in (0, 1)."),
+            *options(TARGET, OF_TARGET),
             click.Option(["--epochs"], type=float, help="Number of epochs; or give --compute."),
             click.Option(["--compute"], type=float, help="Number of gradients of single records."),
             click.Option(
@@ -111,7 +112,7 @@ MORE = [
         ],
         help="Batch size, steps, cap per person and noise that meet a target, the least noise first.",
     ),
-    click.Command(
+    Command(
         "check",
         callback=_guarded(_check),
         params=[
@@ -120,7 +121,7 @@ MORE = [
         ],
         help="Check the file of a run, and print what it states with its hash.",
     ),
-    click.Command(
+    Command(
         "completion",
         callback=_guarded(_completion),
         params=[

@@ -44,6 +44,21 @@ def _named(context: Any, option: Any, texts: tuple[str, ...]) -> dict[str, str]:
 _SETTINGS: dict[str, dict[str, Any]] = {
     "epsilon": {"type": float, "required": True, "help": "Target epsilon, at least 0."},
     "delta": {"type": float, "required": True, "help": "Delta, in (0, 1)."},
+    "advantage": {
+        "type": float,
+        "help": "Target: how far an attack's hit rate may exceed its rate of false alarms.",
+    },
+    "tpr": {
+        "type": float,
+        "help": "Target, with --fpr: largest rate of hits of an attack with that rate of false alarms.",
+    },
+    "fpr": {"type": float, "help": "Rate of false alarms of --tpr."},
+    "bayes_success": {
+        "type": float,
+        "help": "Target, with --prior: largest probability that an attacker guesses right.",
+    },
+    "prior": {"type": float, "help": "Probability of membership before the attack, of --bayes-success."},
+    "mu": {"type": float, "help": "Target: the run is to be mu-GDP."},
     "noise_multiplier": {
         "type": float,
         "help": "Standard deviation of Gaussian noise over the clipping norm.",
@@ -140,7 +155,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "path": {
         "default": "privacy.html",
         "show_default": True,
-        "help": "File to write: .html, or .md without pictures.",
+        "help": "File to write: .html, .md without pictures, or .json for programs.",
     },
     "group_sizes": {
         "multiple": True,
@@ -160,8 +175,22 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "metavar": "NAME=TEXT",
         "help": "A hyper-parameter to disclose; may be repeated.",
     },
+    "model": {"help": "What was trained, for the form that the responsible person signs."},
+    "dataset": {"help": "The data that it was trained on, for that form."},
+    "responsible": {"help": "Who answers for it, for that form."},
+    "date": {"help": "Date of the report, for that form."},
     "as_json": {"is_flag": True, "help": "Print JSON, with all digits and both ends of the interval."},
 }
+
+RISKS = ("advantage", "tpr", "fpr", "bayes_success", "prior", "mu")
+"""Targets in terms of attacks."""
+
+TARGET = ("epsilon", "delta", *RISKS)
+OF_TARGET: dict[str, dict[str, Any]] = {
+    "epsilon": {"required": False},
+    "delta": {"required": False, "help": "Target delta, in (0, 1)."},
+}
+"""How the options of a target differ from those of an answer: one target of several is enough."""
 
 NOISE = ("noise_multiplier", "mechanism", "scale", "p")
 DRAWING = (
@@ -176,6 +205,8 @@ DRAWING = (
 )
 MEMBERS = ("group_size", "rates", "norms", "gradients", "cosine")
 REPORTED = ("group_sizes", "target", "title", "details", "certified")
+SIGNED = ("model", "dataset", "responsible", "date")
+"""What the form at the end of a report says; without any of them there is no form."""
 ALWAYS = ("adjacency", "tolerance", "config", "as_json")
 
 
@@ -232,10 +263,10 @@ def _steps(given: dict[str, Any], found: dict[str, Any]) -> int:
     return steps
 
 
-_FIRST = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps")
+_FIRST = (*TARGET, "noise_multiplier", "sample_rate", "steps")
 """Arguments that stand before the others in what is printed."""
 
-_PLAIN = ("epsilon", "delta", "noise_multiplier", "steps", "adjacency", "tolerance")
+_PLAIN = (*TARGET, "noise_multiplier", "steps", "adjacency", "tolerance")
 
 
 def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:

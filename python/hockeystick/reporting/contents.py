@@ -250,7 +250,7 @@ def _likelihoods(question: Question, facts: Facts) -> str:
     who, epsilon = _whose(question, facts), facts.upper
     if epsilon > LARGE_EPSILON:
         return f"Epsilon is {rounded_up(epsilon)}: too large to promise anything of use about {who}."
-    factor = f"{rounded_up(float(np.exp(epsilon)), 3)} times as likely"
+    factor = f"{_in_full(float(np.exp(epsilon)))} times as likely"
     apart = f"up to a probability of {one_in(question.delta)}"
     relation = "add_remove" if question.guarantee.run is None else question.guarantee.run.adjacency
     if relation == "remove":
@@ -263,6 +263,12 @@ def _likelihoods(question: Question, facts: Facts) -> str:
         f"Compare training on the data with training on the data {other} {who}. No outcome that somebody "
         f"might look for is more than {factor} in one case as in the other, {apart}."
     )
+
+
+def _in_full(factor: float) -> str:
+    """Return a factor rounded up to three digits, without an exponent: 149,000 in place of 1.49e+05."""
+    rounded = float(rounded_up(factor, 3))
+    return f"{rounded:,.0f}" if rounded >= 1000.0 else rounded_up(factor, 3)
 
 
 def _steps(question: Question) -> list[Block]:

@@ -18,6 +18,7 @@ from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
+from hockeystick._vocabulary.spelling import spelled
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
 from hockeystick.reporting.contents import FORM, TITLE, Question, document_of
@@ -30,6 +31,7 @@ GROUP_SIZES = (1, 2, 4, 8, 16, 32)
 SUFFIXES = (".html", ".htm", ".md", ".json")
 
 
+@spelled
 def report(
     curve_or_accountant: Run | PrivacyCurve | ShuffledCurve | TradeoffCurve | Accountant,
     path: str | os.PathLike[str] = "privacy.html",
