@@ -184,6 +184,14 @@ def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_
     return number
 
 
+def require_type(value: object, kind: type | tuple[type, ...], name: str) -> None:
+    """Raise ``TypeError`` naming the argument and what is allowed, unless `value` is of such a type."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        allowed = " or ".join(each.__name__ for each in kinds)
+        raise TypeError(f"{name} must be of type {allowed}, got {type(value).__name__}")
+
+
 def text(value: object, name: str) -> str:
     """`value`, which must be a string."""
     if not isinstance(value, str):

@@ -15,6 +15,7 @@ from hockeystick._arguments import (
     float_scalar,
     in_shape,
     require,
+    require_type,
 )
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
@@ -55,6 +56,10 @@ class FilteredRun:
     """Law of the number of rounds in which a unit holds members of the group."""
     noise_multiplier: float
     """Standard deviation of the noise in clipping norms."""
+
+    def __post_init__(self) -> None:
+        require_type(self.rounds, MembershipLaw, "rounds")
+        check_noise(self.noise_multiplier)
 
     @property
     def adversary(self) -> str:

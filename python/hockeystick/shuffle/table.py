@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._arguments import count_scalar, float_scalar, require, require_type, text
 from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.shuffle.guarantee import (
@@ -62,6 +62,16 @@ class TableRow:
     """Whether, for these numbers, `guarantee` lies between the printed functions."""
     note: str
     """Why not, or what the printed row leaves out."""
+
+    def __post_init__(self) -> None:
+        require(self.table in (1, 2), "table", self.table, "1 or 2")
+        count_scalar(self.group_size, "group_size", 1)
+        for name in ("clipping", "sampling", "adversary", "printed", "note"):
+            text(getattr(self, name), name)
+        for name in ("printed_lower", "printed_upper"):
+            require_type(getattr(self, name), (TradeoffCurve, type(None)), name)
+        require_type(self.guarantee, TradeoffCurve, "guarantee")
+        require_type(self.holds, (bool, np.bool_), "holds")
 
     def printed_epsilon(self, delta: float) -> float:
         """Epsilon of the printed lower end.
