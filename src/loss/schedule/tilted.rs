@@ -35,7 +35,7 @@ struct TiltedCell<'a> {
     steps: f64,
     errors: SumError,
     /// λ.
-    share: f64,
+    fraction: f64,
     lowest: Box<dyn TiltedLoss + 'a>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> TiltedSchedule<'a> {
         let Level { cells, alone } = level;
         add(alone);
         for cell in cells {
-            let (errors, share) = (cell.errors(pair, c), cell.log_share(c).exp());
+            let (errors, fraction) = (cell.errors(pair, c), cell.log_fraction(c).exp());
             let Cell {
                 steps, nodes, lowest, ..
             } = cell;
@@ -77,7 +77,7 @@ impl<'a> TiltedSchedule<'a> {
             tilted.cells.push(TiltedCell {
                 steps: *steps,
                 errors,
-                share,
+                fraction,
                 lowest: lowest.tilted(c, tolerance - steps.max(1.0).ln()),
             });
         }
@@ -96,8 +96,8 @@ impl<'a> TiltedSchedule<'a> {
         }
         for cell in &mut self.cells {
             // The law of each loss is at least λ times that of the lowest one: |φ| ≤ 1 − λ(1 − B).
-            let lowest = decay(&mut *cell.lowest, y, cell.steps * cell.share).min(0.0);
-            sum += cell.steps * (cell.share * lowest.exp_m1()).ln_1p();
+            let lowest = decay(&mut *cell.lowest, y, cell.steps * cell.fraction).min(0.0);
+            sum += cell.steps * (cell.fraction * lowest.exp_m1()).ln_1p();
         }
         sum
     }
