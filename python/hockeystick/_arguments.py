@@ -22,7 +22,7 @@ CountOrCounts: TypeAlias = int | Counts
 
 
 FLOAT_BYTES = 8
-"""Of the largest floats that the core takes."""
+"""Size of the floats that the core takes."""
 
 LARGEST_COUNT = 2**63 - 1
 """Largest whole number that an int64 holds."""

@@ -46,7 +46,7 @@ _NAMES = (
     "distributed",
     "unknown",
 )
-"""Of the schemes that a loader may have."""
+"""Names of the schemes that a loader may have."""
 
 _NO_ACCOUNT = "no accountant of this version covers it"
 

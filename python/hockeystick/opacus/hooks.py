@@ -1,4 +1,4 @@
-"""What an accountant does at each step of an Opacus optimizer, once the loader has been looked at."""
+"""Hooks by which accountants are told of the steps of an Opacus optimizer, after its loader was checked."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ ONCE_AN_EPOCH = ("shuffle", "sequential", "distributed")
 
 
 class Charge(NamedTuple):
-    """What a step that draws from a loader is charged as."""
+    """The sampling that a step with batches of a loader is charged for."""
 
     draw: Draw | Shuffle
-    """Of one batch of the loader: a sample rate, a scheme, or why there is no account."""
+    """The sample rate or the scheme of one batch of the loader, or the reason why there is no account."""
     problem: str | None = None
     """What is to be said about it."""
     once_an_epoch: bool = False
@@ -73,7 +73,7 @@ class Charge(NamedTuple):
 
     @property
     def has_account(self) -> bool:
-        """Whether an answer will be given."""
+        """Whether the accountant will answer."""
         return not isinstance(self.draw, UnaccountedSampling)
 
 

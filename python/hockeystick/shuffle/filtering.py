@@ -29,10 +29,11 @@ KEPT = 0.5
 """Probability that a clipped unit is kept."""
 
 _MOST_BLOCKS = 48
-"""Numbers of rounds that are told apart: each needs a curve; neighbours count as the largest of them."""
+"""Largest number of curves. Numbers of rounds are put into so many blocks, and all of a block count as its
+largest one."""
 
 _RELATIVE_WIDTH = 1e-6
-"""Of the search for epsilon."""
+"""Relative width at which the search for epsilon ends."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class FilteredRun:
 
     @property
     def adversary(self) -> str:
-        """Whom the answers are about."""
+        """The adversary that the answers are about."""
         return f"{STRONG_ADVERSARY}, without the coins that keep units"
 
     @cached_property

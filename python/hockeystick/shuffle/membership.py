@@ -24,7 +24,7 @@ from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9
 _SUM_ROUNDING = 1e-12
-"""Of a sum of up to ten thousand probabilities."""
+"""Relative rounding error of a sum of up to ten thousand probabilities."""
 NAMES = {Shuffle: "shuffle", WithoutReplacement: "without_replacement"}
 
 
@@ -46,7 +46,7 @@ class MembershipLaw:
     squares: Counts
     """c², ascending, shape (n,)."""
     probabilities: Floats
-    """Of each c², shape (n,)."""
+    """Probability of each c², shape (n,)."""
     left_out: float
     """Bound on the probability of all that is not listed."""
     rounding: float

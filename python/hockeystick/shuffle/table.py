@@ -49,7 +49,7 @@ class TableRow:
     group_size: int
     """g."""
     adversary: str
-    """Whom the row is about."""
+    """The adversary that the row is about."""
     printed: str
     """The guarantee in the words of the table, σ being half the noise multiplier."""
     printed_lower: TradeoffCurve | None
@@ -57,7 +57,7 @@ class TableRow:
     printed_upper: TradeoffCurve | None
     """The printed function that no guarantee can exceed; None for G_0."""
     guarantee: TradeoffCurve
-    """What is true: exact for the row's adversary, or the best that is known."""
+    """The true guarantee: exact for the row's adversary, or the best that is known."""
     holds: bool
     """Whether, for these numbers, `guarantee` lies between the printed functions."""
     note: str
@@ -200,7 +200,7 @@ class _Run:
 
 
 _DELTAS = (0.3, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
-"""Where the printed functions are held against the exact one."""
+"""Points at which the printed functions are compared with the exact one."""
 
 
 def _row(
