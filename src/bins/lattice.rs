@@ -3,7 +3,7 @@
 //! By Poisson's formula in all coordinates, the sum over the whole lattice of spacing h differs from the integral by the sum of the
 //! Fourier transform over the dual lattice without 0. Where k_i ≠ 0, the coordinate is moved by η in the direction in which
 //! e^{−2πi k·v/h} decays: every such coordinate brings a factor e^{−2πη|k_i|/h}, and the density at most e^{η²r_i/2 + ηθ|(Λt)_i|}.
-//! What lies beyond the ends of the lattice is bounded by the tail of each coordinate, as the density is convex there.
+//! The part beyond the ends of the lattice is bounded by the tail of each coordinate, as the density is convex there.
 
 use crate::bins::chain::Chain;
 use crate::special::normal::log_upper_tail;

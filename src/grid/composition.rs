@@ -61,7 +61,7 @@ pub(crate) struct Grid {
     cell_work: u64,
 }
 
-/// What a grid is made for.
+/// The question that a grid is made for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// The tilt, for `epsilon`.

@@ -51,7 +51,7 @@ pub struct Accounts {
 }
 
 impl Account {
-    /// What is known of the loss before anything is computed.
+    /// The kind of steps in the account, from which some answers follow without any computation.
     pub(crate) fn content(&self) -> Content {
         Content::of(self.revealing, self.gaussian, self.slots.is_empty())
     }

@@ -50,7 +50,7 @@ impl TiltedLoss for TiltedLaplace<'_> {
     }
 }
 
-/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
+/// A bound on the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
 /// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
 #[derive(Debug, Clone)]
 pub(crate) struct LaplaceDecay {

@@ -68,7 +68,7 @@ class Entry(NamedTuple):
     theorem: str | None
     note: str
     lower: float | None = None
-    """Where `epsilon` is the upper end of an interval that is known to be wide: the lower one."""
+    """The lower end of the interval of which `epsilon` is the upper one, where it is known to be wide."""
     is_own: bool = False
     """Whether the run itself has this sampling and this relation."""
 

@@ -67,7 +67,7 @@ class Charge(NamedTuple):
     draw: Draw | Shuffle
     """The sample rate or the scheme of one batch of the loader, or the reason why there is no account."""
     problem: str | None = None
-    """What is to be said about it."""
+    """Text of the warning or error that this calls for; None if all is well."""
     once_an_epoch: bool = False
     """Whether batches that are accumulated share no record, and are one larger batch."""
 

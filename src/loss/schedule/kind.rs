@@ -24,7 +24,7 @@ impl Kind {
     }
 }
 
-/// What all steps of a schedule have in common: groups of so many records, seen in one direction.
+/// The properties that all steps of a schedule share: the size of the group, and the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pair {
     pub(super) records: u64,
