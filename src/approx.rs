@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Sub};
 /// A number that is within `error` of the true one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Approx<T = f64> {
-    /// What was computed.
+    /// The computed value.
     pub value: T,
     /// Bound on the absolute value of the difference between `value` and the truth; infinite where nothing is known.
     pub error: f64,

@@ -40,7 +40,7 @@
 //!
 //! # Modules
 //!
-//! What stands at the root is the vocabulary ([`Mechanism`], [`Sampling`], [`Group`], [`Adjacency`], [`Step`]), the curve of a composition
+//! The root has the vocabulary ([`Mechanism`], [`Sampling`], [`Group`], [`Adjacency`], [`Step`]), the curve of a composition
 //! ([`Composition`]) and planning ([`planning`]). Every other module is a room of its own; dependencies point one way, from each
 //! row of this table to those above it. Nothing but `python` knows of Python.
 //!

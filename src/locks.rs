@@ -110,7 +110,7 @@ impl<T> Renewable<T> {
     /// Lets `ask` have the value, which `make` makes where there is none.
     ///
     /// # Errors
-    /// Those of both; the value is kept after an error of `ask`.
+    /// The errors of both; the value is kept after an error of `ask`.
     pub(crate) fn with<R>(
         &self,
         make: impl FnOnce() -> Result<T>,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// What a child sees of a lock that a thread of its parent used.
+    /// The state of a lock, as a child process finds it that was forked while a thread of its parent held it.
     fn users_of_another_process() -> Users {
         Users(AtomicU64::new((u64::from(crate::process::id() ^ 1) << 32) | 1))
     }

@@ -5,7 +5,7 @@
 //! checkpoint unwinds, without a panic message, to the guard at the border to Python, which turns it into
 //! [`Error::Interrupted`](crate::error::Error::Interrupted). Whoever computes without `watch` is never stopped.
 //!
-//! What a thread is computing for is known by thread. The loops of a pool carry it along with [`carried`].
+//! Each thread knows which call it computes for. Loops that run on a pool pass this on to its threads with [`carried`].
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// What stops the computation of this thread.
+    /// The flag that stops the computation of this thread.
     static CURRENT: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
@@ -22,7 +22,7 @@ thread_local! {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
-/// What a stopped computation unwinds with.
+/// The payload of the panic by which a stopped computation unwinds.
 struct Stopped;
 
 /// Puts back what a thread was computing for before.

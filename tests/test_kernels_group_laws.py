@@ -83,3 +83,102 @@ def test_rates_of_zero_and_one_leave_a_single_count():
 def test_weights_that_underflow_are_announced():
     with pytest.warns(RuntimeWarning, match="log=True"):
         kernels.binomial_law(10_000, 0.01)
+
+
+def laws_one_by_one(law, *arguments):
+    """One call for each element of the broadcast arguments: its index and its law."""
+    arrays = np.broadcast_arrays(*map(np.asarray, arguments))
+    return [
+        (index, law(*(array[index].item() for array in arrays), log=True))
+        for index in np.ndindex(arrays[0].shape)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("law", "arguments"),
+    [
+        (kernels.binomial_law, ([[1], [3], [40]], [0.0, 0.01, 0.5, 1.0])),
+        (kernels.binomial_law, (5, np.linspace(0.1, 0.9, 9)[::-2])),
+        (kernels.hypergeometric_law, ([1, 4, 7], [[2], [9]], 10)),
+    ],
+)
+def test_arguments_broadcast_and_shorter_laws_end_with_weights_of_zero(law, arguments):
+    log_weights, shifts = law(*arguments, log=True)
+    expected = laws_one_by_one(law, *arguments)
+    longest = max(len(one) for _, (one, _) in expected)
+    assert log_weights.shape == shifts.shape == (*np.broadcast_shapes(*map(np.shape, arguments)), longest)
+    for index, (one, counts) in expected:
+        assert log_weights[index][: len(one)].tolist() == one.tolist()
+        assert shifts[index][: len(one)].tolist() == counts.tolist()
+        assert np.all(log_weights[index][len(one) :] == -np.inf)
+        assert np.all(shifts[index][len(one) :] == 0.0)
+
+
+def test_rates_of_several_groups_lie_along_the_last_axis():
+    rates = np.arange(1.0, 25.0).reshape(2, 3, 4) / 30
+    rates[0, 0, 1:] = 0.0
+    weights, shifts = kernels.poisson_binomial_law(rates)
+    assert weights.shape == (2, 3, 5)
+    for index in np.ndindex(2, 3):
+        one, counts = kernels.poisson_binomial_law(rates[index])
+        assert weights[index][: len(one)].tolist() == one.tolist()
+        assert shifts[index][: len(one)].tolist() == counts.tolist()
+    assert weights[0, 0].tolist() == [1 - rates[0, 0, 0], rates[0, 0, 0], 0.0, 0.0, 0.0]
+    # Any strides will do.
+    np.testing.assert_array_equal(kernels.poisson_binomial_law(rates.T.copy().T)[0], weights)
+
+
+def test_a_law_that_ends_with_weights_of_zero_is_the_law_itself():
+    weights, shifts = kernels.binomial_law([1, 9], 0.2)
+    orders = [2.0, 7.5]
+    for direction in ("add", "remove"):
+        padded = kernels.renyi_mixture(orders, weights[0], shifts[0], 1.1, direction)
+        alone = kernels.renyi_mixture(orders, *kernels.binomial_law(1, 0.2), 1.1, direction)
+        assert padded.tolist() == alone.tolist()
+
+
+def test_ends_of_shorter_laws_are_no_underflow(recwarn):
+    kernels.binomial_law([1, 30], 0.3)
+    assert not recwarn
+
+
+def test_no_law_at_all_and_shapes_that_do_not_broadcast():
+    weights, shifts = kernels.binomial_law([], 0.1)
+    assert weights.shape == shifts.shape == (0, 0)
+    with pytest.raises(ValueError, match=r"group_size \(2,\), sample_rate \(3,\)"):
+        kernels.binomial_law([1, 2], [0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"rates must be an array with one rate for each member, got 0.1"):
+        kernels.poisson_binomial_law(0.1)
+    with pytest.raises(ValueError, match=r"group_size must be a whole number in \[1, 10000\], got 10001"):
+        kernels.binomial_law([3, 10_001], 0.1)
+
+
+def test_kernels_take_laws_of_several_groups_at_once():
+    laws = kernels.binomial_law([[1], [4]], [0.1, 0.3, 0.5])
+    sigmas = np.array([1.0, 2.0])[:, None, None]
+    divergences = kernels.renyi_mixture(3.0, *laws, sigmas, "remove")
+    ratios = kernels.log_likelihood_ratio(np.array([0.2, 0.9])[:, None, None], *laws, sigmas)
+    assert divergences.shape == ratios.shape == (2, 2, 3)
+    for place in np.ndindex(2, 2, 3):
+        sigma, size, rate = (1.0, 2.0)[place[0]], (1, 4)[place[1]], (0.1, 0.3, 0.5)[place[2]]
+        one = kernels.binomial_law(size, rate)
+        assert divergences[place] == kernels.renyi_mixture(3.0, *one, sigma, "remove")
+        assert ratios[place] == kernels.log_likelihood_ratio((0.2, 0.9)[place[0]], *one, sigma)
+
+
+def test_monte_carlo_takes_laws_of_several_groups_at_once():
+    run = {"samples": 2_000, "direction": "remove", "seed": 7}
+    laws = kernels.binomial_law([1, 3], 0.2)
+    both = kernels.monte_carlo_delta(0.5, *laws, 1.0, 5, **run)
+    for place, size in enumerate((1, 3)):
+        one = kernels.monte_carlo_delta(0.5, *kernels.binomial_law(size, 0.2), 1.0, 5, **run)
+        assert (one.estimate, one.lower, one.upper) == tuple(part[place] for part in both)
+
+
+def test_laws_of_different_lengths_and_single_numbers_are_refused():
+    with pytest.raises(ValueError, match="weights and shifts must have one length, got 2 and 3"):
+        kernels.renyi_mixture(2.0, [0.5, 0.5], [0.0, 1.0, 2.0], 1.0, "add")
+    with pytest.raises(ValueError, match="weights must have at least one dimension"):
+        kernels.log_likelihood_ratio(0.0, 1.0, [1.0], 1.0)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        kernels.renyi_mixture([2.0, 3.0, 4.0], *kernels.binomial_law([1, 2], 0.1), 1.0, "add")

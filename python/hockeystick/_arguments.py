@@ -22,7 +22,7 @@ CountOrCounts: TypeAlias = int | Counts
 
 
 FLOAT_BYTES = 8
-"""Of the largest floats that the core takes."""
+"""Size of the floats that the core takes."""
 
 LARGEST_COUNT = 2**63 - 1
 """Largest whole number that an int64 holds."""
@@ -182,6 +182,14 @@ def count_scalar(value: object, name: str, minimum: int, maximum: int = LARGEST_
     if number is None or not minimum <= number <= maximum:
         raise ValueError(f"{name} must be a whole number {limits}, got {printed(value)}")
     return number
+
+
+def require_type(value: object, kind: type | tuple[type, ...], name: str) -> None:
+    """Raise ``TypeError`` naming the argument and what is allowed, unless `value` is of such a type."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        allowed = " or ".join(each.__name__ for each in kinds)
+        raise TypeError(f"{name} must be of type {allowed}, got {type(value).__name__}")
 
 
 def text(value: object, name: str) -> str:

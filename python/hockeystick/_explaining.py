@@ -1,4 +1,4 @@
-"""What a guarantee assumes, and what it would be under other assumptions: for a model card."""
+"""The assumptions of a guarantee, and the guarantee under other assumptions: for a model card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What curves answer: (epsilon, delta), error rates, attack success."""
+"""The questions that all curves answer: (epsilon, delta), error rates, attack success."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hockeystick import _html
+from hockeystick._arguments import require_type
 from hockeystick._atomic import write_atomically
 
 MOST_SHOWN = 60
@@ -67,6 +68,7 @@ class Table:
         caption: str = "",
         stated: str = "",
     ) -> None:
+        require_type(columns, Mapping, "columns")
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
         lengths = {len(values) for values in self._columns.values()}
         if len(lengths) > 1:

@@ -38,9 +38,11 @@ from hockeystick._arguments import (
     Floats,
     choice,
     count_scalar,
+    float_array,
     float_scalar,
     float_vector,
     require,
+    text,
 )
 from hockeystick._extras import needed
 
@@ -101,6 +103,19 @@ class Released:
     upper: float
     mechanism: str
     standard_error: float | None = None
+
+    def __post_init__(self) -> None:
+        float_array(self.value, "value")
+        for name, end in (("epsilon", math.inf), ("delta", 1.0)):
+            number = float_scalar(getattr(self, name), name)
+            require(0.0 <= number <= end, name, number, f"in [0, {end:g}]")
+        choice(self.adjacency, "adjacency", ADJACENCIES)
+        lower, upper = float_scalar(self.lower, "lower"), float_scalar(self.upper, "upper")
+        require(lower <= upper, "lower", lower, f"at most upper, {upper}")
+        text(self.mechanism, "mechanism")
+        if self.standard_error is not None:
+            error = float_scalar(self.standard_error, "standard_error")
+            require(error >= 0.0, "standard_error", error, "at least 0")
 
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" +- {self.standard_error:.2g} (one standard error)"

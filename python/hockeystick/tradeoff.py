@@ -276,7 +276,7 @@ class TradeoffCurve(RenyiReadOuts, ReadOuts):
 
     @property
     def adversary(self) -> str:
-        """Whom the curve is about: the usual adversary, or one who knows batch membership too."""
+        """The adversary that the curve is about: the usual one, or one who knows batch membership too."""
         return STRONG_ADVERSARY if is_shuffled(self._recipe) else ADVERSARY
 
     def subsample(self, p: float) -> TradeoffCurve:

@@ -21,7 +21,7 @@ pub(super) struct Chain {
     pub(super) noise: f64,
     /// G_a/2 of the bins 1, ..., b.
     pub(super) half_variances: Vec<f64>,
-    /// How x depends on H_1; none in a single epoch, where x = 0.
+    /// The kernel from H_1 to x; none in a single epoch, where x = 0.
     pub(super) closing: Option<Closing>,
     /// Largest variance of a coordinate of v.
     pub(super) largest_variance: f64,

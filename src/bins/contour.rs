@@ -13,7 +13,7 @@ use std::f64::consts::PI;
 const ANGLES: [f64; 8] = [0.05, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5];
 /// Points s₀ that are tried: powers of √2 from the first to the second.
 const STARTS: (i32, i32) = (-18, 18);
-/// Nodes at most.
+/// Maximum number of nodes.
 const MOST_NODES: usize = 1600;
 /// The number of nodes is a multiple of it.
 const NODE_STEP: usize = 4;

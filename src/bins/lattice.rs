@@ -3,13 +3,13 @@
 //! By Poisson's formula in all coordinates, the sum over the whole lattice of spacing h differs from the integral by the sum of the
 //! Fourier transform over the dual lattice without 0. Where k_i ≠ 0, the coordinate is moved by η in the direction in which
 //! e^{−2πi k·v/h} decays: every such coordinate brings a factor e^{−2πη|k_i|/h}, and the density at most e^{η²r_i/2 + ηθ|(Λt)_i|}.
-//! What lies beyond the ends of the lattice is bounded by the tail of each coordinate, as the density is convex there.
+//! The part beyond the ends of the lattice is bounded by the tail of each coordinate, as the density is convex there.
 
 use crate::bins::chain::Chain;
 use crate::special::normal::log_upper_tail;
 use std::f64::consts::PI;
 
-/// What the spacing leaves of a coordinate at least: e^{−37} is half of the rounding of a number near 1.
+/// −log of the error that the spacing may cause in each coordinate: e^{−37} is half of the rounding of a number near 1.
 const LEVEL: f64 = 37.0;
 /// Phases of the terms of W by which the spacing is chosen: larger ones leave less to turn s by. At twice the largest e^{−sW} grows.
 const PHASES: [f64; 6] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.72];
@@ -19,7 +19,10 @@ const TYPICAL_TURN: f64 = 0.7;
 const ENDS: f64 = 40.0;
 /// The turning cost that the ends are chosen for is at most this.
 const LARGEST_COST: f64 = 60.0;
-/// What the sum of a Gaussian density over the lattice may exceed 1 by.
+/// θ²/2 of the turn θ for whose cost the ends leave room: most turns are smaller. What is beyond the ends is counted with the cost of the
+/// turn that is used.
+const COST_PART: f64 = 0.45;
+/// Upper bound on the sum of a Gaussian density over the lattice, which is about 1.
 const SLACK: f64 = 1.01;
 
 /// The points −mh, ..., mh.
@@ -47,7 +50,7 @@ impl Lattice {
             .fold(0.0, f64::max);
         let spacing = eight_bits(spacing);
         let cost = chain.turning_cost.min(LARGEST_COST);
-        let deviations = (2.0 * (ENDS + few + 0.45 * cost)).sqrt();
+        let deviations = (2.0 * (ENDS + few + COST_PART * cost)).sqrt();
         let half = (deviations * chain.largest_variance.sqrt() / spacing).floor();
         Self {
             spacing,

@@ -15,27 +15,32 @@ use crate::threads::in_pool;
 use rayon::prelude::*;
 use realfft::num_complex::Complex64;
 
-/// Error of E[(K − W)₊] over K that is asked for. Rounding allows no less; ten times as much takes one node in ten less.
+/// Wanted error of E[(K − W)₊], relative to K. Rounding errors alone are about as large; an error ten times as large saves one node in ten.
 const TOLERANCE: f64 = 1e-14;
-/// Where all of E[(K − W)₊] is δ, its error over itself that is asked for, and the one with which a search for better contours ends.
+/// Wanted relative error where E[(K − W)₊] is δ itself, and the relative error at which the search for better contours ends.
 const RELATIVE_TOLERANCE: f64 = 1e-9;
 const ENOUGH: f64 = 1e-7;
-/// Contours at most that are tried for a small δ, and by how much one has to improve on the last.
+/// Maximum number of contours tried for a small δ, and the factor by which each must reduce the error of the one before.
 const REFINEMENTS: usize = 3;
 const IMPROVEMENT: f64 = 0.5;
-/// A contour serves another K if its error there is below this many times that at its own.
+/// A contour is used for another K if its error there is at most this many times its error at the K that it was made for.
 const REUSED: f64 = 4.0;
-/// Points of the lattice at most, on each side: matrices of 1,201 rows have 11 MB.
+/// Maximum number of lattice points on each side of 0: a matrix of 1,201 rows takes 11 MB.
 const MOST_POINTS: usize = 600;
-/// Multiplications of numbers at most for one point: some ten seconds.
+/// Maximum number of multiplications for one value of the transform: some ten seconds.
 const MOST_WORK: f64 = 2e10;
-/// Bins at most: the bounds on rounding errors are linear in them.
+/// Cost of the operators in floating-point operations: for each entry as often as the law has rows, and for the entry itself.
+const PRODUCT_COST: f64 = 4.0;
+const ENTRY_COST: f64 = 20.0;
+/// E[(K − W)₊] counts as at least this fraction of its error when it is refined: a value next to 0 needs no relative accuracy.
+const FLOOR: f64 = 1e-3;
+/// Maximum number of bins: the bounds on rounding errors grow in proportion to it.
 const MOST_BINS: usize = 20_000;
 /// Largest ε, where e^ε times the rounding of a number near 1 is as large as δ = 10⁻³.
 const LARGEST_EPSILON: f64 = 25.0;
 /// ε is found within this part of 1 + ε where δ is known well enough.
 const EPSILON_TOLERANCE: f64 = 1e-9;
-/// Steps out of the interval of δ, each twice as long.
+/// Maximum number of steps from the estimate of ε to a certified end, each twice as long as the one before.
 const STEPS_OUT: usize = 40;
 
 /// One record that stays in a random bin, under noise that is correlated by the coefficients 1, α, αλ, αλ², ...
@@ -102,7 +107,7 @@ impl ChainRun {
         let lattice = Lattice::new(&chain);
         let size = 2.0 * lattice.half as f64 + 1.0;
         let rows = if self.epochs == 1 { 1.0 } else { size };
-        let work = size * size * self.bins as f64 * (4.0 * rows + 20.0);
+        let work = size * size * self.bins as f64 * (PRODUCT_COST * rows + ENTRY_COST);
         if lattice.half > MOST_POINTS || work > MOST_WORK {
             return Err(Error::Mismatch(format!(
                 "the operators of {} bins would be matrices of {size} rows, which is too much work for a certified curve",
@@ -162,7 +167,7 @@ impl ChainCurve {
             if put.error <= ENOUGH * put.value || of(put).upper() <= enough {
                 break;
             }
-            let wanted = RELATIVE_TOLERANCE * put.value.max(1e-3 * put.error);
+            let wanted = RELATIVE_TOLERANCE * put.value.max(FLOOR * put.error);
             let Some(contour) = Contour::choose(&self.transform, level, wanted) else {
                 break;
             };

@@ -19,10 +19,10 @@ pub(super) const BLOCK: usize = 32;
 
 /// Drifts that differ by less count as equal: [`SAME_DRIFT_OPERATIONS`] roundings of e^{g − G/2}.
 const SAME_DRIFT: f64 = 4.0 / 9_007_199_254_740_992.0;
-/// What [`SAME_DRIFT`] adds to the rounding errors of a term, in units of 2⁻⁵³.
+/// Rounding error of a term that [`SAME_DRIFT`] stands for, in units of 2⁻⁵³.
 pub(super) const SAME_DRIFT_OPERATIONS: f64 = 4.0;
 
-/// What the matrices of all bins and points have in common.
+/// The factors that are the same in the matrices of all bins and points.
 #[derive(Debug)]
 pub(super) struct Operators {
     points: Vec<f64>,

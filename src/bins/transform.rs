@@ -12,10 +12,14 @@ use crate::stopping::carried;
 use rayon::prelude::*;
 use realfft::num_complex::Complex64;
 
-/// Rounding of one operation.
+/// Relative rounding error of one floating-point operation.
 const UNIT: f64 = 1.0 / 9_007_199_254_740_992.0;
 /// Steps of θ and of the phase by which lines are moved for the error of the lattice.
 const TURN_STEP: f64 = 0.05;
+/// The last turn that is tried for the modulus, a right angle: beyond it the turned point has a negative real part.
+const LAST_MODULUS_TURN: u32 = 31;
+/// The last turn that is tried for the rule: 2 radians, more than a phase and the largest rest together.
+const LAST_TURN: u32 = 40;
 const PHASE_STEP: f64 = 0.1;
 /// Largest phase of s·e^{g} on a line: below π/2, with room for the rounding of phases.
 const LARGEST_PHASE: f64 = 1.5608;
@@ -25,14 +29,15 @@ const POINT_RATIO: f64 = std::f64::consts::SQRT_2;
 const LAST_POINT: f64 = 4096.0;
 /// Points whose values are computed together; those after the last one that is needed are not used.
 const POINTS_AT_ONCE: usize = 4;
-/// The table ends where values are below that.
+/// The table of bounds ends at the first value below this.
 const SMALLEST_VALUE: f64 = 1e-40;
 /// Rounding errors of a factor of the product: the matrices and the phases, and those of exponents in standard deviations.
 const FACTOR_OPERATIONS: f64 = 20.0;
 /// Rounding errors of the exponent of the kernel that closes the chain, over w̄·(λ^b·x − H_1): 18 of w̄ and its product, times √3 for the fourth moments of two
 /// Gaussian variables.
 const CLOSING_OPERATIONS: f64 = 32.0;
-/// Parts κ of an exponent that are kept where the rest bounds a factor: large ones are better where φ falls steeply.
+/// Values of κ that are tried: e^{−s} is split into e^{−κs}, whose mean is bounded by φ, and e^{−(1 − κ)s}, which bounds a factor. Large
+/// ones are better where φ falls steeply.
 const KEPT: [f64; 4] = [0.75, 0.87, 0.93, 0.97];
 /// Rounding errors of a node s of a contour, relative to |s|: 36 of them, times e, as Cauchy's formula has no such factor.
 const NODE_OPERATIONS: f64 = 100.0;
@@ -62,7 +67,7 @@ fn points_of_the_table() -> Vec<f64> {
         .collect()
 }
 
-/// How to compute φ(s): by which θ, and the bound on the error.
+/// The θ by which φ(s) is computed, and the bound on the error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     theta: f64,
@@ -79,8 +84,8 @@ impl Transform {
         let deviation = chain.largest_variance.sqrt();
         let closing = chain.closing.map_or(0.0, |closing| {
             let spread = deviation / closing.variance.sqrt();
-            let moved = CLOSING_OPERATIONS * closing.weight * (1.0 + closing.power) * spread;
-            moved + 1.5 * Closing::variance_operations(chain.epochs) + FACTOR_OPERATIONS
+            let closing = CLOSING_OPERATIONS * closing.weight * (1.0 + closing.power) * spread;
+            closing + 1.5 * Closing::variance_operations(chain.epochs) + FACTOR_OPERATIONS
         });
         let alone = (1.0 + chain.excess.abs() + 2.0 * chain.decay) / chain.noise;
         let mut found = Self {
@@ -145,7 +150,7 @@ impl Transform {
     /// log of a bound on |φ(s)| for all s with Re s ≥ `real` and Im s ≥ `imaginary`.
     pub(super) fn log_modulus_between(&self, real: f64, imaginary: f64, least: f64) -> f64 {
         let mut best = f64::INFINITY;
-        for step in 0..=31 {
+        for step in 0..=LAST_MODULUS_TURN {
             let theta = TURN_STEP * f64::from(step);
             let point = real * theta.cos() + imaginary * theta.sin();
             if theta >= least && point >= 0.0 {
@@ -176,7 +181,7 @@ impl Transform {
             theta: 0.0,
             error: f64::INFINITY,
         };
-        for step in 0..=40 {
+        for step in 0..=LAST_TURN {
             let theta = TURN_STEP * f64::from(step);
             let rest = (phase - theta).abs();
             if rest + PHASE_STEP >= LARGEST_PHASE {
@@ -204,8 +209,8 @@ impl Transform {
         let at = |point: f64| self.log_bound(point).exp();
         let exponents = self.exponents.0 + turn * self.exponents.1;
         // |z|e^{−c|z|} ≤ e^{−κc|z|}/(e·(1 − κ)·c). By Cauchy's formula on a circle of radius (1 − κ)c|s|, an error of s counts alike.
-        let moved = |kept: f64| 1.02 / (std::f64::consts::E * (1.0 - kept)) * at(kept * real);
-        let growth = KEPT.iter().map(|kept| moved(*kept)).fold(f64::INFINITY, f64::min);
+        let shifted = |kept: f64| 1.02 / (std::f64::consts::E * (1.0 - kept)) * at(kept * real);
+        let growth = KEPT.iter().map(|kept| shifted(*kept)).fold(f64::INFINITY, f64::min);
         UNIT * ((self.products + turn * turn * self.cost) * at(real)
             + exponents * at(2.0 * real).sqrt()
             + self.growth / rest.cos() * growth)

@@ -1,4 +1,4 @@
-//! How coarse the cells of the grid may be, and where.
+//! The sizes of the cells of the grid.
 
 use crate::grid::frame::{CHUNK, COARSEST, Frame};
 use crate::loss::loss_curve::Sweep;
@@ -13,10 +13,10 @@ const SAMPLES: usize = 2000;
 const MAX_CHUNKS: f64 = 1e6;
 /// Grid indices must be whole numbers of an `f64` with room for what is added to them.
 const MAX_POSITION: f64 = 1e15;
-/// Width of a cell at most, times c + 1: within a cell e^{(c+1)ℓ} then changes by a quarter at most.
+/// Maximum width of a cell, times c + 1: e^{(c+1)ℓ} then changes by at most a quarter within a cell.
 const MAX_TILTED_WIDTH: f64 = 0.25;
 
-/// How coarse each chunk may be, from where the tilted mass lies.
+/// The size of the cells of each chunk, from the distribution of the tilted mass.
 ///
 /// Cells of width 2^j h in a chunk with a fraction m of the mass add m·4^j h² of variance. With n chunks and
 /// 4^j ≤ COARSENING/(nm) that is COARSENING·h² altogether. The fractions are estimates: they decide how narrow the

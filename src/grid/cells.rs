@@ -23,7 +23,7 @@ use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
-/// What one task sweeps: the outputs in [from, to], whose losses lie from grid point `first` to beyond grid point `last`.
+/// The outputs that one task sweeps: those in [from, to], whose losses lie from grid point `first` to beyond grid point `last`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) first: i64,
@@ -111,7 +111,7 @@ impl Frame {
         in_pool(|| parts.into_par_iter().map(one).collect())
     }
 
-    /// Where each chunk of grid intervals begins on the curve: every output belongs to exactly one.
+    /// The outputs at which the chunks of grid intervals begin on the curve. Every output belongs to exactly one chunk.
     ///
     /// A curve may be flat to the last bit, and then rounding decides on which side of a grid point its ends lie, and
     /// in which order. So the first chunk begins where the curve does, the last ends where it does, and no chunk

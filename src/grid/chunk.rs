@@ -18,18 +18,18 @@ const WIDTH_OF_6: f64 = 1.7;
 const WIDTH_OF_32: f64 = 12.0;
 /// Added to the distance to the farthest centre, so that powers of the sum bound the Hermite polynomials.
 const HERMITE_MARGIN: f64 = 5.0;
-/// Distance of a boundary between cells from its place, in h, that is accepted; it counts as an error of the loss.
+/// Accepted distance of a boundary between cells from its place, in units of h. It counts as an error of the loss.
 const BOUNDARY_TOLERANCE: f64 = 1e-9;
-/// That of a boundary inside a cell, which may be anywhere: its place only decides how narrow the lower law is.
+/// Accepted distance of a boundary inside a cell. Any place is correct; a good one makes the lower law tighter.
 const MIDDLE_TOLERANCE: f64 = 1e-2;
-/// Attempts to find a boundary: by Newton's method at first, then by safeguarded bisection.
+/// Maximum numbers of attempts to find a boundary: by Newton's method first, then by safeguarded bisection.
 const MAX_NEWTON_STEPS: usize = 6;
 const MAX_ATTEMPTS: usize = 60;
 /// The boundary inside a cell is moved from its middle by at most this fraction of its width.
 const MAX_OFFSET: f64 = 0.3;
-/// Boundaries after which differences of the density of the loss say how it changes.
+/// Number of boundaries from which on differences of the density of the loss estimate its derivative.
 const MIN_DIFFERENCES: usize = 3;
-/// Tilted masses above this count for the error of losses.
+/// Tilted masses below this do not count in the error of losses.
 const MIN_MASS: f64 = 1e-25;
 
 impl Frame {
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on from a boundary.
+    /// Makes a boundary that was found the last one.
     fn advance(&mut self, x: f64, point: Point) {
         self.bend = (point.slope - self.slope) / (x - self.x);
         let log_density = point.log_density - point.slope.ln();

@@ -24,19 +24,27 @@ use crate::special::log_space::LogSum;
 use crate::stopping::{carried, checkpoint};
 use crate::threads::in_pool;
 
-/// Part of a step's moment that its law on the grid may lack: far more than quadrature loses, far less than a lost piece.
+/// Maximum fraction of a step's moment that its law on the grid may lack: far more than quadrature loses, and far less than a forgotten piece.
 const MAX_MISSING_MOMENT: f64 = 1e-6;
-/// Grid points at most: memory below 100 MB and half a second of work.
+/// Maximum number of grid points: they take less than 100 MB and half a second.
 const MAX_POINTS: f64 = 1_048_576.0;
-/// Half-cells of one step at most.
+/// Maximum number of half-cells of one step.
 const MAX_CELLS: f64 = 1.5e6;
-/// Terms of densities that may be evaluated for one grid: about two seconds, more than any but those of next to no noise need.
+/// Terms of a density that cost as much as the rest of a cell.
+const TERMS_OF_A_CELL: f64 = 30.0;
+/// Largest number of a grid point. Numbers are sums of at most a few thousand others and must be exact in an `f64`, below 2^53.
+const MAX_NUMBER: f64 = 1e12;
+/// A grid whose spacing is more than this many times the wanted one counts as the finest that fits.
+const MUCH_COARSER: f64 = 1.5;
+/// Cost of one grid point in the transforms, in terms of densities.
+const POINT_COST: u64 = 50;
+/// Maximum number of terms of densities evaluated for one grid: about two seconds. Only runs with next to no noise need more.
 const MAX_TERMS: u64 = 2_000_000_000;
-/// Segments times points at most.
+/// Maximum product of the numbers of segments and grid points.
 const MAX_WORK: f64 = 1.7e7;
-/// Points of a window at least.
+/// Minimum number of points of a window.
 const MIN_POINTS: f64 = 8.0;
-/// Distances from c of the tilts for Chernoff's bound on aliasing, over that which suits a Gaussian loss.
+/// Distances of the tilts for Chernoff's bound on aliasing from c, relative to the best distance for a Gaussian loss.
 const DISTANCES: [f64; 3] = [1.0, 0.4, 0.1];
 
 /// Both composed laws of a run, for questions at losses from the window's start on.
@@ -53,7 +61,7 @@ pub(crate) struct Grid {
     cell_work: u64,
 }
 
-/// What is asked of a grid.
+/// The question that a grid is made for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// The tilt, for `epsilon`.
@@ -62,7 +70,7 @@ pub(crate) struct Plan {
     pub(crate) epsilon: f64,
     /// Wanted width of log δ.
     pub(crate) width: f64,
-    /// Spacing at most.
+    /// Maximum spacing.
     pub(crate) spacing: f64,
 }
 
@@ -104,11 +112,11 @@ impl Grid {
         let rough = plan.tilt.period;
         let points = (MAX_WORK / segments.len() as f64).min(MAX_POINTS);
         // Large groups make every evaluation more expensive; atoms are not evaluated.
-        let terms = |loss: &StepLoss| loss.density_terms() as f64 / 30.0;
+        let terms = |loss: &StepLoss| loss.density_terms() as f64 / TERMS_OF_A_CELL;
         let effort: f64 = segments.iter().map(|segment| 1.0 + terms(&segment.loss)).sum();
         let least = (rough / points).max(2.0 * widest * effort / MAX_CELLS);
         // Grid points are numbered from 0 = the heaviest loss: the numbers must be exact.
-        if !(least.is_finite() && least > 0.0 && farthest / least < 1e12) {
+        if !(least.is_finite() && least > 0.0 && farthest / least < MAX_NUMBER) {
             return None;
         }
         // On a lattice of all losses nothing is rounded, and a finer grid says no more.
@@ -135,7 +143,7 @@ impl Grid {
                         upper: *upper,
                         lower: *lower,
                         start,
-                        at_limit: spacing > 1.5 * wanted || spacing <= least || is_exact,
+                        at_limit: spacing > MUCH_COARSER * wanted || spacing <= least || is_exact,
                         cell_work: MAX_TERMS - allowance,
                     });
                 }
@@ -171,9 +179,9 @@ impl Grid {
         }
     }
 
-    /// What it took, in terms of densities.
+    /// Work so far, in terms of densities.
     pub(crate) fn work(&self) -> u64 {
-        self.cell_work + 50 * self.upper.sums.len() as u64
+        self.cell_work + POINT_COST * self.upper.sums.len() as u64
     }
 
     /// h.
@@ -210,7 +218,7 @@ struct Side {
     period: f64,
 }
 
-/// Start of the window: as far below ε as questions nearby reach, where the transform is expensive.
+/// Start of the window. It is below ε, so that questions about ε nearby can use the same transform, which is expensive.
 fn window_start(segments: &[Segment], plan: &Plan) -> f64 {
     let reach = if segments.iter().all(|segment| is_on_lattice(&segment.loss)) {
         plan.tilt.spread

@@ -215,6 +215,19 @@ mod tests {
         }
     }
 
+    /// Masses that parts lack add up, with what none of them has; losses of one law share the largest of their errors.
+    #[test]
+    fn errors_of_all_parts_are_counted() {
+        let frame = Frame::new((0.0, 0.5), 0.0, 0.0, u64::MAX);
+        let part = |mass_error: f64, loss_error: f64| HalfCells {
+            mass_error,
+            loss_error,
+            ..HalfCells::starting(0, 2)
+        };
+        let cells = frame.laws(&[part(0.25, 0.125), part(0.0625, 0.5)], 0.03125);
+        assert_eq!((cells.mass_error, cells.loss_error), (0.25 + 0.0625 + 0.03125, 0.5));
+    }
+
     #[test]
     fn atoms_on_the_grid_stay_where_they_are() {
         let frame = Frame::new((0.0, 0.5), 1.0, 0.0, u64::MAX);

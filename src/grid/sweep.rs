@@ -5,7 +5,7 @@ use crate::loss::loss_curve::{Support, Sweep};
 use crate::loss::smooth_piece::Scratch;
 use crate::special::root::newton_increasing;
 
-/// Curves of one step at most: each is sampled some thousand times before it is swept.
+/// Maximum number of curves of one step: each is sampled some thousand times before it is swept.
 const MOST_CURVES: usize = 300;
 
 /// The range of the losses of a step that count at tilt c; `None` if they are too many curves for a grid.
@@ -25,7 +25,7 @@ pub(crate) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(
 }
 
 impl Support<'_> {
-    /// Where a histogram of width h of the tilted loss is highest: log(P/Q) of what lies there.
+    /// The loss at which a histogram of the tilted loss, of width h, is highest: the log(P/Q) of the mass there.
     pub(crate) fn heaviest(&self, c: f64, spacing: f64) -> f64 {
         const SAMPLES: usize = 600;
         let mut scratch = Scratch::default();
@@ -69,7 +69,7 @@ impl Support<'_> {
 }
 
 impl Sweep<'_> {
-    /// Where the loss of a curve passes `level`, within the curve's interval.
+    /// The place at which the loss of a curve passes `level`, within the curve's interval.
     pub(crate) fn boundary(&self, level: f64, scratch: &mut Scratch) -> f64 {
         if self.curve.point(self.start, scratch).loss >= level {
             return self.start;

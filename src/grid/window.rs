@@ -22,7 +22,7 @@ const NEGLIGIBLE_SUM: f64 = 1e-3;
 /// e^this underflows.
 const MIN_EXPONENT: f64 = -745.0;
 
-/// Where and at which tilt laws are composed.
+/// The grid and the tilt at which laws are composed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) c: f64,

@@ -11,6 +11,8 @@ use rayon::prelude::*;
 
 /// Number of examples that one task handles.
 const BLOCK: usize = 1024;
+/// Octaves of 1/σ² of the steps that an account may have: those of noise multipliers from 1e-9 to 1e45.
+const OCTAVES: std::ops::RangeInclusive<i16> = -300..=60;
 
 /// Number of moments of a slot.
 pub const SLOT_TERMS: usize = TERMS;
@@ -49,7 +51,7 @@ pub struct Accounts {
 }
 
 impl Account {
-    /// What is known of the loss before anything is computed.
+    /// The kind of steps in the account, from which some answers follow without any computation.
     pub(crate) fn content(&self) -> Content {
         Content::of(self.revealing, self.gaussian, self.slots.is_empty())
     }
@@ -157,7 +159,7 @@ impl Accounts {
         // |T_n| ≤ 1, and numbers of steps add up with rounding.
         let largest = steps * (1.0 + 1e-6);
         let good = usize::from(slot.rate) < self.rates.len()
-            && (-300..=60).contains(&slot.octave)
+            && OCTAVES.contains(&slot.octave)
             && steps > 0.0
             && steps <= MAX_STEPS
             && slot.moments.iter().all(|moment| moment.abs() <= largest);

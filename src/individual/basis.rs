@@ -10,6 +10,9 @@ use std::sync::LazyLock;
 pub(crate) const TERMS: usize = 20;
 /// One more than the Lebesgue constant of interpolation at the nodes, 2.87: bounds how errors at the nodes grow.
 pub(crate) const LEBESGUE: f64 = 4.0;
+/// Sums of the semi-axes of the ellipses that are tried, over half the length of a cell. A wide one has a small ρ^−n and a large bound on
+/// the moments around it; which is better depends on how fast these grow.
+const ELLIPSES: [f64; 5] = [8.0, 6.0, 4.5, 3.4, 2.6];
 
 /// Coefficients or moments of one octave.
 pub(crate) type Terms = [f64; TERMS];
@@ -127,7 +130,7 @@ impl Ellipse {
 
     /// The ellipses that are tried for a length in octaves, the widest first.
     pub(crate) fn all(length: f64) -> [Self; 5] {
-        [8.0, 6.0, 4.5, 3.4, 2.6].map(|rho| Self::new(rho, length))
+        ELLIPSES.map(|rho| Self::new(rho, length))
     }
 
     /// A bound on √(v'/|v|)·e^{(v' − Re v)/8} with v' = |v|²/Re v: the factor by which a moment at complex v may exceed that at

@@ -12,7 +12,7 @@ const FEW_STEPS: f64 = 32.0;
 /// Steps of one example at one sample rate and one norm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Steps {
-    /// How many steps.
+    /// The number of steps.
     pub(crate) count: f64,
     /// Index of the sample rate.
     pub(crate) rate: u16,
@@ -124,7 +124,7 @@ impl History {
         self.gaussian
     }
 
-    /// What is known of the loss before anything is computed.
+    /// The kind of steps in the history, from which some answers follow without any computation.
     pub(crate) fn content(&self) -> Content {
         Content::of(self.revealing, self.gaussian, self.steps.is_empty())
     }

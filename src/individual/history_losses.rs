@@ -74,7 +74,7 @@ fn needed(parts: &[f64], halvings: u32) -> Vec<Cell> {
     cells
 }
 
-/// Where in their octaves the steps of some examples lie, to a sixteenth.
+/// The places of the steps of some examples in their octaves, rounded to a sixteenth.
 fn parts(histories: &Histories, members: &[usize]) -> Vec<(Key, Vec<f64>)> {
     let mut found: FxHashMap<Key, [bool; 16]> = FxHashMap::default();
     for &i in members {
@@ -250,7 +250,7 @@ struct Product {
     /// Product of the moduli plus their errors.
     largest: Vec<f64>,
     scratch: [Vec<f64>; 2],
-    /// What was raised to powers so far.
+    /// The product of the powers so far.
     logs: Vec<LogPoint>,
 }
 

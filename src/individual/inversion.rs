@@ -27,6 +27,8 @@ const ENDS: [f64; 5] = [0.35, 0.5, 0.7, 1.0, 1.4];
 /// Largest number of frequencies on a line. Lines on which more are needed before the characteristic function decays are not
 /// tried: after a few steps, of which each may well have next to no loss, it never does.
 const MAX_FREQUENCIES: usize = 1500;
+/// Where the search for ε starts, as a part of Chernoff's bound, below which the answer lies.
+const STARTING_FRACTION: f64 = 0.98;
 
 /// Bounds on ε of an account, and the line to try next if they are not narrow enough.
 type Answer = ((f64, f64), Option<LineShape>);
@@ -148,7 +150,7 @@ impl<'a, L: AccountLosses> Group<'a, L> {
             tolerance: WANTED,
             margin: 0.0,
             start: StartingPoint {
-                epsilon: 0.98 * plan.chernoff,
+                epsilon: STARTING_FRACTION * plan.chernoff,
                 slope: self.frequencies.c,
             },
             largest_loss: f64::INFINITY,

@@ -1,8 +1,8 @@
-//! What the inversion asks of the privacy losses of many accounts, whatever the accounts store.
+//! The interface between the inversion and the privacy losses of many accounts, which differ in what they store.
 
 use crate::individual::plans::CumulantGrid;
 
-/// What is known of an account before anything is computed.
+/// The answer for an account, if it is known without any computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// No loss at all.
@@ -72,13 +72,13 @@ pub(crate) struct LogPoint {
 
 /// The privacy losses of many accounts, in both directions. A `side` is an index into `Direction::BOTH`.
 pub(crate) trait AccountLosses: Sync {
-    /// What the losses on one line are computed from.
+    /// The tables from which the losses on one line are computed.
     type Table: Send + Sync;
 
-    /// What is tried one after the other: numbers of lines to the left of the first, and factors on the largest frequency.
+    /// Attempts in their order: numbers of lines to the left of the first, and factors on the largest frequency.
     const ATTEMPTS: &'static [(usize, f64)];
 
-    /// What an account holds.
+    /// The state of an account.
     fn content(&self, account: usize) -> Content;
 
     /// Σ qT of an account, no less than its probability of being in any batch; infinite after Gaussian steps.

@@ -31,6 +31,10 @@ const NARROW: f64 = 1e-9;
 const ENOUGH: f64 = 1e-7;
 /// Steps from which on that difference is small.
 const MANY_STEPS: f64 = 50.0;
+/// Largest exponent of the first guess, so that its exponential is finite.
+const LARGEST_GROWTH: f64 = 600.0;
+/// Smallest ε at which a search starts.
+const SMALLEST_START: f64 = 1e-12;
 
 /// Lower and upper bounds on ε(δ) of the examples at `members`. Those of equal histories are equal, and computed once.
 pub(crate) fn epsilons(
@@ -125,11 +129,11 @@ fn of_single_step(rate: f64, v: f64, delta: f64) -> Result<(f64, f64)> {
 /// An ε near the answer for "remove" and −d log δ/dε there: where the record's own outputs have a mass of δ, if they have that
 /// much.
 fn initial_guess(rate: f64, shift: f64, delta: f64) -> (f64, f64) {
-    let quantile = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - 1e-16)).value;
+    let quantile = quantile((1.0 - delta / rate).clamp(0.5, 1.0 - f64::EPSILON)).value;
     let growth = shift * (shift + quantile) - 0.5 * shift * shift;
-    let ratio = rate * growth.min(600.0).exp_m1();
+    let ratio = rate * growth.min(LARGEST_GROWTH).exp_m1();
     (
-        ratio.ln_1p().max(1e-12),
+        ratio.ln_1p().max(SMALLEST_START),
         (quantile + 1.0) * (1.0 + ratio) / (shift * (rate + ratio)),
     )
 }

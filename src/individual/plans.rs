@@ -16,6 +16,12 @@ pub(crate) const WANTED: f64 = 1e-10;
 const MAX_LEVEL: f64 = 60.0;
 /// Fraction of the frequencies that a Gaussian loss would need up to which a line must be certified to be tried.
 const MARGIN: f64 = 0.45;
+/// A spread that stands for none: its square is still a normal number.
+const SMALLEST_SPREAD: f64 = 1e-150;
+/// The part of the wanted error that each of several errors may have.
+const PART_OF_ONE_ERROR: f64 = 0.1;
+/// Steps of [`REACHES`] or [`PERIODS`] up and down from 1: no reach or period of an `f64` is beyond.
+const OCTAVES: f64 = 4000.0;
 /// Number of classes of the largest frequency, and of the period, in each octave: both are rounded up, so that many accounts
 /// share a table.
 const REACHES: f64 = 1.0;
@@ -98,11 +104,11 @@ impl CumulantGrid {
     fn spread(&self, line: usize) -> f64 {
         let first = line.clamp(1, self.values.len().saturating_sub(2).max(1)) - 1;
         let Some(&[a, b, c]) = self.values.get(first..first + 3) else {
-            return 1e-150;
+            return SMALLEST_SPREAD;
         };
         let (x, y, z) = (line_at(first), line_at(first + 1), line_at(first + 2));
         let bend = 2.0 * ((c.value - b.value) / (z - y) - (b.value - a.value) / (y - x)) / (z - x);
-        bend.max(1e-300).sqrt()
+        bend.sqrt().max(SMALLEST_SPREAD)
     }
 
     /// The moment at a tilt c' on one side of a line with the smallest e^{A(c') − c'ε − |c' − c|P}.
@@ -169,7 +175,7 @@ impl InversionPlan {
         let fraction = 1.0 + (2.0 * PI).sqrt() * grid.spread(line) * c * (c + 1.0);
         let lowest = self.grids.iter().map(|grid| grid.lowest(self.chernoff));
         let off = grid.values[line].value - c * self.chernoff - lowest.fold(f64::NEG_INFINITY, f64::max);
-        (fraction.ln() + off - (WANTED * 0.1).ln()).max(1.0)
+        (fraction.ln() + off - (WANTED * PART_OF_ONE_ERROR).ln()).max(1.0)
     }
 
     /// True if sums along the line are likely to be certified.
@@ -188,8 +194,8 @@ impl InversionPlan {
         }
         Some(LineShape {
             line,
-            reach: (REACHES * reach.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
-            period: (PERIODS * period.log2()).ceil().clamp(-4000.0, 4000.0) as i32,
+            reach: (REACHES * reach.log2()).ceil().clamp(-OCTAVES, OCTAVES) as i32,
+            period: (PERIODS * period.log2()).ceil().clamp(-OCTAVES, OCTAVES) as i32,
         })
     }
 }

@@ -76,7 +76,7 @@ impl StepRdp {
     /// Adds `steps` times D_α of a step to each example's account, for each order α: accounts are rows of `accounts`, one number
     /// an order. Norms are in units of the clipping norm.
     ///
-    /// What is added is between the divergence of the step and 1 + 10⁻¹⁰ times that, but for an absolute 10⁻²⁸⁰.
+    /// The number that is added is at least the divergence of the step, and at most 1 + 10⁻¹⁰ times that plus 10⁻²⁸⁰.
     ///
     /// # Errors
     /// σ or a norm negative or not finite; sizes that do not fit. The accounts are then as they were.

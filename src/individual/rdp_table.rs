@@ -61,7 +61,7 @@ type Lanes = [f64; LANES];
 pub(crate) struct Polynomial {
     centre: f64,
     per_half_width: f64,
-    /// Of the powers of t = (w − w₀)/r.
+    /// Coefficients of the powers of t = (w − w₀)/r.
     coefficients: [Lanes; COEFFICIENTS],
 }
 

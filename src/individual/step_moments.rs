@@ -29,7 +29,7 @@ const LEVEL: f64 = 54.0;
 const ALLOWED_GROWTH: f64 = 15.0;
 /// log of the inverse of the trapezoidal rule's error for complex exponents, where it is relative to E[r^p] itself.
 const LINE_LEVEL: f64 = 42.0;
-/// That error, with what lies beyond the range of the integral.
+/// That error plus the part of the integral beyond its range.
 pub(crate) const LINE_ERROR: f64 = 1e-17;
 /// Bound on the relative error of E[r^p] − 1 for p from −10⁵ to 10⁴ as long as that is at most 1, and of K above:
 /// quadrature, truncation and the roundings of a few exponentials.

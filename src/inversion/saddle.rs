@@ -4,7 +4,6 @@
 
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::{Segment, Total};
-use crate::inversion::tilt_lattice::Node;
 use crate::special::root::{bracket_decreasing, solve_decreasing_between};
 use std::f64::consts::PI;
 use std::ops::RangeInclusive;
@@ -45,6 +44,15 @@ pub(crate) struct Saddle {
     pub(crate) log_delta: f64,
     /// Approximate width of the range of losses that δ(ε) comes from: the square root of dε/dc.
     pub(crate) width: f64,
+}
+
+/// A saddle point with a bound on the moment there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    /// The tilt, the ε of which it is the saddle point, and approximately its log δ.
+    pub(crate) saddle: Saddle,
+    /// A bound on the moment at this tilt.
+    pub(crate) bound: MomentBound,
 }
 
 /// The interval in which a tilt is searched, with a coordinate that grows with c from −∞ to ∞.

@@ -26,6 +26,7 @@
 mod difference;
 mod far_runs;
 mod ladder;
+mod near;
 mod tilted_step;
 
 use crate::approx::Approx;
@@ -37,6 +38,7 @@ use crate::inversion::segment::{Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
 use crate::inversion::split::ladder::{Ladder, Lowest};
+use crate::inversion::split::near::near_parts;
 use crate::inversion::split::tilted_step::Split;
 use crate::inversion::tilt::Tilt;
 use crate::loss::StepLoss;
@@ -204,17 +206,6 @@ pub(crate) fn is_needed(segments: &[Segment], epsilon: f64) -> bool {
 pub(crate) fn is_promising(segments: &[Segment]) -> bool {
     let common = |segment: &Segment| segment.steps * segment.loss.usual_loss().unwrap_or(0.0);
     segments.iter().map(common).sum::<f64>() > LOG_NEGLIGIBLE
-}
-
-/// The parts of all segments below gates, and at most `reach` widths of a gate above it, in as many steps.
-fn near_parts(segments: &[Segment], gates: &[Separation], reach: f64) -> Option<Vec<Segment>> {
-    let part = |(segment, gate): (&Segment, &Separation)| {
-        Some(Segment {
-            loss: segment.loss.near_part(*gate, reach)?,
-            steps: segment.steps,
-        })
-    };
-    segments.iter().zip(gates).map(part).collect()
 }
 
 /// Approximate log of the probability that losses below the gates add up to ε; −∞ where steps are too few for a sum of small losses to be

@@ -5,9 +5,8 @@
 //! c_j = e^{j/8}, and every ε of a cell is served by the tilt c_j. The cell of an ε does not depend on where a search for it began,
 //! because ε(c) grows with c: a question is answered alike whatever was asked before it, and moments found for one serve the next.
 
-use crate::inversion::chernoff::MomentBound;
 use crate::inversion::saddle;
-use crate::inversion::saddle::Saddle;
+use crate::inversion::saddle::{Node, Saddle};
 use crate::inversion::segment::Segment;
 use rustc_hash::FxHashMap;
 
@@ -28,15 +27,6 @@ const MAX_ROUNDS: usize = 60;
 const NEWTON_ROUNDS: usize = 3;
 /// Places that a search goes back at first where moments are beyond the range of an `f64`: a factor of 8 in c.
 const BACK: f64 = 16.0;
-
-/// A tilt of the lattice.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Node {
-    /// The tilt, the ε of which it is the saddle point, and approximately its log δ.
-    pub(crate) saddle: Saddle,
-    /// A bound on the moment at this tilt.
-    pub(crate) bound: MomentBound,
-}
 
 /// The cell of an ε: the tilts at its ends.
 #[derive(Debug, Clone, Copy)]

@@ -30,14 +30,14 @@ impl AtomLoss {
     ///
     /// The outcome 1 has probability 1 − p under Q and (1 − s)(1 − p) + sp under P; "add" exchanges P and Q.
     pub(crate) fn response((seen, unseen): (f64, f64), keep: f64, direction: Direction) -> Self {
-        let moved = seen * (2.0 * keep - 1.0);
+        let revealed = seen * (2.0 * keep - 1.0);
         let (set, unset) = (1.0 - keep, keep);
         let (yes, no) = (unseen * set + seen * keep, unseen * keep + seen * set);
         // No differences of nearly equal numbers, and no logarithms of quotients next to 1.
         let log = |likely: f64, rest: f64| if likely < 0.5 { likely.ln() } else { (-rest).ln_1p() };
-        let fall = moved / unset;
+        let fall = revealed / unset;
         let losses = (
-            (moved / set).ln_1p(),
+            (revealed / set).ln_1p(),
             if fall < 0.5 { (-fall).ln_1p() } else { (no / unset).ln() },
         );
         let atoms = match direction {
@@ -54,14 +54,14 @@ impl AtomLoss {
     /// losses above 0 of (1−γ)RR(0) + γRR(1) against RR(0), those below 0 of RR(1) against (1−γ)RR(1) + γRR(0),
     /// and the rest of the mass at 0.
     pub(crate) fn replaced_response(seen: f64, keep: f64) -> Self {
-        let moved = seen * (2.0 * keep - 1.0);
+        let revealed = seen * (2.0 * keep - 1.0);
         let set = 1.0 - keep;
-        let mut atoms = vec![Atom::new((moved / set).ln_1p(), (set + moved).ln())];
+        let mut atoms = vec![Atom::new((revealed / set).ln_1p(), (set + revealed).ln())];
         let rest = (1.0 - seen) * (2.0 * keep - 1.0);
         if rest > 0.0 {
             atoms.push(Atom::new(0.0, rest.ln()));
         }
-        atoms.push(Atom::new(-(moved / set).ln_1p(), set.ln()));
+        atoms.push(Atom::new(-(revealed / set).ln_1p(), set.ln()));
         Self {
             loss_floor: 0.0,
             ..Self::new(atoms)

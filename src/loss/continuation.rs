@@ -10,7 +10,7 @@ use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
-/// How the integrand changes from x to x + ia: log of the modulus, and the rate in y = Im z at which it falls.
+/// The change of the integrand from x to x + ia: the log of its modulus, and the rate at which it falls with y = Im z.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Continued {
     /// log |r_P(x + ia)/r_P(x)|, at most 0.
@@ -46,7 +46,7 @@ impl Piece {
 }
 
 impl Continued {
-    /// Of what [`ImaginaryShift::of`] found for r_P and r_Q.
+    /// The change of the integrand from what [`ImaginaryShift::of`] found for r_P and r_Q.
     fn of([p, q]: [Option<Turned>; 2]) -> Self {
         let (p, q) = (p.unwrap_or_default(), q.unwrap_or_default());
         Self {
@@ -110,7 +110,7 @@ impl Law<'_> {
     }
 }
 
-/// Where the law of one ratio at one node is kept; empty for a ratio of 1.
+/// The place of the law of one ratio at one node in the table; empty for a ratio of 1.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     start: usize,
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// What is kept for the nodes is what is found at each output anew.
+    /// The laws that are stored for the nodes are those that each output has.
     #[test]
     fn laws_at_nodes_are_those_at_their_outputs() {
         let pieces = [piece(30, 0.2, 1.5)];

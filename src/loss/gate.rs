@@ -55,7 +55,7 @@ impl Gate {
         }
     }
 
-    /// What belongs to both parts; `None` if their switches are different.
+    /// The part that belongs to both; `None` if their switches are different.
     pub fn and(self, other: Self) -> Option<Self> {
         let both = Self {
             from: self.from.max(other.from),

@@ -20,7 +20,7 @@ use realfft::num_complex::Complex64;
 
 /// Half of the range of a standardised output that a grid sweeps: P(|N(0, 1)| > 9.6) = 8e-22.
 const SWEEP_REACH: f64 = 9.6;
-/// What two sweeps of that range may leave out.
+/// Probability that two sweeps of that range may leave out.
 const OUTSIDE_SWEEP: f64 = 2e-21;
 /// Cost of the characteristic function at one y, in nodes: a few exponentials and sines.
 const CHANGE_COST: usize = 8;
@@ -44,7 +44,7 @@ impl GaussianLoss {
         }
     }
 
-    /// The parts with and without a loss, each with its share of the probability; `None` if either is missing.
+    /// The parts with and without a loss, each with its part of the probability; `None` if either is missing.
     fn split(&self) -> Option<(Self, Self)> {
         let (still, moving): (Vec<_>, Vec<_>) = self.parts().partition(|(distance, _)| *distance == 0.0);
         if still.is_empty() || moving.is_empty() {

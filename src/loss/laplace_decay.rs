@@ -50,7 +50,7 @@ impl TiltedLoss for TiltedLaplace<'_> {
     }
 }
 
-/// What bounds the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
+/// A bound on the transform of a tilted Laplace loss far out: for |Im z| ≥ y, |E[e^{zℓ}]|/E[e^{cℓ}] is at most the mass of
 /// the atoms and, for each stretch of outputs between them, its mass or the total variation of its density over y.
 #[derive(Debug, Clone)]
 pub(crate) struct LaplaceDecay {
@@ -100,5 +100,67 @@ impl LaplaceLoss {
             }
         }
         LaplaceDecay { atoms, stretches }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Direction, GroupLaw};
+
+    /// A loss that is uniform on [0, 1] has the variation 2, and |E[e^{iyℓ}]| = |sin(y/2)|·2/y: at odd multiples of π half of it is too
+    /// little.
+    #[test]
+    fn the_bound_by_the_variation_is_attained_by_a_uniform_loss() {
+        let decay = LaplaceDecay {
+            atoms: 0.0,
+            stretches: vec![(1.0, 2.0)],
+        };
+        for half_turns in [1.0, 3.0, 15.0, 101.0] {
+            let y = half_turns * std::f64::consts::PI;
+            let exact = (2.0 * (0.5 * y).sin().abs() / y).ln();
+            let bound = decay.log_at(y);
+            assert!(bound >= exact && bound < exact + 1e-11, "{y}: {bound} {exact}");
+        }
+    }
+
+    /// Atoms of one loss turn together, and a stretch counts by no more than its mass.
+    #[test]
+    fn atoms_count_in_full_and_stretches_by_their_mass_at_most() {
+        let decay = LaplaceDecay {
+            atoms: 0.25,
+            stretches: vec![(0.5, 40.0), (0.25, 2.0)],
+        };
+        for (y, exact) in [(1e-3, 1.0f64), (10.0, 0.25 + 0.5 + 0.2), (1e6, 0.25 + 4.2e-5)] {
+            let bound = decay.log_at(y);
+            assert!(
+                (bound - exact.ln()).abs() < 1e-11 && bound >= exact.ln(),
+                "{y}: {bound}"
+            );
+        }
+    }
+
+    /// The masses of a tilted loss add up to 1, and its transform at the certified frequencies is below the bound; at low frequencies, where
+    /// all of a stretch turns together, by less than a factor of two.
+    #[test]
+    fn transforms_of_tilted_losses_are_below_the_bound() {
+        let law = GroupLaw::binomial(2, 0.3).unwrap();
+        for direction in Direction::BOTH {
+            for c in [-0.4, 0.7] {
+                let mut loss = LaplaceLoss::new(&law, 0.8, direction);
+                let mut tilted = TiltedLaplace::new(&mut loss, c);
+                let whole = tilted.decay.atoms + tilted.decay.stretches.iter().map(|part| part.0).sum::<f64>();
+                assert!((whole - 1.0).abs() < 1e-10, "{whole}");
+                tilted.certify(60.0);
+                let mut closest = f64::INFINITY;
+                for (j, change) in tilted.changes(0.5, 120).into_iter().enumerate().skip(1) {
+                    let exact = (1.0 + change.value).norm().ln();
+                    let bound = tilted.log_decay(0.5 * j as f64);
+                    assert!(bound >= exact - 1e-11, "{direction:?} {c} {j}: {bound} {exact}");
+                    closest = closest.min(bound - exact);
+                }
+                assert!(closest < std::f64::consts::LN_2, "{closest}");
+            }
+        }
     }
 }

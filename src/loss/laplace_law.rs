@@ -7,6 +7,8 @@ use crate::special::log_space::LogSum;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 pub(super) const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
+/// Tilted probability below which a part is counted as error in place of a node.
+const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 
 /// An atom or a node.
 pub(super) struct Part {
@@ -19,7 +21,7 @@ pub(super) struct Part {
     pub(super) output: (usize, f64),
 }
 
-/// What a panel with the masses `p` and `q`, on which e^{cℓ} is next to nothing, adds to E[e^{cℓ}] − 1.
+/// The contribution to E[e^{cℓ}] − 1 of a panel with the masses `p` and `q` on which e^{cℓ} is next to nothing.
 pub(super) fn change_without_tilt(c: f64, p: Approx, q: Approx) -> Approx {
     let tilt = c.max(0.0);
     Approx::new(
@@ -28,7 +30,7 @@ pub(super) fn change_without_tilt(c: f64, p: Approx, q: Approx) -> Approx {
     )
 }
 
-/// What one loss adds to E[e^{cℓ}] − 1.
+/// The contribution of one loss to E[e^{cℓ}] − 1.
 struct Change {
     value: f64,
     /// Its derivative by the loss, in absolute value.
@@ -92,7 +94,7 @@ pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -
     } in parts
     {
         let weight = (log_mass + c * loss - log_total).exp();
-        if weight < 1e-30 && output.1 > 0.0 {
+        if weight < NEGLIGIBLE_WEIGHT && output.1 > 0.0 {
             nodes.error += weight;
             continue;
         }
@@ -117,4 +119,80 @@ pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -
     };
     nodes.log_moment.error = 1.1 * (nodes.error + rounding);
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn atoms(losses: &[(f64, f64)], error: f64) -> Vec<Part> {
+        let atom = |&(loss, mass): &(f64, f64)| Part {
+            loss,
+            log_mass: mass.ln(),
+            error,
+            output: (0, 0.0),
+        };
+        losses.iter().map(atom).collect()
+    }
+
+    /// Losses ±1 with odds e: E[e^{cℓ}] = cosh(c + 1/2)/cosh(1/2), and the tilted law has the mean tanh(c + 1/2).
+    #[test]
+    fn two_atoms_have_the_moments_of_a_coin() {
+        let likely = 1.0 / (1.0 + (-1.0f64).exp());
+        for c in [-0.7f64, 1e-6, 0.4, 5.0] {
+            let found = law_of(
+                &atoms(&[(1.0, likely), (-1.0, 1.0 - likely)], 0.0),
+                Approx::default(),
+                c,
+                f64::NEG_INFINITY,
+            );
+            let exact = ((c + 0.5).cosh() / 0.5f64.cosh()).ln();
+            let off = (found.log_moment.value - exact).abs();
+            assert!(
+                off <= found.log_moment.error + 1e-16,
+                "{c}: {:?} {exact}",
+                found.log_moment
+            );
+            assert!(
+                found.log_moment.error < 1e-13 * (1.0 + exact.abs()),
+                "{c}: {:?}",
+                found.log_moment
+            );
+            assert!((found.mean - (c + 0.5).tanh()).abs() < 1e-14);
+            assert!((found.variance - (c + 0.5).cosh().powi(-2)).abs() < 1e-14);
+        }
+    }
+
+    /// All losses too large by as much as they may be wrong: log E[e^{cℓ}] is too large by c times that, and half of its error would not do.
+    #[test]
+    fn errors_of_losses_are_carried_and_attained() {
+        const ERROR: f64 = 1e-7;
+        let coin = [(1.0, 0.7), (-1.3, 0.3)];
+        let moved: Vec<(f64, f64)> = coin.iter().map(|(loss, mass)| (loss + ERROR, *mass)).collect();
+        for c in [3.0, 20.0] {
+            let law = |losses: &[(f64, f64)], error| {
+                law_of(&atoms(losses, error), Approx::default(), c, f64::NEG_INFINITY).log_moment
+            };
+            let (found, exact) = (law(&moved, ERROR), law(&coin, 0.0).value);
+            let off = found.value - exact;
+            assert!(off <= found.error && 3.0 * off > found.error, "{c}: {found:?} {off}");
+        }
+    }
+
+    /// On a panel far below 0 with the masses p and q, c > 0, the mean of e^{cℓ} − 1 + c(e^{−ℓ} − 1) is c(q − p) − p but for e^{cℓ}. Masses
+    /// that are wrong by their errors change it by the error, of which a half would be too little.
+    #[test]
+    fn panels_without_tilt_carry_the_errors_of_their_masses() {
+        let (p, q) = (Approx::new(0.01, 1e-6), Approx::new(0.3, 1e-5));
+        for c in [-0.3f64, 0.8, 4.0] {
+            let found = change_without_tilt(c, p, q);
+            let at = |p: f64, q: f64| c.max(0.0) * (q - p) - p;
+            let off = (at(p.value - p.error, q.value + q.error) - found.value).abs();
+            assert!((found.value - at(0.01, 0.3)).abs() < 1e-15);
+            assert!(
+                off <= found.error * (1.0 + 1e-9) && 1.9 * off > found.error,
+                "{c}: {off} {found:?}"
+            );
+        }
+    }
 }

@@ -105,9 +105,9 @@ impl LaplaceLoss {
         let beyond = (REAL_AXIS - 1.0) * half / b;
         let angle = 2.0 * IMAGINARY_AXIS * half / b;
         let (_, slope) = self.log_ratio(piece, end);
-        let share = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
-        let turn = angle * (share / angle.cos()).min(1.0);
-        (2.0 * power * share + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
+        let fraction = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
+        let turn = angle * (fraction / angle.cos()).min(1.0);
+        (2.0 * power * fraction + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
     }
 
     /// P's mass on [start, end] of a piece.

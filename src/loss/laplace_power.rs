@@ -89,10 +89,10 @@ impl LaplaceLoss {
         let reach = REAL_AXIS * half;
         let (low, _) = self.log_ratio(piece, middle - reach);
         let (high, slope) = self.log_ratio(piece, middle + reach);
-        let share = (0.5 * b * slope).min(1.0); // of the rising part in r
+        let fraction = (0.5 * b * slope).min(1.0); // of the rising part in r
         let lowest = low + angle.cos().ln();
         let log_distance = if high < 1.0 {
-            (low.exp_m1().abs().max(high.exp_m1().abs()) + angle * share * high.exp()).ln()
+            (low.exp_m1().abs().max(high.exp_m1().abs()) + angle * fraction * high.exp()).ln()
         } else {
             high + (1.0 + angle).ln()
         };

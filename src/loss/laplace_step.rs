@@ -17,7 +17,7 @@ use crate::step::Direction;
 
 /// Levels of log r below this, in absolute value, are compared by r − 1.
 const NEAR_ONE: f64 = 0.5;
-/// Weights are divided by at least e^this, so that distances of the ratio from 1 do not overflow in that unit.
+/// log of the smallest unit, so that distances of the ratio from 1 do not overflow in it.
 const LEAST_SCALE: f64 = -600.0;
 /// Attempts at a threshold on the safe side of the crossing.
 const ATTEMPTS: i32 = 6;
@@ -225,7 +225,7 @@ impl LaplaceLoss {
         Gap { value, error, unit }
     }
 
-    /// What ratios next to 1 are measured in: about the largest weight of those that move.
+    /// Unit in which the distances of ratios from 1 are measured: about the largest weight of a shift other than 0.
     fn unit(&self) -> f64 {
         let moving = self.log_weights.iter().skip(1);
         moving.fold(LEAST_SCALE, |largest, &weight| largest.max(weight))

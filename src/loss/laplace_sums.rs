@@ -16,7 +16,7 @@ use crate::special::log_space::log_add;
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
 const NEAR_ONE: f64 = 0.5;
 
-/// What is known of the ratio on [j, j + 1].
+/// Bounds on the ratio on [j, j + 1].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Knot {
     /// log A_j.
@@ -64,9 +64,9 @@ impl Knot {
             return error * (-log_ratio).exp() + 2.0 * f64::EPSILON * log_ratio.abs();
         }
         let of = |log: f64, error: f64| {
-            let share = (log - log_ratio).exp();
-            if share > 0.0 {
-                share * (error + f64::EPSILON * log.abs())
+            let fraction = (log - log_ratio).exp();
+            if fraction > 0.0 {
+                fraction * (error + f64::EPSILON * log.abs())
             } else {
                 0.0
             }
@@ -77,7 +77,7 @@ impl Knot {
     }
 }
 
-/// What is known of the ratio at every whole number from 0 to k, for the logs of the weights of these.
+/// Bounds on the ratio at every whole number from 0 to k, for the logs of the weights of these numbers.
 pub(crate) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
     let count = log_weights.len();
     let exponent = |i: usize| i as f64 / scale;

@@ -8,7 +8,7 @@ pub(crate) const MARGIN: f64 = 40.0;
 /// A straight line: `value + slope·(x − at)`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
-    /// Where the line has `value`.
+    /// The place at which the line has `value`.
     pub at: f64,
     /// Its value there.
     pub value: f64,

@@ -23,6 +23,8 @@ use rustc_hash::FxHashMap;
 /// Certified error of one panel, and all that is left out, relative to the integral.
 const PANEL_TOLERANCE: f64 = 1e-14;
 const REST_TOLERANCE: f64 = 1e-13;
+/// Largest factor of a tolerance: that of the panels becomes 1e-3, beyond which nothing would be known.
+const LARGEST_SLACK: f64 = 1e11;
 
 /// How far out, in σ, points can be told apart at all: beyond it neighbouring `f64` are a ten-thousandth of σ apart.
 const FARTHEST: f64 = 1e12;
@@ -211,7 +213,7 @@ impl adaptive::Integrand for Power<'_> {
 
     /// Tolerances apply to the logarithm once that is large: its own rounding is then larger than they are.
     fn log_slack(&self, log_total: f64) -> f64 {
-        log_total.clamp(1.0, 1e11).ln()
+        log_total.clamp(1.0, LARGEST_SLACK).ln()
     }
 }
 

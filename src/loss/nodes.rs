@@ -40,7 +40,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// What stands for the moments at a tilt whose outputs lie beyond the digits of an `f64`: nothing is known.
+    /// Moments of which nothing is known, for tilts whose outputs lie beyond the digits of an `f64`.
     pub(crate) fn beyond_reach(c: f64, pieces: usize) -> Self {
         Self {
             c,

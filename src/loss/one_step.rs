@@ -26,6 +26,14 @@ use std::f64::consts::PI;
 pub(crate) const NARROWEST: f64 = 1e-10;
 /// The integral is computed where the difference of tails is at most this fraction of P's tail: above, it would be no more accurate.
 const CANCELLED: f64 = 0.25;
+/// log of P's mass beyond all outputs that are searched (see `Piece::output_at`).
+const LOG_BEYOND_REACH: f64 = -1000.0;
+/// The part of the narrowest width below which a difference of tails is narrow enough.
+const WELL_WITHIN: f64 = 0.01;
+/// −log of the part of an integral at which its rest is left out: e^−42 is less than 1e-18.
+const LOG_NEGLIGIBLE: f64 = 42.0;
+/// log of a mass that is 0 for every purpose, so that an integral of nothing ends.
+const LOG_NOTHING: f64 = -1e5;
 /// Cost of an evaluation besides that of the terms of the densities, in terms.
 const EVALUATION: u64 = 16;
 /// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
@@ -74,7 +82,7 @@ fn above_all(piece: &Piece, epsilon: f64) -> Enclosure {
     if piece.max_loss() <= epsilon {
         return Enclosure::ZERO;
     }
-    Enclosure::of_logs(f64::NEG_INFINITY, -1000.0)
+    Enclosure::of_logs(f64::NEG_INFINITY, LOG_BEYOND_REACH)
 }
 
 /// P's tail less e^ε times Q's, and the fraction of P's tail that this is.
@@ -136,7 +144,7 @@ pub(crate) fn gaussian_delta(distance: f64, epsilon: f64) -> Enclosure {
 pub(crate) fn of_shift(distance: f64, epsilon: f64, scratch: &mut Scratch, effort: &mut Effort) -> Enclosure {
     let found = of_gaussian(distance, epsilon);
     // Where the tails do not cancel, the integral would be no narrower.
-    if found.width() < 0.01 * NARROWEST || distance > 1.0 {
+    if found.width() < WELL_WITHIN * NARROWEST || distance > 1.0 {
         return found;
     }
     let threshold = epsilon / distance - 0.5 * distance;
@@ -178,7 +186,7 @@ fn integral(
         }
         start += 2.0 * half_width;
         let rest = log_tail(start);
-        if rest < total.ln() - 42.0 || rest < -1e5 {
+        if rest < total.ln() - LOG_NEGLIGIBLE || rest < LOG_NOTHING {
             let value = total.ln();
             let error = (rest - value).exp() + (wrong.ln() - value).exp() + 1e-13;
             return around(value, error);

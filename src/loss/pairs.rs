@@ -82,8 +82,8 @@ impl Step {
             return Ok(None);
         }
         let law = self.law()?;
-        let moved = law.shifts().iter().filter(|shift| **shift > 0.0);
-        let nearest = moved.copied().fold(f64::INFINITY, f64::min);
+        let shifted = law.shifts().iter().filter(|shift| **shift > 0.0);
+        let nearest = shifted.copied().fold(f64::INFINITY, f64::min);
         let distance = 0.5 * nearest / noise_multiplier;
         Ok((LEAST..f64::INFINITY).contains(&distance).then(|| Noiseless {
             log_unseen: self.log_unseen(&law),
@@ -150,7 +150,7 @@ impl Step {
     /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
     /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
     /// hM + (1 − h)A − α(hM + (1 − h)B) = (1 − h)(A − α'((1 − β)M + βB)) with β = α/α', so that δ is at most (1 − h) times
-    /// the larger of the divergences at α' of A from M and from B. A batch is moved by at most twice its number of members,
+    /// the larger of the divergences at α' of A from M and from B. A batch is shifted by at most twice its number of members,
     /// hence by at most the largest such distance d, in both: δ is at most that of (1 − h)Lap(d) + h Lap(0) from Lap(0), as
     /// for one record that is in the batch with probability 1 − h.
     fn laplace(&self, scale: f64, direction: Option<Direction>) -> Result<Option<StepLoss>> {

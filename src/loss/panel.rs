@@ -15,7 +15,7 @@ use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_
 use crate::special::log_space::log_add;
 use std::f64::consts::FRAC_PI_2;
 
-/// What is integrated against N(0, σ²).
+/// The functions that are integrated against N(0, σ²).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Integrand {
     /// r^p − 1 − p(r − 1), which is non-negative for p outside (0, 1) and integrates to E[r^p] − 1.

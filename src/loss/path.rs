@@ -11,11 +11,11 @@ pub(crate) const BEYOND: f64 = 0.5;
 /// A path over the outputs of one piece of a loss: above the real line between two outputs, on it elsewhere, with vertical segments between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Path {
-    /// How far above the real line.
+    /// Height above the real line.
     pub(crate) height: f64,
-    /// Where the part above the real line begins; −∞ for the start of the piece.
+    /// Output at which the part above the real line begins; −∞ for the start of the piece.
     pub(crate) from: f64,
-    /// Where it ends; +∞ for the end of the piece.
+    /// Output at which it ends; +∞ for the end of the piece.
     pub(crate) to: f64,
     /// Whether angles of significant shifts may be larger than π: only those of shifts that are significant at one output are close.
     pub(crate) turns: bool,

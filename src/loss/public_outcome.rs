@@ -7,23 +7,28 @@
 //!
 //! With M_i(z) = E[e^{zℓ}] of the i-th loss, M(z) = Σ w_i M_i(z). Tilted by e^{cℓ} the step is of kind i with probability
 //! p_i = w_i M_i(c)/M(c), and its characteristic function is Σ p_i φ_i(y).
+//!
+//! The losses around the usual one and the larger ones are those of all parts, whose gates are at one place ([`gates`]).
+
+mod gates;
+mod weights;
 
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::atoms::AtomLoss;
+use crate::loss::gate::{Gate, Separation};
 use crate::loss::loss_curve::{Atom, LossCurve, Support, Sweep};
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
+use crate::loss::public_outcome::gates::{Gates, Place};
+use crate::loss::public_outcome::weights::{EXP_ROUNDING, TiltedWeights, Weights};
 use crate::loss::smooth_piece::{Point, Scratch};
 use crate::special::log_space::{LogSum, log_sum_exp};
 use realfft::num_complex::Complex64;
+use std::sync::OnceLock;
 
-/// Relative rounding error of an exponential, besides what the rounding of its exponent adds, in units of the last place.
-const EXP_ROUNDING: f64 = 4.0;
 /// Room for the rounding of a sum of a few probabilities.
 const SUM_ROUNDING: f64 = 1e-14;
-/// A bound that says nothing: finite, so that its product with 0 is 0.
-const NO_BOUND: f64 = 1e300;
 
 /// A loss that is the i-th of several with probability w_i.
 #[derive(Debug)]
@@ -32,14 +37,8 @@ pub(crate) struct PublicOutcomeLoss {
     parts: Vec<(f64, StepLoss)>,
     /// True if the w_i sum to 1.
     complete: bool,
-}
-
-/// Logs of the probabilities of the parts.
-#[derive(Debug)]
-struct Weights {
-    logs: Vec<f64>,
-    /// True if they sum to 1.
-    complete: bool,
+    /// The places of the gates in all parts, computed when first needed; `None` where there are none.
+    gates: OnceLock<Option<Gates>>,
 }
 
 impl StepLoss {
@@ -57,7 +56,11 @@ impl StepLoss {
         if let Some(atoms) = atoms_of_all(&parts) {
             return Self::new(AtomLoss::new(atoms));
         }
-        Self::new(PublicOutcomeLoss { parts, complete: true })
+        Self::new(PublicOutcomeLoss {
+            parts,
+            complete: true,
+            gates: OnceLock::new(),
+        })
     }
 }
 
@@ -81,93 +84,46 @@ fn atoms_of_all(parts: &[(f64, StepLoss)]) -> Option<Vec<Atom>> {
     Some(atoms.chunk_by(|a, b| a.loss == b.loss).map(merge).collect())
 }
 
-/// The tilted law of which part the step is.
-#[derive(Debug)]
-struct Shares {
-    /// log p_i.
-    log_shares: Vec<f64>,
-    /// Bounds on the relative errors of the p_i.
-    errors: Vec<f64>,
-    /// The moments of all parts together.
-    moments: TiltedMoments,
-}
-
-impl Weights {
-    /// The tilted law of the parts from their own moments.
-    fn shares(&self, moments: &[TiltedMoments]) -> Shares {
-        let weights = || self.logs.iter().copied();
-        let logs: Vec<f64> = weights()
-            .zip(moments)
-            .map(|(w, part)| w + part.log_moment.value)
-            .collect();
-        let total = log_sum_exp(&logs);
-        if !total.is_finite() {
-            return Shares::beyond_reach(logs.len());
-        }
-        let rounding = |w: f64, k: f64| f64::EPSILON * (EXP_ROUNDING + 2.0 * (w.abs() + k.abs()));
-        // M is the sum of terms that are wrong by factors between e^−e_i and e^e_i, hence by one of at most Σ p_i e^{e_i}.
-        let wrong: Vec<f64> = weights()
-            .zip(moments)
-            .map(|(w, part)| (part.log_moment.error + rounding(w, part.log_moment.value)).min(NO_BOUND))
-            .collect();
-        let excess: f64 = logs
-            .iter()
-            .zip(&wrong)
-            .map(|(l, e)| (l - total).exp() * e.exp_m1())
-            .sum();
-        let whole = (excess.ln_1p() + f64::EPSILON * (EXP_ROUNDING + total.abs())).min(NO_BOUND);
-        let log_moment = self.near_one(moments, total).unwrap_or(Approx::new(total, whole));
-        let log_shares: Vec<f64> = logs.iter().map(|l| l - total).collect();
-        let mean = shared(&log_shares, moments, |part| part.mean);
-        Shares {
-            errors: wrong.iter().map(|e| (e + whole).exp_m1().min(NO_BOUND)).collect(),
-            moments: TiltedMoments {
-                log_moment,
-                mean,
-                variance: shared(&log_shares, moments, |part| part.variance + (part.mean - mean).powi(2)),
-            },
-            log_shares,
-        }
-    }
-
-    /// K and a bound on its error where M is next to 1, from M − 1 = Σ w_i (M_i − 1), which keeps the digits of K; `None` elsewhere.
-    fn near_one(&self, moments: &[TiltedMoments], total: f64) -> Option<Approx> {
-        /// Moments farther from 1 than this are sums as they stand.
-        const NEAR: f64 = 0.5;
-        if !self.complete || total.abs() > NEAR {
-            return None;
-        }
-        let (mut excess, mut error) = (0.0, 0.0);
-        for (log_weight, part) in self.logs.iter().zip(moments) {
-            let k = part.log_moment.value;
-            let (change, size) = if k.abs() < 1.0 {
-                let change = log_weight.exp() * k.exp_m1();
-                (change, change.abs())
-            } else {
-                let (moment, weight) = ((log_weight + k).exp(), log_weight.exp());
-                (moment - weight, moment + weight)
-            };
-            excess += change;
-            error += (log_weight + k).exp() * part.log_moment.error.exp_m1()
-                + size * f64::EPSILON * (2.0 * EXP_ROUNDING + 2.0 * (log_weight.abs() + k.abs()));
-        }
-        let relative = error / (1.0 + excess);
-        (relative < NEAR).then(|| {
-            let log_moment = excess.ln_1p();
-            Approx::new(
-                log_moment,
-                relative / (1.0 - relative) + 4.0 * f64::EPSILON * log_moment.abs(),
-            )
-        })
-    }
-}
-
 impl PublicOutcomeLoss {
     fn weights(&self) -> Weights {
         Weights {
             logs: self.parts.iter().map(|part| part.0).collect(),
             complete: self.complete,
         }
+    }
+
+    fn gates(&self) -> Option<&Gates> {
+        self.gates.get_or_init(|| Gates::new(&self.parts)).as_ref()
+    }
+
+    /// The law of the parts whose place `is_left`: whole parts as they are, and of a part with a gate what `of` leaves.
+    fn separated(
+        &self,
+        is_left: impl Fn(&Place) -> bool,
+        gate: Gate,
+        of: impl Fn(&StepLoss, Gate) -> Option<StepLoss>,
+    ) -> Option<StepLoss> {
+        let gates = self.gates()?;
+        let left = |(_, place): &(&(f64, StepLoss), &Place)| is_left(place);
+        let part = |((log_weight, loss), place): (&(f64, StepLoss), &Place)| {
+            let part = match place {
+                Place::Gated(map) => of(loss, map.gate(gate))?,
+                Place::Near | Place::Far => gates::copy(loss)?,
+            };
+            Some((*log_weight, part))
+        };
+        let parts: Vec<_> = self
+            .parts
+            .iter()
+            .zip(&gates.places)
+            .filter(left)
+            .map(part)
+            .collect::<Option<_>>()?;
+        Some(StepLoss::new(Self {
+            complete: self.complete && parts.len() == self.parts.len(),
+            parts,
+            gates: OnceLock::from(Some(gates.retain(is_left))),
+        }))
     }
 
     /// The part with the largest loss.
@@ -177,35 +133,11 @@ impl PublicOutcomeLoss {
     }
 }
 
-/// Σ p_i of a number for each part.
-fn shared(log_shares: &[f64], moments: &[TiltedMoments], of: impl Fn(&TiltedMoments) -> f64) -> f64 {
-    let term = |(log_share, part): (&f64, &TiltedMoments)| match log_share.exp() {
-        0.0 => 0.0, // whatever is unknown about a part that does not count
-        share => share * of(part),
-    };
-    log_shares.iter().zip(moments).map(term).sum()
-}
-
-impl Shares {
-    /// What stands for moments beyond the digits of an `f64`: nothing is known.
-    fn beyond_reach(parts: usize) -> Self {
-        Self {
-            log_shares: vec![-(parts as f64).ln(); parts],
-            errors: vec![NO_BOUND; parts],
-            moments: TiltedMoments {
-                log_moment: Approx::new(f64::INFINITY, f64::INFINITY),
-                mean: 0.0,
-                variance: 0.0,
-            },
-        }
-    }
-}
-
 impl PrivacyLoss for PublicOutcomeLoss {
     fn moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
         let parts = self.parts.iter_mut();
         let moments: Vec<_> = parts.map(|part| part.1.moments(c, log_tolerance)).collect();
-        self.weights().shares(&moments).moments
+        self.weights().tilted(&moments).moments
     }
 
     fn has_cheap_moments(&self) -> bool {
@@ -220,8 +152,8 @@ impl PrivacyLoss for PublicOutcomeLoss {
             .map(|part| part.1.tilted(c, log_tolerance))
             .collect();
         let moments: Vec<_> = parts.iter().map(|part| part.moments()).collect();
-        let shares = weights.shares(&moments);
-        Box::new(TiltedPublicOutcome { shares, parts })
+        let tilted = weights.tilted(&moments);
+        Box::new(TiltedPublicOutcome { tilted, parts })
     }
 
     fn support(&mut self, c: f64, log_tolerance: f64) -> Support<'_> {
@@ -272,7 +204,7 @@ impl PrivacyLoss for PublicOutcomeLoss {
     /// than that is left out.
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
         let mut lost = LogSum::default();
-        let mut kept = Vec::new();
+        let mut parts = Vec::new();
         for (log_weight, loss) in &self.parts {
             let allowed = log_mass - (self.parts.len() as f64).ln() - log_weight;
             if allowed >= 0.0 {
@@ -281,10 +213,14 @@ impl PrivacyLoss for PublicOutcomeLoss {
             }
             let (part, log_lost) = loss.truncated(allowed);
             lost.add(log_lost + log_weight);
-            kept.push((*log_weight, part));
+            parts.push((*log_weight, part));
         }
-        let complete = self.complete && kept.len() == self.parts.len();
-        (StepLoss::new(Self { parts: kept, complete }), lost.ln())
+        let truncated = Self {
+            complete: self.complete && parts.len() == self.parts.len(),
+            parts,
+            gates: OnceLock::new(),
+        };
+        (StepLoss::new(truncated), lost.ln())
     }
 
     fn density_terms(&self) -> usize {
@@ -312,11 +248,29 @@ impl PrivacyLoss for PublicOutcomeLoss {
         (mass.ln() + SUM_ROUNDING).min(0.0)
     }
 
-    /// What dominates every part dominates their mixture.
+    /// A pair that dominates every part dominates their mixture.
     fn widest_distance(&self) -> Option<f64> {
         self.parts
             .iter()
             .try_fold(0.0, |widest: f64, part| Some(widest.max(part.1.widest_distance()?)))
+    }
+
+    fn usual_loss(&self) -> Option<f64> {
+        self.gates().map(|gates| gates.usual_loss)
+    }
+
+    fn separation(&self, level: f64, width: f64) -> Option<Separation> {
+        self.gates()?.separation(&self.parts, level, width)
+    }
+
+    fn near_part(&self, separation: Separation, reach: f64) -> Option<StepLoss> {
+        let near = |loss: &StepLoss, gate: Gate| loss.near_part(Separation::Gate(gate), reach);
+        self.separated(|place| !matches!(place, Place::Far), separation.gate()?, near)
+    }
+
+    fn far_part(&self, separation: Separation) -> Option<StepLoss> {
+        let far = |loss: &StepLoss, gate: Gate| loss.far_part(Separation::Gate(gate));
+        self.separated(|place| !matches!(place, Place::Near), separation.gate()?, far)
     }
 }
 
@@ -342,23 +296,31 @@ impl LossCurve for WeightedCurve<'_> {
 
 /// A loss with a public outcome, tilted: φ = Σ p_i φ_i.
 struct TiltedPublicOutcome<'a> {
-    shares: Shares,
+    tilted: TiltedWeights,
     parts: Vec<Box<dyn TiltedLoss + 'a>>,
 }
 
 impl TiltedPublicOutcome<'_> {
     /// log of a bound on Σ p_i e^{d_i} from the parts' own bounds d_i.
     fn log_decay_of(&self, bounds: &[f64]) -> f64 {
-        let parts = || self.shares.log_shares.iter().zip(&self.shares.errors).zip(bounds);
-        // All terms have one sign, so that what is certain of each share is certain of the sum: shares sum to 1.
+        let parts = || {
+            self.tilted
+                .log_probabilities
+                .iter()
+                .zip(&self.tilted.errors)
+                .zip(bounds)
+        };
+        // All terms have one sign, so that what is certain of each probability is certain of the sum, as they sum to 1.
         let change: f64 = parts()
-            .map(|((log_share, error), bound)| log_share.exp() * (1.0 - error).max(0.0) * bound.min(0.0).exp_m1())
+            .map(|((log_probability, error), bound)| {
+                log_probability.exp() * (1.0 - error).max(0.0) * bound.min(0.0).exp_m1()
+            })
             .sum();
         if change > -0.5 {
             return change.ln_1p() * (1.0 - 16.0 * f64::EPSILON);
         }
         let terms: Vec<f64> = parts()
-            .map(|((log_share, error), bound)| log_share + error.ln_1p() + bound.min(0.0))
+            .map(|((log_probability, error), bound)| log_probability + error.ln_1p() + bound.min(0.0))
             .collect();
         let modulus = log_sum_exp(&terms);
         (modulus + f64::EPSILON * (16.0 + 2.0 * modulus.abs())).min(0.0)
@@ -367,7 +329,7 @@ impl TiltedPublicOutcome<'_> {
 
 impl TiltedLoss for TiltedPublicOutcome<'_> {
     fn moments(&self) -> TiltedMoments {
-        self.shares.moments
+        self.tilted.moments
     }
 
     fn size(&self) -> usize {
@@ -379,10 +341,11 @@ impl TiltedLoss for TiltedPublicOutcome<'_> {
     }
 
     fn quadrature_error(&self) -> f64 {
-        let shares = self.shares.log_shares.iter().zip(&self.shares.errors);
+        let tilted = self.tilted.log_probabilities.iter().zip(&self.tilted.errors);
         let parts = self.parts.iter().map(|part| part.quadrature_error());
-        let of = |((log_share, error), wrong): ((&f64, &f64), f64)| log_share.exp() * (1.0 + error) * wrong;
-        shares.zip(parts).map(of).sum()
+        let of =
+            |((log_probability, error), wrong): ((&f64, &f64), f64)| log_probability.exp() * (1.0 + error) * wrong;
+        tilted.zip(parts).map(of).sum()
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
@@ -390,26 +353,32 @@ impl TiltedLoss for TiltedPublicOutcome<'_> {
         self.log_decay_of(&bounds)
     }
 
-    /// A part needs no smaller bound than one that its share makes as small as what is wanted of all.
+    /// A part needs no smaller bound than one that its probability makes as small as what is wanted of all.
     fn best_log_decay(&mut self, y: f64, wanted: f64) -> f64 {
         let room = (self.parts.len() as f64).ln();
-        let shares = self.shares.log_shares.iter();
-        let best = |(part, log_share): (&mut Box<dyn TiltedLoss + '_>, &f64)| {
-            part.best_log_decay(y, (wanted + room + log_share).max(0.0))
+        let tilted = self.tilted.log_probabilities.iter();
+        let best = |(part, log_probability): (&mut Box<dyn TiltedLoss + '_>, &f64)| {
+            part.best_log_decay(y, (wanted + room + log_probability).max(0.0))
         };
-        let bounds: Vec<f64> = self.parts.iter_mut().zip(shares).map(best).collect();
+        let bounds: Vec<f64> = self.parts.iter_mut().zip(tilted).map(best).collect();
         self.log_decay_of(&bounds)
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         let mut sums = vec![Approx::exact(Complex64::default()); last + 1];
-        for ((log_share, error), part) in self.shares.log_shares.iter().zip(&self.shares.errors).zip(&self.parts) {
-            let share = log_share.exp();
+        for ((log_probability, error), part) in self
+            .tilted
+            .log_probabilities
+            .iter()
+            .zip(&self.tilted.errors)
+            .zip(&self.parts)
+        {
+            let probability = log_probability.exp();
             for (sum, change) in sums.iter_mut().zip(part.changes(spacing, last)) {
                 let size = change.value.norm() + change.error;
                 *sum += Approx::new(
-                    share * change.value,
-                    share * (change.error + (error + SUM_ROUNDING) * size),
+                    probability * change.value,
+                    probability * (change.error + (error + SUM_ROUNDING) * size),
                 );
             }
         }

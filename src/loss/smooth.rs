@@ -114,7 +114,7 @@ mod tests {
         StepLoss::mixture(&law, sigma, direction).unwrap().unwrap()
     }
 
-    /// What is left out has the probability that is said, and about the one that was allowed; for "add", where P is the noise
+    /// The part that is left out has the reported probability, and about the one that was allowed. For "add", where P is the noise
     /// alone, it is a tail of N(0, σ²).
     #[test]
     fn truncation_leaves_out_what_it_says() {

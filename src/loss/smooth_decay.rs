@@ -22,7 +22,7 @@ pub(crate) struct TiltedSmoothLoss<'a> {
     laws: Option<NodeLaws>,
     /// One for each piece: its integral is taken along it.
     paths: Vec<Path>,
-    /// What limits them, once it was needed.
+    /// The limits of the heights, computed when first needed.
     limits: Vec<Limits>,
     /// Which of [`HEIGHTS`] was the best at the last frequency.
     best_height: Option<usize>,
@@ -69,8 +69,12 @@ const LARGEST_DIFFERENCE: f64 = 1.4;
 const LEAST_MODULUS: f64 = 0.65;
 /// Growth that is allowed at every tolerance.
 const MIN_LOG_GROWTH: f64 = 2.0;
+/// The angle on either side of their common direction at which the terms of r that count may point: π/4, less room for the panels.
+const ENOUGH_ANGLE: f64 = 0.7;
+/// Exponents below which (1 − e^−x)/x is bounded by 1 + |x|, as the quotient loses its digits.
+const SMALL_FALL: f64 = 1e-6;
 
-/// Where the path over the outputs of one piece may be above the real line, and how high.
+/// The outputs over which the path of one piece may be above the real line, and its largest heights.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// Ends of the path, a little beyond the nodes.
@@ -86,14 +90,14 @@ struct Limits {
 }
 
 impl Limits {
-    /// Those for the outputs at which piece i has nodes.
+    /// The limits for the outputs at which piece i has nodes.
     fn new(loss: &SmoothLoss, nodes: &Nodes, i: usize) -> Self {
         let piece = &loss.pieces[i];
         let (sigma, (low, high)) = (piece.noise_multiplier(), nodes.supports[i]);
         let (from, to) = panels_around(piece, (low - ROOM * sigma, high + ROOM * sigma));
         let interval = (from - BEYOND * sigma, to + BEYOND * sigma);
         let height = |angle: f64, shift: f64| angle * sigma * sigma / shift.max(f64::MIN_POSITIVE);
-        let spread = 0.7 / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE);
+        let spread = ENOUGH_ANGLE / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE);
         let significant = height(LARGEST_ANGLE, piece.largest_significant_shift(interval));
         let is_enough = significant >= spread;
         Self {
@@ -318,7 +322,7 @@ fn end_segment(piece: &Piece, x: f64, z: Complex64, path: Path, scratch: &mut Sc
         let log_change =
             0.5 * (height / piece.imaginary_scale()).powi(2) + (1.0 + c) * larger(below_p) - c * log_q;
         let falls = y * (above.sine - turned);
-        let mean = if falls.abs() < 1e-6 {
+        let mean = if falls.abs() < SMALL_FALL {
             1.0 + falls.abs()
         } else {
             -(-falls).exp_m1() / falls

@@ -322,7 +322,7 @@ impl TiltedLaw {
     }
 }
 
-/// How many pieces of a loss are one side of a gate.
+/// The number of pieces of a loss that lie on one side of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gates {
     None,
@@ -350,7 +350,7 @@ pub(crate) fn unit(piece: &Piece) -> f64 {
     }
 }
 
-/// Where the dyadic panels of a piece start.
+/// The output at which the dyadic panels of a piece start.
 pub(crate) fn origin(piece: &Piece) -> f64 {
     if piece.start.is_finite() {
         piece.start

@@ -79,7 +79,7 @@ impl StepLoss {
             return Ok((shift != 0.0).then(|| Self::shift(shift / noise_multiplier)));
         }
         let middle = 0.5 * pair.shift_range().1;
-        let unmoved = law.log_probability_of_zero().exp();
+        let unshifted = law.log_probability_of_zero().exp();
         let inside = libm::erf(middle / (noise_multiplier * std::f64::consts::SQRT_2)); // 1 − 2a
         let pair = Arc::new(pair);
         let above = Piece {
@@ -98,7 +98,7 @@ impl StepLoss {
             end: -middle,
             gate: None,
         };
-        let loss = SmoothLoss::new(vec![above, below], unmoved * inside);
+        let loss = SmoothLoss::new(vec![above, below], unshifted * inside);
         Ok(Some(Self::new(loss)))
     }
 
@@ -111,22 +111,22 @@ impl StepLoss {
     /// As [`MixturePair::new`].
     pub fn replace_group_fixed_batch(law: &GroupLaw, noise_multiplier: f64) -> Result<Option<Self>> {
         let log_absent = law.log_probability_of_zero();
-        let moved = || {
+        let shifted = || {
             law.shifts()
                 .iter()
                 .zip(law.log_weights())
                 .filter(|(shift, _)| **shift > 0.0)
         };
-        if moved().next().is_none() {
+        if shifted().next().is_none() {
             return Ok(None);
         }
-        if log_absent == f64::NEG_INFINITY || moved().count() > MAX_HIDDEN {
+        if log_absent == f64::NEG_INFINITY || shifted().count() > MAX_HIDDEN {
             let distances: Vec<f64> = law.shifts().iter().map(|s| s / noise_multiplier).collect();
             return Ok(Some(Self::gaussians(law.log_weights().to_vec(), distances)));
         }
         let present = -log_absent.exp_m1();
         let mut parts = Vec::new();
-        for (&shift, &log_weight) in moved() {
+        for (&shift, &log_weight) in shifted() {
             let one = GroupLaw::explicit(&[log_absent.exp(), present], &[0.0, shift])?;
             if let Some(loss) = Self::replace_fixed_batch(&one, noise_multiplier)? {
                 parts.push((log_weight - present.ln(), loss));

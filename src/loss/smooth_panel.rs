@@ -44,7 +44,7 @@ impl Piece {
     }
 }
 
-/// What is known of one ratio around an interval, in the coordinates of the piece.
+/// Bounds on one ratio around an interval, in the coordinates of the piece.
 #[derive(Debug, Clone, Copy)]
 struct Side {
     chord: Line,
@@ -108,7 +108,7 @@ pub(crate) struct PiecePanel {
     right: f64,
     normal: Normal,
     gate: Option<Gate>,
-    /// What evaluating the losses at the nodes costs, in terms of densities.
+    /// Cost of evaluating the losses at the nodes, in terms of densities.
     pub(crate) cost: u64,
     in_p: Option<Side>,
     in_q: Option<Side>,
@@ -343,8 +343,8 @@ mod tests {
                         for i in 0..128 {
                             let angle = 2.0 * PI * f64::from(i) / 128.0;
                             let offset = Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
-                            for share in [-1.0, 0.0, 0.5, 1.0] {
-                                let z = Complex64::new(c, share * y);
+                            for fraction in [-1.0, 0.0, 0.5, 1.0] {
+                                let z = Complex64::new(c, fraction * y);
                                 largest = largest.max(log_integrand(&piece, centre + half_width * offset, z));
                             }
                         }
@@ -413,8 +413,8 @@ mod tests {
                 let offset = Complex64::new(REAL_AXIS * angle.cos(), IMAGINARY_AXIS * angle.sin());
                 for height in [0.0, 0.5 * imaginary_shift, imaginary_shift] {
                     let x = centre + half_width * offset + Complex64::new(0.0, height);
-                    for share in [0.0, 0.5, 1.0] {
-                        let here = log_integrand(&piece, x, Complex64::new(c, share * y));
+                    for fraction in [0.0, 0.5, 1.0] {
+                        let here = log_integrand(&piece, x, Complex64::new(c, fraction * y));
                         assert!(here <= bound + 1e-9, "{centre} {x}: {here} {bound}");
                     }
                 }

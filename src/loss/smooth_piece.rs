@@ -279,7 +279,7 @@ impl Piece {
         })
     }
 
-    /// What an evaluation at x costs: terms of densities, and what goes with them.
+    /// Cost of an evaluation at x, in terms of densities.
     pub(crate) fn cost_at(&self, x: f64) -> u64 {
         let terms = |mixed: bool, x: f64| {
             let window = self.pair.window(x);

@@ -30,48 +30,109 @@ fn shaped<'py>(py: Python<'py>, values: &[f64], like: &[usize]) -> PyResult<Arra
     values.to_pyarray(py).reshape(like)
 }
 
-fn law_arrays<'py>(py: Python<'py>, law: &GroupLaw) -> (Vector<'py>, Vector<'py>) {
-    (law.log_weights().to_pyarray(py), law.shifts().to_pyarray(py))
+/// Laws as rows of two tables, of log weights and of shifts, whose leading axes have the shape `leading`. Rows of laws with fewer counts
+/// than the longest one end with counts of probability 0 and shift 0.
+fn law_tables<'py>(py: Python<'py>, laws: &[GroupLaw], leading: &[usize]) -> PyResult<(Array<'py>, Array<'py>)> {
+    let longest = laws.iter().map(|law| law.shifts().len()).max().unwrap_or(0);
+    let mut log_weights = vec![f64::NEG_INFINITY; laws.len() * longest];
+    let mut shifts = vec![0.0; laws.len() * longest];
+    let rows = log_weights
+        .chunks_mut(longest.max(1))
+        .zip(shifts.chunks_mut(longest.max(1)));
+    for ((log_weights, shifts), law) in rows.zip(laws) {
+        let counts = law.shifts().len();
+        log_weights[..counts].copy_from_slice(law.log_weights());
+        shifts[..counts].copy_from_slice(law.shifts());
+    }
+    let shape = [leading, &[longest]].concat();
+    Ok((shaped(py, &log_weights, &shape)?, shaped(py, &shifts, &shape)?))
+}
+
+/// Arguments of laws must have one shape.
+fn require_one_shape(shapes: &[&[usize]]) -> Result<(), Error> {
+    if shapes.windows(2).all(|pair| pair[0] == pair[1]) {
+        return Ok(());
+    }
+    Err(Error::Mismatch(format!(
+        "all arguments must have one shape, got {shapes:?}"
+    )))
+}
+
+/// The law of each question; a single one is answered here, which takes less than to start a thread for it.
+fn laws_of<T: Send + Sync + 'static>(
+    py: Python<'_>,
+    questions: Vec<T>,
+    law: impl Fn(&T) -> Result<GroupLaw, Error> + Send + Sync + 'static,
+) -> PyResult<Vec<GroupLaw>> {
+    if let [question] = questions.as_slice() {
+        return Ok(vec![py.detach(|| guarded(|| law(question)))?]);
+    }
+    watched(py, None, move |monitor| {
+        let answer = |question: &T| {
+            unless_cancelled(monitor)?;
+            law(question)
+        };
+        in_pool(|| questions.par_iter().map(answer).collect())
+    })
 }
 
 #[pyfunction]
-pub(crate) fn binomial_law(
-    py: Python<'_>,
-    group_size: i64,
-    sample_rate: f64,
-) -> PyResult<(Vector<'_>, Vector<'_>)> {
-    let law = py.detach(|| guarded(|| GroupLaw::binomial(count("group_size", group_size)?, sample_rate)))?;
-    Ok(law_arrays(py, &law))
+pub(crate) fn binomial_law<'py>(
+    py: Python<'py>,
+    group_size: PyReadonlyArrayDyn<'py, i64>,
+    sample_rate: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    let (sizes, rates) = (group_size.as_array(), sample_rate.as_array());
+    require_one_shape(&[sizes.shape(), rates.shape()])?;
+    let questions: Vec<(i64, f64)> = sizes.iter().copied().zip(rates.iter().copied()).collect();
+    let laws = laws_of(py, questions, |&(size, rate)| {
+        GroupLaw::binomial(count("group_size", size)?, rate)
+    })?;
+    law_tables(py, &laws, sizes.shape())
 }
 
 #[pyfunction]
 pub(crate) fn poisson_binomial_law<'py>(
     py: Python<'py>,
-    rates: PyReadonlyArray1<'py, f64>,
-) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let rates = vector(&rates);
-    // Ten thousand different ones take a second.
-    let law = watched(py, None, move |_| GroupLaw::poisson_binomial(&rates))?;
-    Ok(law_arrays(py, &law))
+    rates: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    let table = rates.as_array();
+    let Some((_, leading)) = table.shape().split_last() else {
+        return Err(Error::Mismatch("rates must have at least one dimension".into()).into());
+    };
+    let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
+    // Ten thousand different rates take a second: a single law must be interruptible too.
+    let laws = watched(py, None, move |monitor| {
+        let answer = |row: &Vec<f64>| {
+            unless_cancelled(monitor)?;
+            GroupLaw::poisson_binomial(row)
+        };
+        in_pool(|| rows.par_iter().map(answer).collect::<Result<Vec<_>, Error>>())
+    })?;
+    law_tables(py, &laws, leading)
 }
 
 #[pyfunction]
-pub(crate) fn hypergeometric_law(
-    py: Python<'_>,
-    group_size: i64,
-    batch_size: i64,
-    dataset_size: i64,
-) -> PyResult<(Vector<'_>, Vector<'_>)> {
-    let law = py.detach(|| {
-        guarded(|| {
-            GroupLaw::hypergeometric(
-                count("group_size", group_size)?,
-                count("batch_size", batch_size)?,
-                count("dataset_size", dataset_size)?,
-            )
-        })
+pub(crate) fn hypergeometric_law<'py>(
+    py: Python<'py>,
+    group_size: PyReadonlyArrayDyn<'py, i64>,
+    batch_size: PyReadonlyArrayDyn<'py, i64>,
+    dataset_size: PyReadonlyArrayDyn<'py, i64>,
+) -> PyResult<(Array<'py>, Array<'py>)> {
+    let [sizes, batches, records] = [&group_size, &batch_size, &dataset_size].map(|array| array.as_array());
+    require_one_shape(&[sizes.shape(), batches.shape(), records.shape()])?;
+    let drawn = sizes.iter().zip(&batches).zip(&records);
+    let questions = drawn
+        .map(|((size, batch), records)| [*size, *batch, *records])
+        .collect();
+    let laws = laws_of(py, questions, |&[size, batch, records]: &[i64; 3]| {
+        GroupLaw::hypergeometric(
+            count("group_size", size)?,
+            count("batch_size", batch)?,
+            count("dataset_size", records)?,
+        )
     })?;
-    Ok(law_arrays(py, &law))
+    law_tables(py, &laws, sizes.shape())
 }
 
 /// Entries of an array below which it is copied, which takes less than to start a thread that borrows it (about 30 µs): 128 KiB.

@@ -71,7 +71,7 @@ fn setting(step: &Steps, i: usize) -> (u64, i64) {
     (rate, size)
 }
 
-/// How batches are drawn, numbers of steps, and whose records change: what the runs share, or have one of each.
+/// The sampling, the numbers of steps and the adjacency of runs: one for all of them, or one for each.
 type Runs<'py> = (Draw, PyReadonlyArray1<'py, i64>, Members);
 
 /// Solves for the noise of every run, in parallel.

@@ -191,7 +191,7 @@ impl<T: Copy> Numbers<T> {
         }
     }
 
-    /// How many there are, where each question has its own.
+    /// Their number, where each question has its own.
     pub(crate) fn length(&self) -> Option<usize> {
         match self {
             Self::All(_) => None,
@@ -216,7 +216,7 @@ fn is_numeric(value: Borrowed<'_, '_, PyAny>) -> bool {
     value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>() || value.cast::<PyUntypedArray>().is_ok()
 }
 
-/// How many questions there are: 1 where all numbers are for all.
+/// The number of questions: 1 where no argument is an array.
 pub(crate) fn questions(lengths: impl IntoIterator<Item = Option<usize>>) -> Result<usize> {
     let mut given = lengths.into_iter().flatten();
     let first = given.next().unwrap_or(1);
@@ -227,7 +227,7 @@ pub(crate) fn questions(lengths: impl IntoIterator<Item = Option<usize>>) -> Res
     }
 }
 
-/// What randomises the step of each question.
+/// The mechanism of each question.
 pub(crate) enum Noise {
     /// Gaussian noise, by its multipliers.
     Gaussian(Numbers<f64>),
@@ -246,7 +246,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Noise {
     }
 }
 
-/// How the batch of each question is drawn.
+/// The sampling of each question.
 pub(crate) enum Draw {
     /// Poisson samples, by their rates.
     Poisson(Numbers<f64>),

@@ -7,7 +7,7 @@ use crate::step::{Adjacency, Direction};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// What a question asks for.
+/// The unknown of a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unknown {
     Epsilon,

@@ -71,7 +71,7 @@ pub struct DpTarget {
     pub epsilon: f64,
     /// δ in (0, 1).
     pub delta: f64,
-    /// How divergences become ε.
+    /// The conversion of divergences to ε.
     pub conversion: Conversion,
 }
 
@@ -89,7 +89,7 @@ impl NoiseSearch {
         with_log_noise(self.step.mechanism, x).1
     }
 
-    /// Where to begin: RGP Theorem 3.1 is cheap, and the exact divergence no larger.
+    /// The noise at which the search begins, by RGP Theorem 3.1: it is cheap, and the exact divergence is no larger.
     fn start(&self, target: f64, reached: impl FnMut(f64) -> Result<f64>) -> f64 {
         if self.bound == GroupBound::Exact {
             self.solve(target, 0.0, reached, |_, _| String::new()).unwrap_or(0.0)

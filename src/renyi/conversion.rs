@@ -4,7 +4,7 @@ use crate::error::{Error, Result, require, require_delta};
 use crate::renyi::best_order::Guarantee;
 use crate::renyi::optimal_conversion as optimal;
 
-/// How the divergence of one order becomes (ε, δ).
+/// The conversion of the divergence of one order to (ε, δ).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversion {
     /// RGP Lemma 2.2 (Canonne, Kamath and Steinke 2020, Proposition 12).

@@ -20,7 +20,7 @@ pub(super) struct CountLaw {
 }
 
 impl CountLaw {
-    /// Of a law on whole numbers.
+    /// The weights of a law on whole numbers.
     pub(super) fn new(law: GroupLaw) -> Self {
         let weights = law.log_weights().iter().map(|log_weight| log_weight.exp()).collect();
         Self { law, weights }

@@ -2,10 +2,10 @@
 //! that are added, removed or replaced (`docs/theory/renyi.md`).
 
 use crate::error::{Error, Result, require};
+use crate::renyi::batch_law::BatchLaw;
 use crate::renyi::divergence::ExactPair;
 use crate::renyi::group_bound::{CountLaw, doublings};
 use crate::renyi::lower_bound::lower_bound;
-use crate::renyi::moved::Moved;
 use crate::renyi::pairs::exact_pair;
 use crate::renyi::replaced_pair::replaced_pair;
 use crate::renyi::{MAX_ORDER, require_orders};
@@ -63,7 +63,7 @@ pub fn group_rdp(step: &Step, orders: &[f64], bound: GroupBound, adjacency: Adja
 pub struct StepBound {
     adjacency: Adjacency,
     group_size: u64,
-    moved: Moved,
+    batch: BatchLaw,
     law: CountLaw,
     bound: GroupBound,
     /// The pair of the group for the exact bound, of one record for the black box; none where the latter is Theorem 3.1.
@@ -79,10 +79,10 @@ impl StepBound {
     /// replaced records with Skellam noise, or Laplace noise on Poisson samples; the lower bound for added records of which there are so many
     /// that a batch is all of the smaller data set.
     pub fn new(step: &Step, bound: GroupBound, adjacency: Adjacency) -> Result<Self> {
-        let moved = Moved::of(step, adjacency)?;
+        let batch = BatchLaw::of(step, adjacency)?;
         let pair = match bound {
-            GroupBound::Exact => Some(pair_of_group(step, &moved, adjacency)?),
-            GroupBound::BlackBox => pair_of_one(step, &moved, adjacency)?,
+            GroupBound::Exact => Some(pair_of_group(step, &batch, adjacency)?),
+            GroupBound::BlackBox => pair_of_one(step, &batch, adjacency)?,
             GroupBound::Jensen => None,
             GroupBound::Lower => {
                 require_attained(step, adjacency)?;
@@ -92,8 +92,8 @@ impl StepBound {
         Ok(Self {
             adjacency,
             group_size: step.group.size,
-            law: CountLaw::new(moved.law.clone()),
-            moved,
+            law: CountLaw::new(batch.law.clone()),
+            batch,
             bound,
             pair,
         })
@@ -101,18 +101,18 @@ impl StepBound {
 
     /// True if the group is never in a batch: the two output laws are equal.
     pub fn is_idle(&self) -> bool {
-        self.moved.law.shifts() == [0.0]
+        self.batch.law.shifts() == [0.0]
     }
 
     /// True if the formula is proven for whole orders only: equation 18 of Skellam noise (Agarwal, Kairouz and Liu 2021).
     pub fn needs_whole_orders(&self) -> bool {
         let by_formula = matches!(self.bound, GroupBound::Jensen | GroupBound::BlackBox);
-        by_formula && matches!(self.moved.mechanism, Mechanism::Skellam { .. })
+        by_formula && matches!(self.batch.mechanism, Mechanism::Skellam { .. })
     }
 
     /// RGP Theorem 3.1.
     fn jensen(&self, order: f64) -> f64 {
-        let component = |count: usize| self.moved.mechanism.component(order, count as f64);
+        let component = |count: usize| self.batch.mechanism.component(order, count as f64);
         self.law.subsampled(order, component)
     }
 
@@ -130,10 +130,10 @@ impl StepBound {
         )?;
         match self.bound {
             GroupBound::Jensen => Ok(self.jensen(order)),
-            GroupBound::Lower => Ok(lower_bound(self.moved.of_lower_bound, order, &self.moved.law)),
+            GroupBound::Lower => Ok(lower_bound(self.batch.of_lower_bound, order, &self.batch.law)),
             GroupBound::Exact => {
                 let found = self.pair_in(order, direction)?;
-                let is_proven = order.fract() == 0.0 || !matches!(self.moved.mechanism, Mechanism::Skellam { .. });
+                let is_proven = order.fract() == 0.0 || !matches!(self.batch.mechanism, Mechanism::Skellam { .. });
                 // Losses of 10⁵ nats overflow the moments of Laplace noise; Theorem 3.1 is a bound too. It is above the exact value of
                 // replaced records, whose errors it limits where they are relatively large.
                 Ok(match direction {
@@ -155,7 +155,7 @@ impl StepBound {
         match direction {
             Some(direction) => of(direction),
             // Of replaced records all pairs but that of randomised response are their own mirror images.
-            None if matches!(self.moved.mechanism, Mechanism::RandomizedResponse { .. }) => {
+            None if matches!(self.batch.mechanism, Mechanism::RandomizedResponse { .. }) => {
                 Ok(f64::max(of(Direction::Remove)?, of(Direction::Add)?))
             }
             None => of(Direction::Remove),
@@ -192,20 +192,20 @@ impl StepBound {
         let c = doublings(self.group_size);
         let smallest = if c == 0 { order } else { order.max(2.0) };
         let scaled = smallest * f64::from(1u32 << c);
-        let mechanism = self.moved.mechanism;
+        let mechanism = self.batch.mechanism;
         let largest = if direction.is_none() {
             MAX_ORDER
         } else {
             MAX_SINGLE_ORDER
         };
-        let single = match (mechanism, self.moved.rate_of_one) {
+        let single = match (mechanism, self.batch.rate_of_one) {
             (Mechanism::Skellam { .. }, Some(rate)) if scaled <= largest => {
                 whole_order_bound(mechanism, scaled, rate)
             }
             _ if self.pair.is_some() && scaled <= largest => self.pair_in(scaled, direction)?,
             _ => {
                 let component = |count: usize| mechanism.component(scaled, count as f64);
-                CountLaw::new(self.moved.one.clone()).subsampled(scaled, component)
+                CountLaw::new(self.batch.one.clone()).subsampled(scaled, component)
             }
         };
         let found = f64::powi(3.0, c as i32) * single * (1.0 + 4.0 * f64::EPSILON);
@@ -220,14 +220,14 @@ impl StepBound {
 ///
 /// # Errors
 /// As [`StepBound::new`].
-fn pair_of_group(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Box<dyn ExactPair>> {
-    if adjacency != Adjacency::Replace || moved.is_certain() {
-        return exact_pair(moved.mechanism, &moved.law);
+fn pair_of_group(step: &Step, batch: &BatchLaw, adjacency: Adjacency) -> Result<Box<dyn ExactPair>> {
+    if adjacency != Adjacency::Replace || batch.is_certain() {
+        return exact_pair(batch.mechanism, &batch.law);
     }
     match (step.mechanism, step.sampling) {
         // Given the other records, the laws of the output are mixtures of two coins, and E_Q[(dP/dQ)^α] is jointly convex: one of them is
         // that of the records that say nothing.
-        (Mechanism::RandomizedResponse { .. }, _) => exact_pair(moved.mechanism, &moved.law),
+        (Mechanism::RandomizedResponse { .. }, _) => exact_pair(batch.mechanism, &batch.law),
         (Mechanism::Gaussian { .. }, _) | (Mechanism::Laplace { .. }, Sampling::FixedBatch { .. }) => {
             replaced_pair(step)
         }
@@ -241,15 +241,15 @@ fn pair_of_group(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Box
 ///
 /// # Errors
 /// As [`StepBound::new`].
-fn pair_of_one(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Option<Box<dyn ExactPair>>> {
+fn pair_of_one(step: &Step, batch: &BatchLaw, adjacency: Adjacency) -> Result<Option<Box<dyn ExactPair>>> {
     let replaced = adjacency == Adjacency::Replace;
-    Ok(match moved.mechanism {
+    Ok(match batch.mechanism {
         Mechanism::Gaussian { .. } if replaced => {
             let one = Step {
                 group: Group::of(1),
                 sampling: match step.sampling {
                     Sampling::Poisson { .. } => Sampling::Poisson {
-                        sample_rate: moved.one.log_weights().last().map_or(0.0, |w| w.exp().min(1.0)),
+                        sample_rate: batch.one.log_weights().last().map_or(0.0, |w| w.exp().min(1.0)),
                     },
                     other => other,
                 },
@@ -258,9 +258,9 @@ fn pair_of_one(step: &Step, moved: &Moved, adjacency: Adjacency) -> Result<Optio
             Some(replaced_pair(&one)?)
         }
         Mechanism::Gaussian { .. } | Mechanism::RandomizedResponse { .. } => {
-            Some(exact_pair(moved.mechanism, &moved.one)?)
+            Some(exact_pair(batch.mechanism, &batch.one)?)
         }
-        Mechanism::Laplace { .. } if moved.rate_of_one.is_some() => Some(exact_pair(moved.mechanism, &moved.one)?),
+        Mechanism::Laplace { .. } if batch.rate_of_one.is_some() => Some(exact_pair(batch.mechanism, &batch.one)?),
         Mechanism::Laplace { .. } | Mechanism::Skellam { .. } => None,
     })
 }

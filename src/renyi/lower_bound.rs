@@ -10,6 +10,8 @@ use crate::step::{Direction, GroupLaw, Mechanism};
 const MAX_MASSES: f64 = 1e7;
 /// Counts whose term is estimated to be below e^-60 of the largest are left out: they do not change the last digit.
 const MARGIN: f64 = 60.0;
+/// Standard deviations of the noise beyond its farthest peak to which a sum extends.
+const DEVIATIONS: f64 = 9.0;
 
 /// Equation 12 for a mechanism, with components that are attained.
 ///
@@ -38,7 +40,7 @@ pub(crate) fn lower_bound(mechanism: Mechanism, order: f64, law: &GroupLaw) -> f
             break;
         }
         // The sum extends to about α·count, and nine standard deviations further.
-        masses += order * count as f64 * sensitivity as f64 + 9.0 * variance.sqrt();
+        masses += order * count as f64 * sensitivity as f64 + DEVIATIONS * variance.sqrt();
         pair = pair.with_count(count);
         if let Ok(found) = pair.of_order(order, Direction::Remove) {
             components[count] = found.lower();

@@ -1,8 +1,9 @@
 //! Rényi differential privacy of groups: exact divergences, bounds, conversion to (ε, δ), whole runs.
 //!
 //! [`pairs`] and [`replaced_pair`] hold the exact divergences of the dominating pairs behind one interface ([`divergence`]), [`components`],
-//! [`group_bound`] and [`lower_bound`] the published bounds, and [`moved`] says who is in a batch and how far it moves; [`mod@group_rdp`] is a step by any of them, [`run`] a composition. [`conversion`] and
-//! [`optimal_conversion`] lead to (ε, δ), and [`mod@calibrate`] to the noise for a target (`docs/theory/renyi.md`).
+//! [`group_bound`] and [`lower_bound`] the published bounds, and [`batch_law`] the law of the number of members in a batch.
+//! [`mod@group_rdp`] applies any of these bounds to a step, and [`run`] to a composition. [`conversion`] and [`optimal_conversion`] convert
+//! divergences to (ε, δ), and [`mod@calibrate`] finds the noise for a target (`docs/theory/renyi.md`).
 //!
 //! Bounds on ε by way of Rényi divergences are cheaper and larger than the exact value, which is 6.46 here:
 //!
@@ -16,6 +17,7 @@
 //! # Ok::<(), hockeystick::Error>(())
 //! ```
 
+mod batch_law;
 mod best_order;
 mod calibrate;
 mod components;
@@ -25,7 +27,6 @@ mod gaussian_pair;
 mod group_bound;
 mod group_rdp;
 mod lower_bound;
-mod moved;
 mod optimal_conversion;
 mod pairs;
 mod replaced_pair;

@@ -23,6 +23,13 @@ const SETTLED: f64 = 42.0;
 const REMAINDER_EVERY: usize = 16;
 /// Accuracy of the position of the last peak, in masses: it serves estimates of the work only.
 const PEAK_ACCURACY: f64 = 0.1;
+/// Masses that are computed at first: so many standard deviations, and so many more where the variance is small.
+const DEVIATIONS: f64 = 12.0;
+const ROOM: f64 = 60.0;
+/// How many more masses are computed whenever some are missing, so that their total cost is proportional to the last number.
+const GROWTH: f64 = 1.5;
+/// Standard deviations beyond its peak to which a sum extends.
+const TAIL_DEVIATIONS: f64 = 9.0;
 
 /// One step of a group with Skellam noise.
 #[derive(Debug)]
@@ -161,10 +168,12 @@ impl SkellamPair {
     /// Computes all masses up to n, and half as many more, by R_n = I_{n+1}/I_n, which backwards is stable: R_{n−1} = 1/(2n/V + R_n).
     fn extend(&mut self, n: usize) {
         let v = self.variance;
-        let minimum = 12.0 * v.sqrt() + 60.0;
-        let wanted = (1.5 * n as f64).max(minimum).max(1.5 * self.log_masses.len() as f64);
+        let minimum = DEVIATIONS * v.sqrt() + ROOM;
+        let wanted = (GROWTH * n as f64)
+            .max(minimum)
+            .max(GROWTH * self.log_masses.len() as f64);
         // An error in the first ratio shrinks by Π R² on the way.
-        let start = ((wanted * wanted + 60.0 * v).sqrt() + 60.0) as usize;
+        let start = ((wanted * wanted + ROOM * v).sqrt() + ROOM) as usize;
         let wanted = wanted as usize;
         let first = (start + 1) as f64;
         let mut ratio = v / (first + (first * first + v * v).sqrt());
@@ -263,7 +272,7 @@ impl ExactPair for SkellamPair {
                  sums more than a million masses: use the bound \"jensen\""
             ))
         };
-        if peaks + farthest + 9.0 * self.variance.sqrt() > MAX_MASSES {
+        if peaks + farthest + TAIL_DEVIATIONS * self.variance.sqrt() > MAX_MASSES {
             return Err(too_many());
         }
         let (mut total, mut error) = (LogSum::default(), LogSum::default());

@@ -114,8 +114,8 @@ impl ShuffledRun {
             return Ok(0.0);
         }
         if self.noise_multiplier < REVEALING_NOISE {
-            let moved = log_weights.iter().zip(&distances).filter(|part| *part.1 > 0.0);
-            let revealed: f64 = moved.map(|part| part.0.exp()).sum::<f64>() * (1.0 + 1e-12);
+            let shifted = log_weights.iter().zip(&distances).filter(|part| *part.1 > 0.0);
+            let revealed: f64 = shifted.map(|part| part.0.exp()).sum::<f64>() * (1.0 + 1e-12);
             return Ok(match question {
                 Question::Delta(_) => revealed.min(1.0),
                 Question::Epsilon(delta) if revealed <= delta => 0.0,
@@ -184,8 +184,8 @@ mod tests {
         let mut place = vec![0; batches];
         loop {
             let mean = |which: usize| -> f64 {
-                let term = |moved: usize| -> f64 {
-                    let factor = |(t, &i): (usize, &usize)| table[i][if t == moved { which } else { 0 }];
+                let term = |shifted: usize| -> f64 {
+                    let factor = |(t, &i): (usize, &usize)| table[i][if t == shifted { which } else { 0 }];
                     place.iter().enumerate().map(factor).product()
                 };
                 (0..batches).map(term).sum::<f64>() / batches as f64

@@ -34,6 +34,14 @@ pub(crate) const MAX_VALUES: u64 = 1 << 23;
 const MAX_TERMS: u64 = 1 << 22;
 /// Length of a block of the direct convolution: a mass is a sum of that many products, and then of as many blocks as there are.
 const BLOCK: usize = 64;
+/// Relative error of one stage of a transform, in the 2-norm (`docs/theory/grid.md`, Higham 2002, Theorem 24.2).
+const TRANSFORM_ROUNDING: f64 = 8e-16;
+/// The part of the error of a transform below which its tails are noise and are cut off.
+const NOISE: f64 = 0.1;
+/// Minimum number of standard deviations of a binomial law that are listed.
+const DEVIATIONS: f64 = 20.0;
+/// Tilts at which a tail is bounded: 2^{i/4}, from 3e-8 to 3.
+const TILTS: std::ops::Range<i32> = -100..8;
 
 /// The law of X + Y for independent X, Y; `None` if it is too long.
 pub(crate) fn convolve(a: &IntegerLaw<Extended>, b: &IntegerLaw<Extended>) -> Option<IntegerLaw<Extended>> {
@@ -71,7 +79,7 @@ pub(crate) fn convolve(a: &IntegerLaw<Extended>, b: &IntegerLaw<Extended>) -> Op
             let (sum, error) = convolve_by_transform(&long, &short)?;
             law.rounding += 2.0 * f64::UNIT;
             law.left_out += error;
-            noise = 0.1 * error;
+            noise = NOISE * error;
             sum
         };
         law.masses = sum.into_iter().map(Extended::from).collect();
@@ -124,7 +132,7 @@ fn convolve_by_transform(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
     let sum = buffer[..length].iter().map(|value| (value * scale).max(0.0)).collect();
     let norm = |law: &[f64]| law.iter().map(|mass| mass * mass).sum::<f64>().sqrt();
     let (of_a, of_b) = (norm(a), norm(b));
-    let eta = ((size as f64).log2() + 2.0) * 8e-16;
+    let eta = ((size as f64).log2() + 2.0) * TRANSFORM_ROUNDING;
     let error = 1.1 * eta * (of_a + of_b + of_a.min(of_b)) * (length as f64).sqrt();
     Some((sum, error))
 }
@@ -171,8 +179,7 @@ fn amplified(error: f64, times: u64) -> f64 {
 /// The binomial law sums to 1 and the power of the law to (1 − `left_out`)^T: the difference is counted.
 fn two_values(law: &IntegerLaw<Extended>, gap: usize, odds: Extended, times: u64) -> Option<IntegerLaw<Extended>> {
     let hit = odds.to_f64() / (1.0 + odds.to_f64());
-    // More than 20 standard deviations are listed.
-    if 20.0 * (times as f64 * hit * (1.0 - hit)).sqrt() > MAX_VALUES as f64 {
+    if DEVIATIONS * (times as f64 * hit * (1.0 - hit)).sqrt() > MAX_VALUES as f64 {
         return None;
     }
     let mode = (times as f64 * hit) as u64;
@@ -202,7 +209,7 @@ fn recurrence_end(law: &IntegerLaw<Extended>, values: &[(usize, Extended)], time
     // P(offset > n) ≤ E[e^{θ·offset}]^T e^{−θn}, for the θ with the smallest n.
     let log_tail = NEGLIGIBLE_TAIL.ln();
     let mut end = whole as f64;
-    for i in -100..8 {
+    for i in TILTS {
         let theta = (0.25 * f64::from(i)).exp2();
         let excess: f64 = values
             .iter()

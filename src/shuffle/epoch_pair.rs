@@ -1,4 +1,4 @@
-//! What one epoch of shuffled batches certainly reveals: a pair of laws that two neighbouring data sets produce.
+//! A lower bound on what one epoch of shuffled batches reveals: the pair of laws that two certain neighbouring data sets produce.
 //!
 //! In both data sets every record but the k of the group has the clipped gradient −e for one unit vector e. Those of the group have the
 //! gradient e in the one, and 0 (zeroed out) or −e (replaced) in the other. A batch of b records with j members has the sum (2j − b)e in
@@ -21,7 +21,7 @@
 use crate::special::normal::log_upper_tail;
 use crate::stopping::checkpoint;
 
-/// Members that are followed at most: the others of a larger group do not change in these two data sets.
+/// Maximum number of members that differ between the two data sets of a lower end; the other members of a larger group are the same in both.
 const MAX_MEMBERS: u64 = 64;
 /// Probability of the outermost cells, about: where cells begin and end.
 const OUTERMOST: f64 = 1e-100;
@@ -191,7 +191,7 @@ impl Blocks {
         (found, width)
     }
 
-    /// Where cells begin and end, in standard deviations: beyond, both laws have less than [`OUTERMOST`], about.
+    /// The ends of the cells, in standard deviations. Beyond the outermost ones both laws have less than about [`OUTERMOST`].
     fn range(&self, shifts: (f64, f64), plan: &Plan) -> (f64, f64) {
         let farthest = shifts.0.max(shifts.1) * self.members() as f64 / self.noise + NO_TAIL;
         let both = |low: f64, high: f64| {
@@ -218,7 +218,7 @@ impl Blocks {
     }
 }
 
-/// What all cells have in common. Powers of z are scaled, so that no coefficient overflows.
+/// The factors that are the same in all cells. Powers of z are scaled, so that no coefficient overflows.
 struct Plan {
     /// C(b, j).
     weights: Vec<f64>,

@@ -34,7 +34,7 @@ pub enum EpochSampling {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochRun {
-    /// How rounds are drawn.
+    /// The scheme by which rounds are drawn.
     pub sampling: EpochSampling,
     /// N, in [1, 2^53]: records in the data set.
     pub dataset_size: u64,

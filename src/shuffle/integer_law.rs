@@ -132,7 +132,7 @@ impl<T: Real> IntegerLaw<T> {
         self.leave_out(dropped);
     }
 
-    /// IntegerLaw a sum of dropped masses, however it was rounded.
+    /// Counts a sum of dropped masses as left out, with room for its rounding.
     pub(crate) fn leave_out(&mut self, sum: f64) {
         self.left_out += 1.001 * sum;
     }

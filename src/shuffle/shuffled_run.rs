@@ -2,7 +2,7 @@
 
 use crate::shuffle::{EpochRun, EpochSampling};
 
-/// What happens to the records of a group.
+/// The change of the records of a group: added or removed, or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordChange {
     /// Their gradients are replaced by 0.
@@ -60,11 +60,11 @@ pub struct ShuffledRun {
     pub steps: u64,
     /// Standard deviation of the noise over the clipping norm, at least 0.
     pub noise_multiplier: f64,
-    /// What happens to the records.
+    /// The change of the records.
     pub change: RecordChange,
 }
 
-/// What is asked of a curve.
+/// The unknown of a question about a curve.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Question {
     /// δ at ε ≥ 0.

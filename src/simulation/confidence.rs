@@ -2,7 +2,7 @@
 
 use crate::special::root::solve_decreasing;
 
-/// What has been seen of a sample in [0, 1].
+/// The size and the sums of a sample of values in [0, 1].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
     /// Number of values.

@@ -192,3 +192,54 @@ pub(crate) fn too_little_noise(noise_multiplier: f64) -> Error {
          the table of the privacy loss would exceed {MAX_CELLS} cells"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::Unwatched;
+    use crate::step::GroupLaw;
+
+    /// Cells follow each other, hold the density between their bounds, and have the loss within the error that is said.
+    #[test]
+    fn cells_cover_the_line_and_bound_the_density_and_the_loss() {
+        let pair = MixturePair::new(&GroupLaw::binomial(3, 0.1).unwrap(), 0.9).unwrap();
+        let normal = Normal::new(0.9);
+        let (low, high) = (-4.0, 7.0);
+        for (exponent, sign) in [(1.0, 1.0), (-0.6, -1.0)] {
+            let builder = Builder::new(&pair, exponent, sign, 1e-7, &Unwatched);
+            let (cells, error) = builder.cells(low, high).unwrap();
+            assert!(error <= 1e-7 && cells.len() > 20, "{error} {}", cells.len());
+            let (mut end, mut widest) = (low, 0.0f64);
+            for cell in &cells {
+                assert!((cell.centre - cell.half_width - end).abs() < 1e-12);
+                end = cell.centre + cell.half_width;
+                widest = widest.max(cell.log_highest - cell.log_lowest);
+                let (mut highest, mut lowest) = (f64::NEG_INFINITY, f64::INFINITY);
+                for i in 0..=20 {
+                    let u = 0.1 * f64::from(i) - 1.0;
+                    let x = cell.centre + u * cell.half_width;
+                    let log_ratio = pair.log_ratio(x);
+                    let log_density = exponent * log_ratio + normal.log_density(x);
+                    (highest, lowest) = (highest.max(log_density), lowest.min(log_density));
+                    assert!((log_ratio).abs() <= cell.size);
+                    if !cell.polynomial.is_unknown() {
+                        let off = (cell.polynomial.at(u) - sign * log_ratio).abs();
+                        assert!(off <= error + 1e-13, "{x}: {off} {error}");
+                    }
+                }
+                assert!(highest <= cell.log_highest && lowest >= cell.log_lowest);
+                // The bounds are not more than twice as far apart as the density's ends.
+                let apart = cell.log_highest - cell.log_lowest;
+                assert!(apart <= 2.0 * (highest - lowest) + 1e-3, "{apart} {highest} {lowest}");
+            }
+            assert!((end - high).abs() < 1e-12 && widest <= RARE_VARIATION + 1e-9);
+        }
+    }
+
+    #[test]
+    fn next_to_no_noise_takes_too_many_cells() {
+        let pair = MixturePair::new(&GroupLaw::binomial(1, 0.1).unwrap(), 1e-9).unwrap();
+        let found = Builder::new(&pair, 1.0, 1.0, 1e-7, &Unwatched).cells(-1.0, 2.0);
+        assert!(matches!(found, Err(Error::Unreachable(_))));
+    }
+}

@@ -1,4 +1,4 @@
-//! What a simulation is asked: segments of steps and settings; and what it answers: an estimate.
+//! The input of a simulation, segments of steps and settings, and its output, an estimate.
 
 use crate::error::{Error, Result, require};
 use crate::step::{Direction, GroupLaw, Mechanism, Step};
@@ -21,7 +21,7 @@ impl Segment {
     /// `steps` repetitions of a step.
     ///
     /// # Errors
-    /// Those of [`Step::law`]; noise that is not Gaussian.
+    /// The errors of [`Step::law`]; noise that is not Gaussian.
     ///
     /// # Example
     /// ```
@@ -49,7 +49,7 @@ impl Segment {
     }
 }
 
-/// How many samples to draw, from which law, and what the interval is to be.
+/// The number of samples, the law that they are drawn from, and the confidence of the interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Number of samples of the whole run.

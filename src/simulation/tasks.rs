@@ -63,7 +63,7 @@ impl Simulation {
     /// Builds the tables of the run.
     ///
     /// # Errors
-    /// Those of [`monte_carlo_delta`](crate::simulation::monte_carlo_delta).
+    /// The errors of [`monte_carlo_delta`](crate::simulation::monte_carlo_delta).
     pub fn new(epsilon: f64, segments: &[Segment], settings: &Settings, monitor: &dyn Monitor) -> Result<Self> {
         settings.check(epsilon)?;
         let mut epsilon = epsilon;

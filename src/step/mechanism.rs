@@ -2,7 +2,7 @@
 
 use crate::error::{Result, require, require_noise_multiplier};
 
-/// What randomises the answer of one step, in units of one record's sensitivity; Skellam noise, which lives on whole numbers, has its
+/// The noise of one step, in units of one record's sensitivity; Skellam noise, which lives on whole numbers, has its
 /// own variance and sensitivity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mechanism {

@@ -1,4 +1,4 @@
-//! What one step of a run is: its noise, how its batch is drawn, whose records are protected, and which data sets are neighbours.
+//! The nouns of one step of a run: its mechanism, the sampling of its batch, the group that is protected, and the adjacency.
 //!
 //! [`mechanism`], [`sampling`], [`group`] and [`adjacency`] are the nouns that every other room uses; [`group_law`] is the law of the
 //! shift by which a group changes the sum of a batch. Which of their combinations have a dominating pair, and which one, is in [`crate::loss::pairs`].

@@ -1,4 +1,4 @@
-//! How the batch of a step is drawn.
+//! Sampling: the scheme by which the batch of a step is drawn.
 
 /// The law of the batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +55,7 @@ impl Sampling {
         matches!(self, Self::Mixture | Self::TruncatedPoisson { .. }) || self.is_allocated()
     }
 
-    /// What the scheme is called in errors.
+    /// The name of the scheme in error messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Poisson { .. } => "Poisson sampling",

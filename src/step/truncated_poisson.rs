@@ -5,7 +5,7 @@
 //! number of others in the sample, whose law, Bin(n − k, q), does not depend on the group. Given m the batch without the group has
 //! min(m, B) others and that with it min(m, B − j), so that d = (j − (B − m)₊)₊ and the sum moves by at most j + d.
 //!
-//! What is revealed is m where B − k < m < B, and otherwise on which side of that range it is. Up to B − k nobody is dropped, and
+//! The public outcome is m where B − k < m < B, and otherwise on which side of that range it is. Up to B − k nobody is dropped, and
 //! j ~ Bin(k, q). From B on d = j, and the batch without the group is a uniformly random B of the others whatever m is, so that the laws of
 //! j for these m may be mixed. The proof is `docs/theory/truncated-poisson.md`.
 

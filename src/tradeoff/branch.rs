@@ -29,6 +29,12 @@ const NEGLIGIBLE: f64 = 1e-19;
 const MAX_EPSILON: f64 = 640.0;
 /// Smallest α of a point: δ does not fall below it by any digits that count at slopes of up to e^130.
 const MIN_ALPHA: f64 = 1e-60;
+/// The ε from which the farthest one is searched, by doubling.
+const FIRST_EPSILON: f64 = 1.0 / 4096.0;
+/// Quotients of neighbouring α of the first samples: above `COMMON_ALPHA` and below it, where only logarithms matter.
+const COMMON_ALPHA: f64 = 1e-3;
+const COMMON_RATIO: f64 = 0.9;
+const RARE_RATIO: f64 = 0.7;
 /// Intervals below this fraction of the range are not bisected again: values there differ by rounding only.
 const MIN_INTERVAL: f64 = 1e-9;
 
@@ -50,14 +56,14 @@ impl Branch {
     /// Bounds from δ at ε ≥ 0; `of_inverse` is δ of the inverse. With `parallel`, values are computed in parallel.
     ///
     /// # Errors
-    /// Those of `delta` and `of_inverse`.
+    /// The errors of `delta` and `of_inverse`.
     pub(crate) fn of_deltas(
         delta: Certified<'_>,
         of_inverse: Certified<'_>,
         at_infinity: Interval,
         parallel: bool,
     ) -> Result<Self> {
-        let mut farthest = 1.0f64 / 4096.0;
+        let mut farthest = FIRST_EPSILON;
         let floor = at_infinity.upper + NEGLIGIBLE;
         while farthest < MAX_EPSILON && delta(farthest)?.upper > floor {
             farthest *= 2.0;
@@ -101,7 +107,7 @@ impl Branch {
     /// Bounds from F at α in [0, 1], where `at_zero` is F(0); for a symmetric curve only slopes of at least 1 are refined.
     ///
     /// # Errors
-    /// Those of `power`.
+    /// The errors of `power`.
     pub(crate) fn of_powers(
         power: Certified<'_>,
         at_zero: Interval,
@@ -111,7 +117,7 @@ impl Branch {
         let mut start = vec![1.0];
         let mut alpha = 1.0f64;
         while alpha > MIN_ALPHA && power(alpha)?.upper > at_zero.upper + NEGLIGIBLE {
-            let next = alpha * if alpha > 1e-3 { 0.9 } else { 0.7 };
+            let next = alpha * if alpha > COMMON_ALPHA { COMMON_RATIO } else { RARE_RATIO };
             start.push(next);
             alpha = next;
         }

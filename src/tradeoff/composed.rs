@@ -47,6 +47,8 @@ const LATTICE_POINTS: f64 = (1 << 20) as f64;
 const LOSS_WIDTH: f64 = 32.0;
 /// Mass from which on an atom has to be on the lattice, where rounding it to a neighbour would be the largest error.
 const MIN_ATOM: f64 = 1e-3;
+/// The part of what bounds of factors leave open to which δ is computed: more digits would be of no use.
+const PART_OF_EXCESS: f64 = 0.05;
 
 /// A tensor product: its factors with how often each occurs.
 pub(super) type Product = Vec<(Factor, u64)>;
@@ -292,7 +294,7 @@ impl Composed {
 fn wanted(products: &[Product], excess: f64) -> PointAccuracy {
     if excess > 0.0 {
         PointAccuracy {
-            absolute: BOUNDED_FACTORS_WIDTH.absolute.max(0.05 * excess),
+            absolute: BOUNDED_FACTORS_WIDTH.absolute.max(PART_OF_EXCESS * excess),
             ..BOUNDED_FACTORS_WIDTH
         }
     } else if products.iter().any(|product| is_few_steps(product)) {

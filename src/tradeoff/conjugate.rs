@@ -8,6 +8,8 @@ use crate::tradeoff::convex::minimum;
 
 /// log of 1/α for the smallest α, and of the largest e^ε, of a search: their exponentials are far from overflow, at 709.
 const LOG_RANGE: f64 = 700.0;
+/// Range of the distance of the Gaussian pair whose optimum is the first guess.
+const DISTANCES: (f64, f64) = (1e-3, 30.0);
 /// Largest ε at which δ is searched for over α: e^ε times the smallest α, e^-700, is a normal number.
 pub(super) const MAX_EPSILON: f64 = 650.0;
 /// Smallest α at which the power is searched for over ε: e^ε would overflow below. The power there is bounded by that at 0 and here.
@@ -35,7 +37,7 @@ fn fallible_minimum(
 /// With x = 1/α that is the supremum of xF(1/x) − δx, which is concave in x as the perspective of a concave function.
 ///
 /// # Errors
-/// Those of `power`.
+/// The errors of `power`.
 pub(super) fn epsilon_by_power(delta: f64, power: impl Fn(f64) -> Result<Interval>) -> Result<Interval> {
     checkpoint();
     let found = fallible_minimum((0.0, LOG_RANGE), (2.0, 0.25), None, |x| {
@@ -61,12 +63,12 @@ pub(super) fn epsilon_by_power(delta: f64, power: impl Fn(f64) -> Result<Interva
 /// 1 − f(α) = inf over e^ε = t of δ(ε) + tα, for α in [1e-290, 1).
 ///
 /// # Errors
-/// Those of `delta`.
+/// The errors of `delta`.
 pub(super) fn power_by_delta(alpha: f64, delta: impl Fn(f64) -> Result<Interval>) -> Result<Interval> {
     checkpoint();
     // The optimum of the G_μ with the same advantage 2Φ(μ/2) − 1.
     let advantage = delta(0.0)?.upper;
-    let mu = (2.0 * quantile(0.5 + 0.5 * advantage).value).clamp(1e-3, 30.0);
+    let mu = (2.0 * quantile(0.5 + 0.5 * advantage).value).clamp(DISTANCES.0, DISTANCES.1);
     let start = (-mu * quantile(alpha).value - 0.5 * mu * mu, 0.25 * mu.min(1.0));
     fallible_minimum((-LOG_RANGE, LOG_RANGE), start, Some(0.0), |t| {
         let delta = delta(t.ln())?;
@@ -80,7 +82,7 @@ pub(super) fn power_by_delta(alpha: f64, delta: impl Fn(f64) -> Result<Interval>
 /// δ(ε) = sup over α of F(α) − e^ε α for F = 1 − f, for ε of at most 650.
 ///
 /// # Errors
-/// Those of `power`.
+/// The errors of `power`.
 pub(super) fn delta_by_power(epsilon: f64, power: impl Fn(f64) -> Result<Interval>) -> Result<Interval> {
     checkpoint();
     let t = epsilon.exp();

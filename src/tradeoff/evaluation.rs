@@ -188,7 +188,7 @@ impl TradeoffCurve {
     /// one search over α. `None` for other curves.
     ///
     /// # Errors
-    /// Those of the power, and of the engine.
+    /// The errors of the power, and of the engine.
     pub(crate) fn direct_epsilon(&self, delta: f64) -> Result<Option<Interval>> {
         checkpoint();
         match &*self.0 {

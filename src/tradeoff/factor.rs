@@ -100,7 +100,7 @@ impl Factor {
     /// The privacy loss; on a lattice of this `gap` for a curve that is known by its bounds.
     ///
     /// # Errors
-    /// Those of [`Step::outcome`].
+    /// The errors of [`Step::outcome`].
     pub(super) fn outcome(&self, gap: f64) -> Result<StepOutcome> {
         let loss = match self {
             Self::Gaussian { distance } => StepLoss::shift(*distance),
@@ -147,7 +147,7 @@ impl Factor {
     /// Simple trade-off functions below the factor's.
     ///
     /// # Errors
-    /// Those of [`Step::outcome`].
+    /// The errors of [`Step::outcome`].
     pub(super) fn limits(&self) -> Result<Limits> {
         Ok(match self {
             Self::Gaussian { distance } | Self::SubsampledGaussian { distance, .. } => Limits::gaussian(*distance),
@@ -168,5 +168,112 @@ impl Factor {
                 StepOutcome::Partly { log_common, .. } => Limits::singular(-log_common.exp_m1()),
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::privacy_loss::Effort;
+    use crate::special::normal::log_upper_tail;
+
+    /// δ of N(0, 1) against N(μ, 1).
+    fn gaussian_delta(distance: f64, epsilon: f64) -> f64 {
+        let (a, b) = (0.5 * distance, epsilon / distance);
+        log_upper_tail(b - a).exp() - (epsilon + log_upper_tail(a + b)).exp()
+    }
+
+    /// δ of Laplace noise of scale 1 at distance μ: 1 − e^{(ε − μ)/2}.
+    fn laplace_delta(distance: f64, epsilon: f64) -> f64 {
+        -(0.5 * (epsilon - distance).min(0.0)).exp_m1()
+    }
+
+    /// Subsampling at rate p turns δ(ε) into p·δ(ε'), e^ε' = 1 + (e^ε − 1)/p (Balle, Barthe and Gaboardi 2018, Theorem 8).
+    fn subsampled(rate: f64, epsilon: f64, delta: impl Fn(f64) -> f64) -> f64 {
+        rate * delta((epsilon.exp_m1() / rate).ln_1p())
+    }
+
+    #[test]
+    fn losses_have_the_delta_of_their_curves() {
+        let (rate, distance) = (0.2, 1.4);
+        for epsilon in [0.05, 0.3, 0.9] {
+            for (factor, exact) in [
+                (Factor::Gaussian { distance }, gaussian_delta(distance, epsilon)),
+                (Factor::Laplace { distance }, laplace_delta(distance, epsilon)),
+                (
+                    Factor::SubsampledGaussian { rate, distance },
+                    subsampled(rate, epsilon, |e| gaussian_delta(distance, e)),
+                ),
+                (
+                    Factor::SubsampledLaplace { rate, distance },
+                    subsampled(rate, epsilon, |e| laplace_delta(distance, e)),
+                ),
+            ] {
+                let StepOutcome::Loss(loss) = factor.outcome(1.0).unwrap() else {
+                    panic!()
+                };
+                let found = loss.one_step(epsilon, 1e-10, &mut Effort::default());
+                assert!(
+                    found.lower() <= exact * (1.0 + 1e-11) && exact <= found.upper() * (1.0 + 1e-11),
+                    "{factor:?} {epsilon}: {found:?} {exact}"
+                );
+                assert!(found.upper() - found.lower() < 1e-9, "{factor:?} {epsilon}: {found:?}");
+            }
+        }
+    }
+
+    /// f_{ε,δ} reveals the hypothesis with probability δ; otherwise a coin of odds e^ε is tossed.
+    #[test]
+    fn an_epsilon_delta_curve_is_a_coin_or_a_revelation() {
+        let outcome = |epsilon, delta| Factor::EpsilonDelta { epsilon, delta }.outcome(1.0).unwrap();
+        let StepOutcome::Partly {
+            log_common,
+            loss: Some(coin),
+            ..
+        } = outcome(0.8, 0.1)
+        else {
+            panic!()
+        };
+        assert!((log_common.exp() - 0.9).abs() < 1e-15);
+        let atoms: Vec<(f64, f64)> = coin
+            .outcomes()
+            .unwrap()
+            .iter()
+            .map(|a| (a.loss, a.log_mass.exp()))
+            .collect();
+        let likely = 1.0 / (1.0 + (-0.8f64).exp());
+        assert_eq!((atoms[0].0, atoms[1].0), (0.8, -0.8));
+        assert!((atoms[0].1 - likely).abs() < 1e-15 && (atoms[1].1 - (1.0 - likely)).abs() < 1e-15);
+        assert!(matches!(outcome(0.0, 0.1), StepOutcome::Partly { loss: None, .. }));
+        assert!(matches!(outcome(0.8, 1.0), StepOutcome::Partly { loss: None, .. }));
+    }
+
+    /// The simple curves below a factor have a δ that is at least its own.
+    #[test]
+    fn limits_are_below_their_factors() {
+        let (rate, distance) = (0.2, 1.4);
+        for (factor, epsilon) in [
+            (Factor::Laplace { distance }, distance),
+            (
+                Factor::SubsampledLaplace { rate, distance },
+                (rate * distance.exp_m1()).ln_1p(),
+            ),
+            (
+                Factor::EpsilonDelta {
+                    epsilon: 0.6,
+                    delta: 0.0,
+                },
+                0.6,
+            ),
+        ] {
+            // A pure bound: no loss is larger, and half of it would be below some.
+            let largest = factor.limits().unwrap().epsilon;
+            assert!((largest - epsilon).abs() < 1e-14, "{factor:?}: {largest}");
+        }
+        let widest = Factor::SubsampledGaussian { rate, distance }.limits().unwrap().distance;
+        assert_eq!(widest, distance);
+        for factor in [Factor::Gaussian { distance }, Factor::Laplace { distance }] {
+            assert!(factor.is_symmetric() && factor.inverted() == factor);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::tradeoff::polygon::Polygon;
 /// (Dong, Roth and Su 2022, Section 4.2).
 ///
 /// # Errors
-/// Those of `power`.
+/// The errors of `power`.
 pub(super) fn subsampled_power(
     power: impl Fn(f64) -> Result<Interval>,
     x: f64,
@@ -72,7 +72,7 @@ pub(super) fn subsampled_polygon(corners: &[(f64, f64)], rate: f64) -> Polygon {
 /// against "remove" after one step. `larger` is the larger δ of f and its inverse.
 ///
 /// # Errors
-/// Those of `larger`.
+/// The errors of `larger`.
 pub(super) fn subsampled_delta(
     larger: impl Fn(f64) -> Result<Interval>,
     is_symmetric: bool,

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hockeystick._arguments import require
+from hockeystick._arguments import require, require_type
 from hockeystick._atomic import write_atomically
 from hockeystick._extras import needed
 from hockeystick._progress import Report, reporting
@@ -34,6 +34,9 @@ class Certificate:
     __slots__ = ("_document",)
 
     def __init__(self, document: dict[str, Any]) -> None:
+        require_type(document, dict, "document")
+        missing = [name for name in ("run", "claims") if name not in document]
+        require(not missing, "document", f"one without {missing}", "a certificate, with a run and its claims")
         self._document = document
 
     @property

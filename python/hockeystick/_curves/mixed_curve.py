@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require
+from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require, require_type
 from hockeystick._curves.coarsening import MOST_EXACT
 from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADVERSARY
-from hockeystick._vocabulary.intervals import both_ends
+from hockeystick._vocabulary.intervals import both_ends, check_tolerance
 from hockeystick._vocabulary.step_kinds import StepKind
 
 Steps = dict[StepKind, int]
@@ -59,6 +59,8 @@ class MixedCurve(CurveAnswers):
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
     def __init__(self, parts: dict[str, Steps], tolerance: float) -> None:
+        require_type(parts, dict, "parts")
+        check_tolerance(tolerance)
         self._parts = {adjacency: dict(steps) for adjacency, steps in sorted(parts.items())}
         self._tolerance = tolerance
         self._composed: _core.Composition | None = None

@@ -200,11 +200,11 @@ class _Bound(ABC):
 
     @abstractmethod
     def mixture(self, law: GaussianMixture) -> float:
-        """Of G_μ with a random μ that is known."""
+        """Return the number of G_μ with a random μ whose value the adversary knows."""
 
     @abstractmethod
     def both(self, one: float, other: float) -> float:
-        """Of a curve that is the smaller of two trade-off functions everywhere."""
+        """Return the number of the smaller of two trade-off functions, from theirs."""
 
 
 class _AtOrder(_Bound):
@@ -235,7 +235,7 @@ class _AtOrder(_Bound):
         return max(self._of_line(alpha, beta), self._of_line(beta[::-1], alpha[::-1]))
 
     def _of_line(self, alpha: tuple[float, ...], beta: tuple[float, ...]) -> float:
-        """Of the law with the density |f'| against the uniform one on [0, 1], for the hull of some points."""
+        """Divergence of the density |f'| from the uniform one on [0, 1], for the hull f of some points."""
         x, y = _lower_hull(alpha, beta)
         if y[0] < 1.0 or x[0] > 0.0:
             return math.inf

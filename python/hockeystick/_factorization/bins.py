@@ -1,4 +1,4 @@
-"""What a record that stays in one batch of every epoch adds to the encoded sum, and several such records."""
+"""Sensitivity of the encoded sum to records that stay in one batch of every epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hockeystick._factorization.rounding import Squared, between, enclosed, erro
 
 
 class Matrix(Protocol):
-    """What a stored and a Toeplitz matrix have in common."""
+    """The methods that stored and Toeplitz matrices have in common."""
 
     def bands(self, steps: int) -> int: ...
     def every(self, steps: int, period: int) -> Squared: ...

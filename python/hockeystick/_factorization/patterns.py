@@ -12,7 +12,7 @@ from hockeystick._arguments import Floats
 from hockeystick._factorization.rounding import error_of
 
 MOST_PATTERNS = 20_000
-"""As many patterns are enumerated; twice as many take twice the time (a second at 20 participations)."""
+"""Most patterns that are enumerated; twice as many take twice the time (a second at 20 participations)."""
 
 _ROWS_AT_ONCE = 256
 

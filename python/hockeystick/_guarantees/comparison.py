@@ -45,7 +45,7 @@ INTERVAL_STATUS = (
     "interval: two data sets reveal the lower end at least, and the upper end holds even if the adversary "
     "knows every batch"
 )
-"""How far the interval of shuffled batches is a guarantee."""
+"""A sentence that says in what sense the interval of shuffled batches is a guarantee."""
 
 POISSON, FIXED, FULL, SHUFFLED = "Poisson sampling", "fixed batches", "no sampling", "shuffling"
 TRUNCATED = "Poisson sampling, cut"
@@ -61,16 +61,16 @@ class Entry(NamedTuple):
     name: str
     relation: str
     sampling: str | None
-    """As in Python; None where segments differ or members have rates of their own."""
+    """The value of `sampling`; None where segments differ or members have rates of their own."""
     epsilon: float | None
     """None where nothing is proven."""
     status: str | None
     theorem: str | None
     note: str
     lower: float | None = None
-    """Where `epsilon` is the upper end of an interval that is known to be wide: the lower one."""
+    """The lower end of the interval of which `epsilon` is the upper one, where it is known to be wide."""
     is_own: bool = False
-    """Whether the run is drawn like this, and asked about for this relation."""
+    """Whether the run itself has this sampling and this relation."""
 
     @property
     def scheme(self) -> str:

@@ -1,4 +1,4 @@
-"""What neighbouring relations are called, and what is to be disclosed with a guarantee."""
+"""Names of neighbouring relations, and the facts to disclose with a guarantee."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELATIONS = {
     "replace": "the group's records are replaced by as many others",
     "zero_out": "the gradients of the group's records are replaced by 0",
 }
-"""What happens to the records of a group, by adjacency."""
+"""The change of the records of a group, by adjacency."""
 
 CHANGED = {
     "add_remove": "added or removed",

@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from hockeystick._arguments import choice
+from hockeystick._arguments import choice, count_scalar, float_scalar, require, require_type, text
 from hockeystick._curves.accounting import get_epsilon
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick._vocabulary.sampling import (
@@ -34,6 +34,19 @@ ON_MISMATCH = ("raise", "warn", "ignore")
 
 _PACKAGES = ("hockeystick", "opacus")
 """Packages whose lines a warning does not point at."""
+
+_NAMES = (
+    "poisson",
+    "without_replacement",
+    "full_batch",
+    "shuffle",
+    "sequential",
+    "with_replacement",
+    "weighted",
+    "distributed",
+    "unknown",
+)
+"""Names of the schemes that a loader may have."""
 
 _NO_ACCOUNT = "no accountant of this version covers it"
 
@@ -79,6 +92,17 @@ class LoaderScheme:
     batch_size: int | None
     description: str
     shuffle: Shuffle | None = None
+
+    def __post_init__(self) -> None:
+        choice(self.name, "name", _NAMES)
+        if self.sample_rate is not None:
+            rate = float_scalar(self.sample_rate, "sample_rate")
+            require(0.0 <= rate <= 1.0, "sample_rate", rate, "in [0, 1]")
+        for name in ("dataset_size", "batch_size"):
+            if getattr(self, name) is not None:
+                count_scalar(getattr(self, name), name, 1)
+        text(self.description, "description")
+        require_type(self.shuffle, (Shuffle, type(None)), "shuffle")
 
     @property
     def is_poisson(self) -> bool:

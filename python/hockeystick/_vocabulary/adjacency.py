@@ -19,7 +19,7 @@ ZERO_OUT = "zero_out"
 """The gradients of the group are replaced by 0, so that no batch changes its size."""
 
 ADVERSARY = "an adversary who sees the output of every step"
-"""Whom the guarantees of this library are about."""
+"""The adversary that the guarantees of this library are about."""
 
 STRONG_ADVERSARY = "strong adversary (knows batch membership)"
 """The one of SHUFFLE, whom the guarantees for shuffled batches are about."""

@@ -327,7 +327,7 @@ def require_within(sizes: CountOrCounts, sampling: object) -> None:
 
 
 def microbatches_of(draw: object) -> int:
-    """How many batches are added up in a step."""
+    """Return the number of batches that are added up in a step."""
     return draw.microbatches if isinstance(draw, Poisson) else 1
 
 
@@ -418,7 +418,7 @@ def _is_orthogonal(group: Group) -> bool:
 
 
 def _is_plain(group: Group) -> bool:
-    """Whether nothing is known of the members but how many they are."""
+    """Whether only the number of members is known."""
     return group.rates is None and group.norms is None and (group.gradients == "aligned" or group.size == 1)
 
 

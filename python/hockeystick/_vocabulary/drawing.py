@@ -1,4 +1,4 @@
-"""How batches are drawn, said by the name of a scheme and its sizes: what users know of their loaders."""
+"""Sampling by the name of a scheme and its sizes, which is what users know of their loaders."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _UNKNOWNS = {
     "steps": "the largest number of steps that meets the target",
     "group_size": "the largest group_size that meets the target",
 }
-"""What is searched, in words."""
+"""The names of what planners search for."""
 
 
 def warn_if_loose(

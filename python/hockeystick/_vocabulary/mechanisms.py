@@ -1,4 +1,4 @@
-"""What randomises the answer of a step."""
+"""Mechanisms: the noise of a step."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def family_of(noise: float | Mechanism) -> str:
 
 
 def parameter_of(noise: float | Mechanism) -> float:
-    """How much noise: the multiplier, the scale, the variance or the probability of the true answer."""
+    """Return the multiplier, the scale, the variance or the probability of the true answer."""
     if isinstance(noise, float):
         return noise
     if isinstance(noise, Gaussian | BatchClipping):

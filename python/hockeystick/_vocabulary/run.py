@@ -229,14 +229,14 @@ class Run:
 
     @property
     def scheme(self) -> Sampling | Shuffle:
-        """How batches are drawn, as the functions take it."""
+        """The sampling, as the functions take it."""
         rate = self._drawn.get("sample_rate")
         found: Sampling | Shuffle = self._drawn["sampling"] if rate is None else Poisson(rate)
         return found
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What is known of the run, as the arguments of `get_epsilon`.
+        """The facts of the run, as arguments of `get_epsilon`.
 
         Examples
         --------
@@ -255,7 +255,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was stated, as plain strings, numbers, lists and dicts: what files hold and the hash is of."""
+        """The stated facts as strings, numbers, lists and dicts, from which files and the hash are made."""
         found: dict[str, Any] = {}
         for entry in dataclasses.fields(self):
             value = getattr(self, entry.name)

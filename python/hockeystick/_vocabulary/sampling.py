@@ -1,4 +1,4 @@
-"""How the batch of a step is drawn."""
+"""Sampling: the schemes by which the batch of a step is drawn."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Poisson:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the sample rate says everything: one batch, and no sample that is cut."""
+        """Whether the sample rate describes the scheme: one batch, and no sample that is cut."""
         return self.microbatches == 1 and not self.is_truncated
 
     def __repr__(self) -> str:
@@ -261,7 +261,7 @@ def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
 
 
 Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch | RandomAllocation | FixedBins
-"""What the exact curves cover; `Shuffle` is for `hockeystick.shuffle`."""
+"""The schemes of the exact curves; `Shuffle` is for `hockeystick.shuffle`."""
 
 
 def check_sample_rate(value: object, name: str = "sample_rate") -> float:

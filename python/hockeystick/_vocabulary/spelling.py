@@ -110,7 +110,7 @@ VALUES: dict[str, dict[str, str]] = {
         "balls_in_bins": "random_allocation",
     },
 }
-"""What other libraries and papers call a value of an argument."""
+"""Names of other libraries and papers for values of arguments."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

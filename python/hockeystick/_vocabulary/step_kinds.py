@@ -34,7 +34,7 @@ from hockeystick.errors import UnsupportedError
 
 
 class StepKind(NamedTuple):
-    """What happens in one step, and what is known of its dominating pair; equal steps are equal.
+    """A kind of steps, with what is known of its dominating pair; equal kinds compare equal.
 
     A noun stands as its main number where that says everything: Gaussian noise as its multiplier, Poisson
     sampling as its rate (1 for full batches, unless records are replaced), records that are alike as their

@@ -9,7 +9,7 @@ from hockeystick.errors import UnsupportedError
 
 
 class Combination(NamedTuple):
-    """What decides about the dominating pair of a step."""
+    """The properties of a step that decide which dominating pair it has."""
 
     mechanism: str
     sampling: str
@@ -29,7 +29,7 @@ BOUNDED, RATES_AND_BOUNDED = "bounded", "rates and bounded"
 
 
 class Pair(NamedTuple):
-    """What is known of the dominating pair of a combination."""
+    """The dominating pair of a combination: its source, and whether it is attained."""
 
     tight: bool
     """Whether some data sets attain it; otherwise it is an upper bound only."""

@@ -27,7 +27,7 @@ _OF_UNKNOWN = {
     "steps": {"steps"},
     "group_size": {"group_size", "group"},
 }
-"""What a function does not take from a run, as it is what it finds."""
+"""Arguments that a function does not take from a run, because it searches for them."""
 
 _ADJUSTABLE = {"group_size": 1, "adjacency": "add_remove"}
 """Defaults of a run that an argument beside it may change: they are what is asked, not what was done."""

@@ -25,6 +25,7 @@ from hockeystick.accountants.history import (
     merged,
 )
 from hockeystick.accountants.interface import Accountant
+from hockeystick.kernels.group_laws import binomial_law
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
 PILOT_SHARE = 8
@@ -275,7 +276,7 @@ class MonteCarloAccountant(Accountant):
     def _mixture(self, segment: Segment, batches: int) -> tuple[Floats, Floats, float, int]:
         noise_multiplier, sample_rate, steps = segment
         # A member is in each of the accumulated batches on its own, as another member would be.
-        log_weights, shifts = _core.binomial_law(self.group_size * batches, sample_rate)
+        log_weights, shifts = binomial_law(self.group_size * batches, sample_rate, log=True)
         return log_weights, shifts, noise_multiplier, steps
 
     def _renyi_epsilon(self, delta: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hockeystick._arguments import shown
 
 TYPES = ("<f8", "<i8", "|b1")
-"""What is saved: float64, int64 and bool, with the least significant byte first."""
+"""The types that are saved: float64, int64 and bool, with the least significant byte first."""
 
 KEYS = ("type", "shape", "data")
 

@@ -88,14 +88,14 @@ class ShuffleAccountant(Accountant):
 
     @property
     def sampling(self) -> Shuffle:
-        """How batches are made."""
+        """The sampling scheme of the run."""
         sampling = self._plan.sampling
         assert isinstance(sampling, Shuffle)
         return sampling
 
     @property
     def clipping(self) -> str:
-        """What is clipped as one."""
+        """The clipping: "individual", "batch" or "mixed"."""
         return self._plan.clipping
 
     @property

@@ -259,7 +259,7 @@ CERTIFIED_POINT: dict[str, dict[str, Any]] = {
     "delta": {"required": False, "help": "Certify epsilon at this delta, in (0, 1)."},
     "path": {"default": "certificate.json", "help": "File to write."},
 }
-"""How options of `certify` differ from those of other commands."""
+"""Options of `certify` that differ from those of other commands."""
 
 
 def _command(

@@ -1,4 +1,4 @@
-"""Where the files of a data set are."""
+"""Locations of the files of data sets."""
 
 from __future__ import annotations
 

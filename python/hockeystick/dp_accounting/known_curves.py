@@ -57,7 +57,7 @@ _ROUNDING = 1e-12
 """Relative error of sums of a few thousand terms, with room, by which deltas are rounded up."""
 
 _TINY = 1e-30
-"""What tails may add that are left out."""
+"""Probability of the tails that are left out."""
 
 _ABSOLUTE = 1e-15
 """Absolute error of a point of the trade-off function, a difference of numbers up to 1."""

@@ -46,7 +46,7 @@ from hockeystick.dp_accounting.known_curves import KnownCurve
 from hockeystick.errors import UnsupportedError
 
 Kind = TypeVar("Kind")
-"""What is counted: steps, or mechanisms that are known by their curve."""
+"""The parts of a translated event: steps, or mechanisms that are known by their curve."""
 
 SUM_TOLERANCE = 1e-9
 """How far the probabilities of a mixture may sum from 1."""
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """What an event does."""
+    """The meaning of an event."""
 
     steps: dict[StepKind, int]
     non_private: bool

@@ -16,13 +16,13 @@ from hockeystick._arguments import (
     count_scalar,
     flat,
     float_array,
-    float_vector,
     in_shape,
     text,
 )
 from hockeystick._executors import check_executor
 from hockeystick._progress import Report, reporting
 from hockeystick._simulation import simulated
+from hockeystick.kernels._broadcasting import Laws
 
 
 class MonteCarloEstimate(NamedTuple):
@@ -64,12 +64,13 @@ def monte_carlo_delta(
     Parameters
     ----------
     epsilon : array_like, any shape
-        Where to estimate delta. It broadcasts with `noise_multiplier`, `steps`, `samples`, `tilt` and
-        `confidence`: every element is a run of its own with the same seed, and the interval of each holds
+        Where to estimate delta. It broadcasts with the laws, `noise_multiplier`, `steps`, `samples`, `tilt`
+        and `confidence`: every element is a run of its own with the same seed, and the interval of each holds
         with its confidence on its own.
-    weights : array_like, shape (n,)
-        Mixture weights of one step: at least zero and of sum one.
-    shifts : array_like, shape (n,)
+    weights : array_like, shape (..., n)
+        Mixture weights of one step along the last axis: at least zero and of sum one. Leading axes, one law
+        for each of their elements, broadcast with the other arguments.
+    shifts : array_like, shape (..., n)
         Means of the mixture's components, in units of the clipping norm.
     noise_multiplier : array_like
         Standard deviation sigma of every component.
@@ -139,8 +140,9 @@ def monte_carlo_delta(
     True
     """
     levels = float_array(epsilon, "epsilon")
-    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
+    laws, places = Laws.of(weights, shifts).numbered()
     numbers = {
+        "weights": places,
         "epsilon": levels,
         "noise_multiplier": float_array(noise_multiplier, "noise_multiplier"),
         "steps": count_array(steps, "steps", 0),
@@ -158,11 +160,11 @@ def monte_carlo_delta(
 
     results = np.empty((3, len(runs)))
     with reporting(progress, "Monte Carlo") as report:
-        for run, (level, noise, count, drawn, certainty, *chosen_tilt) in enumerate(runs):
+        for run, (law, level, noise, count, drawn, certainty, *chosen_tilt) in enumerate(runs):
             results[:, run] = simulated(
                 (
                     level,
-                    [(*law, noise, count)],
+                    [(*laws[int(law)], noise, count)],
                     bool(log_weights),
                     drawn,
                     chosen_direction,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, float_array, float_or_floats, float_vector, in_shape
-from hockeystick.kernels._broadcasting import for_each_number
+from hockeystick._arguments import FloatOrFloats, float_array, float_or_floats, in_shape
+from hockeystick.kernels._broadcasting import Laws, for_each_law
 
 
 def log_likelihood_ratio(
@@ -23,9 +23,10 @@ def log_likelihood_ratio(
     ----------
     x : array_like, any shape
         Where to evaluate the ratio, in units of the clipping norm.
-    weights : array_like, shape (n,)
-        Mixture weights: at least zero and of sum one.
-    shifts : array_like, shape (n,)
+    weights : array_like, shape (..., n)
+        Mixture weights along the last axis: at least zero and of sum one. Leading axes, one law for each of
+        their elements, broadcast with the other arguments; `binomial_law` makes such arrays.
+    shifts : array_like, shape (..., n)
         Means of the mixture's components.
     noise_multiplier : array_like, broadcast against `x`
         Standard deviation sigma of every component, positive.
@@ -34,7 +35,7 @@ def log_likelihood_ratio(
 
     Returns
     -------
-    float or ndarray, shape to which `x` and `noise_multiplier` broadcast
+    float or ndarray, shape to which `x`, `noise_multiplier` and the laws broadcast
         log(MoG(x) / N(0, sigma^2)(x)), in nats.
 
     Raises
@@ -62,9 +63,11 @@ def log_likelihood_ratio(
     0.0
     """
     points = float_array(x, "x")
-    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
-    return for_each_number(
-        lambda points, noise: _core.log_likelihood_ratio(points, *law, noise, bool(log_weights)),
+    return for_each_law(
+        lambda weights, shifts, points, noise: _core.log_likelihood_ratio(
+            points, weights, shifts, noise, bool(log_weights)
+        ),
+        Laws.of(weights, shifts),
         points,
         "x",
         float_or_floats(noise_multiplier, "noise_multiplier"),

@@ -14,14 +14,13 @@ from hockeystick._arguments import (
     Floats,
     float_array,
     float_or_floats,
-    float_vector,
     float_view,
     in_shape,
     require,
     text,
 )
 from hockeystick._distinct import entries_answered_once
-from hockeystick.kernels._broadcasting import for_each_number
+from hockeystick.kernels._broadcasting import Laws, for_each_law, for_each_number
 
 MOST_DIMENSIONS = 32
 """Dimensions of an array that the core reads as it is; NumPy has 64."""
@@ -42,9 +41,10 @@ def renyi_mixture(
     ----------
     orders : array_like, any shape
         Rényi orders, real numbers in (1, 10000].
-    weights : array_like, shape (n,)
-        Mixture weights: at least zero and of sum one.
-    shifts : array_like, shape (n,)
+    weights : array_like, shape (..., n)
+        Mixture weights along the last axis: at least zero and of sum one. Leading axes, one law for each of
+        their elements, broadcast with the other arguments; `binomial_law` makes such arrays.
+    shifts : array_like, shape (..., n)
         Means of the mixture's components, in units of the clipping norm.
     noise_multiplier : array_like, broadcast against `orders`
         Standard deviation sigma of every component.
@@ -55,7 +55,7 @@ def renyi_mixture(
 
     Returns
     -------
-    float or ndarray, shape to which `orders` and `noise_multiplier` broadcast
+    float or ndarray, shape to which `orders`, `noise_multiplier` and the laws broadcast
         D_alpha in nats, to a relative error of 1e-10.
 
     Raises
@@ -84,15 +84,20 @@ def renyi_mixture(
     >>> from hockeystick import kernels
     >>> kernels.renyi_mixture([2.0, 8.0], [1.0], [1.0], 1.0, "remove").round(9).tolist()
     [1.0, 4.0]
+
+    Groups of one and of two records at order 2:
+
+    >>> kernels.renyi_mixture(2.0, *kernels.binomial_law([1, 2], 0.1), 1.0, "remove").round(4).tolist()
+    [0.017, 0.0807]
     """
     points = float_array(orders, "orders")
-    law = float_vector(weights, "weights"), float_vector(shifts, "shifts")
     noise = float_or_floats(noise_multiplier, "noise_multiplier")
     way = text(direction, "direction"), bool(log_weights)
-    return for_each_number(
-        lambda points, noise: entries_answered_once(
-            points, lambda entries: _core.renyi_mixture(entries, *law, noise, *way)
+    return for_each_law(
+        lambda weights, shifts, points, noise: entries_answered_once(
+            points, lambda entries: _core.renyi_mixture(entries, weights, shifts, noise, *way)
         ),
+        Laws.of(weights, shifts),
         points,
         "orders",
         noise,

@@ -148,7 +148,7 @@ class BatchClippingOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     @property
     def state(self) -> Any:
-        """What the wrapped optimizer keeps from step to step."""
+        """State of the wrapped optimizer."""
         return self.original_optimizer.state
 
     @state.setter

@@ -133,7 +133,7 @@ class PrivacyEngine(OpacusEngine):
     """
 
     checks_loader = True
-    """That a registered accountant need not."""
+    """Whether the engine checks loaders itself, so that a registered accountant need not."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What an accountant does at each step of an Opacus optimizer, once the loader has been looked at."""
+"""Hooks by which accountants are told of the steps of an Opacus optimizer, after its loader was checked."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ ONCE_AN_EPOCH = ("shuffle", "sequential", "distributed")
 
 
 class Charge(NamedTuple):
-    """What a step that draws from a loader is charged as."""
+    """The sampling that a step with batches of a loader is charged for."""
 
     draw: Draw | Shuffle
-    """Of one batch of the loader: a sample rate, a scheme, or why there is no account."""
+    """The sample rate or the scheme of one batch of the loader, or the reason why there is no account."""
     problem: str | None = None
-    """What is to be said about it."""
+    """Text of the warning or error that this calls for; None if all is well."""
     once_an_epoch: bool = False
     """Whether batches that are accumulated share no record, and are one larger batch."""
 
     @property
     def has_account(self) -> bool:
-        """Whether an answer will be given."""
+        """Whether the accountant will answer."""
         return not isinstance(self.draw, UnaccountedSampling)
 
 

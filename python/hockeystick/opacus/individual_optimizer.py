@@ -111,7 +111,7 @@ class IndividualClippingOptimizer(DPOptimizer):
 
     @property
     def accountant(self) -> NormAccountant:
-        """Whose norms are the thresholds."""
+        """The accountant whose norms are the thresholds."""
         return self._accountant
 
     def announce(self, indices: ArrayLike) -> None:

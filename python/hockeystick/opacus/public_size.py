@@ -8,7 +8,7 @@ from hockeystick.errors import UnsupportedError
 
 
 class PublicBatches(NamedTuple):
-    """How Poisson batches are drawn and what their sums are divided by, from public numbers alone."""
+    """Sample rate of Poisson batches and divisor of their sums, from public numbers alone."""
 
     sample_rate: float
     batch_size: int

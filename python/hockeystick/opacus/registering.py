@@ -154,7 +154,7 @@ def _restored(template: Accountant, name: str, on_mismatch: str) -> Any:
 
 
 class Registered:
-    """What a registered accountant does in another way than the accountant that it is."""
+    """Methods that a registered accountant has in place of those of its own class."""
 
     _template: ClassVar[Accountant]
     _name: ClassVar[str]

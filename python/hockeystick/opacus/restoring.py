@@ -12,10 +12,10 @@ import numpy as np
 from hockeystick._extras import needed
 
 PARAMETER_STATE = {"grad_sample": None, "_forward_counter": 0}
-"""What Opacus stores at a parameter, and what it is before a forward pass."""
+"""Attributes that Opacus stores at a parameter, with their values before a forward pass."""
 
 PASSING_STATE = ("_current_grad_sample", "activations", "max_batch_len")
-"""What Opacus stores at a parameter or a module only between a forward and its backward pass."""
+"""Attributes that Opacus stores only between a forward and its backward pass."""
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class IndividualTracker:
 
     @property
     def accountant(self) -> NormAccountant:
-        """Whose account is kept."""
+        """The accountant that gets the norms."""
         return self._accountant
 
     def attach(self, optimizer: Any, sample_rate: float) -> None:

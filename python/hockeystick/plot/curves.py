@@ -31,7 +31,7 @@ POINTS = 121
 """Points of a curve."""
 
 SMALLEST_DELTA = 1e-10
-"""Where a privacy curve ends by default."""
+"""The delta at which a privacy curve ends by default."""
 
 LINE_WIDTH = 0.01
 """Width of a line, as a part of the height of a picture of one column."""

@@ -14,7 +14,7 @@ from hockeystick.accountants import Accountant
 from hockeystick.plot.style import ORANGE, Axes, canvas, entitle, epsilon_label, ink, palette, paper
 
 PERCENTILES = (30.0, 50.0, 70.0)
-"""Those of INDIVIDUAL, Figure 1."""
+"""The percentiles of INDIVIDUAL, Figure 1."""
 
 MAX_BINS = 100_000
 

@@ -28,7 +28,7 @@ from hockeystick.renyi.drawing import Drawing, check_drawing, require_known
 from hockeystick.renyi.statement import BOUNDS
 
 CONVERSIONS = ("canonne", "optimal")
-"""How the divergence of one order becomes (epsilon, delta)."""
+"""The conversions from a divergence of one order to (epsilon, delta)."""
 
 
 def calibrate(

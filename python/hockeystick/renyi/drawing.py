@@ -1,4 +1,4 @@
-"""How batches are drawn and whose records change, as the functions of this package take it."""
+"""Sampling and adjacency, as the functions of this package take them."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from hockeystick._arguments import Counts, Floats
+from hockeystick._arguments import Counts, Floats, choice, count_array, float_array, require_type, text
 from hockeystick._vocabulary.sampling import WithoutReplacement
 from hockeystick.renyi.drawing import Drawing
 
 BOUNDS = ("exact", "jensen", "black_box", "lower")
+KINDS = ("upper bound", "lower bound")
 
 _ANY, _LINE, _BIT = "queries of any dimension", "queries of one dimension", "one bit"
 
@@ -69,6 +70,15 @@ class Statement:
     scope: str
     source: str
     rounded_group_size: Counts | None = None
+
+    def __post_init__(self) -> None:
+        choice(self.bound, "bound", BOUNDS)
+        choice(self.kind, "kind", KINDS)
+        require_type(self.tight, bool, "tight")
+        text(self.scope, "scope")
+        text(self.source, "source")
+        if self.rounded_group_size is not None:
+            count_array(self.rounded_group_size, "rounded_group_size", 1)
 
     def __str__(self) -> str:
         attained = ", attained" if self.tight else ""
@@ -149,6 +159,7 @@ class RenyiBound(float):
 
     def __new__(cls, value: float, statement: Statement) -> RenyiBound:
         """Return `value` with its statement."""
+        require_type(statement, Statement, "statement")
         bound = super().__new__(cls, value)
         bound.statement = statement
         return bound
@@ -182,7 +193,8 @@ class RenyiBounds(np.ndarray[Any, np.dtype[np.float64]]):
 
     def __new__(cls, values: Floats, statement: Statement) -> RenyiBounds:
         """Return `values` with their statement."""
-        bounds = np.asarray(values, dtype=np.float64).view(cls)
+        require_type(statement, Statement, "statement")
+        bounds = float_array(values, "values").view(cls)
         bounds.statement = statement
         return bounds
 
@@ -197,4 +209,6 @@ class RenyiBounds(np.ndarray[Any, np.dtype[np.float64]]):
         return f"{np.asarray(self)!r}  # {self.statement}"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        if self.statement is None:  # a view of another array, made by NumPy
+            return (np.asarray, (np.asarray(self),))
         return (type(self), (np.asarray(self), self.statement))

@@ -1,4 +1,4 @@
-"""What a report says."""
+"""The contents of a report."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _OTHERS = (
 
 
 class Question(NamedTuple):
-    """What a report is asked for, checked."""
+    """The checked arguments of a report."""
 
     source: Any
     guarantee: Guarantee

@@ -1,4 +1,4 @@
-"""What a report is made of, before it is HTML or Markdown."""
+"""The parts of a report, before they become HTML or Markdown."""
 
 from __future__ import annotations
 

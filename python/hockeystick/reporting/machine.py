@@ -25,7 +25,7 @@ UNSEEN = (
     ("unit_is_the_person", "Does one person have no more records than the unit of the guarantee?"),
     ("other_releases", "Are all releases from the same data composed with this one?"),
 )  # fmt: skip
-"""What no accountant can see, as questions; the answer of each is yours, and null until `details` has it."""
+"""Questions that no accountant can answer. Each answer is yours, and null until `details` has it."""
 
 
 def to_json(question: Question) -> str:

@@ -46,7 +46,7 @@ REFERENCES = {
         "arXiv:2303.00654"
     ),
 }
-"""What a report cites, by the name under which it does."""
+"""The works that a report cites, by their short names."""
 
 LABELS = {
     "mechanism": "noise",
@@ -58,7 +58,7 @@ LABELS = {
     "theorem": "proven by",
     "certified": "epsilon lies between",
 }
-"""What the rows of the assumptions are called in a report."""
+"""The names of the assumptions in a report."""
 
 NOT_COVERED = (
     "Other uses of the same data: training runs that were tried to find settings, earlier or "

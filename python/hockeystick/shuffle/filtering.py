@@ -15,6 +15,7 @@ from hockeystick._arguments import (
     float_scalar,
     in_shape,
     require,
+    require_type,
 )
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
@@ -28,10 +29,11 @@ KEPT = 0.5
 """Probability that a clipped unit is kept."""
 
 _MOST_BLOCKS = 48
-"""Numbers of rounds that are told apart: each needs a curve; neighbours count as the largest of them."""
+"""Largest number of curves. Numbers of rounds are put into so many blocks, and all of a block count as its
+largest one."""
 
 _RELATIVE_WIDTH = 1e-6
-"""Of the search for epsilon."""
+"""Relative width at which the search for epsilon ends."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,13 @@ class FilteredRun:
     noise_multiplier: float
     """Standard deviation of the noise in clipping norms."""
 
+    def __post_init__(self) -> None:
+        require_type(self.rounds, MembershipLaw, "rounds")
+        check_noise(self.noise_multiplier)
+
     @property
     def adversary(self) -> str:
-        """Whom the answers are about."""
+        """The adversary that the answers are about."""
         return f"{STRONG_ADVERSARY}, without the coins that keep units"
 
     @cached_property

@@ -7,12 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import Counts, Floats, choice, count_scalar, require, shown
+from hockeystick._arguments import (
+    Counts,
+    Floats,
+    choice,
+    count_array,
+    count_scalar,
+    float_array,
+    float_scalar,
+    require,
+    shown,
+)
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9
+_SUM_ROUNDING = 1e-12
+"""Relative rounding error of a sum of up to ten thousand probabilities."""
 NAMES = {Shuffle: "shuffle", WithoutReplacement: "without_replacement"}
 
 
@@ -34,13 +46,32 @@ class MembershipLaw:
     squares: Counts
     """c², ascending, shape (n,)."""
     probabilities: Floats
-    """Of each c², shape (n,)."""
+    """Probability of each c², shape (n,)."""
     left_out: float
     """Bound on the probability of all that is not listed."""
     rounding: float
     """Bound on the relative rounding error of the probabilities."""
     largest: int
     """Bound on c², that of what is not listed included."""
+
+    def __post_init__(self) -> None:
+        squares, masses = (
+            count_array(self.squares, "squares", 0),
+            float_array(self.probabilities, "probabilities"),
+        )
+        require(squares.ndim == 1 and squares.size > 0, "squares", self.squares, "a list of numbers")
+        require(bool(np.all(np.diff(squares) > 0)), "squares", self.squares, "ascending")
+        require(masses.shape == squares.shape, "probabilities", masses.shape, f"of shape {squares.shape}")
+        require(bool(np.all((masses >= 0.0) & (masses <= 1.0))), "probabilities", masses, "in [0, 1]")
+        for name in ("left_out", "rounding"):
+            bound = float_scalar(getattr(self, name), name)
+            require(bound >= 0.0, name, bound, "at least 0")
+        listed = float(masses.sum())
+        room = self.left_out + listed * (self.rounding + _SUM_ROUNDING)
+        require(
+            abs(listed - 1.0) <= room, "probabilities", f"a sum of {listed!r}", "1 in all, up to their errors"
+        )
+        count_scalar(self.largest, "largest", int(squares[-1]))
 
     def mean(self) -> float:
         """Mean of c².

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import count_scalar, float_scalar, require
+from hockeystick._arguments import count_scalar, float_scalar, require, require_type, text
 from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.shuffle.guarantee import (
@@ -49,7 +49,7 @@ class TableRow:
     group_size: int
     """g."""
     adversary: str
-    """Whom the row is about."""
+    """The adversary that the row is about."""
     printed: str
     """The guarantee in the words of the table, σ being half the noise multiplier."""
     printed_lower: TradeoffCurve | None
@@ -57,11 +57,21 @@ class TableRow:
     printed_upper: TradeoffCurve | None
     """The printed function that no guarantee can exceed; None for G_0."""
     guarantee: TradeoffCurve
-    """What is true: exact for the row's adversary, or the best that is known."""
+    """The true guarantee: exact for the row's adversary, or the best that is known."""
     holds: bool
     """Whether, for these numbers, `guarantee` lies between the printed functions."""
     note: str
     """Why not, or what the printed row leaves out."""
+
+    def __post_init__(self) -> None:
+        require(self.table in (1, 2), "table", self.table, "1 or 2")
+        count_scalar(self.group_size, "group_size", 1)
+        for name in ("clipping", "sampling", "adversary", "printed", "note"):
+            text(getattr(self, name), name)
+        for name in ("printed_lower", "printed_upper"):
+            require_type(getattr(self, name), (TradeoffCurve, type(None)), name)
+        require_type(self.guarantee, TradeoffCurve, "guarantee")
+        require_type(self.holds, (bool, np.bool_), "holds")
 
     def printed_epsilon(self, delta: float) -> float:
         """Epsilon of the printed lower end.
@@ -190,7 +200,7 @@ class _Run:
 
 
 _DELTAS = (0.3, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
-"""Where the printed functions are held against the exact one."""
+"""Points at which the printed functions are compared with the exact one."""
 
 
 def _row(

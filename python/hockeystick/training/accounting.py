@@ -1,4 +1,4 @@
-"""What a training loop reports to an accountant about a step: the noise, and how the batch was drawn."""
+"""The interface between training loops and accountants: the noise of a step, and how its batch was drawn."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SAMPLINGS = ("poisson", "subsample", "shuffle")
-"""How `train` can draw batches."""
+"""The sampling schemes of `train`."""
 
 
 class StepAccountant(Protocol):
-    """What `train` asks of an accountant; those of `hockeystick.accountants` and Opacus have it.
+    """The methods of an accountant that `train` uses: accountants of this library and of Opacus have them.
 
     Examples
     --------

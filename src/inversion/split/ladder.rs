@@ -5,7 +5,7 @@
 
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::Segment;
-use crate::inversion::split::near_parts;
+use crate::inversion::split::near::near_parts;
 use crate::loss::gate::{Gate, MIN_DISTANCE, Separation};
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;

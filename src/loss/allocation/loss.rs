@@ -4,14 +4,14 @@ use crate::approx::Approx;
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
-use crate::loss::allocation::mellin::Mellin;
+use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::truncated_tilted::{TiltedByLine, TiltedWhole};
 use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::step::Direction;
 use realfft::num_complex::Complex64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Mean of the tilted loss, in place of one that is beyond what is computed: searches for a tilt turn back there.
 const BEYOND: f64 = 1e9;
@@ -44,11 +44,6 @@ impl StepLoss {
     pub(crate) fn allocation(bins: Bins, direction: Direction) -> Self {
         Self::new(Allocation::new(bins, direction))
     }
-}
-
-/// The moments, whatever became of a thread that computed some of them.
-pub(super) fn locked(mellin: &Mutex<Mellin>) -> MutexGuard<'_, Mellin> {
-    mellin.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Allocation {

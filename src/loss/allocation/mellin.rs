@@ -13,6 +13,7 @@ use crate::special::log_space::LogSum;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
 use std::f64::consts::FRAC_1_SQRT_2;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Orders n that are used.
 const ORDERS: [usize; 10] = [0, 8, 10, 12, 16, 20, 24, 32, 48, MAX_ORDER];
@@ -83,6 +84,11 @@ struct Range {
     low: f64,
     high: f64,
     log_left_out: f64,
+}
+
+/// The moments, whatever became of a thread that computed some of them.
+pub(super) fn locked(mellin: &Mutex<Mellin>) -> MutexGuard<'_, Mellin> {
+    mellin.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Mellin {

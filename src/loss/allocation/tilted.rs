@@ -7,8 +7,7 @@
 use crate::approx::Approx;
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::Node;
-use crate::loss::allocation::loss::locked;
-use crate::loss::allocation::mellin::{Mellin, RealMoment, log_aliasing, spacing};
+use crate::loss::allocation::mellin::{Mellin, RealMoment, locked, log_aliasing, spacing};
 use crate::special::complex_gamma::ln_gamma;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;

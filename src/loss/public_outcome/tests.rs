@@ -1,6 +1,9 @@
 //! Tests of losses with a public outcome; [`kinds`] is for those of every privacy loss.
 
 use super::*;
+use crate::curve::composed_loss::ComposedLoss;
+use crate::curve::routes::Route;
+use crate::loss::pairs::StepOutcome;
 use crate::step::{Direction, GroupLaw};
 
 /// Losses of each kind as parts of a step that is one of them, and everybody sees which.
@@ -291,4 +294,92 @@ fn a_single_part_is_itself_and_finitely_many_outcomes_are_those_of_one_pair() {
         .collect();
     assert_eq!(found.iter().map(|atom| atom.0).collect::<Vec<_>>(), [1.0, 0.0, -1.0]);
     assert!((found[0].1 - 0.5).abs() < 1e-15 && (found[2].1 - 0.25).abs() < 1e-15);
+}
+
+/// A record at `distance` that is replaced in a fixed batch with probability `rate`.
+fn replaced(rate: f64, distance: f64) -> StepLoss {
+    let law = GroupLaw::explicit(&[1.0 - rate, rate], &[0.0, distance]).unwrap();
+    StepLoss::replace_fixed_batch(&law, 1.0).unwrap().unwrap()
+}
+
+/// Runs of two kinds of steps whose members are rare: δ is the mean of δ of the runs of known kinds, and the inversion of runs with a
+/// large loss answers for both. A gate of different parts at different places would lose or repeat some of the outputs.
+#[test]
+fn rare_members_of_public_outcomes_are_split_like_those_of_known_ones() {
+    const STEPS: u64 = 3;
+    const WEIGHT: f64 = 0.3;
+    let kinds = || [replaced(1e-4, 2.0), replaced(1e-4, 3.5)];
+    let delta = |losses: Vec<(StepLoss, u64)>, epsilon: f64| {
+        let steps = losses.into_iter().filter(|(_, count)| *count > 0);
+        let steps = steps.map(|(loss, count)| (StepOutcome::Loss(loss), count)).collect();
+        let found = ComposedLoss::new(steps, false).delta_by(Route::SplitInversion, epsilon, 1e-7);
+        found.unwrap()
+    };
+    for epsilon in [0.2, 1.0, 4.0] {
+        let (mut lower, mut upper) = (0.0, 0.0);
+        for (often, ways) in [(0u64, 1.0), (1, 3.0), (2, 3.0), (3, 1.0)] {
+            let [one, other] = kinds();
+            let known = delta(vec![(one, often), (other, STEPS - often)], epsilon);
+            let probability = ways * WEIGHT.powi(often as i32) * (1.0 - WEIGHT).powi((STEPS - often) as i32);
+            lower += probability * known.lower();
+            upper += probability * known.upper();
+        }
+        let [one, other] = kinds();
+        let public = StepLoss::public_outcome(vec![(WEIGHT.ln(), one), ((-WEIGHT).ln_1p(), other)]);
+        let found = delta(vec![(public, STEPS)], epsilon);
+        assert!(
+            found.lower() <= upper && lower <= found.upper(),
+            "{epsilon}: {found:?} {lower} {upper}"
+        );
+        assert!(
+            found.width() < 1e-6 && upper / lower - 1.0 < 1e-6,
+            "{epsilon}: {found:?} {lower} {upper}"
+        );
+    }
+}
+
+/// Parts without losses are near as a whole, parts without the usual loss far, and the others have gates at one loss.
+#[test]
+fn near_and_far_parts_have_the_probabilities_of_their_parts() {
+    let nothing = StepLoss::gaussians(vec![0.0], vec![0.0]);
+    let weights = [0.5f64, 0.3, 0.15, 0.05].map(f64::ln);
+    let losses = [replaced(0.01, 2.0), replaced(0.01, 3.0), nothing, StepLoss::shift(1.5)];
+    let loss = StepLoss::public_outcome(weights.into_iter().zip(losses).collect());
+    assert_eq!(loss.usual_loss(), Some(0.0));
+    let separation = loss.separation(0.8, 0.1).unwrap();
+    let mass = |part: Option<StepLoss>| part.unwrap().moments(0.0, -30.0).log_moment.value.exp();
+    let [mut far, mut near] = [0.05, 0.15];
+    for (distance, weight) in [(2.0, 0.5), (3.0, 0.3)] {
+        let one = replaced(0.01, distance);
+        // At the loss l the mixture of N(s) and N(0) has the output (log((e^l − 0.99)/0.01) + s²/2)/s.
+        let output = ((0.8f64.exp() - 0.99) / 0.01).ln() / distance + 0.5 * distance;
+        let Separation::Gate(gate) = one.separation(0.8, 0.1).unwrap() else {
+            panic!()
+        };
+        assert!((gate.from - output).abs() < 1e-6);
+        // The width is that of the narrowest gate, at its output, in units of 1/distance.
+        let Separation::Gate(reference) = separation else {
+            panic!()
+        };
+        let width = reference.width * 2.0 / distance;
+        let own = Separation::Gate(Gate { width, ..gate });
+        far += weight * mass(one.far_part(own));
+        near += weight * mass(one.near_part(own, f64::INFINITY));
+    }
+    let (found_far, found_near) = (
+        mass(loss.far_part(separation)),
+        mass(loss.near_part(separation, f64::INFINITY)),
+    );
+    assert!((found_far - far).abs() < 1e-9, "{found_far} {far}");
+    assert!((found_near - near).abs() < 1e-9, "{found_near} {near}");
+    // Between two gates there is what is below the upper one and above the lower one.
+    let upper = loss.separation(3.0, 0.1).unwrap();
+    let (Separation::Gate(low), Separation::Gate(high)) = (separation, upper) else {
+        panic!()
+    };
+    let width = low.width.min(high.width);
+    let [low, high] = [low, high].map(|gate| Separation::Gate(Gate { width, ..gate }));
+    let between = loss.near_part(high, f64::INFINITY).unwrap().far_part(low);
+    let expected = mass(loss.near_part(high, f64::INFINITY)) - mass(loss.near_part(low, f64::INFINITY));
+    assert!((mass(between) - expected).abs() < 1e-9);
 }

@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 pub(super) const NODES: usize = 16;
 /// An upper bound on the Lebesgue constant of the zeros of T₁₆: the factor by which errors at the nodes may grow.
 pub(super) const LEBESGUE: f64 = 2.75;
-/// Length of an interpolated axis at least: on a shorter one the rounding of places would be seen in the sum.
+/// Minimum length of an interpolated axis: on a shorter one the rounding of places would matter in the sum.
 const MIN_LENGTH: f64 = 0.02;
 /// Roundings of a cardinal function that do not come from its argument, for each node.
 const CARDINAL_ROUNDINGS: f64 = 16.0;
@@ -16,7 +16,7 @@ const PLACE_ROUNDINGS: f64 = 8.0;
 /// A function at the nodes, or the sums that make up the weights of the nodes.
 pub(super) type Terms = [f64; NODES];
 
-/// How functions of one variable are represented on a range of it.
+/// A representation of functions of one variable on a range of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Axis {
     /// By their values at all places that occur.
@@ -40,7 +40,7 @@ impl Axis {
         }
     }
 
-    /// Where functions have to be evaluated.
+    /// The places at which functions have to be evaluated.
     pub(super) fn nodes(&self) -> Vec<f64> {
         match self {
             Self::Exact(places) => places.clone(),

@@ -38,7 +38,7 @@ pub(super) struct Cell {
     pub(super) lowest: StepLoss,
     highest: StepLoss,
     /// log of the factor by which the law of the loss of any step exceeds that of the lowest one, at least.
-    log_share: f64,
+    log_fraction: f64,
 }
 
 /// An ellipse around a range, and what bounds K there: |E[r^p] − 1| is at most κ·e^growth·|E[r^p'] − 1| of the step `loss`, where growth is
@@ -93,7 +93,7 @@ impl Cell {
             ],
             lowest: pair.loss_at(low.0, high.0)?,
             highest: pair.loss_at(low.1, high.1)?,
-            log_share: log_share(pair.records, low, high),
+            log_fraction: log_fraction(pair.records, low, high),
         })
         .filter(|cell| {
             let is_bounded =
@@ -119,14 +119,14 @@ impl Cell {
     }
 
     /// log of λ: the tilted law of the loss of each step is at least λ times that of the lowest one.
-    pub(super) fn log_share(&mut self, c: f64) -> f64 {
+    pub(super) fn log_fraction(&mut self, c: f64) -> f64 {
         // E[r^p] is 1 at least for the lowest step, and largest for the highest; for −1 < c < 0 the former is the larger one.
         let growth = if c > 0.0 {
             excess(&mut self.highest, c).ln_1p()
         } else {
             0.0
         };
-        self.log_share - growth - 1e-12
+        self.log_fraction - growth - 1e-12
     }
 }
 
@@ -282,7 +282,7 @@ fn numbered(axis: &Axis) -> impl Iterator<Item = (f64, Terms)> + '_ {
 
 /// log of the factor by which the density of the loss of any step of a cell exceeds that of the lowest one, at least, without the tilt
 /// (`docs/theory/noise-schedules.md`, Propositions 4 and 5).
-fn log_share(records: u64, noise: (f64, f64), rates: (f64, f64)) -> f64 {
+fn log_fraction(records: u64, noise: (f64, f64), rates: (f64, f64)) -> f64 {
     let squares = (records as f64).powi(2);
     let (low, high) = (noise.0.exp(), noise.1.exp());
     let by_noise = -0.5 * (noise.1 - noise.0) - squares * (high - low) / 8.0;

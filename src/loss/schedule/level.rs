@@ -7,7 +7,7 @@ use crate::loss::schedule::kind::{Kind, Pair};
 use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
 
-/// Nodes of a schedule at most, of which each costs as much as a kind of steps: more would take longer than rounding the noise does.
+/// Maximum number of nodes of a schedule. Each costs as much as one kind of steps, and with more of them it is faster to round the noise.
 const MAX_NODES: usize = 6_000;
 /// Cells of noise, times [`crate::loss::schedule::cell`]'s largest k(K − k)v/2, at most: where it is larger, the arguments of the terms
 /// of a ratio differ too much in the ellipses around the cell.

@@ -6,13 +6,14 @@
 //! (Theorem 3) and of how the characteristic function decays beyond the last frequency (Propositions 4 and 5).
 //!
 //! [`axis`] interpolates in one variable, [`cell`] bounds what that is off by on a range of noise and rates, [`level`] cuts a
-//! schedule into such ranges, and [`sum`] is the loss.
+//! schedule into such ranges, [`sum`] is the loss, and [`merging`] finds the schedules in a run.
 
 mod axis;
 mod cell;
 mod kind;
 mod level;
+mod merging;
 mod sum;
 mod tilted;
 
-pub(crate) use kind::merged;
+pub(crate) use merging::merged;

@@ -35,7 +35,7 @@ struct TiltedCell<'a> {
     steps: f64,
     errors: SumError,
     /// λ.
-    share: f64,
+    fraction: f64,
     lowest: Box<dyn TiltedLoss + 'a>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> TiltedSchedule<'a> {
         let Level { cells, alone } = level;
         add(alone);
         for cell in cells {
-            let (errors, share) = (cell.errors(pair, c), cell.log_share(c).exp());
+            let (errors, fraction) = (cell.errors(pair, c), cell.log_fraction(c).exp());
             let Cell {
                 steps, nodes, lowest, ..
             } = cell;
@@ -77,7 +77,7 @@ impl<'a> TiltedSchedule<'a> {
             tilted.cells.push(TiltedCell {
                 steps: *steps,
                 errors,
-                share,
+                fraction,
                 lowest: lowest.tilted(c, tolerance - steps.max(1.0).ln()),
             });
         }
@@ -96,8 +96,8 @@ impl<'a> TiltedSchedule<'a> {
         }
         for cell in &mut self.cells {
             // The law of each loss is at least λ times that of the lowest one: |φ| ≤ 1 − λ(1 − B).
-            let lowest = decay(&mut *cell.lowest, y, cell.steps * cell.share).min(0.0);
-            sum += cell.steps * (cell.share * lowest.exp_m1()).ln_1p();
+            let lowest = decay(&mut *cell.lowest, y, cell.steps * cell.fraction).min(0.0);
+            sum += cell.steps * (cell.fraction * lowest.exp_m1()).ln_1p();
         }
         sum
     }
@@ -211,5 +211,49 @@ impl TiltedLoss for TiltedSchedule<'_> {
         for node in &mut self.nodes {
             node.loss.forget_panels();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn product(first: Complex64, error: f64, rounding: f64) -> LogProduct {
+        let mut product = LogProduct::default();
+        product.multiply(Approx::new(first, error), 3.0, rounding);
+        product.multiply(Approx::exact(Complex64::new(-0.2, 0.4)), -0.5, 0.0);
+        product
+    }
+
+    /// (1 + z)^3·(1 + z')^{−1/2} − 1 by powers, and errors of z and of the exponent that are attained to more than half.
+    #[test]
+    fn errors_of_factors_and_of_exponents_are_carried_and_attained() {
+        const ERROR: f64 = 1e-7;
+        let first = Complex64::new(0.1, -0.3);
+        let other = Complex64::new(0.8, 0.4).powf(-0.5);
+        let exact = |z: Complex64, exponent: f64| (1.0 + z).powf(exponent) * other - 1.0;
+        let plain = product(first, 0.0, 0.0).change(0.0, 2);
+        assert!(
+            (plain.value - exact(first, 3.0)).norm() <= plain.error && plain.error < 1e-14,
+            "{plain:?}"
+        );
+        let found = product(first, ERROR, 0.0).change(0.0, 2);
+        // An error along 1 + z changes the modulus the most.
+        let wrong = first + ERROR * (1.0 + first) / (1.0 + first).norm();
+        let off = (exact(wrong, 3.0) - found.value).norm();
+        assert!(off <= found.error && 1.9 * off > found.error, "{off} {}", found.error);
+        let found = product(first, 0.0, ERROR).change(0.0, 2);
+        let off = (exact(first, 3.0 + ERROR) - found.value).norm();
+        assert!(off <= found.error && 1.9 * off > found.error, "{off} {}", found.error);
+        // An error of the logarithm is one of the product, to first order.
+        let found = product(first, 0.0, 0.0).change(ERROR, 2);
+        let size = (1.0 + found.value).norm();
+        assert!(found.error >= ERROR * size && found.error < 1.01 * ERROR * size);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_product_with_a_factor_that_may_be_zero() {
+        let found = product(Complex64::new(-0.9, 0.0), 0.2, 0.0).change(0.0, 2);
+        assert!(found.error >= 1.0, "{found:?}");
     }
 }

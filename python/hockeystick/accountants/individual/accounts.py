@@ -195,8 +195,9 @@ class ExactAccounts(Accounts):
 
     def state(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        rates, gaussian, telling, places, moments = self._core.state()
-        arrays = {"gaussian": gaussian, "telling": telling, "places": places, "moments": moments}
+        rates, gaussian, revealing, places, moments = self._core.state()
+        # "telling" is the key under which saved states have it.
+        arrays = {"gaussian": gaussian, "telling": revealing, "places": places, "moments": moments}
         return {"rates": rates, **{name: packed(array) for name, array in arrays.items()}}
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -79,7 +79,7 @@ def read_only(values: Floats) -> Floats:
 
 @dataclass
 class IndividualState:
-    """What is known of the n examples after some steps."""
+    """The accounts of n examples after some steps, and what the next step needs."""
 
     settings: Settings
     worst_case: GroupAccountant
@@ -105,7 +105,7 @@ class IndividualState:
     recent: dict[StepParameters, int]
     """Number of steps of each kind with the `norms`, which are not in `norm_history`."""
     deferred: dict[StepParameters, int]
-    """Those of the recent steps that are not in `accounts`."""
+    """The part of `recent` that is not in `accounts` yet."""
 
     @property
     def dataset_size(self) -> int:

@@ -192,7 +192,7 @@ class ana_gaussian_calibrator:  # noqa: N801 -- autodp's name
 
 
 _SMALLEST = 1e-3
-"""Where a range that begins at zero is taken to begin: parameters are positive."""
+"""Stands for the start of a range that begins at zero, as parameters are positive."""
 
 _HALVINGS = 80
 """Halvings of the logarithm of the range; fewer are needed for neighbouring numbers."""

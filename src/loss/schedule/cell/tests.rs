@@ -144,11 +144,11 @@ fn log_density(records: u64, (v, q): (f64, f64), loss: f64) -> f64 {
 }
 
 #[test]
-fn the_density_of_a_loss_falls_no_faster_than_its_share() {
+fn the_density_of_a_loss_falls_no_faster_than_its_fraction() {
     let mut closest = [0.0f64; 2];
     for (records, v, q) in [(1, 1.0, 0.01), (1, 0.25, 0.2), (2, 0.5, 0.05), (8, 0.3, 0.01)] {
         for (factor, other) in [(1.1, 1.0), (1.0, 1.1), (1.05, 1.02)] {
-            let bound = log_share(
+            let bound = log_fraction(
                 records,
                 (f64::ln(v), f64::ln(factor * v)),
                 (f64::ln(q), f64::ln(other * q)),

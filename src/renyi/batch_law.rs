@@ -1,18 +1,18 @@
-//! What a group can do to the batch of a step: how many of its members are in it, and how far each moves the sum.
+//! How many members of a group are in the batch of a step, and how far each of them shifts its sum.
 
 use crate::error::{Error, Result, require};
 use crate::renyi::MAX_GROUP_SIZE;
 use crate::step::{Adjacency, GroupLaw, Mechanism, Sampling, Step};
 
-/// The law of the number of members in a batch, and the noise in units of what one of them moves.
+/// The law of the number of members in a batch, and the noise in units of the shift of one member.
 ///
-/// A member that is added or removed moves the sum of a Poisson sample by one clipping norm. One that is replaced moves it by two, and so does
-/// one that is added to a batch of fixed size, where it takes another record's place.
+/// A member that is added or removed shifts the sum of a Poisson sample by one clipping norm. One that is replaced shifts it by two, and so
+/// does one that is added to a batch of fixed size, where it takes another record's place.
 #[derive(Debug, Clone)]
-pub(super) struct Moved {
-    /// The noise over what one member moves.
+pub(super) struct BatchLaw {
+    /// The noise over the shift of one member.
     pub(super) mechanism: Mechanism,
-    /// The noise over what one member moves in the data sets of the lower bound.
+    /// The noise over the shift of one member, in the data sets of the lower bound.
     pub(super) of_lower_bound: Mechanism,
     /// The number of members in a batch.
     pub(super) law: GroupLaw,
@@ -22,8 +22,8 @@ pub(super) struct Moved {
     pub(super) rate_of_one: Option<f64>,
 }
 
-impl Moved {
-    /// Of a step whose members are added or removed, or replaced.
+impl BatchLaw {
+    /// The law for a step whose members are added or removed, or replaced.
     ///
     /// # Errors
     /// An argument out of range; other sampling than Poisson and fixed batches; a group with norms or a bound on cosines, or with rates in
@@ -48,7 +48,7 @@ impl Moved {
                         rates.iter().copied().fold(0.0, f64::max),
                     ),
                 };
-                let mechanism = if replaced { step.mechanism.moved_twice() } else { step.mechanism };
+                let mechanism = if replaced { step.mechanism.with_shifts_doubled() } else { step.mechanism };
                 Ok(Self {
                     mechanism,
                     of_lower_bound: step.mechanism,
@@ -65,7 +65,7 @@ impl Moved {
                 // In a chain of data sets each with one record less, the smallest has the largest part of its records in a batch.
                 let smallest = if replaced { dataset_size } else { dataset_size - (group.size - 1) };
                 let one = GroupLaw::hypergeometric(1, batch_size.min(smallest), smallest)?;
-                let mechanism = step.mechanism.moved_twice();
+                let mechanism = step.mechanism.with_shifts_doubled();
                 Ok(Self {
                     mechanism,
                     of_lower_bound: mechanism,
@@ -92,7 +92,7 @@ impl Mechanism {
     /// This noise in units of two clipping norms: as seen by a record that moves a sum by two of them.
     ///
     /// Randomised response is the same for any change of the batch.
-    fn moved_twice(self) -> Self {
+    fn with_shifts_doubled(self) -> Self {
         match self {
             Self::Gaussian { noise_multiplier } => Self::Gaussian {
                 noise_multiplier: 0.5 * noise_multiplier,
@@ -129,10 +129,10 @@ mod tests {
     fn a_replaced_member_and_one_of_a_fixed_batch_move_two_norms() {
         let half = Mechanism::Gaussian { noise_multiplier: 1.5 };
         let poisson = Step::poisson(NOISE, 0.25, 2);
-        assert_eq!(Moved::of(&poisson, Adjacency::AddRemove).unwrap().mechanism, NOISE);
-        assert_eq!(Moved::of(&poisson, Adjacency::Replace).unwrap().mechanism, half);
+        assert_eq!(BatchLaw::of(&poisson, Adjacency::AddRemove).unwrap().mechanism, NOISE);
+        assert_eq!(BatchLaw::of(&poisson, Adjacency::Replace).unwrap().mechanism, half);
         for adjacency in [Adjacency::AddRemove, Adjacency::Replace] {
-            let found = Moved::of(&fixed(3, 10, 2), adjacency).unwrap();
+            let found = BatchLaw::of(&fixed(3, 10, 2), adjacency).unwrap();
             assert_eq!((found.mechanism, found.law.shifts()), (half, &[0.0, 1.0, 2.0][..]));
             // Of 45 pairs of positions 21 have no member in them, and 3 have two.
             let weights: Vec<f64> = found.law.log_weights().iter().map(|w| 45.0 * w.exp()).collect();
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn the_smallest_data_set_of_a_chain_is_the_worst() {
-        let of = |adjacency| Moved::of(&fixed(3, 10, 5), adjacency).unwrap().one.log_weights()[1].exp();
+        let of = |adjacency| BatchLaw::of(&fixed(3, 10, 5), adjacency).unwrap().one.log_weights()[1].exp();
         assert!((of(Adjacency::AddRemove) - 0.5).abs() < 1e-15 && (of(Adjacency::Replace) - 0.3).abs() < 1e-15);
-        let all = Moved::of(&fixed(9, 10, 5), Adjacency::AddRemove).unwrap();
+        let all = BatchLaw::of(&fixed(9, 10, 5), Adjacency::AddRemove).unwrap();
         assert_eq!(all.one.shifts(), [1.0]);
     }
 
@@ -155,13 +155,13 @@ mod tests {
     fn rates_of_the_members_take_the_place_of_the_common_one() {
         let mut step = Step::poisson(NOISE, 0.9, 2);
         step.group.rates = Some(vec![0.5, 0.25]);
-        let found = Moved::of(&step, Adjacency::Replace).unwrap();
+        let found = BatchLaw::of(&step, Adjacency::Replace).unwrap();
         assert!((found.law.log_weights()[0].exp() - 0.375).abs() < 1e-15);
         assert!((found.one.log_weights()[1].exp() - 0.5).abs() < 1e-15);
         step.group.norms = Some(vec![1.0, 0.5]);
-        assert!(Moved::of(&step, Adjacency::Replace).is_err());
+        assert!(BatchLaw::of(&step, Adjacency::Replace).is_err());
         let mut step = fixed(3, 10, 2);
         step.group.rates = Some(vec![0.5, 0.25]);
-        assert!(Moved::of(&step, Adjacency::AddRemove).is_err());
+        assert!(BatchLaw::of(&step, Adjacency::AddRemove).is_err());
     }
 }
