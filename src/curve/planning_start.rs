@@ -50,7 +50,8 @@ pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -
         (!found.is_nan()).then_some(found)
     };
     let first = -coordinate(default);
-    let limits = -coordinate(axis.ends.1)..=-coordinate(axis.ends.0);
+    // Beyond an end `point` is the end itself, so that a step that is too long does not miss a root before it.
+    let limits = -coordinate(axis.ends.1) - STEPS[2]..=-coordinate(axis.ends.0) + STEPS[2];
     let bracket = value(first).and_then(|at_first| {
         if at_first.abs() <= CLOSE {
             return None;
