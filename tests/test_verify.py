@@ -262,6 +262,59 @@ def test_work_is_bounded_before_it_is_begun():
         check(document)
 
 
+def _many_groups(sampling, size, count):
+    each = {"mechanism": {"name": "gaussian", "noise_multiplier": 2.0}, "sampling": sampling}
+    return [each | {"group": {"size": size}, "count": number} for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "method", "reason"),
+    [
+        # Laws of large groups take seconds each, and there may be 64 of them.
+        (_many_groups({"name": "poisson", "sample_rate": 0.1}, 1000, 20), {}, "10000 shifts"),
+        (
+            _many_groups(
+                {
+                    "name": "truncated_poisson",
+                    "sample_rate": 0.5,
+                    "max_batch_size": 9000,
+                    "dataset_size": 20_000,
+                },
+                128,
+                3,
+            ),
+            {"method": "lattice", "spacing": 0.1, "points": 100, "first": -50, "tilt": 1.0, "outer_tilt": 2.0,
+             "left_tilt": 0.0, "kinds": []},
+            "larger than are covered",
+        ),
+        # A chain asks for the curve at up to 64 places for each claim.
+        (
+            _many_groups({"name": "without_replacement", "batch_size": 10, "dataset_size": 200}, 64, 1),
+            {"method": "chain", "spacing": 0.1, "points": 1 << 19, "first": -50, "tilt": 1.0,
+             "outer_tilt": 2.0, "left_tilt": 0.0, "kinds": [],
+             "splits": [[{"epsilon": 0.0, "links": 1}] * 64] * 16},
+            "more sums over the window",
+        ),
+    ],
+)  # fmt: skip
+def test_work_that_is_not_in_the_witness_is_bounded_too(steps, method, reason):
+    way = "replace" if method.get("method") == "chain" else "remove"
+    line = {"tilt": 1.0, "outer_tilt": 2.0, "spacing": 1.0, "terms": 10, "kinds": []}
+    claims = [{"epsilon": 1.0, "at_most": 0.5}] * 16
+    document = {"run": {"adjacency": way, "steps": steps}, "claims": claims}
+    with pytest.raises(RefusedError, match=reason):
+        check(document | {"witness": {way: {"bits": 128} | (method or line)}})
+
+
+def test_claims_on_many_orders_share_the_work_of_one():
+    document = json.loads(CURVE.certify(order=4.0).to_json())
+    for witness in document["witness"].values():
+        witness["kinds"][0]["nodes"] = 300_000
+    document["claims"] = [{"order": 4.0, "at_most": 1.0}] * 16
+    with pytest.raises(RefusedError, match="more nodes and points of the line than are computed"):
+        check(document)
+
+
 def run_of(mechanism, sampling, adjacency="remove", **group):
     step_ = {"mechanism": mechanism, "sampling": sampling, "group": group, "count": 4}
     return {"adjacency": adjacency, "steps": [step_]}
@@ -344,15 +397,13 @@ def test_random_changes_never_raise_anything_but_the_two_errors():
 
 
 def test_what_is_not_covered_is_refused_by_name():
-    bins = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=150)
-    with pytest.raises(hs.UnsupportedError, match="whole epochs"):
-        bins.certify(delta=1e-5)
     laplace = hs.privacy_curve(mechanism=hs.Laplace(4.0), sampling=hs.FixedBins(10), steps=20)
     with pytest.raises(hs.UnsupportedError, match=r"FixedBins\(10\) with Gaussian noise"):
         laplace.certify(epsilon=1.0)
     mixed = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=100)
-    mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=10)
-    with pytest.raises(hs.UnsupportedError, match="full batches only"):
+    cut = hs.Poisson(0.1, max_batch_size=14, dataset_size=100)
+    mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sampling=cut, steps=10)
+    with pytest.raises(hs.UnsupportedError, match="full, fixed, Poisson or dealt batches"):
         mixed.certify(delta=1e-5)
     noiseless = hs.privacy_curve(noise_multiplier=1e-4, sample_rate=0.1, steps=10)
     with pytest.raises(hs.UnsupportedError, match=r"0\.001 or more"):
