@@ -54,6 +54,16 @@ CURVES = {
     "allocation-pair": hs.privacy_curve(
         noise_multiplier=3.0, sampling=hs.RandomAllocation(10), steps=30, group_size=2
     ),
+    "allocation-part": hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=35),
+    "allocation-pair-part": hs.privacy_curve(
+        noise_multiplier=3.0, sampling=hs.RandomAllocation(10), steps=35, group_size=2
+    ),
+    "bins-part": hs.privacy_curve(noise_multiplier=4.0, sampling=hs.FixedBins(10), steps=35),
+    "allocation-and-poisson": hs.privacy_curve(
+        noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=25
+    )
+    + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.05, steps=10, group=hs.Group(norms=[0.5]))
+    + hs.privacy_curve(noise_multiplier=4.0, sampling=hs.WithoutReplacement(10, 300), steps=10),
     "bins": hs.privacy_curve(noise_multiplier=4.0, sampling=hs.FixedBins(10), steps=30),
     "mixed": hs.privacy_curve(mechanism=hs.Laplace(9.0), sample_rate=0.1, steps=5)
     + hs.privacy_curve(noise_multiplier=8.0, sampling=hs.FullBatch(), steps=2),
@@ -131,7 +141,12 @@ def test_delta_is_certified_at_an_epsilon():
         ("fixed-replaced", ("run", "steps", 0, "sampling", "dataset_size"), 99, "the proven interval"),
         ("allocation", ("run", "steps", 0, "mechanism", "noise_multiplier"), 1.99, "the proven interval"),
         ("allocation", ("run", "steps", 0, "count"), 40, "not verified: the proven interval"),
-        ("allocation", ("run", "steps", 0, "count"), 35, "covered for whole epochs"),
+        ("allocation", ("run", "steps", 0, "count"), 35, "refused: rules must be a list of 2"),
+        ("allocation-part", ("run", "steps", 0, "count"), 36, "not verified: the proven interval"),
+        ("bins-part", ("run", "steps", 0, "count"), 36, "not verified: the proven interval"),
+        ("allocation-and-poisson", ("run", "steps", 1, "group", "norms"), [0.51], "the proven interval"),
+        ("allocation-and-poisson", ("run", "steps", 2, "count"), 11, "not verified: the proven interval"),
+        ("allocation-and-poisson", ("witness", "remove", "kinds"), [], "refused: kinds must be a list"),
         ("allocation", ("run", "steps", 0, "sampling", "name"), "fixed_bins", "the proven interval"),
         ("allocation", ("witness", "remove", "terms"), 4, "not verified: the proven interval"),
         ("allocation", ("witness", "remove", "rules", 0, "nodes"), 20, "not verified"),
