@@ -8,6 +8,7 @@ import pytest
 
 import hockeystick as hs
 import hockeystick_verify
+from hockeystick._curves import certifying
 from hockeystick_verify import RefusedError, check, read
 
 CURVES = {
@@ -107,6 +108,27 @@ def test_every_scheme_is_proven_and_no_more_than_is_true(name, certificates):
     tampered, lines = verdict(document)
     assert not tampered
     assert all("NOT PROVEN" in line for line in lines[1:]), lines
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sampling": hs.Poisson(0.05, microbatches=2)},
+        {"sample_rate": 0.05, "group": hs.Group(size=2, gradients="orthogonal")},
+    ],
+)
+def test_steps_that_are_several_plain_ones_are_proven_on_a_lattice_too(more, monkeypatch):
+    # Run 2131 was one: where the line is too expensive, the lattice is tried.
+    monkeypatch.setattr(certifying, "TOLERANCES", ())
+    curve = hs.privacy_curve(noise_multiplier=2.0, steps=5, adjacency="remove", **more)
+    certificate = curve.certify(epsilon=0.5)
+    assert json.loads(certificate.to_json())["witness"]["remove"]["method"] == "lattice"
+    verified, lines = certificate.verify()
+    assert verified, lines
+    least, most = curve.bounds(epsilon=0.5)
+    upper, lower = certificate.claims
+    assert lower["at_least"] <= most
+    assert least <= upper["at_most"] < 1.001 * most
 
 
 def test_delta_is_certified_at_an_epsilon():

@@ -186,11 +186,15 @@ class _Enclosures:
         self.curve, self.run, self.method = curve, run, method
         self.witnesses: dict[str, Any] = {}
         floor = math.log(max(level, 1e-300))
-        for direction in _directions(curve):
-            if method == "allocation":
-                self.witnesses[direction] = allocation_witness(run, epsilon, floor)
-            elif method == "lattice":
-                self.witnesses[direction] = LatticeWitness(run, direction, epsilon, floor).find()
+        try:
+            plain = needed("hockeystick_verify.variants", "verify").plain(run)
+            for direction in _directions(curve):
+                if method == "allocation":
+                    self.witnesses[direction] = allocation_witness(plain, epsilon, floor)
+                elif method == "lattice":
+                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor).find()
+        except self.checker.RefusedError as error:
+            raise UnsupportedError(f"the checker does not cover this run: {error}") from None
 
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""

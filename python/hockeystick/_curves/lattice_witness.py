@@ -17,8 +17,10 @@ from hockeystick.errors import UnsupportedError
 
 POINTS = tuple(1 << size for size in range(8, 19))
 """Sizes of the window that are tried, smallest first; the checker takes a second for every 30,000 points."""
-GOOD, ENOUGH = 5e-4, 2e-2
-"""Relative width of the interval that is aimed at, and the largest that is accepted."""
+FINE, GOOD, ENOUGH = 1e-6, 5e-4, 2e-2
+"""Relative widths: aimed at where windows of `CHEAP` points suffice, aimed at otherwise, and accepted."""
+CHEAP = 1 << 13
+"""From so many points on, `GOOD` is enough. Half a second to check; twice as many take twice the time."""
 NEGLIGIBLE = math.log(1e-7)
 """Logarithm of what each of the further errors may be, relative to delta."""
 OUTPUTS = 20_001
@@ -149,7 +151,7 @@ class LatticeWitness:
         parts = needed("hockeystick_verify.parts", "verify")
         self.context = needed("flint", "verify").ctx
         self.context.prec = EXACT_BITS
-        self.epsilon, self.log_delta, self.allowed = epsilon, log_delta, 1.0
+        self.epsilon, self.log_delta, self.allowed, self.aimed = epsilon, log_delta, 1.0, GOOD
         steps = parts.steps_in_parts(run, direction)
         self.laws = [StepLaw(step, count, log_delta) for step, count in steps]
         self.steps = sum(law.count for law in self.laws)
@@ -215,7 +217,9 @@ class LatticeWitness:
                 spacing = size / cells * (1.0 + 1e-15)
             widths = [self._error(law, spacing, curvature) for law in self.laws]
             width = sum(widths) / self.allowed
-            if width < GOOD or (points == POINTS[-1] and width < ENOUGH):
+            good = FINE if points < CHEAP else GOOD
+            if width < good or (points == POINTS[-1] and width < ENOUGH):
+                self.aimed = max(min(width, GOOD), FINE)
                 break
         else:
             raise UnsupportedError(
@@ -265,7 +269,7 @@ class LatticeWitness:
             size = max(64, round(0.35 * abs(at - middle)))
             end = min(at + size if at >= middle else min(at + size, max(middle, at + 64)), last)
             here = (places >= at - 1) & (places < end + 1)
-            allowed = 0.3 * GOOD * self.allowed / BLOCKS
+            allowed = 0.3 * self.aimed * self.allowed / BLOCKS
             allowed /= law.count * curvature * spacing**2 * max(float(weights[here].sum()), 1e-300)
             doublings = max(
                 0, min(10, math.floor(math.log2(max(allowed, 1.0)) / 2), (end - at).bit_length() - 3)
@@ -285,8 +289,8 @@ class LatticeWitness:
 def _narrow_enough(doublings: int, width: float, heavy: float) -> int:
     """Fewer doublings of a stride, until what a cell adds to a moment is below the part it may add.
 
-    A cell that is `w` tilts wide adds at most w^2/8 e^w of what it has of the moment; `heavy` is that, over what
-    may be added. Cells are up to a thousand places wide, and a cell that is ten tilts wide adds e^10.
+    A cell that is `w` tilts wide adds at most w^2/8 e^w of what it has of the moment; `heavy` is that, over
+    what may be added. Cells are up to a thousand places wide, and one that is ten tilts wide adds e^10.
     """
     while doublings > 0:
         w = width * (1 << doublings)
