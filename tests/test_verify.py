@@ -9,11 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import certificate_runs
+import documented_answers
+import forging_campaign
 import numpy as np
 import pytest
 from certificate_runs import certified, random_run
 from documented_certificates import CURVES, DELTA, FOLDER
 from reference_rows import rows
+from test_documentation import TOP
 
 import hockeystick as hs
 import hockeystick_verify
@@ -158,6 +161,24 @@ def test_numbers_of_the_documentation_have_certificates(name):
     assert round(upper.epsilon, len(str(printed).partition(".")[2])) == pytest.approx(printed, rel=1e-3)
     page = (FOLDER.parent / "certificates.md").read_text("utf-8")
     assert f"| `{name}.json` | {printed} |" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "docs/curves.md"])
+def test_answers_of_pages_are_certified(page):
+    """All pages: ``python tests/documented_answers.py``."""
+    answers = documented_answers.answers_of(TOP / page)
+    assert answers
+    assert [documented_answers.outcome(answer) for answer in answers] == ["verified"] * len(answers)
+
+
+@pytest.mark.slow
+def test_changed_witnesses_prove_nothing_that_is_not_true():
+    """A thousand: ``python tests/forging_campaign.py 1000``."""
+    total = sum(forging_campaign.campaign(75).values(), Counter())
+    assert set(total) <= {"true", "not proven", "refused"}, total
+    assert total["true"] > 25
+    assert total["not proven"] + total["refused"] > 10
 
 
 def test_every_documented_certificate_is_one_that_is_checked():
