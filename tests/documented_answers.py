@@ -18,7 +18,7 @@ from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
-from test_documentation import LIGHT_PAGES, TOP, blocks_of, name_of, run, without_large_libraries
+from test_documentation import LIGHT_PAGES, blocks_of, name_of, run, without_large_libraries
 
 import hockeystick as hs
 
