@@ -37,6 +37,9 @@ OTHER_SCHEMES = (
     "laplace", "laplace fixed", "laplace replaced", "response", "response fixed", "response replaced",
     "truncated", "truncated replaced", "fixed replaced", "allocation", "allocation", "bins",
 )  # fmt: skip
+CONTEXT = multiprocessing.get_context("forkserver")
+"""Processes are forked from one that has imported everything: an import takes longer than most runs."""
+CONTEXT.set_forkserver_preload(["hockeystick", "hockeystick_verify", "numpy"])
 TABLE = Path(__file__).parents[1] / "docs" / "certificates" / "random_runs.json"
 PAGE = TABLE.parents[1] / "certificates.md"
 BEGIN, END = "<!-- table of random runs: begin -->", "<!-- table of random runs: end -->"
@@ -214,10 +217,10 @@ def _outcome(number):
 
 def _outcome_in_time(number):
     """`_outcome` in a process of its own, which ends after `MOST_SECONDS` of processor time."""
-    with multiprocessing.get_context("spawn").Pool(1, _limited) as pool:
+    with CONTEXT.Pool(1, _limited) as pool:
         answer = pool.apply_async(_outcome, (number,))
         while not answer.ready():
-            answer.wait(0.05)
+            answer.wait(0.02)
             if not pool._pool[0].is_alive():
                 run = random_run(number)
                 row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": run.curve.adjacency}

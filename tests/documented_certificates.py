@@ -74,7 +74,37 @@ CURVES = {
         ("1e4-steps", 6.18771247, {"steps": 10**4}),
         ("1e5-steps", 25.5731075, {"steps": 10**5}),
         ("1e6-steps", 139.030275, {"steps": 10**6}),
+        ("1e7-steps", 1014.06709, {"steps": 10**7}),
+        ("1e8-steps", 8939.18034, {"steps": 10**8}),
+        ("1e9-steps", 85578.2959, {"steps": 10**9}),
     )
+}
+CURVES |= {
+    "benchmark-noise": (
+        8.0,
+        hs.privacy_curve(noise_multiplier=0.586259853, sample_rate=0.01, steps=1000),
+    ),
+    "benchmark-noise-8-records": (
+        8.0,
+        hs.privacy_curve(noise_multiplier=1.723179, sample_rate=0.01, steps=1000, group_size=8),
+    ),
+    "benchmark-1-of-10": (
+        2.188848,
+        hs.privacy_curve(noise_multiplier=1.0, sampling=hs.RandomAllocation(10), steps=10),
+    ),
+    "benchmark-1-of-100": (
+        0.6209397,
+        hs.privacy_curve(noise_multiplier=1.0, sampling=hs.RandomAllocation(100), steps=100),
+    ),
+    "part-of-an-epoch": (
+        1.2222,
+        hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=35),
+    ),
+    "dealt-and-drawn": (
+        0.8191,
+        hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=100)
+        + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=10),
+    ),
 }
 """The printed number, and the curve it comes from, by the name of the file."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from flint import arb, ctx
 
@@ -273,7 +274,7 @@ RULE = {
 
 def test_the_half_moment_of_two_batches_is_an_integral():
     rule = allocation.rule_of(RULE)
-    found = allocation.half_moments((2, arb(1)), rule, arb(1), 3)
+    found = allocation.half_moments(allocation.Allocation(2, arb(1)), rule, arb(1), 3)
     for y, ball in enumerate(found):
         w = mpmath.mpc(0.5, y)
         # a = (g_1 + g_2) / sqrt 2 and b = (g_1 - g_2) / sqrt 2 are independent:
@@ -289,12 +290,79 @@ def test_the_half_moment_of_two_batches_is_an_integral():
         assert ball.real.rad() < 1e-6
 
 
+OUTPUTS = np.linspace(-12.0, 12.0, 1201)
+NORMAL = np.exp(-(OUTPUTS**2) / 2) * (OUTPUTS[1] - OUTPUTS[0]) / math.sqrt(2 * math.pi)
+"""The rule on a line: analytic integrands that decay like this have errors below 1e-15."""
+
+
+def log_normal(variance):
+    return np.exp(math.sqrt(variance) * OUTPUTS - variance / 2)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "still", "variance"),
+    [
+        # Half of an epoch of two batches, a quarter of one of four, and bins of which one occurs more often.
+        ((1, arb(1), 1), 1, 0.0),
+        ((1, arb(1), 3), 3, 0.0),
+        ((1, arb(1), 1, arb(1) / 4), 1, 0.25),
+    ],
+)
+def test_half_moments_of_parts_of_epochs_are_integrals(numbers, still, variance):
+    found = allocation.half_moments(allocation.Allocation(*numbers), allocation.rule_of(RULE), arb(1), 2)
+    ratio = np.add.outer(log_normal(1.0), still * log_normal(variance)) / (1 + still)
+    for y, ball in enumerate(found):
+        wanted = NORMAL @ ratio ** (0.5 + 1j * y) @ NORMAL
+        for here, true in ((ball.real, wanted.real), (ball.imag, wanted.imag)):
+            assert float(here.lower()) - 1e-13 <= true <= float(here.upper()) + 1e-13
+            assert here.rad() < 1e-6
+
+
+def test_moments_of_parts_of_epochs_decay_no_slower_than_bounded():
+    single = allocation.Allocation(1, arb(1) / 2)
+    for y in (1.0, 3.0, 6.0):
+        exact = math.exp(-(y**2 + 0.25) / 4)  # E[Y^(1/2 + iy)] of one batch
+        bound = float(allocation.decay(single, arb(y)))
+        assert 0.5 * bound < exact <= bound
+    half = allocation.Allocation(1, arb(1), 1)
+    for part in (0.1, 0.4, 1.0):
+        below = float(mpmath.ncdf(mpmath.log(part) + 0.5))
+        assert float(allocation.rarely_below(half, arb(part))) == pytest.approx(below, rel=1e-12)
+    for y in (5, 20, 40):
+        exact = abs(NORMAL @ ((log_normal(1.0) + 1) / 2) ** (0.5 + 1j * y))
+        assert exact <= float(allocation.decay(half, arb(y))) < 1.0
+    bins = allocation.Allocation(1, arb(1), 1, arb(1) / 2)
+    assert float(allocation.decay(bins, arb(6))) == pytest.approx(math.exp(-36 / (2 * (1 + 2))), rel=1e-12)
+
+
+def test_drawn_steps_on_the_line_of_dealt_ones_are_integrals():
+    law = {Fraction(0): arb(3) / 4, Fraction(1): arb(1) / 4}
+    others = checker.Composition([(checker.Pair(arb(2), law, None), 2)], arb(1) / 3)
+    nodes = {
+        "start": -20.0, "spacing": 0.5, "nodes": 90, "height": 2.0, "shift": 4.0, "shift_strip": 4.0
+    }  # fmt: skip
+    line = checker.Line(-arb(1) / 2, arb(0), arb(2), 3, 2)
+    found, end = allocation.moments_of_others(others, {"terms": 3, "kinds": [nodes]}, line)
+    for j, ball in enumerate(found):
+        w = 0.5 + 2j * j
+        each = NORMAL @ (0.75 + 0.25 * np.exp(OUTPUTS / 2 - 0.125)) ** w
+        wanted = each**2 * np.exp(-(4 * j * j + 0.25) / 6)
+        assert abs(complex(ball.mid()) - complex(wanted)) < 1e-9
+        assert float(ball.rad()) < 1e-6
+    last = abs(complex(wanted))
+    assert last <= float(end) < 3 * last
+
+
 def test_the_ends_of_the_ray_are_nearly_attained():
     # One batch and hardly any noise to tell: W is nearly 1, and psi_n(s) = e^-s.
     variance = arb(2) ** -60
     for changed in ({"start": -4.0, "angle": 0.0, "nodes": 1000}, {"angle": 0.0, "decay": 20, "nodes": 190}):
         rule = allocation.rule_of(RULE | changed)
-        bound, shape, step_ = allocation.left_out(rule, 1, variance), 2.5, float(rule.spacing)
+        bound, shape, step_ = (
+            allocation.left_out(rule, allocation.Allocation(1, variance)),
+            2.5,
+            float(rule.spacing),
+        )
         places = [float(rule.start) + i * step_ for i in range(-2000, 3000)]
         outside = [u for i, u in enumerate(places, -2000) if not 0 <= i < rule.nodes]
         missing = math.fsum(step_ * math.exp(shape * u - math.exp(u)) for u in outside if u < 6)

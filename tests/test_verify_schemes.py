@@ -8,6 +8,7 @@ import pytest
 
 import hockeystick as hs
 import hockeystick_verify
+from hockeystick._curves import certifying
 from hockeystick_verify import RefusedError, check, read
 
 CURVES = {
@@ -54,6 +55,16 @@ CURVES = {
     "allocation-pair": hs.privacy_curve(
         noise_multiplier=3.0, sampling=hs.RandomAllocation(10), steps=30, group_size=2
     ),
+    "allocation-part": hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=35),
+    "allocation-pair-part": hs.privacy_curve(
+        noise_multiplier=3.0, sampling=hs.RandomAllocation(10), steps=35, group_size=2
+    ),
+    "bins-part": hs.privacy_curve(noise_multiplier=4.0, sampling=hs.FixedBins(10), steps=35),
+    "allocation-and-poisson": hs.privacy_curve(
+        noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=25
+    )
+    + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.05, steps=10, group=hs.Group(norms=[0.5]))
+    + hs.privacy_curve(noise_multiplier=4.0, sampling=hs.WithoutReplacement(10, 300), steps=10),
     "bins": hs.privacy_curve(noise_multiplier=4.0, sampling=hs.FixedBins(10), steps=30),
     "mixed": hs.privacy_curve(mechanism=hs.Laplace(9.0), sample_rate=0.1, steps=5)
     + hs.privacy_curve(noise_multiplier=8.0, sampling=hs.FullBatch(), steps=2),
@@ -99,6 +110,27 @@ def test_every_scheme_is_proven_and_no_more_than_is_true(name, certificates):
     assert all("NOT PROVEN" in line for line in lines[1:]), lines
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sampling": hs.Poisson(0.05, microbatches=2)},
+        {"sample_rate": 0.05, "group": hs.Group(size=2, gradients="orthogonal")},
+    ],
+)
+def test_steps_that_are_several_plain_ones_are_proven_on_a_lattice_too(more, monkeypatch):
+    # Run 2131 was one: where the line is too expensive, the lattice is tried.
+    monkeypatch.setattr(certifying, "TOLERANCES", ())
+    curve = hs.privacy_curve(noise_multiplier=2.0, steps=5, adjacency="remove", **more)
+    certificate = curve.certify(epsilon=0.5)
+    assert json.loads(certificate.to_json())["witness"]["remove"]["method"] == "lattice"
+    verified, lines = certificate.verify()
+    assert verified, lines
+    least, most = curve.bounds(epsilon=0.5)
+    upper, lower = certificate.claims
+    assert lower["at_least"] <= most
+    assert least <= upper["at_most"] < 1.001 * most
+
+
 def test_delta_is_certified_at_an_epsilon():
     curve = CURVES["laplace"]
     certificate = curve.certify(epsilon=0.15)
@@ -131,7 +163,12 @@ def test_delta_is_certified_at_an_epsilon():
         ("fixed-replaced", ("run", "steps", 0, "sampling", "dataset_size"), 99, "the proven interval"),
         ("allocation", ("run", "steps", 0, "mechanism", "noise_multiplier"), 1.99, "the proven interval"),
         ("allocation", ("run", "steps", 0, "count"), 40, "not verified: the proven interval"),
-        ("allocation", ("run", "steps", 0, "count"), 35, "covered for whole epochs"),
+        ("allocation", ("run", "steps", 0, "count"), 35, "refused: rules must be a list of 2"),
+        ("allocation-part", ("run", "steps", 0, "count"), 36, "not verified: the proven interval"),
+        ("bins-part", ("run", "steps", 0, "count"), 36, "not verified: the proven interval"),
+        ("allocation-and-poisson", ("run", "steps", 1, "group", "norms"), [0.51], "the proven interval"),
+        ("allocation-and-poisson", ("run", "steps", 2, "count"), 11, "not verified: the proven interval"),
+        ("allocation-and-poisson", ("witness", "remove", "kinds"), [], "refused: kinds must be a list"),
         ("allocation", ("run", "steps", 0, "sampling", "name"), "fixed_bins", "the proven interval"),
         ("allocation", ("witness", "remove", "terms"), 4, "not verified: the proven interval"),
         ("allocation", ("witness", "remove", "rules", 0, "nodes"), 20, "not verified"),

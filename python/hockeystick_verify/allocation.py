@@ -1,4 +1,4 @@
-"""Enclose delta of records that are dealt into the batches of an epoch (V13 and V14)."""
+"""Enclose delta of records that are dealt into the batches of an epoch (V13 to V15, V19)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import NamedTuple
 from flint import acb, acb_mat, acb_series, arb, arb_mat, ctx, fmpq
 
 from hockeystick_verify.checker import (
+    Composition,
+    Line,
     NotProvenError,
     Object,
     RefusedError,
     choice,
+    composition,
     fields,
+    gaussian_moment,
     gaussian_noise,
     items,
     members_of,
+    nodes_of,
     number,
     powers,
+    require_affordable,
     steps_of,
     whole,
 )
@@ -31,11 +37,47 @@ LARGEST_WORK = 4 * 10**7
 """Most products of a node with an output, or with a point of the line."""
 LARGEST_TERMS, LARGEST_NODES, LARGEST_OUTPUTS = 10**5, 10**5, 10**4
 LARGEST_ORDER = 8
+ZERO_BALL = arb(0)
 FACTORIALS = [math.factorial(m) for m in range(LARGEST_ORDER + 1)]
 CHUNK = 256
+ANGLES, LEVELS = 16, 40
+"""Turns, and levels of W, among which the bound on the decay of a part of an epoch is chosen."""
 
-Allocation = tuple[int, arb]
-"""Number of batches, and 1/sigma^2; one batch is a Gaussian pair."""
+NAMES = "random_allocation fixed_bins full_batch poisson without_replacement"
+DEALT = ("random_allocation", "fixed_bins")
+
+
+class Allocation(NamedTuple):
+    """W is the mean of independent Y with log Y ~ N(-v/2, v): how many have which v, the larger one first.
+
+    `variance` is positive; where the other one is 0, the batches are not released. One is a Gaussian pair.
+    """
+
+    batches: int
+    variance: arb
+    others: int = 0
+    variance_of_others: arb = ZERO_BALL
+
+    @property
+    def total(self) -> int:
+        """Batches of an epoch."""
+        return self.batches + self.others
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether there is one batch only."""
+        return self.total == 1
+
+    @property
+    def mean_variance(self) -> arb:
+        """Mean of v over the batches."""
+        return (self.batches * self.variance + self.others * self.variance_of_others) / self.total
+
+    def contains(self, other: Allocation) -> bool:
+        """Whether the balls hold those of another allocation with the same numbers of batches."""
+        same = (self.batches, self.others) == (other.batches, other.others)
+        within = self.variance.contains(other.variance)
+        return same and within and self.variance_of_others.contains(other.variance_of_others)
 
 
 class Epoch(NamedTuple):
@@ -71,33 +113,48 @@ def blocks(batches: int, number_of_blocks: int) -> list[int]:
     return [size + (j < more) for j in range(number_of_blocks)]
 
 
-def epoch_of_step(step: Object, count: int) -> Epoch:
-    """Return the pair of the epochs of a step (V13)."""
+def epochs_of_step(step: Object, count: int) -> list[Epoch]:
+    """Return the pairs of the epochs of a step, whole ones and the last part of one (V13)."""
     members, sampling = members_of(step["group"]), step["sampling"]
     variance = 1 / gaussian_noise(step["mechanism"], members) ** 2
     if not members.alike or members.size > LARGEST_MEMBERS:
         raise RefusedError(f"dealt batches are covered for up to {LARGEST_MEMBERS} records of norm 1")
-    if choice(sampling.get("name"), "sampling", "random_allocation fixed_bins full_batch") == "full_batch":
-        return Epoch([(arb(1), [(1, variance * members.size**2)])], count)
     fields(sampling, "sampling", "name batches", "times")
     batches = whole(sampling["batches"], "batches", 1, LARGEST_EPOCH)
-    times = whole(sampling.get("times", 1), "times", 1, batches)
-    if count % batches:
-        raise RefusedError("dealt batches are covered for whole epochs")
-    epochs = count // batches
-    if sampling["name"] == "fixed_bins":
+    times, stay = whole(sampling.get("times", 1), "times", 1, batches), sampling["name"] == "fixed_bins"
+    epochs, left = divmod(count, batches)
+    if times > 1 and (members.size > 1 or stay):
+        raise RefusedError("several batches of an epoch are covered for one record")
+    if members.size == 1 and times == 1:
+        one, last = arb(1), Allocation(left, variance, batches - left)
+        if stay:
+            last = Allocation(left, (epochs + 1) * variance, batches - left, epochs * variance)
+            return [Epoch([(one, [last if left else Allocation(batches, epochs * variance)])], 1)]
+        found = [Epoch([(one, [Allocation(batches, variance)])], epochs)] if epochs else []
+        return [*found, Epoch([(one, [last])], 1)] if left else found
+    epochs += left > 0  # a part of an epoch is a whole one of which some outputs are dropped
+    if stay:
         variance, epochs = variance * epochs, 1
     if times > 1:
-        if members.size > 1 or sampling["name"] == "fixed_bins":
-            raise RefusedError("several batches of an epoch are covered for one record")
-        return Epoch([(arb(1), [(size, variance) for size in blocks(batches, times)])], epochs)
-    found = []
+        return [Epoch([(arb(1), [Allocation(size, variance) for size in blocks(batches, times)])], epochs)]
+    patterns = []
     for parts in partitions(members.size, members.size):
         if len(parts) <= batches:
             sizes = zip(blocks(batches, len(parts)), parts, strict=True)
-            dealt = [(size, variance * part * part) for size, part in sizes]
-            found.append((pattern_probability(parts, members.size, batches), dealt))
-    return Epoch(found, epochs)
+            dealt = [Allocation(size, variance * part * part) for size, part in sizes]
+            patterns.append((pattern_probability(parts, members.size, batches), dealt))
+    return [Epoch(patterns, epochs)]
+
+
+def divided(run: Object) -> tuple[list[Epoch], Composition]:
+    """Return the epochs of dealt batches of a run, and its other steps, for a removed group."""
+    epochs, others = [], []
+    for step, count in steps_of(run):
+        if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
+            epochs += epochs_of_step(step, count)
+        else:
+            others.append(step)
+    return epochs, composition({**run, "steps": others}, "remove") if others else Composition([], arb(0))
 
 
 # ---------------------------------------------------------------- V14: E[W^(1/2 + iy)]
@@ -180,36 +237,52 @@ def series_of_outputs(rule: Rule, batches: int, variance: arb) -> list[acb_serie
     return found
 
 
-def left_out(rule: Rule, batches: int, variance: arb) -> arb:
+def left_out(rule: Rule, allocation: Allocation) -> arb:
     """Bound the terms before the first and after the last node of the ray (V14, 2)."""
     n, k, step, shape = rule.order, rule.decay, rule.spacing, rule.order - arb(1) / 2
     if not k > n:
         raise NotProvenError("V14: decay must be above order")
     last = rule.start + rule.nodes * step
-    before = (n * (n - 1) * variance / 2 + shape * (rule.start - step)).exp() / (1 - (-shape * step).exp())
-    negative = (k - n) * variance / 2 + (k - n) ** 2 * variance / (2 * batches)
+    most, mean = n * (n - 1) * allocation.variance / 2, allocation.mean_variance
+    before = (most + shape * (rule.start - step)).exp() / (1 - (-shape * step).exp())
+    negative = (k - n) * mean / 2 + (k - n) ** 2 * mean / (2 * allocation.total)
     after = (negative + k * (arb(k).log() - 1 - rule.angle.cos().log()) + (shape - k) * last).exp()
     bound: arb = step * (before + after / (1 - ((shape - k) * step).exp()))
     return bound
 
 
+def powers_of_series(rule: Rule, allocation: Allocation) -> list[acb_series]:
+    """Series in x of E[e^(-s (1 - x) W)], one for each node of the ray (V14, 1)."""
+    total, others, terms = allocation.total, allocation.others, rule.order + 1
+    found = [each**allocation.batches for each in series_of_outputs(rule, total, allocation.variance)]
+    if others and allocation.variance_of_others.is_zero():
+        share = arb(fmpq(others, total))
+        sizes = (acb(rule.start + i * rule.spacing, rule.angle).exp() * share for i in range(rule.nodes))
+        constant = (acb_series([-size, size], prec=terms).exp() for size in sizes)
+    elif others:
+        rest = series_of_outputs(rule, total, allocation.variance_of_others)
+        constant = (each**others for each in rest)
+    else:
+        return found
+    return [a * b for a, b in zip(found, constant, strict=True)]
+
+
 def half_moments(allocation: Allocation, rule: Rule, spacing: arb, terms: int) -> list[acb]:
     """Enclose E[W^(1/2 + i j spacing)] for j = 0, ..., terms (V14)."""
-    batches, variance = allocation
     shape, period, outer = rule.order - arb(1) / 2, 2 * arb.pi() / rule.spacing, arb.pi() / 4 + rule.angle / 2
     if not period > terms * spacing or not rule.angle < arb.pi() / 2:
         raise NotProvenError("V14: the nodes are too far apart")
     logs = [acb(rule.start + i * rule.spacing, rule.angle) for i in range(rule.nodes)]
     scale = math.factorial(rule.order) * rule.spacing
-    series = series_of_outputs(rule, batches, variance)
-    here = [(s**batches)[rule.order] * scale * (-u / 2).exp() for s, u in zip(series, logs, strict=True)]
+    series = powers_of_series(rule, allocation)
+    here = [s[rule.order] * scale * (-u / 2).exp() for s, u in zip(series, logs, strict=True)]
     stride = max(1, math.isqrt(terms + 1))
     fast = acb_mat([powers((acb(0, spacing) * u).exp(), stride) for u in logs])
     jump, slow = [(acb(0, spacing * stride) * u).exp() for u in logs], []
     for _ in range(terms // stride + 1):
         slow.append(here)
         here = [a * b for a, b in zip(here, jump, strict=True)]
-    sums, ends = acb_mat(slow) * fast, left_out(rule, batches, variance)
+    sums, ends = acb_mat(slow) * fast, left_out(rule, allocation)
     gamma, up, down, found = shape.gamma() / outer.cos() ** shape, outer - rule.angle, outer + rule.angle, []
     for j in range(terms + 1):
         y = j * spacing
@@ -224,6 +297,48 @@ def half_moments(allocation: Allocation, rule: Rule, spacing: arb, terms: int) -
 # ---------------------------------------------------------------- V15: the run
 
 
+def rarely_below(allocation: Allocation, part: arb) -> arb:
+    """Bound the probability under Q that the mean of the released Y is below `part` (V15)."""
+    variance = allocation.variance
+    away = -(part.log() + variance / 2) / (variance / allocation.batches).sqrt()
+    return above("gaussian", arb(1), {ZERO: arb(1)}, away)
+
+
+def decay(allocation: Allocation, y: arb) -> arb:
+    """Bound |E[W^(1/2 + iy')]| for all y' >= y (V15)."""
+    stiffness = allocation.batches / allocation.variance
+    if not allocation.others or not allocation.variance_of_others.is_zero():
+        if allocation.others:
+            stiffness += allocation.others / allocation.variance_of_others
+        return (-(y**2) / (2 * stiffness)).exp()
+    still, best = arb(fmpq(allocation.others, allocation.total)), arb(1)
+    parts = [(-arb(level) / 8).exp() for level in range(LEVELS)]
+    levels = [((1 - still) * part, rarely_below(allocation, part)) for part in parts]
+    for angle in (arb(3) / 2 * arb(fmpq(3, 4)) ** i for i in range(ANGLES)):
+        cost = (stiffness * angle**2 / 2).exp()
+        for moved, rare in levels if cost < (y * angle).exp() else ():
+            phase = (still + moved * acb(0, angle).exp()).arg()
+            best = best.min(cost * ((-y * phase).exp() + (still + moved).sqrt() * rare))
+    return best
+
+
+def moments_of_others(others: Composition, witness: Object, line: Line) -> tuple[list[acb], arb]:
+    """E[r^(1/2 + iy)] of the steps without dealt batches, and a bound beyond the line (V19)."""
+    last = line.terms * line.spacing
+    total = [gaussian_moment(others.mu_squared, z) for z in line.points()]
+    end: arb = (-(last**2 + arb(1) / 4) * others.mu_squared / 2).exp()
+    if not others.kinds:
+        return total, end
+    require_affordable(others.kinds, witness)
+    for rule, (_, count) in zip(nodes_of(others.kinds, witness), others.kinds, strict=True):
+        rule.at_real_outputs()
+        parts = (rule.sums(start, line) for start in range(0, rule.count, CHUNK))
+        sums = sum(parts, next(parts))
+        total = [a * b**count for a, b in zip(total, rule.enclosed(sums, line), strict=True)]
+        end *= rule.decay(line.tilt, last).min(arb(1)) ** count
+    return total, end
+
+
 @lru_cache(maxsize=1)
 def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """Spacing, E[e^(z loss)] on the line for a removed record, and a bound beyond it.
@@ -231,44 +346,50 @@ def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     Both directions have the same, so that it is computed once.
     """
     run, witness = json.loads(text)
-    epochs = [epoch_of_step(step, count) for step, count in steps_of(run)]
+    epochs, others = divided(run)
     spacing = number(witness["spacing"], "spacing", 1e-9, 1e3)
     terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
-    hidden: list[Allocation] = []
+    hidden, known = hidden_moments(epochs, witness, spacing, terms)
+    line = Line(-arb(1) / 2, arb(0), spacing, terms, math.isqrt(terms + 1))
+    last, (total, end) = terms * spacing, moments_of_others(others, witness, line)
+
+    def moments(allocation: Allocation) -> list[acb]:
+        if allocation.is_gaussian:
+            return [gaussian_moment(allocation.variance, z) for z in line.points()]
+        return known[next(i for i, each in enumerate(hidden) if each.contains(allocation))]
+
     for epoch in epochs:
-        for _, dealt in epoch.patterns:
-            for size, variance in dealt:
-                if size > 1 and not any(size == s and v.contains(variance) for s, v in hidden):
-                    hidden.append((size, variance))
+        mixed, beyond = [acb(0)] * (terms + 1), arb(0)
+        for probability, dealt in epoch.patterns:
+            product, most = [acb(probability)] * (terms + 1), probability
+            for allocation in dealt:
+                product = [a * b for a, b in zip(product, moments(allocation), strict=True)]
+                most *= decay(allocation, last)
+            mixed = [a + b for a, b in zip(mixed, product, strict=True)]
+            beyond += most
+        total = [a * b**epoch.epochs for a, b in zip(total, mixed, strict=True)]
+        end *= beyond.min(arb(1)) ** epoch.epochs
+    return spacing, total, end
+
+
+def hidden_moments(
+    epochs: list[Epoch], witness: Object, spacing: arb, terms: int
+) -> tuple[list[Allocation], list[list[acb]]]:
+    """Return the allocations to more than one batch, each once, and their moments on the line."""
+    hidden: list[Allocation] = []
+    dealt = [allocation for epoch in epochs for _, each in epoch.patterns for allocation in each]
+    for allocation in dealt:
+        if not allocation.is_gaussian and not any(each.contains(allocation) for each in hidden):
+            hidden.append(allocation)
     rules = [rule_of(entry) for entry in items(witness["rules"], "rules", len(hidden), len(hidden))]
-    work = sum(rule.nodes * (2 * rule.outputs * (rule.order + 1) + terms) for rule in rules)
+    each = zip(rules, hidden, strict=True)
+    work = 4 * terms * len(dealt)
+    work += sum(r.nodes * (2 * r.outputs * (r.order + 1) * (1 + (a.others > 0)) + terms) for r, a in each)
     if work * ctx.prec > LARGEST_WORK * 256:
         raise RefusedError(
             "the witness asks for more nodes, outputs and points of the line than are computed"
         )
-    known = [half_moments(a, rule, spacing, terms) for a, rule in zip(hidden, rules, strict=True)]
-    ys = [j * spacing for j in range(terms + 1)]
-
-    def moments(allocation: Allocation) -> list[acb]:
-        size, variance = allocation
-        if size == 1:
-            return [acb(-(y * y + arb(1) / 4) * variance / 2).exp() for y in ys]
-        place = next(i for i, (s, v) in enumerate(hidden) if s == size and v.contains(variance))
-        return known[place]
-
-    total, end = [acb(1)] * (terms + 1), arb(1)
-    for epoch in epochs:
-        mixed, decay = [acb(0)] * (terms + 1), arb(0)
-        for probability, dealt in epoch.patterns:
-            product = [acb(probability)] * (terms + 1)
-            for allocation in dealt:
-                product = [a * b for a, b in zip(product, moments(allocation), strict=True)]
-            mixed = [a + b for a, b in zip(mixed, product, strict=True)]
-            rate = sum((variance / size for size, variance in dealt), arb(0))
-            decay += probability * (-(ys[-1] ** 2) * rate / 2).exp()
-        total = [a * b**epoch.epochs for a, b in zip(total, mixed, strict=True)]
-        end *= decay.min(arb(1)) ** epoch.epochs
-    return spacing, total, end
+    return hidden, [half_moments(a, rule, spacing, terms) for a, rule in zip(hidden, rules, strict=True)]
 
 
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:

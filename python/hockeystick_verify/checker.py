@@ -24,8 +24,8 @@ LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS = 1 << 20, 1000, 64, 
 """Most bytes of a certificate, entries of its steps, kinds of mixtures, and claims."""
 LARGEST_COUNT = 10**12
 """Most steps of a kind, and records of a data set."""
-LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW = 1000, 128, 2048
-"""Most members of a group; of one with rates or norms of their own; and shifts of a law."""
+LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 1000, 128, 2048, 10**4
+"""Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
 NODE, CHUNK = 250, 256
@@ -253,7 +253,7 @@ def steps_of(run: object) -> list[tuple[Object, int]]:
 def composition(run: object, direction: str) -> Composition:
     """Return the pairs of a run; those that are Gaussian are one Gaussian pair together (V1)."""
     kinds: list[tuple[Pair, int]] = []
-    mu_squared = arb(0)
+    mu_squared, shifts = arb(0), 0
     for step, count in steps_of(run):
         pair = pair_of_step(step, direction)
         laws = [law for law in (pair.p, pair.q) if law is not None]
@@ -261,8 +261,9 @@ def composition(run: object, direction: str) -> Composition:
             mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2
         else:
             kinds.append((pair, count))
-    if len(kinds) > LARGEST_KINDS:
-        raise RefusedError(f"more than {LARGEST_KINDS} kinds of steps")
+        shifts += sum(map(len, laws))
+        if len(kinds) > LARGEST_KINDS or shifts > LARGEST_LAWS:
+            raise RefusedError(f"more than {LARGEST_KINDS} kinds of steps, or {LARGEST_LAWS} shifts")
     return Composition(kinds, mu_squared)
 
 
@@ -482,13 +483,13 @@ def line_of(witness: Object) -> Line:
     return Line(tilt, outer, number(witness["spacing"], "spacing", 1e-9, 1e9), terms, math.isqrt(terms + 1))
 
 
-def require_affordable(kinds: list[tuple[Pair, int]], witness: Object) -> None:
-    """Refuse a witness that asks for more work than is done."""
+def require_affordable(kinds: list[tuple[Pair, int]], witness: Object, times: int = 1) -> None:
+    """Refuse a witness that asks for more work than is done, so many times."""
     given, work = items(witness["kinds"], "kinds", len(kinds), len(kinds)), 0
     for entry, (pair, _) in zip(given, kinds, strict=True):
         count = whole(entry.get("nodes") if isinstance(entry, dict) else None, "nodes", 2, LARGEST_NODES)
         work += count * (witness["terms"] + NODE + len(pair.p or ()) + len(pair.q or ()))
-    if work * ctx.prec > LARGEST_WORK * USUAL_BITS:
+    if work * ctx.prec * times > LARGEST_WORK * USUAL_BITS:
         raise RefusedError("the witness asks for more nodes and points of the line than are computed")
 
 
@@ -563,9 +564,8 @@ def compared(value: arb, claim: Object, epsilon: float, name: str) -> Proven:
     """Compare an enclosed number with a claim on it."""
     upper = "at_most" in claim
     holds = value <= arb(claim["at_most"]) if upper else value >= arb(claim["at_least"])
-    bounds = down(value.lower()), -down((-value).lower())
     words = f"{name} <= {claim['at_most']!r}" if upper else f"{name} >= {claim['at_least']!r}"
-    return Proven(epsilon, *bounds, words, bool(holds), name)
+    return Proven(epsilon, down(value.lower()), -down((-value).lower()), words, bool(holds), name)
 
 
 def largest(deltas: tuple[arb, ...], epsilon: float) -> arb:

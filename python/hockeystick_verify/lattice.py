@@ -30,6 +30,8 @@ LARGEST_POINTS = 1 << 19
 LARGEST_CELLS = 10**6
 """Most cells of all steps, times the components of their mixtures."""
 LARGEST_INDEX = 10**7
+LARGEST_SUMS = 10**7
+"""Most points of the window, times the epsilons that are asked for."""
 EXACT = 4e-15
 """How much a loss may be beyond the bounds of its cell, relative to the largest: nodes are doubles."""
 
@@ -389,7 +391,10 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
 
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon (V11, V12)."""
-    window, both = window_of(witness), laws(run, direction, witness)
+    window = window_of(witness)
+    if window.points * len(epsilons) * ctx.prec > LARGEST_SUMS * 128:
+        raise RefusedError("the witness asks for more sums over the window than are computed")
+    both = laws(run, direction, witness)
     upper, lower = [kind for kind, _, _ in both], [kind for _, _, kind in both]
     lost = sum((kind.steps * mass for kind, mass, _ in both), arb(0))
     spacing, period = upper[0].grid.spacing, upper[0].grid.spacing * window.points

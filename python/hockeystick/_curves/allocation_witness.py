@@ -8,13 +8,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from hockeystick._curves.witness import ANGLES, LARGEST_ANGLE, NODE, Kind, Outputs, smallest
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 ORDER = 3
-TOLERANCE = 1e-9
-"""Relative width of the interval to be proven."""
+TOLERANCES = (1e-9, 1e-6, 1e-4)
+"""Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
 MOST_WORK = 3.0e7
+MOST_TERMS = 10**5
+"""Most points of the line that the checker computes."""
+HALF = -0.5
+"""The line Re z = -1/2."""
 LOST = 30.0
 """Digits, in natural logarithms, that the turned ray may cost at the end of the line."""
 
@@ -27,37 +34,120 @@ def allocation_witness(run: dict[str, Any], epsilon: float, log_delta: float) ->
     UnsupportedError
         If the checker would take too long.
     """
+    for tolerance in TOLERANCES:
+        found = _witness(run, epsilon, log_delta, tolerance)
+        if found is not None:
+            return found
+    raise UnsupportedError("the checker would need more than a minute or two for this claim")
+
+
+def _witness(
+    run: dict[str, Any], epsilon: float, log_delta: float, tolerance: float
+) -> dict[str, Any] | None:
+    """Witness for an interval of this relative width, or None if the checker would take too long."""
     checker = needed("hockeystick_verify.allocation", "verify")
     needed("flint", "verify").ctx.prec = 128
-    epochs = [checker.epoch_of_step(step, step["count"]) for step in run["steps"]]
-    digits = -log_delta - math.log(TOLERANCE) + epsilon
+    epochs, others = checker.divided(run)
+    digits = -log_delta - math.log(tolerance) + epsilon
     spacing = math.pi / (digits + 3.0)
-    rate = sum(e.epochs * min(sum(float(v) / t for t, v in dealt) for _, dealt in e.patterns) for e in epochs)
-    last = math.sqrt(2 * digits / rate)
-    terms = math.ceil(last / spacing)
-    hidden: list[tuple[int, float]] = []
+    outputs = [Outputs(_kind_of(pair, count), HALF) for pair, count in others.kinds]
+    end = _End(checker, epochs, outputs, float(others.mu_squared))
+    reached = end.first_below(-digits, spacing)
+    if reached is None:
+        return None
+    terms = math.ceil(reached / spacing)
+    last = terms * spacing
+    hidden: list[Any] = []
     for epoch in epochs:
         for _, dealt in epoch.patterns:
-            for size, variance in dealt:
-                if size > 1 and (size, float(variance)) not in hidden:
-                    hidden.append((size, float(variance)))
-    count = sum(epoch.epochs for epoch in epochs)
+            for each in dealt:
+                if not each.is_gaussian and not any(known.contains(each) for known in hidden):
+                    hidden.append(each)
+    count = sum(epoch.epochs for epoch in epochs) + sum(each.kind.steps for each in outputs)
+    accuracy = digits + math.log(count) + 6.0
     rules, work, most = [], 0.0, 0.0
-    for size, variance in hidden:
-        rule, lost = _rule(size, variance, terms * spacing, digits + math.log(count) + 6.0)
+    for each in hidden:
+        rule, lost = _rule(each, last, accuracy)
         rules.append(rule)
-        outputs = 2 * rule["reach"] / rule["output_spacing"]
-        work += rule["nodes"] * (outputs * (ORDER + 1) + terms)
+        sums = (1 + (each.others > 0)) * 2 * rule["reach"] / rule["output_spacing"]
+        work += rule["nodes"] * (sums * (ORDER + 1) + terms)
         most = max(most, lost)
+    kinds = [_nodes(each, last, accuracy) for each in outputs]
     bits = math.ceil((digits + most) / math.log(2.0)) + 64
-    if work * bits / 256 > MOST_WORK or bits > 4096:
-        raise UnsupportedError("the checker would need more than a minute or two for this claim")
-    return {"bits": bits, "method": "allocation", "spacing": spacing, "terms": terms, "rules": rules}
+    nodes = sum(kind["nodes"] for kind in kinds)
+    if work * bits / 256 > MOST_WORK or nodes * (terms + NODE) * bits / 128 > MOST_WORK or bits > 4096:
+        return None
+    found = {"bits": bits, "method": "allocation", "spacing": spacing, "terms": terms, "rules": rules}
+    return found | ({"kinds": kinds} if kinds else {})
 
 
-def _rule(size: int, variance: float, last: float, digits: float) -> tuple[dict[str, Any], float]:
+def _kind_of(pair: Any, count: int) -> Kind:
+    """Return the pair of the checker in doubles."""
+    shifts = sorted(pair.p)
+    logs = np.array([math.log(float(pair.p[shift])) for shift in shifts])
+    return Kind(float(pair.sigma), (logs, np.array([float(shift) for shift in shifts])), None, count)
+
+
+class _End:
+    """The bound on what is beyond the line, in doubles."""
+
+    def __init__(self, checker: Any, epochs: list[Any], outputs: list[Outputs], mu_squared: float) -> None:
+        self.checker, self.epochs, self.mu_squared = checker, epochs, mu_squared
+        self.others = [(each.kind.steps, each.decays(HALF)) for each in outputs]
+        self.arb = needed("flint", "verify").arb
+
+    def log(self, y: float) -> float:
+        """Logarithm of the bound at a frequency."""
+        total = -(y**2) * self.mu_squared / 2
+        for steps, decays in self.others:
+            total += steps * min(0.0, smallest(decays, y)[0])
+        at = self.arb(y)
+        for epoch in self.epochs:
+            bound = self.arb(0)
+            for probability, dealt in epoch.patterns:
+                for each in dealt:
+                    probability *= self.checker.decay(each, at)
+                bound += probability
+            total += epoch.epochs * min(0.0, float(bound.log()))
+        return total
+
+    def first_below(self, level: float, start: float) -> float | None:
+        """Return a frequency at which the bound is below a level, or None if the line would be too long."""
+        low = high = start
+        while self.log(high) > level:
+            low, high = high, 2.0 * high
+            if high > MOST_TERMS * start:
+                return None
+        for _ in range(9):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.log(middle) > level else (low, middle)
+        return high
+
+
+def _nodes(outputs: Outputs, last: float, digits: float) -> dict[str, Any]:
+    """Nodes for the moments of a step that is not dealt, on the line Re z = -1/2."""
+    kind = outputs.kind
+    heights = ANGLES / kind.angle / 2
+    spacings = 2 * math.pi * heights / (digits + 2 * heights**2 * outputs.rate)
+    best = int(spacings.argmax())
+    bound, shift = smallest(outputs.decays(HALF), last)
+    strip = min(shift, LARGEST_ANGLE / kind.angle - shift)
+    accuracy = math.log(0.1 * min(math.exp(max(bound, -digits)), max(-math.expm1(bound), 1e-12)))
+    raised = (shift**2 + strip**2) * outputs.rate / 2 + 2.0
+    spacing = min(float(spacings[best]), 2 * math.pi * strip / (raised - accuracy))
+    spacing = float(f"{spacing:.3g}") * 0.999
+    height = float(heights[best])
+    deviations = math.sqrt(2 * digits + max(shift, height) ** 2 * outputs.rate) + 0.5
+    start = -deviations * kind.sigma
+    found = {"start": start, "spacing": spacing}
+    found |= {"nodes": math.ceil((kind.end(HALF, deviations) - start) / spacing) + 1, "height": height}
+    return found | {"shift": shift, "shift_strip": strip}
+
+
+def _rule(allocation: Any, last: float, digits: float) -> tuple[dict[str, Any], float]:
     """Rule for one allocation, and the digits that it loses."""
-    shape, root = ORDER - 0.5, math.sqrt(variance)
+    shape, size = ORDER - 0.5, allocation.total
+    variance, mean_variance = float(allocation.variance), float(allocation.mean_variance)
     below = min(1.2, LOST / last)
     angle = float(f"{math.pi / 2 - below:.6f}")
     below = math.pi / 2 - angle
@@ -69,16 +159,20 @@ def _rule(size: int, variance: float, last: float, digits: float) -> tuple[dict[
     ends = []
     for k in range(ORDER + 1, 4000):
         q = k - ORDER
-        bound = q * variance / 2 + q * q * variance / (2 * size) + k * (math.log(k) - 1 - log_cos) + lost
-        ends.append((bound / (k - shape), k))
+        bound = q * mean_variance / 2 + q * q * mean_variance / (2 * size) + k * (math.log(k) - 1 - log_cos)
+        ends.append(((bound + lost) / (k - shape), k))
     end, k = min(ends)
-    turned, width = angle / root, math.pi / 2 / root
-    grown = (turned + width) ** 2 / 2
-    mean = (ORDER**2 - ORDER) * variance / 2
     size_lost = lost + math.log(size) + 10.0
-    output_spacing = 2 * math.pi * width / (size_lost + grown + mean)
-    reach = math.sqrt(2 * (size_lost + turned**2 / 2 + mean)) + ORDER * root + 1.0
+    outputs, most = [], 0.0
+    for v in {variance, float(allocation.variance_of_others) or variance}:
+        root = math.sqrt(v)
+        turned, width = angle / root, math.pi / 2 / root
+        mean = (ORDER**2 - ORDER) * v / 2
+        between = 2 * math.pi * width / (size_lost + (turned + width) ** 2 / 2 + mean)
+        reach = math.sqrt(2 * (size_lost + turned**2 / 2 + mean)) + ORDER * root + 1.0
+        outputs.append((between, reach))
+        most = max(most, turned**2 / 2)
     spacing = 2 * math.pi / period * 0.999
     rule = {"order": ORDER, "angle": angle, "start": start, "spacing": spacing}
-    rule |= {"nodes": math.ceil((end - start) / spacing) + 1, "reach": reach}
-    return rule | {"output_spacing": output_spacing, "decay": k}, lost + turned**2 / 2
+    rule |= {"nodes": math.ceil((end - start) / spacing) + 1, "reach": max(reach for _, reach in outputs)}
+    return rule | {"output_spacing": min(between for between, _ in outputs), "decay": k}, lost + most

@@ -28,6 +28,9 @@ TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
 CLOSED_FORM_BITS = 256
+NEAR = 1.0
+"""How far apart the ends of an interval for epsilon may be, times the tilt, for one witness to prove claims
+at both: its errors, relative to delta, grow by about e to this. Otherwise the upper end is claimed alone."""
 MOST_ABOVE = 2.0
 """How many times larger than the answer a proven bound on delta may be."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
@@ -150,7 +153,7 @@ def _on_a_line(
 ) -> Certificate | None:
     """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
     low, high, least, level = _asked(curve, epsilon, delta)
-    witnesses, flattest = {}, math.inf
+    witnesses, flattest, steepest = {}, math.inf, 0.0
     for direction in _directions(curve):
         kinds, mu_squared = laws(run, direction)
         closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
@@ -161,7 +164,7 @@ def _on_a_line(
         cost, witnesses[direction] = search.find()
         if cost > MOST_WORK:
             return None
-        flattest = min(flattest, search.tilt)
+        flattest, steepest = min(flattest, search.tilt), max(steepest, search.tilt)
     wider = SLACK * tolerance
     claims: list[Claim] = []
     if epsilon is not None:
@@ -171,7 +174,7 @@ def _on_a_line(
     else:
         further = wider * (2.0 / flattest + max(high, 1e-3))
         claims.append({"epsilon": high + further, "at_most": level})
-        if low > further:
+        if low > further and (high - low) * steepest < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
     return _document(run, claims, witnesses)
 
@@ -186,11 +189,15 @@ class _Enclosures:
         self.curve, self.run, self.method = curve, run, method
         self.witnesses: dict[str, Any] = {}
         floor = math.log(max(level, 1e-300))
-        for direction in _directions(curve):
-            if method == "allocation":
-                self.witnesses[direction] = allocation_witness(run, epsilon, floor)
-            elif method == "lattice":
-                self.witnesses[direction] = LatticeWitness(run, direction, epsilon, floor).find()
+        try:
+            plain = needed("hockeystick_verify.variants", "verify").plain(run)
+            for direction in _directions(curve):
+                if method == "allocation":
+                    self.witnesses[direction] = allocation_witness(plain, epsilon, floor)
+                elif method == "lattice":
+                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor).find()
+        except self.checker.RefusedError as error:
+            raise UnsupportedError(f"the checker does not cover this run: {error}") from None
 
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""

@@ -91,8 +91,6 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
         if mechanism["name"] not in ("gaussian", "adaptive_clipping"):
             noise = mechanism["name"]
             raise UnsupportedError(f"certificates cover {draw!r} with Gaussian noise, got {noise!r}")
-        if count % draw.batches:
-            raise UnsupportedError(f"certificates cover whole epochs of {draw!r}, got {count} steps")
     else:
         raise UnsupportedError(f"certificates do not cover {draw!r}")
     if (
@@ -111,11 +109,14 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
 def method_of(run: dict[str, Any]) -> str:
     """How the checker proves claims on a described run: on a line, on a lattice, or for dealt batches."""
     schemes = {step["sampling"]["name"] for step in run["steps"]}
-    if schemes & {"random_allocation", "fixed_bins"}:
-        if schemes - {"random_allocation", "fixed_bins", "full_batch"}:
-            raise UnsupportedError("certificates cover dealt batches composed with full batches only")
-        return "allocation"
     noises = {step["mechanism"]["name"] for step in run["steps"]}
+    if schemes & {"random_allocation", "fixed_bins"}:
+        if "truncated_poisson" in schemes or not noises <= {"gaussian", "adaptive_clipping"}:
+            raise UnsupportedError(
+                "certificates cover dealt batches composed with Gaussian noise on full, fixed, Poisson or "
+                "dealt batches"
+            )
+        return "allocation"
     replaced = run["adjacency"] == "replace" and "without_replacement" in schemes
     if noises <= {"gaussian", "adaptive_clipping"} and "truncated_poisson" not in schemes and not replaced:
         return "line"

@@ -17,13 +17,17 @@ from hockeystick.errors import UnsupportedError
 
 POINTS = tuple(1 << size for size in range(8, 19))
 """Sizes of the window that are tried, smallest first; the checker takes a second for every 30,000 points."""
-GOOD, ENOUGH = 5e-4, 2e-2
-"""Relative width of the interval that is aimed at, and the largest that is accepted."""
+FINE, GOOD, ENOUGH = 1e-6, 5e-4, 2e-2
+"""Relative widths: aimed at where windows of `CHEAP` points suffice, aimed at otherwise, and accepted."""
+CHEAP = 1 << 13
+"""From so many points on, `GOOD` is enough. Half a second to check; twice as many take twice the time."""
 NEGLIGIBLE = math.log(1e-7)
 """Logarithm of what each of the further errors may be, relative to delta."""
 OUTPUTS = 20_001
 MOST_CELLS = 4.0e5
 BLOCKS = 24
+RISE = 0.5
+"""How much the logarithms of the moments in the window's bounds may rise because losses are rounded."""
 MOST_RANGES = 128
 TILTS = np.geomspace(1e-3, 1e5, 321)
 MOST_TILT = 1e6
@@ -58,12 +62,17 @@ class StepLaw:
         whole = _log_sum(self.logs + tilt * self.losses)
         return [math.exp(max(size - whole, -60.0)) for size in sizes]
 
+    def weights(self, tilt: float) -> Floats:
+        """Probabilities under the law tilted by e^(tilt loss)."""
+        logs = self.logs + tilt * self.losses
+        found: Floats = np.exp(logs - _log_sum(logs))
+        return found
+
     def range(self, tilt: float, level: float) -> tuple[float, float]:
         """Losses between which all probabilities, tilted or not, are but for a part e^level."""
         low, high = math.inf, -math.inf
         for each in (0.0, tilt):
-            logs = self.logs + each * self.losses
-            weights = np.exp(logs - _log_sum(logs))
+            weights = self.weights(each)
             upper = np.cumsum(weights[::-1])[::-1]
             lower = np.cumsum(weights)
             places = np.flatnonzero((upper > math.exp(level)) & (lower > math.exp(level)))
@@ -142,7 +151,7 @@ class LatticeWitness:
         parts = needed("hockeystick_verify.parts", "verify")
         self.context = needed("flint", "verify").ctx
         self.context.prec = EXACT_BITS
-        self.epsilon, self.log_delta, self.allowed = epsilon, log_delta, 1.0
+        self.epsilon, self.log_delta, self.allowed, self.aimed = epsilon, log_delta, 1.0, GOOD
         steps = parts.steps_in_parts(run, direction)
         self.laws = [StepLaw(step, count, log_delta) for step, count in steps]
         self.steps = sum(law.count for law in self.laws)
@@ -208,14 +217,16 @@ class LatticeWitness:
                 spacing = size / cells * (1.0 + 1e-15)
             widths = [self._error(law, spacing, curvature) for law in self.laws]
             width = sum(widths) / self.allowed
-            if width < GOOD or (points == POINTS[-1] and width < ENOUGH):
+            good = FINE if points < CHEAP else GOOD
+            if width < good or (points == POINTS[-1] and width < ENOUGH):
+                self.aimed = max(min(width, GOOD), FINE)
                 break
         else:
             raise UnsupportedError(
                 "the checker would need more than a minute or two for this claim, or could prove only a wide "
                 "interval"
             )
-        kinds = [self._kind(law, spacing, curvature) for law in self.laws]
+        kinds = [self._kind(law, spacing, curvature, (outer, -left)) for law in self.laws]
         if not exact:
             points = _smooth(period / spacing + 8)
         offset = sum(law.count * kind["start"] for law, kind in zip(self.laws, kinds, strict=True))
@@ -235,8 +246,10 @@ class LatticeWitness:
         """Relative error that rounding the losses of a kind to the lattice makes."""
         return 0.0 if law.atoms and len(self.laws) == 1 else law.count * curvature * spacing**2 / 6
 
-    def _kind(self, law: StepLaw, spacing: float, curvature: float) -> dict[str, Any]:
-        """Start and ranges of the lattice of a kind of step."""
+    def _kind(
+        self, law: StepLaw, spacing: float, curvature: float, ends: tuple[float, float]
+    ) -> dict[str, Any]:
+        """Start and ranges of the lattice of a kind of step; `ends` are the tilts of the window's bounds."""
         start = law.high if math.isfinite(law.high) else 0.0
         if law.atoms:
             return {"start": float(law.losses[-1]), "ranges": [], "coarser": []}
@@ -244,8 +257,7 @@ class LatticeWitness:
         low, high = law.range(self.tilt, level)
         low, high = max(low, law.low), min(high, law.high)
         first, last = math.floor((low - start) / spacing) - 2, math.ceil((high - start) / spacing) + 2
-        logs = law.logs + self.tilt * law.losses
-        weights = np.exp(logs - _log_sum(logs))
+        weights, *at_ends = (law.weights(tilt) for tilt in (self.tilt, *ends))
         places = (law.losses - start) / spacing
         middle = round(float(places[int(np.searchsorted(np.cumsum(weights), 0.5))]))
         coarser = [
@@ -256,15 +268,33 @@ class LatticeWitness:
         while at < last:
             size = max(64, round(0.35 * abs(at - middle)))
             end = min(at + size if at >= middle else min(at + size, max(middle, at + 64)), last)
-            inside = float(weights[(places >= at - 1) & (places < end + 1)].sum())
-            allowed = 0.3 * GOOD * self.allowed / BLOCKS
-            allowed /= law.count * curvature * spacing**2 * max(inside, 1e-300)
-            stride = 1 << max(
+            here = (places >= at - 1) & (places < end + 1)
+            allowed = 0.3 * self.aimed * self.allowed / BLOCKS
+            allowed /= law.count * curvature * spacing**2 * max(float(weights[here].sum()), 1e-300)
+            doublings = max(
                 0, min(10, math.floor(math.log2(max(allowed, 1.0)) / 2), (end - at).bit_length() - 3)
             )
+            for tilt, each in zip(ends, at_ends, strict=True):
+                heavy = law.count * float(each[here].sum()) * BLOCKS / RISE
+                doublings = _narrow_enough(doublings, abs(tilt) * spacing * max(coarser), heavy)
+            stride = 1 << doublings
             ranges.append([at, end, stride])
             cells += (end - at) // stride + 1
             at += math.ceil((end - at) / stride) * stride
         if cells * law.components > MOST_CELLS or len(ranges) > MOST_RANGES:
             raise UnsupportedError("the checker would need more than a minute or two for this claim")
         return {"start": start, "ranges": ranges, "coarser": coarser}
+
+
+def _narrow_enough(doublings: int, width: float, heavy: float) -> int:
+    """Fewer doublings of a stride, until what a cell adds to a moment is below the part it may add.
+
+    A cell that is `w` tilts wide adds at most w^2/8 e^w of what it has of the moment; `heavy` is that, over
+    what may be added. Cells are up to a thousand places wide, and one that is ten tilts wide adds e^10.
+    """
+    while doublings > 0:
+        w = width * (1 << doublings)
+        if math.log(max(heavy, 1e-300)) + 2 * math.log(w + 1e-300) + w < math.log(8.0):
+            break
+        doublings -= 1
+    return doublings

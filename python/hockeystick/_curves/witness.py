@@ -236,7 +236,7 @@ class Witness:
         decays = [outputs.decays(self.tilt) for outputs in each]
 
         def bounds(frequency: float) -> list[tuple[float, float]]:
-            return [_smallest(decay, frequency) for decay in decays]
+            return [smallest(decay, frequency) for decay in decays]
 
         def end(frequency: float) -> float:
             total = -(frequency**2) * self.mu_squared / 2 + self.level - math.log(math.pi * frequency)
@@ -277,14 +277,14 @@ class Witness:
         decays = [outputs.decays(self.tilt) for outputs in each]
 
         def end(frequency: float) -> float:
-            found = [_smallest(decay, frequency)[0] for decay in decays]
+            found = [smallest(decay, frequency)[0] for decay in decays]
             total = _log_sum(
                 np.array([b + math.log(k.steps) for b, k in zip(found, self.kinds, strict=True)])
             )
             return total + self.level - math.log(math.pi * frequency) - frequency**2 * self.mu_squared / 2
 
         last = self._last(end)
-        found = [_smallest(decay, last) for decay in decays]
+        found = [smallest(decay, last) for decay in decays]
         accuracies = [bound - math.log(10.0) for bound, _ in found]
         cost, witness = self._numbers(each, last, [s for _, s in found], accuracies, cuts, near_tilt)
         witness["near_tilt"] = float(f"{near_tilt:.6g}")
@@ -356,6 +356,6 @@ class Witness:
         return (cost if terms < MOST_TERMS else math.inf), witness
 
 
-def _smallest(decays: list[tuple[float, Floats, Floats]], frequency: float) -> tuple[float, float]:
+def smallest(decays: list[tuple[float, Floats, Floats]], frequency: float) -> tuple[float, float]:
     """Smallest bound on the decay at a frequency, and its shift."""
     return min((_log_sum(size - frequency * angles), shift) for shift, size, angles in decays)
