@@ -84,7 +84,7 @@ def _require_whole_samples(draw: object, name: str) -> None:
     if isinstance(draw, RandomAllocation | FixedBins):
         raise UnsupportedError(
             f"{name} must draw every batch on its own, got {draw!r}, which deals records into the batches of "
-            f"an epoch: GroupAccountant accounts for it, and estimate_delta simulates it"
+            f"an epoch: GroupAccountant accounts for it, and MonteCarloAccountant simulates it"
         )
 
 
@@ -146,6 +146,14 @@ def check_gaussian_step(
     """Noise multiplier and draw of a step that is given either a sample rate or a sampling scheme."""
     _require_one(sample_rate, sampling)
     _require_whole_samples(sampling, "sampling")
+    return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
+
+
+def check_sampled_step(
+    noise_multiplier: object, sample_rate: object, sampling: object
+) -> tuple[float, float | Sampling]:
+    """Noise multiplier and draw of a step of any scheme, for an accountant that says which it takes."""
+    _require_one(sample_rate, sampling)
     return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
 
 
