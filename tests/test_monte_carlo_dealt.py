@@ -85,6 +85,12 @@ def test_steps_are_recorded_saved_and_loaded():
     assert "allocation-estimate" in str(first)
 
 
+def recorded(found, history):
+    for noise, draw, count in history:
+        sampling = hs.Poisson(draw) if isinstance(draw, float) else draw
+        found.step(noise_multiplier=noise, sampling=sampling, steps=count)
+
+
 @pytest.mark.parametrize(
     ("history", "group_size", "error", "words"),
     [
@@ -108,10 +114,26 @@ def test_what_is_not_simulated_is_refused_with_its_name(history, group_size, err
     for order in (history, history[::-1]):
         found = hs.MonteCarloAccountant(group_size, samples=100)
         with pytest.raises(error, match=words):
-            for noise, draw, count in order:
-                sampling = hs.Poisson(draw) if isinstance(draw, float) else draw
-                found.step(noise_multiplier=noise, sampling=sampling, steps=count)
+            recorded(found, order)
         assert len(found.history) < len(history)
+
+
+def test_adaptive_clipping_is_one_gaussian_and_other_noise_is_refused_by_name():
+    clipping = hs.AdaptiveClipping(2.0, 5.0)
+    one, other = (hs.MonteCarloAccountant(2, samples=2_000) for _ in range(2))
+    one.step(mechanism=clipping, sampling=hs.RandomAllocation(10), steps=10)
+    one.step(mechanism=clipping, sample_rate=0.1, steps=5)
+    multiplier = clipping.joint_noise_multiplier
+    other.history = [(multiplier, hs.RandomAllocation(10), 10), (multiplier, 0.1, 5)]
+    assert one.history[0] == (clipping, hs.RandomAllocation(10), 10)
+    assert one.get_delta_interval(1.0) == other.get_delta_interval(1.0)
+    third = hs.MonteCarloAccountant(2, samples=2_000)
+    third.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    assert third.history == one.history
+    with pytest.raises(hs.UnsupportedError, match="must be Gaussian noise"):
+        one.step(mechanism=hs.Laplace(2.0), sample_rate=0.1)
+    with pytest.raises(TypeError, match="exactly one of noise_multiplier and mechanism"):
+        one.step(noise_multiplier=1.0, mechanism=clipping, sample_rate=0.1)
 
 
 def test_noise_that_changes_within_an_epoch_is_refused():

@@ -9,6 +9,8 @@ from hockeystick._arguments import require
 from hockeystick._curves.bins_estimate import LEAST_NOISE
 from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.configuration import Segment as CoreSegment
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, Mechanism
 from hockeystick._vocabulary.sampling import UnaccountedSampling
 from hockeystick.accountants.group import GroupAccountant
 from hockeystick.accountants.history import by_microbatches, merged
@@ -30,6 +32,11 @@ COARSE = 1e-3
 def has_dealt(history: list[Any]) -> bool:
     """Whether records are dealt into the batches of some steps."""
     return any(isinstance(draw, DEALT) for _, draw, _ in history)
+
+
+def multiplier_of(noise: float | Mechanism) -> float:
+    """Noise multiplier of a step: the sum and the count of adaptive clipping are one Gaussian query."""
+    return noise.joint_noise_multiplier if isinstance(noise, AdaptiveClipping) else float(noise)  # type: ignore[arg-type]  # the accountant takes no other mechanism
 
 
 def require_simulated(history: list[Any], group_size: int, *, beside: bool = False) -> None:
@@ -54,10 +61,11 @@ def require_simulated(history: list[Any], group_size: int, *, beside: bool = Fal
         for noise, draw, _ in segments:
             if isinstance(draw, UnaccountedSampling):
                 continue  # there will be no answer
+            multiplier = multiplier_of(noise)
             require(
-                noise >= LEAST_NOISE,
+                multiplier >= LEAST_NOISE,
                 "noise_multiplier",
-                noise,
+                multiplier,
                 f"at least {LEAST_NOISE} beside dealt batches",
             )
             if isinstance(draw, RandomAllocation) and draw.times > 1 and group_size > 1:
@@ -94,7 +102,7 @@ def interval(
             f"at most {most_exact} kinds of steps with dealt batches are simulated, got {len(dealt)}: use "
             f"GroupAccountant"
         )
-    segments = [(noise, draw, group_size, steps) for noise, draw, steps in dealt]
+    segments: list[CoreSegment] = [(noise, draw, group_size, steps) for noise, draw, steps in dealt]
     others = by_microbatches(segment for segment in history if not isinstance(segment[1], DEALT))
     for batches, parts in others.items():
         for noise, rate, steps in rounded_segments(merged(parts), leaking, most_exact, most_rounded):

@@ -149,14 +149,6 @@ def check_gaussian_step(
     return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
 
 
-def check_sampled_step(
-    noise_multiplier: object, sample_rate: object, sampling: object
-) -> tuple[float, float | Sampling]:
-    """Noise multiplier and draw of a step of any scheme, for an accountant that says which it takes."""
-    _require_one(sample_rate, sampling)
-    return check_noise_multiplier(noise_multiplier), _check_step_draw(sample_rate, sampling)
-
-
 def check_step(
     noise_multiplier: object,
     mechanism: object,

@@ -15,22 +15,25 @@ from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
 from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants import dealt_simulation
-from hockeystick.accountants.dealt_simulation import DEALT, has_dealt, require_simulated
+from hockeystick.accountants.dealt_simulation import DEALT, has_dealt, multiplier_of, require_simulated
 from hockeystick.accountants.history import (
     Draw,
     Segment,
     as_core_segments,
     by_microbatches,
     check_answerable,
+    check_noise,
     check_poisson_draw,
-    check_sampled_step,
+    check_step,
     merged,
 )
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.repeating import repeatable
+from hockeystick.errors import UnsupportedError
 from hockeystick.kernels.group_laws import binomial_law
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
@@ -105,11 +108,11 @@ class MonteCarloAccountant(Accountant):
     `get_delta_interval`.
 
     Where records are dealt into batches (``sampling=RandomAllocation(...)`` or ``FixedBins(...)``, beside
-    Poisson samples too) the outputs of whole epochs are drawn, as `hockeystick.estimate_delta` draws them, and
-    the certified bound of `GroupAccountant` takes the place of the Rényi bound. That is for groups of up to
-    256 records, noise multipliers from 0.01 on, and one record where it is in several batches of an epoch; an
-    `executor` has no part in it. One record in one batch is exact in `GroupAccountant`, so that samples can
-    only confirm it.
+    Poisson samples too) the outputs of whole epochs are drawn, as `hockeystick.estimate_delta` draws them,
+    and the certified bound of `GroupAccountant` takes the place of the Rényi bound. That is for groups of up
+    to 256 records, noise multipliers from 0.01 on, and one record where it is in several batches of an epoch;
+    an `executor` has no part in it. One record in one batch is exact in `GroupAccountant`, so that samples
+    can only confirm it.
 
     Every kind of step takes a table. After more than 1,000 different steps, as with noise that changes at
     every update, multipliers and rates are rounded to a grid on which there are 500 or fewer: to the
@@ -173,6 +176,10 @@ class MonteCarloAccountant(Accountant):
         return "monte_carlo_group"
 
     @staticmethod
+    def _check_noise(value: object, name: str) -> float | Mechanism:
+        return _check_noise(value, name)
+
+    @staticmethod
     def _check_draw(value: object, name: str) -> Any:
         return value if isinstance(value, DEALT) else check_poisson_draw(value, name)
 
@@ -188,6 +195,7 @@ class MonteCarloAccountant(Accountant):
         run: Run | None = None,
         *,
         noise_multiplier: float | None = None,
+        mechanism: Mechanism | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | None = None,
         steps: int = 1,
@@ -198,8 +206,10 @@ class MonteCarloAccountant(Accountant):
         ----------
         run : Run, optional
             A whole run, in place of all other arguments; about as many records per person as the accountant.
-        noise_multiplier : float
+        noise_multiplier : float, optional
             Standard deviation of the noise in units of the clipping norm, at least zero.
+        mechanism : Gaussian or AdaptiveClipping, optional
+            What randomises the step. Give either this or `noise_multiplier`.
         sample_rate : float, optional
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson, RandomAllocation or FixedBins, optional
@@ -212,10 +222,10 @@ class MonteCarloAccountant(Accountant):
         ValueError
             If an argument is out of range; the accountant stays as it was.
         TypeError
-            If an argument has the wrong type, or not exactly one of `sample_rate` and `sampling` is given;
-            the accountant stays as it was.
+            If an argument has the wrong type, or not exactly one of `noise_multiplier` and `mechanism`, and
+            one of `sample_rate` and `sampling`, is given; the accountant stays as it was.
         UnsupportedError
-            If such batches are not simulated; the accountant stays as it was.
+            If such noise or batches are not simulated; the accountant stays as it was.
 
         Examples
         --------
@@ -225,7 +235,7 @@ class MonteCarloAccountant(Accountant):
         >>> accountant.history
         [(2.0, RandomAllocation(10), 20)]
         """
-        self._record(*check_sampled_step(noise_multiplier, sample_rate, sampling))
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling, check=_check_noise))
 
     def _record(self, noise: Any, draw: Draw) -> None:
         checked = self._check_draw(draw, "sampling")
@@ -349,7 +359,7 @@ class MonteCarloAccountant(Accountant):
         # The list is the user's to change, so it is checked again.
         history: list[Any] = self._checked(self.history)
         check_answerable(history)
-        return history
+        return [(multiplier_of(noise), draw, steps) for noise, draw, steps in history]
 
     def _mixture(self, segment: Segment, batches: int) -> tuple[Floats, Floats, float, int]:
         noise_multiplier, sample_rate, steps = segment
@@ -386,6 +396,17 @@ class MonteCarloAccountant(Accountant):
             "seed": self.seed,
             "adjacency": self.adjacency,
         }
+
+
+def _check_noise(value: object, name: str) -> float | Mechanism:
+    """`value` as a noise multiplier, or the clipped sum and count of adaptive clipping."""
+    noise = check_noise(value, name)
+    if isinstance(noise, float | AdaptiveClipping):
+        return noise
+    raise UnsupportedError(
+        f"{name} must be Gaussian noise, which is what the samples are drawn from, got {noise!r}: "
+        f"GroupAccountant accounts for it"
+    )
 
 
 def _check_epsilon(epsilon: float) -> float:
