@@ -88,7 +88,7 @@ mod tests {
         let mut run = run();
         assert!((run.largest_loss() - 12.0).abs() < 1e-12);
         let missing = run.delta(11.9, 1e-6).upper();
-        assert!(missing >= 2.9e-6 && missing < 3.1e-6, "{missing}");
+        assert!((2.9e-6..3.1e-6).contains(&missing), "{missing}");
         assert_eq!(run.delta(12.1, 1e-6).upper(), 0.0);
         let Interval { lower, upper } = run.epsilon(1e-9f64.ln(), 1e-6).unwrap();
         assert!(lower <= upper && (upper / 12.0 - 1.0).abs() < 1e-9, "{lower} {upper}");

@@ -231,7 +231,7 @@ fn inverse(run: &Run, epsilon: f64, samples: u64) -> Option<(Vec<Mixture>, f64, 
         mixtures.push(mixture);
     }
     let log_given_up = (log_probability.exp() * (3.0 * epochs + 1.0)).min(1.0).ln();
-    (log_bound < 0.0).then(|| (mixtures, log_bound, log_given_up))
+    (log_bound < 0.0).then_some((mixtures, log_bound, log_given_up))
 }
 
 #[cfg(test)]
