@@ -206,7 +206,7 @@ def test_accountants_take_and_keep_such_steps(make):
     assert accountant.get_epsilon(DELTA) > six.get_epsilon(DELTA)
     if not isinstance(accountant, GroupAccountant):
         with pytest.raises(hs.UnsupportedError, match="GroupAccountant"):
-            accountant.step(noise_multiplier=1.0, sampling=hs.RandomAllocation(3))
+            accountant.step(noise_multiplier=1.0, sampling=hs.Poisson(0.1, max_batch_size=9, dataset_size=30))
 
 
 def test_renyi_of_both_kinds_of_steps_is_the_sum():

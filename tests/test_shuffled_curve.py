@@ -1,6 +1,7 @@
 """`ShuffledCurve` and `GroupAccountant` for shuffled batches: the interval as an object, step by step."""
 
 import json
+import math
 import pickle
 
 import numpy as np
@@ -195,3 +196,26 @@ def test_it_shows_itself():
     assert "shuffled batches" in str(curve)
     assert "an adversary who sees the output" in str(curve)
     assert "at most" in curve._repr_html_()
+
+
+def test_renyi_divergences_are_those_of_known_batches():
+    """Two of four records in two batches: in one batch with probability 1/3, with a squared sum of 4."""
+    run = {"noise_multiplier": 2.0, "sampling": hs.Shuffle(2, 4), "steps": 2}
+    for adjacency, moved in (("zero_out", 1.0), ("replace", 2.0)):
+        curve = hs.privacy_curve(adjacency=adjacency, group_size=2, **run)
+        for order in (1.5, 3.0):
+            exponent = order * (order - 1.0) * (moved / 2.0) ** 2 / 2.0
+            moment = math.exp(4.0 * exponent) / 3.0 + 2.0 * math.exp(2.0 * exponent) / 3.0
+            found = curve.renyi(order)
+            exact = math.log(moment) / (order - 1.0)
+            assert exact <= found < exact * (1.0 + 1e-9)
+            assert hs.TradeoffCurve.from_curve(curve).renyi(order) == found
+        assert abs((curve * 3).renyi(2.0) / (3.0 * curve.renyi(2.0)) - 1.0) < 1e-9
+    with pytest.raises(ValueError, match="order must be in"):
+        curve.renyi(1.0)
+    silent = hs.ShuffledCurve(hs.Shuffle(2, 4), ((0.0, 2),))
+    assert silent.renyi(2.0) == math.inf
+    one = hs.privacy_curve(adjacency="zero_out", **run)
+    assert one.best_of(hs.GeometricRuns(5.0)).epsilon(1e-5) > one.epsilon(1e-5)
+    with pytest.raises(hs.UnsupportedError, match="one full batch an epoch"):
+        one.certify(delta=1e-5)

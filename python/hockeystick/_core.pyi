@@ -25,7 +25,6 @@ __all__ = [
     "TradeoffCurve",
     "__version__",
     "accumulate_rdp",
-    "allocation_monte_carlo_delta",
     "binomial_law",
     "black_box_delta",
     "black_box_epsilon",
@@ -50,6 +49,7 @@ __all__ = [
     "renyi_calibrate_dp",
     "renyi_group_bound",
     "renyi_mixture",
+    "run_monte_carlo_delta",
     "shuffled_interval",
     "solve",
 ]
@@ -80,11 +80,10 @@ def monte_carlo_delta(
     progress: Callable[[int, int], object] | None,
 ) -> tuple[float, float, float]: ...
 
-# The step of a run with dealt batches is (noise, draw, group).
-def allocation_monte_carlo_delta(
+# A run with dealt batches and Poisson samples.
+def run_monte_carlo_delta(
     epsilon: float,
-    step: _Steps,
-    steps: int,
+    segments: list[_Segment],
     samples: int,
     direction: str,
     seed: int,

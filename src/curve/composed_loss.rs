@@ -8,6 +8,7 @@ use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Found, Query, StartingPoint};
 use crate::curve::evaluators::Evaluators;
 use crate::curve::loss_sum::LossSum;
+use crate::curve::rounded_masses::RoundedMasses;
 use crate::curve::routes::Route;
 use crate::curve::singular_mass::{SingularMass, delta_of_constant};
 use crate::curve::{one_step, routes};
@@ -35,6 +36,9 @@ const UNKNOWN: StartingPoint = StartingPoint {
 #[derive(Debug)]
 pub struct ComposedLoss {
     singular: SingularMass,
+    /// Whether all of the singular mass is rounding.
+    only_rounded: bool,
+    rounded: RoundedMasses,
     losses: LossSum,
     noiseless: Option<Noiseless>,
 }
@@ -69,6 +73,7 @@ impl ComposedLoss {
     /// The composition of `steps` with their numbers; `adds` if P has no member of the group.
     pub fn new(steps: Vec<(StepOutcome, u64)>, adds: bool) -> Self {
         let mut singular = SingularMass::none(steps.len());
+        let (mut rounded, mut log_missing) = (RoundedMasses::default(), 0.0);
         let mut segments = Vec::new();
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -96,6 +101,13 @@ impl ComposedLoss {
                         add(loss, steps);
                     }
                 }
+                StepOutcome::Rounded { loss, rounding } => {
+                    log_missing += steps * (-rounding.missing).ln_1p();
+                    rounded.add(steps, rounding);
+                    if let Some(loss) = loss {
+                        add(loss, steps);
+                    }
+                }
             }
         }
         if square > 0.0 {
@@ -104,8 +116,13 @@ impl ComposedLoss {
                 steps: 1.0,
             });
         }
+        let only_rounded = !rounded.is_empty() && !singular.is_positive();
+        // Of what is missing nothing is said but that it has some loss.
+        singular.add(1.0, log_missing, 0.0);
         Self {
             singular,
+            only_rounded,
+            rounded,
             losses: LossSum::new(segments, singular.rounding()),
             noiseless: None,
         }
@@ -197,6 +214,9 @@ impl ComposedLoss {
         if self.singular.is_total() {
             return Enclosure::of_logs(0.0, 0.0);
         }
+        if self.only_rounded && epsilon >= self.largest_loss() {
+            return Enclosure::ZERO;
+        }
         let inner = epsilon - self.offset();
         if self.singular.is_positive() && self.losses.is_on_lattice() {
             // The singular mass may be so large that a bound on the other part suffices.
@@ -247,11 +267,13 @@ impl ComposedLoss {
 
     /// Upper bound on the Rényi divergence of order α > 1.
     pub fn renyi(&mut self, order: f64) -> f64 {
-        if self.singular.is_positive() || self.offset() == f64::INFINITY {
+        if self.reveals() || self.offset() == f64::INFINITY {
             return f64::INFINITY;
         }
         let largest_loss = self.largest_loss().max(0.0);
-        (self.losses.renyi(order, largest_loss) + self.offset()) * (1.0 + 4.0 * f64::EPSILON)
+        let excess = self.rounded.log_moment_excess(order - 1.0) / (order - 1.0);
+        let common = (self.losses.renyi(order, largest_loss) + excess).min(largest_loss);
+        (common + self.offset()) * (1.0 + 4.0 * f64::EPSILON)
     }
 
     /// Certified bounds on the ε ≥ 0 at which log δ = `log_delta`, to a relative width of about `tolerance`.
@@ -269,7 +291,10 @@ impl ComposedLoss {
     pub(crate) fn epsilon_with_margin(&mut self, log_delta: f64, tolerance: f64, margin: f64) -> Result<Found> {
         // The singular mass is part of δ at every ε.
         if self.singular.log_mass() > log_delta + SINGULAR_MARGIN || self.offset() == f64::INFINITY {
-            return Ok(Interval::exact(f64::INFINITY).into());
+            return match self.only_rounded {
+                true => Ok(Interval::of_bounds(0.0, self.largest_loss())?.into()),
+                false => Ok(Interval::exact(f64::INFINITY).into()),
+            };
         }
         if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
             return Ok(found.into());
@@ -322,12 +347,17 @@ impl ComposedLoss {
         }
     }
 
+    /// Whether some output may reveal P for certain.
+    fn reveals(&self) -> bool {
+        self.singular.is_positive() && !self.only_rounded
+    }
+
     /// The largest loss of the run, rounded up; infinite where an output may reveal whether a member was there.
     pub fn largest_loss(&self) -> f64 {
-        if self.singular.is_positive() {
+        if self.reveals() {
             return f64::INFINITY;
         }
-        let common = self.losses.max_loss().rounded_up();
+        let common = self.losses.max_loss().rounded_up() + self.rounded.loss_excess();
         if self.offset() == 0.0 {
             common
         } else {
@@ -337,146 +367,4 @@ impl ComposedLoss {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::special::normal::log_upper_tail;
-    use crate::step::{Direction, GroupLaw};
-
-    fn mixture(rate: f64, noise_multiplier: f64, direction: Direction) -> StepLoss {
-        let law = GroupLaw::binomial(1, rate).unwrap();
-        StepLoss::mixture(&law, noise_multiplier, direction).unwrap().unwrap()
-    }
-
-    fn response(rate: f64, keep: f64) -> StepLoss {
-        let law = GroupLaw::binomial(1, rate).unwrap();
-        StepLoss::response(&law, keep, Direction::Remove).unwrap()
-    }
-
-    /// δ of "remove" at −x is 1 − e^{−x} + e^{−x}·δ of "add" at x. Below 0 the line of integration runs between the poles at 0 and −1,
-    /// with 10^5 points.
-    #[test]
-    fn both_directions_agree_to_ten_digits_where_the_line_has_very_many_points() {
-        let of = |direction| {
-            let loss = mixture(0.001_646_274_475_538_499, 108.536_197_305_646_82, direction);
-            ComposedLoss::new(vec![(StepOutcome::Loss(loss), 2059)], direction == Direction::Add)
-        };
-        let (mut remove, mut add) = (of(Direction::Remove), of(Direction::Add));
-        for x in [1e-5, 2e-4, 7.1e-4, 1.3e-3] {
-            let other = add.delta(x, 1e-10);
-            let from = |log: f64| (-(-x).exp_m1() + (log - x).exp()).ln();
-            let accuracy = Accuracy {
-                width: 1e-10,
-                cell_width: 1e-10,
-                sufficient_width: 1e-10,
-                threshold: Some(1e-3f64.ln()),
-                bounds_first: false,
-            };
-            let found = remove.delta_for(-x, &accuracy);
-            assert!(found.certified().is_ok(), "{x}");
-            let (low, high) = (from(other.log_lower) - 1e-14, from(other.log_upper) + 1e-14);
-            assert!(
-                found.log_lower <= high && low <= found.log_upper,
-                "{x}: {found:?} {low} {high}"
-            );
-            assert!(found.width() < 1e-9 && high - low < 1e-9, "{x}");
-        }
-    }
-
-    /// A record that is in the batch with probability q and noise of 1/5 of its norm: an output is nearer to the wrong mean with
-    /// probability β = Φ(−2.5). At ε = 0 the total variation is q(1 − 2β), which the bound q − 2β meets for q near 1.
-    #[test]
-    fn a_run_without_noise_bounds_the_run_with_noise() {
-        let (rate, sigma) = (0.99f64, 0.2);
-        let log_unseen = (1.0 - rate).ln();
-        let mut noiseless = Noiseless {
-            run: Box::new(ComposedLoss::new(
-                vec![(StepOutcome::RevealsMembership { log_unseen }, 1)],
-                false,
-            )),
-            log_confusion: log_upper_tail(2.5),
-        };
-        let loss = mixture(rate, sigma, Direction::Remove);
-        for epsilon in [-1.0, 0.0, 0.5, 2.0, 5.0] {
-            let found = noiseless.delta(epsilon, &Accuracy::of_width(1e-6));
-            let exact = one_step::delta(&loss, epsilon);
-            assert!(
-                found.lower() <= exact.upper() && exact.lower() <= found.upper(),
-                "{epsilon}: {found:?} {exact:?}"
-            );
-        }
-        let at_zero = noiseless.delta(0.0, &Accuracy::of_width(1e-6));
-        let exact = one_step::delta(&loss, 0.0);
-        assert!(exact.lower() - at_zero.lower() < 0.03 * log_upper_tail(2.5).exp());
-        // With the help of the run without noise answers are the same as without it.
-        let with = ComposedLoss::new(
-            vec![(StepOutcome::Loss(mixture(rate, sigma, Direction::Remove)), 1)],
-            false,
-        );
-        let mut with = with.with_noiseless(*noiseless.run, noiseless.log_confusion);
-        assert!(with.delta(0.5, 1e-9).certified().is_ok());
-    }
-
-    /// Two steps that reveal the record with probability 1/2 each, and one of randomised response: δ(ε) = 3/4 + δ'(ε + 2 log 2)/4 for "remove".
-    #[test]
-    fn steps_that_reveal_membership_add_their_singular_mass_and_their_offset() {
-        let outcomes = |loss| {
-            let reveals = StepOutcome::RevealsMembership {
-                log_unseen: 0.5f64.ln(),
-            };
-            vec![(reveals, 2), (StepOutcome::Loss(loss), 1)]
-        };
-        let mut run = ComposedLoss::new(outcomes(response(0.3, 0.8)), false);
-        let offset = 2.0 * 2f64.ln();
-        for epsilon in [0.0, 0.5, 3.0] {
-            let common = one_step::delta(&response(0.3, 0.8), epsilon + offset);
-            let exact = 0.75 + 0.25 * common.upper();
-            let found = run.delta(epsilon, 1e-9);
-            assert!(found.lower() <= exact * (1.0 + 1e-14) && exact * (1.0 - 1e-14) <= found.upper());
-            assert!(found.width() < 1e-9);
-        }
-        assert_eq!(run.epsilon(0.7f64.ln(), 1e-6).unwrap(), Interval::exact(f64::INFINITY));
-        assert_eq!(run.renyi(2.0), f64::INFINITY);
-        assert_eq!(run.largest_loss(), f64::INFINITY);
-        // "Add" has no singular mass, and the offset is positive.
-        let mut add = ComposedLoss::new(outcomes(response(0.3, 0.8)), true);
-        let inner = one_step::delta(&response(0.3, 0.8), 0.1);
-        let found = add.delta(0.1 + offset, 1e-9);
-        assert!((found.log_upper - inner.log_upper).abs() < 1e-12);
-    }
-
-    /// Five steps in which a record that is seen rarely takes part: the sum of total variations is nearly attained.
-    #[test]
-    fn the_crude_bound_at_zero_is_above_delta_and_close_to_it_for_rare_losses() {
-        let rate = 1e-5f64;
-        let loss = StepLoss::gaussians(vec![(-rate).ln_1p(), rate.ln()], vec![0.0, 3.0]);
-        let mut run = ComposedLoss::new(vec![(StepOutcome::Loss(loss), 5)], false);
-        let bound = run.crude_bound_at_zero(1e-6).unwrap();
-        run.forget();
-        let exact = run.delta(0.0, 1e-6);
-        // The contribution of the runs with the record in one batch, by the closed form of that batch.
-        let attained = (5.0 * rate).ln() + 4.0 * (-rate).ln_1p() + one_step::gaussian_delta(3.0, 0.0).log_lower;
-        assert!(attained <= bound && bound <= attained + 1e-3, "{bound} {attained}");
-        assert!(
-            exact.log_lower <= bound && bound <= exact.log_upper + 1e-3,
-            "{bound} {exact:?}"
-        );
-    }
-
-    /// Rényi divergences of randomised response have the closed form log(p^α (1 − p)^{1−α} + (1 − p)^α p^{1−α})/(α − 1) a step.
-    #[test]
-    fn renyi_divergences_are_bounded_closely() {
-        let mut run = ComposedLoss::new(vec![(StepOutcome::Loss(response(1.0, 0.8)), 3)], false);
-        for order in [1.5f64, 2.0, 40.0] {
-            let moment =
-                0.8f64.powf(order) * 0.2f64.powf(1.0 - order) + 0.2f64.powf(order) * 0.8f64.powf(1.0 - order);
-            let exact = 3.0 * moment.ln() / (order - 1.0);
-            let found = run.renyi(order);
-            assert!(
-                found >= exact * (1.0 - 1e-15) && found <= exact * (1.0 + 1e-12),
-                "{order}: {found} {exact}"
-            );
-        }
-        let largest = 3.0 * 4f64.ln();
-        assert!(run.renyi(1e12) >= largest * (1.0 - 1e-9) && run.renyi(1e12) <= largest * (1.0 + 1e-14));
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use crate::monitor::Monitor;
 use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, guarded, law, vector};
 use crate::python::monitor::{unless_cancelled, watched, watched_views};
-use crate::python::vocabulary::Steps;
+use crate::python::vocabulary::{Segment as RunSegment, run_of};
 use crate::renyi;
 use crate::renyi::{Conversion, Guarantee};
 use crate::simulation;
@@ -246,13 +246,12 @@ pub(crate) fn monte_carlo_delta<'py>(
     Ok((found.estimate, found.lower, found.upper))
 }
 
-/// δ of a run with dealt batches, estimated from samples: the step is one question's.
+/// δ of a run with dealt batches and Poisson samples, estimated from samples.
 #[pyfunction]
-pub(crate) fn allocation_monte_carlo_delta<'py>(
+pub(crate) fn run_monte_carlo_delta<'py>(
     py: Python<'py>,
     epsilon: f64,
-    step: Steps,
-    steps: i64,
+    segments: Vec<RunSegment>,
     samples: i64,
     direction: Direction,
     seed: u64,
@@ -266,9 +265,9 @@ pub(crate) fn allocation_monte_carlo_delta<'py>(
         seed,
         confidence,
     };
-    let (step, steps) = (step.step(0, Adjacency::AddRemove)?, count("steps", steps)?);
+    let steps = run_of(&segments, Adjacency::AddRemove)?;
     let found = watched(py, progress.as_ref(), move |monitor| {
-        simulation::allocation_monte_carlo_delta(epsilon, &step, steps, &settings, monitor)
+        simulation::run_monte_carlo_delta(epsilon, &steps, &settings, monitor)
     })?;
     Ok((found.estimate, found.lower, found.upper))
 }

@@ -36,9 +36,9 @@ mod _core {
     use super::individual::{IndividualAccounts, accumulate_rdp, histories_epsilons};
     #[pymodule_export]
     use super::kernels::{
-        Simulation, allocation_monte_carlo_delta, binomial_law, hockey_stick, hypergeometric_law,
-        log_likelihood_ratio, monte_carlo_delta, poisson_binomial_law, rdp_to_delta, rdp_to_epsilon,
-        renyi_group_bound, renyi_mixture,
+        Simulation, binomial_law, hockey_stick, hypergeometric_law, log_likelihood_ratio, monte_carlo_delta,
+        poisson_binomial_law, rdp_to_delta, rdp_to_epsilon, renyi_group_bound, renyi_mixture,
+        run_monte_carlo_delta,
     };
     #[pymodule_export]
     use super::renyi::{group_rdp, renyi_calibrate, renyi_calibrate_dp};

@@ -32,7 +32,9 @@ pub(super) fn replaced_pair(step: &Step) -> Result<Box<dyn ExactPair>> {
     Ok(match step.outcome(None)? {
         StepOutcome::Nothing => Box::new(EqualPair),
         StepOutcome::Loss(loss) => Box::new(ReplacedPair(loss)),
-        StepOutcome::Partly { .. } | StepOutcome::RevealsMembership { .. } => Box::new(UnknownPair),
+        StepOutcome::Partly { .. } | StepOutcome::Rounded { .. } | StepOutcome::RevealsMembership { .. } => {
+            Box::new(UnknownPair)
+        }
     })
 }
 

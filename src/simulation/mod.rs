@@ -28,7 +28,7 @@ mod settings;
 mod tasks;
 mod tilted_run;
 
-pub use allocation::allocation_monte_carlo_delta;
+pub use allocation::{allocation_monte_carlo_delta, run_monte_carlo_delta};
 pub use confidence::Sample;
 pub use monte_carlo::monte_carlo_delta;
 pub use samples::hockey_stick;

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require, shown
 from hockeystick._curves.number_of_runs import RUNS, NegativeBinomialRuns, NumberOfRuns, PoissonRuns
 from hockeystick._readouts import SafeAnswers
+from hockeystick._vocabulary.adjacency import ZERO_OUT
 from hockeystick.errors import UnsupportedError, WideIntervalWarning
 from hockeystick.kernels import rdp_to_delta, rdp_to_epsilon
 
@@ -122,7 +123,7 @@ class BestOf(SafeAnswers):
                 "runs must be PoissonRuns, GeometricRuns, NegativeBinomialRuns or BinomialRuns, got "
                 f"{shown(runs)}"
             )
-        if curve.adjacency not in ("add_remove", "replace"):
+        if curve.adjacency not in ("add_remove", "replace", ZERO_OUT):
             raise UnsupportedError(
                 f"the best of several runs needs both orders of the data sets, got adjacency "
                 f"{curve.adjacency!r}: use 'add_remove' or 'replace'"

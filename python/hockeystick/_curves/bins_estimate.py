@@ -207,8 +207,8 @@ def _independent(
         )
     samples, seed, confidence = settings
     return [
-        _core.allocation_monte_carlo_delta(
-            level, (noise, sampling, members), steps, samples, direction, seed, confidence, None
+        _core.run_monte_carlo_delta(
+            level, [(noise, sampling, members, steps)], samples, direction, seed, confidence, None
         )
         for direction in directions
     ]

@@ -268,6 +268,11 @@ class _AtOrder(_Bound):
         return max(0.0, log_moment + 1e-13) / (self.order - 1.0) * _UP
 
 
+def divergence_of_mixture(order: float, law: GaussianMixture) -> float:
+    """Rényi divergence of an order, of G_μ with a random μ that is known."""
+    return _AtOrder(order).mixture(law)
+
+
 class _Concentrated(_Bound):
     """The supremum over all orders of the divergence over the order."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core, _html
 from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require
-from hockeystick._curves.shuffled_upper import Steps, upper_curve
+from hockeystick._curves.best_of import BestOf
+from hockeystick._curves.number_of_runs import NumberOfRuns
+from hockeystick._curves.renyi_readouts import LARGEST_ORDER
+from hockeystick._curves.shuffled_upper import Steps, divergence, upper_curve
 from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
@@ -203,6 +206,101 @@ class ShuffledCurve(CurveAnswers):
             unknown, given, upper = "delta", float_array(epsilon, "epsilon"), self.delta(epsilon)
         lower = np.minimum(self._lower(unknown, given.ravel()), np.ravel(upper))
         return in_shape(lower, given.shape), upper
+
+    def renyi(self, order: ArrayLike) -> FloatOrFloats:
+        """Upper bound on the Rényi divergence, which holds even if the adversary knows every batch.
+
+        Parameters
+        ----------
+        order : array_like
+            Above 1, at most 1e6.
+
+        Returns
+        -------
+        float or ndarray, shape of `order`
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If `order` is out of range.
+        TypeError
+            If `order` is not real.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(
+        ...     noise_multiplier=2.0, sampling=hs.Shuffle(600, 60_000), steps=300, adjacency="zero_out"
+        ... )
+        >>> round(curve.renyi(4.0), 6)  # order times epochs / (2 noise_multiplier^2)
+        1.5
+        """
+        orders = float_array(order, "order")
+        bad = orders[~((orders > 1.0) & (orders <= LARGEST_ORDER))]
+        if bad.size:
+            raise ValueError(f"order must be in (1, {LARGEST_ORDER:g}], got {bad[0]}")
+        run = (self._sampling, self._segments, self._group_size, self._adjacency)
+        found = np.array([divergence(value, *run) for value in orders.ravel().tolist()])
+        return in_shape(found, orders.shape)
+
+    def best_of(self, runs: NumberOfRuns) -> BestOf:
+        """Privacy of the best of a random number of such runs, from the guarantee of each.
+
+        Parameters
+        ----------
+        runs : PoissonRuns, GeometricRuns, LogarithmicRuns, NegativeBinomialRuns or BinomialRuns
+            The law of the number of runs.
+
+        Returns
+        -------
+        BestOf
+            Answers `epsilon` and `delta`, as upper bounds.
+
+        Raises
+        ------
+        TypeError
+            If `runs` is none of these.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(
+        ...     noise_multiplier=4.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
+        ... )
+        >>> curve.epsilon(1e-6) < curve.best_of(hs.PoissonRuns(20)).epsilon(1e-6) < 4.0
+        True
+        """
+        return BestOf(self, runs)
+
+    def certify(self, **arguments: object) -> NoReturn:
+        """Refuse: a certificate is a list of independent steps.
+
+        Parameters
+        ----------
+        **arguments : object
+            Those of `PrivacyCurve.certify`.
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the reason.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> curve = hs.privacy_curve(
+        ...     noise_multiplier=4.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
+        ... )
+        >>> curve.certify(delta=1e-5)
+        Traceback (most recent call last):
+        hockeystick.errors.UnsupportedError: certify: certificates are about independent steps, ...
+        """
+        raise UnsupportedError(
+            "certify: certificates are about independent steps, and the batches of a shuffled epoch are "
+            "none; for one record the guarantee is that of one full batch an epoch, which has a certificate: "
+            "sampling=FullBatch(), adjacency='add_remove' for zero_out"
+        )
 
     def _lower_beta(self, alpha: Floats) -> Floats:
         return self.compiled().beta(alpha)[0]

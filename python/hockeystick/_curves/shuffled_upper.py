@@ -15,6 +15,7 @@ import numpy as np
 
 from hockeystick import _core
 from hockeystick._arguments import Counts, Floats
+from hockeystick._curves.renyi_readouts import GaussianMixture, divergence_of_mixture
 from hockeystick._vocabulary.sampling import Shuffle
 
 SENSITIVITY = {"zero_out": 1.0, "replace": 2.0}
@@ -87,6 +88,25 @@ def law_of(sampling: Shuffle, group_size: int, epochs: int, rounds: int) -> Law:
     except ValueError:  # too many terms
         return Law(np.array([largest], dtype=np.int64), np.ones(1), 0.0, 0.0, largest)
     return Law(*found, largest)
+
+
+def divergence(order: float, sampling: Shuffle, steps: Steps, group_size: int, adjacency: str) -> float:
+    """Upper bound on the Rényi divergence of an order: of N(cs/σ, 1) against N(0, 1), where c is known.
+
+    That pair is symmetric, so that both orders of the data sets have the same divergence.
+    """
+    if any(noise == 0.0 for noise, _ in steps):
+        return math.inf
+    blocks = epochs_by_noise(steps, sampling.dataset_size // sampling.batch_size)
+    found = []
+    for noise, counts in blocks.items():
+        law = law_of(sampling, group_size, *counts)
+        square = (SENSITIVITY[adjacency] / max(noise, LEAST_NOISE)) ** 2
+        squares = law.squares.astype(np.float64) * square
+        largest = law.largest * square
+        mixture_law = GaussianMixture(squares, law.probabilities, law.left_out, law.rounding + 1e-14, largest)
+        found.append(divergence_of_mixture(order, mixture_law))
+    return math.fsum(found) * (1.0 + 1e-12)
 
 
 def upper_curve(sampling: Shuffle, steps: Steps, group_size: int, adjacency: str) -> _core.TradeoffCurve:

@@ -84,7 +84,7 @@ def _require_whole_samples(draw: object, name: str) -> None:
     if isinstance(draw, RandomAllocation | FixedBins):
         raise UnsupportedError(
             f"{name} must draw every batch on its own, got {draw!r}, which deals records into the batches of "
-            f"an epoch: GroupAccountant accounts for it, and estimate_delta simulates it"
+            f"an epoch: GroupAccountant accounts for it, and MonteCarloAccountant simulates it"
         )
 
 

@@ -15,16 +15,25 @@ from hockeystick._curves.coarsening import rounded_segments
 from hockeystick._executors import check_executor
 from hockeystick._simulation import simulated
 from hockeystick._vocabulary.adjacency import DIRECTIONS, check_add_remove
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, Mechanism
+from hockeystick._vocabulary.run import Run
+from hockeystick._vocabulary.sampling import Sampling
+from hockeystick.accountants import dealt_simulation
+from hockeystick.accountants.dealt_simulation import DEALT, has_dealt, multiplier_of, require_simulated
 from hockeystick.accountants.history import (
+    Draw,
     Segment,
     as_core_segments,
     by_microbatches,
     check_answerable,
-    check_history,
+    check_noise,
     check_poisson_draw,
+    check_step,
     merged,
 )
 from hockeystick.accountants.interface import Accountant
+from hockeystick.accountants.repeating import repeatable
+from hockeystick.errors import UnsupportedError
 from hockeystick.kernels.group_laws import binomial_law
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
 
@@ -57,7 +66,7 @@ _DELTA, _PILOT, _ATTEMPT, _BELOW = range(4)
 
 
 class MonteCarloAccountant(Accountant):
-    """Privacy of DP-SGD with Poisson sampling for a group of records, by Monte Carlo.
+    """Privacy of DP-SGD for a group of records, by Monte Carlo: Poisson samples and dealt batches.
 
     Parameters
     ----------
@@ -98,6 +107,13 @@ class MonteCarloAccountant(Accountant):
     answer of `get_epsilon` where no smaller epsilon was certified. `get_delta` is the upper end of
     `get_delta_interval`.
 
+    Where records are dealt into batches (``sampling=RandomAllocation(...)`` or ``FixedBins(...)``, beside
+    Poisson samples too) the outputs of whole epochs are drawn, as `hockeystick.estimate_delta` draws them,
+    and the certified bound of `GroupAccountant` takes the place of the Rényi bound. That is for groups of up
+    to 256 records, noise multipliers from 0.01 on, and one record where it is in several batches of an epoch;
+    an `executor` has no part in it. One record in one batch is exact in `GroupAccountant`, so that samples
+    can only confirm it.
+
     Every kind of step takes a table. After more than 1,000 different steps, as with noise that changes at
     every update, multipliers and rates are rounded to a grid on which there are 500 or fewer: to the
     leaking side for upper ends, to the other for lower ends.
@@ -131,6 +147,7 @@ class MonteCarloAccountant(Accountant):
         executor: Executor | None = None,
     ) -> None:
         super().__init__(group_size, check_add_remove(adjacency))
+        self._deals = False  # whether records are dealt into the batches of some steps
         self._samples = count_scalar(samples, "samples", 1)
         self._confidence = float_scalar(confidence, "confidence")
         require(0.0 < self._confidence < 1.0, "confidence", self._confidence, "in (0, 1)")
@@ -157,6 +174,79 @@ class MonteCarloAccountant(Accountant):
     def mechanism(cls) -> str:
         """Return "monte_carlo_group"."""
         return "monte_carlo_group"
+
+    @staticmethod
+    def _check_noise(value: object, name: str) -> float | Mechanism:
+        return _check_noise(value, name)
+
+    @staticmethod
+    def _check_draw(value: object, name: str) -> Any:
+        return value if isinstance(value, DEALT) else check_poisson_draw(value, name)
+
+    def _checked(self, segments: object) -> list[Any]:
+        history = super()._checked(segments)
+        require_simulated(history, self.group_size)
+        self._deals = has_dealt(history)
+        return history
+
+    @repeatable
+    def step(
+        self,
+        run: Run | None = None,
+        *,
+        noise_multiplier: float | None = None,
+        mechanism: Mechanism | None = None,
+        sample_rate: float | None = None,
+        sampling: Sampling | None = None,
+        steps: int = 1,
+    ) -> None:
+        """Record one optimisation step, several equal ones, or all of a run.
+
+        Parameters
+        ----------
+        run : Run, optional
+            A whole run, in place of all other arguments; about as many records per person as the accountant.
+        noise_multiplier : float, optional
+            Standard deviation of the noise in units of the clipping norm, at least zero.
+        mechanism : Gaussian or AdaptiveClipping, optional
+            What randomises the step. Give either this or `noise_multiplier`.
+        sample_rate : float, optional
+            Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
+        sampling : Poisson, RandomAllocation or FixedBins, optional
+            How the batch is drawn. Give either this or `sample_rate`.
+        steps : int, optional
+            Number of equal steps, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range; the accountant stays as it was.
+        TypeError
+            If an argument has the wrong type, or not exactly one of `noise_multiplier` and `mechanism`, and
+            one of `sample_rate` and `sampling`, is given; the accountant stays as it was.
+        UnsupportedError
+            If such noise or batches are not simulated; the accountant stays as it was.
+
+        Examples
+        --------
+        >>> import hockeystick as hs
+        >>> accountant = hs.MonteCarloAccountant(group_size=4, samples=5_000)
+        >>> accountant.step(noise_multiplier=2.0, sampling=hs.RandomAllocation(10), steps=20)
+        >>> accountant.history
+        [(2.0, RandomAllocation(10), 20)]
+        """
+        self._record(*check_step(noise_multiplier, mechanism, sample_rate, sampling, check=_check_noise))
+
+    def _record(self, noise: Any, draw: Draw) -> None:
+        checked = self._check_draw(draw, "sampling")
+        deals = isinstance(checked, DEALT)
+        if deals and not self._deals:
+            # All that was recorded before has to stand beside it.
+            require_simulated([*self._history, (noise, checked, 1)], self.group_size)
+        elif self._deals:
+            require_simulated([(noise, checked, 1)], self.group_size, beside=True)
+        super()._record(noise, checked)
+        self._deals = self._deals or deals
 
     def _delta(self, epsilon: float) -> float:
         return float(self.get_delta_interval(epsilon).upper)
@@ -208,23 +298,23 @@ class MonteCarloAccountant(Accountant):
         return MonteCarloEstimate(above.estimate, min(below.lower, above.upper), above.upper)
 
     def _epsilon(self, delta: float) -> float:
-        renyi_epsilon = self._renyi_epsilon(delta)
-        if renyi_epsilon in (0.0, math.inf):
-            return renyi_epsilon
-        epsilon = self._propose_epsilon(delta, renyi_epsilon)
+        certain = self._certain_epsilon(delta)
+        if certain in (0.0, math.inf):
+            return certain
+        epsilon = self._propose_epsilon(delta, certain)
         for attempt in range(1, ATTEMPTS + 1):
-            if epsilon >= renyi_epsilon:
+            if epsilon >= certain:
                 break
             error = (1.0 - self.confidence) / 2.0**attempt
             seed = self._seed_for(_ATTEMPT, attempt)
             if self._interval(epsilon, self.samples, error, seed).upper <= delta:
                 return epsilon
             # From zero, a relative raise would not move.
-            start = max(epsilon, FIRST_RAISE * renyi_epsilon)
+            start = max(epsilon, FIRST_RAISE * certain)
             epsilon = start * (1.0 + FIRST_RAISE * 2.0 ** (attempt - 1))
-        return renyi_epsilon
+        return certain
 
-    def _propose_epsilon(self, delta: float, renyi_epsilon: float) -> float:
+    def _propose_epsilon(self, delta: float, largest: float) -> float:
         """Epsilon at which the upper end of a pilot run meets `delta`."""
         samples = min(self.samples, max(self.samples // PILOT_SHARE, FEWEST_PILOT_SAMPLES))
         error = 1.0 - self.confidence
@@ -234,7 +324,7 @@ class MonteCarloAccountant(Accountant):
             upper = float(self._interval(epsilon, samples, error, seed).upper)
             return upper - delta
 
-        return _root_from_above(excess, renyi_epsilon)
+        return _root_from_above(excess, largest)
 
     def _interval(
         self, epsilon: float, samples: int, error: float, seed: int, leaking: bool = True
@@ -244,34 +334,32 @@ class MonteCarloAccountant(Accountant):
         Of a run with very many different steps it is that of one that leaks no less, or no more.
         """
         directions = DIRECTIONS[self.adjacency]
+        history, each = self._segments(), 1.0 - error / len(directions)
+        if has_dealt(history):
+            kinds = (MAX_EXACT, MAX_ROUNDED)
+            runs = [
+                dealt_simulation.interval(
+                    epsilon, history, self.group_size, leaking, kinds, (samples, direction, seed, each)
+                )
+                for direction in directions
+            ]
+            return MonteCarloEstimate(*(max(ends) for ends in zip(*runs, strict=True)))
         mixtures = [
             self._mixture(segment, batches)
-            for batches, segments in by_microbatches(self._segments()).items()
+            for batches, segments in by_microbatches(history).items()
             for segment in rounded_segments(merged(segments), leaking, MAX_EXACT, MAX_ROUNDED)
         ]
         runs = [
-            simulated(
-                (
-                    epsilon,
-                    mixtures,
-                    True,
-                    samples,
-                    direction,
-                    None,
-                    seed,
-                    1.0 - error / len(directions),
-                ),
-                self._executor,
-            )
+            simulated((epsilon, mixtures, True, samples, direction, None, seed, each), self._executor)
             for direction in directions
         ]
         return MonteCarloEstimate(*(max(ends) for ends in zip(*runs, strict=True)))
 
     def _segments(self) -> list[Any]:
         # The list is the user's to change, so it is checked again.
-        history: list[Any] = check_history(self.history, draw=check_poisson_draw)
+        history: list[Any] = self._checked(self.history)
         check_answerable(history)
-        return history
+        return [(multiplier_of(noise), draw, steps) for noise, draw, steps in history]
 
     def _mixture(self, segment: Segment, batches: int) -> tuple[Floats, Floats, float, int]:
         noise_multiplier, sample_rate, steps = segment
@@ -279,23 +367,26 @@ class MonteCarloAccountant(Accountant):
         log_weights, shifts = binomial_law(self.group_size * batches, sample_rate, log=True)
         return log_weights, shifts, noise_multiplier, steps
 
-    def _renyi_epsilon(self, delta: float) -> float:
-        parts = by_microbatches(self._segments())
+    def _certain_epsilon(self, delta: float) -> float:
+        """Return an upper bound on epsilon for which no samples are drawn."""
+        history = self._segments()
+        if has_dealt(history):
+            return dealt_simulation.certified_epsilon(history, self.group_size, self.adjacency, delta)
+        parts = by_microbatches(history)
         # A larger group loses more: the most batches of any step stand for those of all.
         members = self.group_size * max(parts, default=1)
         together = merged(segment for part in parts.values() for segment in part)
         segments = as_core_segments(rounded_segments(together), members)
-        epsilon, _ = _core.history_epsilon(np.array([delta]), segments, self.adjacency, "exact", "canonne")
-        return float(epsilon[0])
+        found, _ = _core.history_epsilon(np.array([delta]), segments, self.adjacency, "exact", "canonne")
+        return float(found[0])
 
     def _seed_for(self, *purpose: int) -> int:
         sequence = np.random.SeedSequence([self.seed, *purpose])
         return int(sequence.generate_state(1, np.uint64)[0])
 
     def _status(self) -> str:
-        return (
-            f"upper bound that holds with confidence {self.confidence:g}, by simulation (GROUP, Theorem 18)"
-        )
+        by = "docs/theory/allocation-estimate.md" if has_dealt(self._history) else "GROUP, Theorem 18"
+        return f"upper bound that holds with confidence {self.confidence:g}, by simulation ({by})"
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -305,6 +396,17 @@ class MonteCarloAccountant(Accountant):
             "seed": self.seed,
             "adjacency": self.adjacency,
         }
+
+
+def _check_noise(value: object, name: str) -> float | Mechanism:
+    """`value` as a noise multiplier, or the clipped sum and count of adaptive clipping."""
+    noise = check_noise(value, name)
+    if isinstance(noise, float | AdaptiveClipping):
+        return noise
+    raise UnsupportedError(
+        f"{name} must be Gaussian noise, which is what the samples are drawn from, got {noise!r}: "
+        f"GroupAccountant accounts for it"
+    )
 
 
 def _check_epsilon(epsilon: float) -> float:

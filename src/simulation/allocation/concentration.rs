@@ -28,8 +28,12 @@ fn log_moment(variance: f64, cut: f64, a: f64) -> f64 {
 
 /// log E of e^{a·Σmin(1, y²/(ct)²)} in one epoch.
 fn log_moment_of(epoch: &Epoch, c: f64, a: f64) -> f64 {
-    let cut = c * epoch.batches() as f64;
-    let still = a * (1.0 / (cut * cut)).min(1.0) * epoch.still as f64;
+    let cut = c * epoch.batches();
+    // Members in batches that are not released leave no trace: v = 0 there, and such batches add nothing to Σ v·y².
+    let still = match epoch.balls {
+        Balls::Members(_) => 0.0,
+        Balls::Times(_) => a * (1.0 / (cut * cut)).min(1.0) * epoch.still,
+    };
     epoch
         .parts
         .iter()
@@ -39,11 +43,11 @@ fn log_moment_of(epoch: &Epoch, c: f64, a: f64) -> f64 {
 }
 
 /// β and g of an epoch.
-fn constants(epoch: &Epoch, balls: Balls) -> (f64, f64) {
-    match balls {
+fn constants(epoch: &Epoch) -> (f64, f64) {
+    match epoch.balls {
         Balls::Members(m) => (epoch.variances().0 * (m * (m - 1)) as f64 * 0.5, 0.0),
         Balls::Times(k) => {
-            let t = epoch.batches() as f64;
+            let t = epoch.batches();
             let gain = (0..k).map(|i| -(-(i as f64) / t).ln_1p()).sum();
             (std::f64::consts::LN_2 * (k * (k - 1)) as f64, gain)
         }
@@ -53,15 +57,12 @@ fn constants(epoch: &Epoch, balls: Balls) -> (f64, f64) {
 /// An h for which Σ(H − g) over all epochs is above h with a probability of at most 2e^`log_probability` for each epoch and once
 /// more; `None` where no bound is found.
 pub(crate) fn most_lost(run: &Run, tables: &[LaplaceTable], log_probability: f64) -> Option<f64> {
-    if run.balls.number() == 1 {
+    if run.has_one_ball() {
         return Some(0.0);
     }
     let tries = (0..40).map(|i| 0.05 * 1.6f64.powi(i));
     // H itself is at most β.
-    let betas = run
-        .epochs
-        .iter()
-        .map(|epoch| epoch.repeats as f64 * constants(epoch, run.balls).0);
+    let betas = run.epochs.iter().map(|epoch| epoch.repeats as f64 * constants(epoch).0);
     let (mut best, mut gain) = (betas.sum::<f64>(), 0.0);
     let mut lows = Vec::new();
     for (epoch, table) in run.epochs.iter().zip(tables) {
@@ -69,9 +70,9 @@ pub(crate) fn most_lost(run: &Run, tables: &[LaplaceTable], log_probability: f64
         if low <= 0.0 {
             return None;
         }
-        let (beta, own) = constants(epoch, run.balls);
+        let (beta, own) = constants(epoch);
         gain += epoch.repeats as f64 * own;
-        if matches!(run.balls, Balls::Times(_)) && !stays_below(epoch, low, beta, log_probability) {
+        if matches!(epoch.balls, Balls::Times(_)) && !stays_below(epoch, low, beta, log_probability) {
             return None;
         }
         lows.push((low, beta));
@@ -113,7 +114,7 @@ mod tests {
             let noise = if times > 1 { 4.0 } else { 1.5 };
             let run = run(Sampling::RandomAllocation { batches, times }, noise, members, batches);
             let tables = [run.epochs[0].laplace_table()];
-            let ratio = Ratio::new(&run.epochs[0], run.balls);
+            let ratio = Ratio::new(&run.epochs[0]);
             let (most, usual) = (
                 most_lost(&run, &tables, -20.0).unwrap(),
                 most_lost(&run, &tables, -2.0).unwrap(),
@@ -126,7 +127,7 @@ mod tests {
                     .map(|_| rng.sample::<f64, _>(StandardNormal) / noise - 0.5 / (noise * noise))
                     .collect();
                 let (log_mean, log_ratio) = ratio.at(&mut log_ys, &mut scratch);
-                largest = largest.max(run.balls.number() as f64 * log_mean - log_ratio);
+                largest = largest.max(run.epochs[0].balls.number() as f64 * log_mean - log_ratio);
             }
             assert!(
                 largest <= most && most < 20.0 * largest.max(0.05),

@@ -64,13 +64,56 @@ pub fn allocation_monte_carlo_delta(
     settings: &Settings,
     monitor: &dyn Monitor,
 ) -> Result<Estimate> {
+    if step.sampling.is_allocated() {
+        return run_monte_carlo_delta(epsilon, &[(step.clone(), steps)], settings, monitor);
+    }
+    Err(Error::Mismatch("only dealt batches are estimated here".into()))
+}
+
+/// δ(ε) of a run of several kinds of steps in one direction, with dealt batches and Poisson samples: an estimate as
+/// [`allocation_monte_carlo_delta`] has for one kind.
+///
+/// Steps with fresh bins are whole epochs but for the last ones of their segment, and segments with bins that stay are one release each.
+///
+/// # Errors
+/// As [`allocation_monte_carlo_delta`]; of other schemes Poisson samples with rates of 0 or in [1e-9, 1] are taken.
+///
+/// # Example
+/// ```
+/// use hockeystick::simulation::{Settings, run_monte_carlo_delta};
+/// use hockeystick::{Direction, Group, Mechanism, Sampling, Step, Unwatched};
+/// let step = |sampling| Step {
+///     mechanism: Mechanism::Gaussian { noise_multiplier: 1.0 },
+///     sampling,
+///     group: Group::of(1),
+/// };
+/// let settings = Settings {
+///     samples: 100_000,
+///     direction: Direction::Remove,
+///     tilt: None,
+///     seed: 1,
+///     confidence: 0.999,
+/// };
+/// let dealt = (step(Sampling::RandomAllocation { batches: 10, times: 1 }), 10);
+/// let samples = (step(Sampling::Poisson { sample_rate: 0.1 }), 10);
+/// let found = run_monte_carlo_delta(1.0, &[dealt, samples], &settings, &Unwatched)?;
+/// // More than one epoch of dealt batches has alone.
+/// assert!(found.lower > 2.7828486829e-3);
+/// # Ok::<(), hockeystick::Error>(())
+/// ```
+pub fn run_monte_carlo_delta(
+    epsilon: f64,
+    steps: &[(Step, u64)],
+    settings: &Settings,
+    monitor: &dyn Monitor,
+) -> Result<Estimate> {
     settings.check(epsilon)?;
     if settings.tilt.is_some() {
         return Err(Error::Mismatch(
             "an estimate with dealt batches chooses its tilt itself".into(),
         ));
     }
-    let run = Run::new(step, steps)?;
+    let run = Run::new(steps)?;
     if run.epochs.is_empty() {
         let delta = if epsilon < 0.0 { -epsilon.exp_m1() } else { 0.0 };
         return Ok(Estimate::certain(delta));

@@ -71,7 +71,7 @@ impl Mixture {
         });
         Self {
             nodes: nodes.collect(),
-            batches: epoch.batches() as f64,
+            batches: epoch.batches(),
             parts: epoch.parts.clone(),
         }
     }

@@ -39,13 +39,13 @@ impl Epoch {
     }
 
     fn log_laplace_with(&self, s: f64, beyond: f64) -> f64 {
-        let t = self.batches() as f64;
+        let t = self.batches();
         let released: f64 = self
             .parts
             .iter()
             .map(|part| part.count as f64 * log_laplace(part.variance, s / t, beyond))
             .sum();
-        released - s * self.still as f64 / t
+        released - s * self.still / t
     }
 
     /// log E[e^{−sW₁}] at many s.

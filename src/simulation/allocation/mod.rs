@@ -22,4 +22,4 @@ mod power_tilt;
 mod proposal;
 mod ratio;
 
-pub use estimate::allocation_monte_carlo_delta;
+pub use estimate::{allocation_monte_carlo_delta, run_monte_carlo_delta};

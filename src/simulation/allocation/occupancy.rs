@@ -29,8 +29,8 @@ impl Occupancy {
         let mut union: LogWeights = (0..=most)
             .map(|k| match (k, epoch.still) {
                 (0, _) => 0.0,
-                (_, 0) => f64::NEG_INFINITY,
-                (k, still) => k as f64 * (still as f64).ln() - log_factorials[k],
+                (_, 0.0) => f64::NEG_INFINITY,
+                (k, still) => k as f64 * still.ln() - log_factorials[k],
             })
             .collect();
         let mut unions = vec![union.clone()];
@@ -53,10 +53,10 @@ impl Occupancy {
     }
 
     /// log of K!/t^K times the weight of all ways to put K balls into the batches: E[(Σy/t)^K] if the sign is 1.
-    pub(crate) fn log_moments(&self, batches: u64) -> Vec<f64> {
+    pub(crate) fn log_moments(&self, batches: f64) -> Vec<f64> {
         let all = &self.unions[self.unions.len() - 1];
         let log_factorials = log_factorials(all.len());
-        let log_t = (batches as f64).ln();
+        let log_t = batches.ln();
         (0..all.len())
             .map(|k| all[k] + log_factorials[k] - k as f64 * log_t)
             .collect()
@@ -171,7 +171,7 @@ mod tests {
     fn moments_of_the_mean_are_those_of_all_pairs() {
         // Three batches of variance 1/2 and two that are not released: E[(Σy/5)²] = (3e^{1/2} + 2 + 20)/25, and for three balls by hand.
         let run = run(Sampling::RandomAllocation { batches: 5, times: 1 }, 2f64.sqrt(), 1, 3);
-        let found = Occupancy::new(&run.epochs[0], 3, 1.0).log_moments(5);
+        let found = Occupancy::new(&run.epochs[0], 3, 1.0).log_moments(5.0);
         let e = 0.5f64.exp();
         let square = (3.0 * e + 22.0) / 25.0;
         // Triples: all equal 5, exactly two equal 5·4·3, else 60.

@@ -53,7 +53,7 @@ impl Proposal {
     pub(crate) fn all(run: &Run, epsilon: f64, direction: Direction, samples: u64) -> Vec<Self> {
         let of = |law: Law, log_bound: f64, log_remainder: f64| Self {
             law,
-            ratios: run.epochs.iter().map(|epoch| Ratio::new(epoch, run.balls)).collect(),
+            ratios: run.epochs.iter().map(Ratio::new).collect(),
             run: run.clone(),
             epsilon,
             direction,
@@ -101,7 +101,7 @@ impl Proposal {
                 log_density += match &self.law {
                     Law::Group => log,
                     Law::Noise => 0.0,
-                    Law::Power(tilt) => tilt.balls as f64 * log_mean,
+                    Law::Power(tilt) => tilt.balls[kind] as f64 * log_mean,
                     Law::Inverse(mixtures) => mixtures[kind].log_density(log_mean.exp()),
                 };
             }
@@ -127,7 +127,7 @@ impl Proposal {
         memory.places.clear();
         match &self.law {
             Law::Inverse(mixtures) => return mixtures[kind].draw(rng, &mut memory.log_ys),
-            Law::Group => places(epoch, self.run.balls, rng, &mut memory.places),
+            Law::Group => places(epoch, rng, &mut memory.places),
             Law::Power(tilt) => tilt.places(kind, rng, &mut memory.places),
             Law::Noise => {}
         }
@@ -147,16 +147,17 @@ impl Proposal {
 }
 
 /// Draws the released batches of the group, with numbers of balls.
-fn places(epoch: &Epoch, balls: Balls, rng: &mut impl Rng, places: &mut Vec<(usize, f64)>) {
-    let (batches, released) = (epoch.batches() as usize, epoch.released() as usize);
+fn places(epoch: &Epoch, rng: &mut impl Rng, places: &mut Vec<(usize, f64)>) {
+    let (batches, released) = (epoch.batches(), epoch.released() as usize);
     let mut put = |batch: usize| {
         if batch < released {
             places.push((batch, 1.0));
         }
     };
-    match balls {
-        Balls::Members(members) => (0..members).for_each(|_| put(rng.random_range(0..batches))),
-        Balls::Times(times) => different(batches, times as usize, rng).into_iter().for_each(put),
+    match epoch.balls {
+        // Batches before the last that is released are equally likely but for 2^−53 each.
+        Balls::Members(members) => (0..members).for_each(|_| put((rng.random::<f64>() * batches) as usize)),
+        Balls::Times(times) => (different(batches as usize, times as usize, rng).into_iter()).for_each(put),
     }
 }
 
@@ -170,46 +171,67 @@ fn different(batches: usize, count: usize, rng: &mut impl Rng) -> Vec<usize> {
     found
 }
 
-/// The mixtures for W₁^−θ with the smallest bound, with the logs of the bound and of what is given up; `None` where plain draws are better.
-fn inverse(run: &Run, epsilon: f64, samples: u64) -> Option<(Vec<Mixture>, f64, f64)> {
-    let tables: Vec<LaplaceTable> = run.epochs.iter().map(Epoch::laplace_table).collect();
-    let (members, epochs) = (run.balls.number() as f64, run.number());
-    let log_given_up = |log: f64| (log.exp() * (3.0 * epochs + 1.0)).min(1.0).ln();
-    let objective = |log_bound: f64, log_probability: f64| {
-        let remainder = log_probability + (3.0 * epochs + 1.0).ln();
-        log_bound.exp() + remainder.exp() * samples as f64 / WEIGHT_OF_BOUND
-    };
-    let mut best: Option<(f64, f64, f64, f64)> = None;
+/// What stands in the exponent of W₁ in every kind of epoch, over its number of balls; what may be lost; the probability that is given up.
+#[derive(Debug, Clone, Copy)]
+struct Exponent {
+    kappa: f64,
+    lost: f64,
+    log_probability: f64,
+}
+
+/// The exponent with the smallest bound, for so many samples; `None` where plain draws are better.
+fn exponent(run: &Run, tables: &[LaplaceTable], epsilon: f64, samples: u64) -> Option<Exponent> {
+    let epochs = run.number();
+    let mut best: Option<(f64, Exponent)> = None;
     for log_probability in [LOG_LOWEST, -140.0, -100.0, -70.0, -50.0, -35.0, -25.0, -18.0] {
-        let Some(lost) = most_lost(run, &tables, log_probability) else {
+        let Some(lost) = most_lost(run, tables, log_probability) else {
             continue;
         };
+        let remainder = (log_probability + (3.0 * epochs + 1.0).ln()).exp() * samples as f64 / WEIGHT_OF_BOUND;
         for i in 0..60 {
-            let theta = 0.05 * 1.15f64.powi(i) * members;
-            let kappa = theta / members;
-            let log_moment: f64 = (run.epochs.iter().zip(&tables))
-                .map(|(epoch, table)| epoch.repeats as f64 * table.log_inverse_moment(theta))
+            let kappa = 0.05 * 1.15f64.powi(i);
+            let log_moment: f64 = (run.epochs.iter().zip(tables))
+                .map(|(epoch, table)| {
+                    epoch.repeats as f64 * table.log_inverse_moment(kappa * epoch.balls.number() as f64)
+                })
                 .sum();
             let log_bound = log_moment + kappa * (lost - epsilon) + inverse_tilt::log_peak(kappa);
-            let value = objective(log_bound, log_probability);
+            let value = log_bound.exp() + remainder;
             if value < best.map_or(1.0, |found| found.0) {
-                best = Some((value, theta, lost, log_probability));
+                let found = Exponent {
+                    kappa,
+                    lost,
+                    log_probability,
+                };
+                best = Some((value, found));
             }
         }
-        if run.balls.number() == 1 {
+        if run.has_one_ball() {
             break;
         }
     }
-    let (_, theta, lost, log_probability) = best?;
-    let kappa = theta / members;
+    best.map(|(_, found)| found)
+}
+
+/// The mixtures for W₁^−θ with the smallest bound, with the logs of the bound and of what is given up; `None` where plain draws are better.
+fn inverse(run: &Run, epsilon: f64, samples: u64) -> Option<(Vec<Mixture>, f64, f64)> {
+    let tables: Vec<LaplaceTable> = run.epochs.iter().map(Epoch::laplace_table).collect();
+    let epochs = run.number();
+    let Exponent {
+        kappa,
+        lost,
+        log_probability,
+    } = exponent(run, &tables, epsilon, samples)?;
     let (mut mixtures, mut log_bound) = (Vec::new(), kappa * (lost - epsilon) + inverse_tilt::log_peak(kappa));
     for (epoch, table) in run.epochs.iter().zip(&tables) {
+        let theta = kappa * epoch.balls.number() as f64;
         let lowest = inverse_tilt::lowest(table);
         let mixture = Mixture::new(epoch, theta, epochs, lowest);
         log_bound -= epoch.repeats as f64 * mixture.log_floor(theta, epochs, lowest);
         mixtures.push(mixture);
     }
-    (log_bound < 0.0).then(|| (mixtures, log_bound, log_given_up(log_probability)))
+    let log_given_up = (log_probability.exp() * (3.0 * epochs + 1.0)).min(1.0).ln();
+    (log_bound < 0.0).then_some((mixtures, log_bound, log_given_up))
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ pub(crate) struct Scratch {
 }
 
 impl Ratio {
-    pub(crate) fn new(epoch: &Epoch, balls: Balls) -> Self {
-        let number = balls.number();
+    pub(crate) fn new(epoch: &Epoch) -> Self {
+        let (balls, number) = (epoch.balls, epoch.balls.number());
         let factors = epoch.parts.iter().map(|part| {
             let ratios: Vec<f64> = match balls {
                 Balls::Times(_) => vec![1.0],
@@ -69,7 +69,7 @@ impl Ratio {
                 count: part.count as usize,
             }
         });
-        let batches = epoch.batches() as f64;
+        let batches = epoch.batches();
         // m!/t^m, or k!/(t(t − 1)…(t − k + 1)).
         let log_scale = (0..number)
             .map(|i| match balls {
@@ -80,7 +80,7 @@ impl Ratio {
         Self {
             factors: factors.collect(),
             balls,
-            still: epoch.still as f64,
+            still: epoch.still,
             batches,
             log_scale,
         }
@@ -297,7 +297,7 @@ mod tests {
             (0.1, 4, 1, 5),
         ] {
             let run = run(Sampling::RandomAllocation { batches: 5, times }, noise, members, steps);
-            let (ratio, released) = (Ratio::new(&run.epochs[0], run.balls), steps as usize);
+            let (ratio, released) = (Ratio::new(&run.epochs[0]), steps as usize);
             for case in 0..4 {
                 let mut log_ys: Vec<f64> = (0..released)
                     .map(|i| ((i * 7 + case * 3) % 5) as f64 * 0.9 / noise - 1.0)
@@ -306,7 +306,7 @@ mod tests {
                 all.resize(5, 0.0);
                 let mut variances = vec![noise.powi(-2); released];
                 variances.resize(5, 0.0);
-                let exact = by_enumeration(&all, &variances, run.balls);
+                let exact = by_enumeration(&all, &variances, run.epochs[0].balls);
                 let mean = (all.iter().map(|log| log.exp()).sum::<f64>() / 5.0).ln();
                 let found = ratio.at(&mut log_ys, &mut Scratch::default());
                 assert!((found.0 - mean).abs() < 1e-13 * (1.0 + mean.abs()));
@@ -322,7 +322,7 @@ mod tests {
     fn two_members_have_the_closed_form() {
         // W = (S₁² − (1 − e^{−v})·S₂)/t², with batches of different noise.
         let run = run(Sampling::FixedBins { batches: 4 }, 1.5, 2, 6);
-        let ratio = Ratio::new(&run.epochs[0], run.balls);
+        let ratio = Ratio::new(&run.epochs[0]);
         let log_ys = [0.3, -1.2, 4.0, 0.7];
         let v = [2.0 / 2.25, 2.0 / 2.25, 1.0 / 2.25, 1.0 / 2.25];
         let sum: f64 = log_ys.iter().map(|log: &f64| log.exp()).sum();

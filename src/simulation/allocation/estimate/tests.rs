@@ -56,6 +56,36 @@ fn exact_values_of_one_record_lie_inside_narrow_intervals() {
     }
 }
 
+/// Steps of several schemes in one run: the exact values of one record, which is in the sum of a Poisson step up to twice, and groups of
+/// Poisson samples alone, whose curve is exact too.
+#[test]
+fn exact_values_of_mixed_runs_lie_inside_narrow_intervals() {
+    let poisson = |sample_rate| Sampling::Poisson { sample_rate };
+    let bins = Sampling::FixedBins { batches: 6 };
+    let dealt = vec![
+        (step(allocation(10, 1), 1.0, 1), 20),
+        (step(allocation(10, 1), 1.5, 1), 13),
+        (step(poisson(0.1), 1.2, 2), 4),
+        (step(bins, 3.0, 1), 15),
+    ];
+    let samples = vec![(step(poisson(0.05), 1.0, 3), 8), (step(poisson(1.0), 6.0, 3), 2)];
+    for (run, epsilon, closely) in [(&dealt, 2.5, 1.6), (&samples, 2.0, 2.5)] {
+        for (direction, adjacency) in [(Direction::Remove, Adjacency::Remove), (Direction::Add, Adjacency::Add)] {
+            let mut curve = Composition::new(run, adjacency).unwrap();
+            let exact = curve.delta(epsilon, 1e-7).unwrap().certified().unwrap().upper();
+            let found = run_monte_carlo_delta(epsilon, run, &settings(40_000, direction, 11), &Unwatched).unwrap();
+            assert!(
+                found.lower <= exact * (1.0 + 1e-6) && exact <= found.upper,
+                "{direction:?}: {found:?} {exact:e}"
+            );
+            assert!(
+                found.upper < closely * found.lower,
+                "{direction:?}: {found:?} {exact:e}"
+            );
+        }
+    }
+}
+
 /// δ of two members or of a record in several batches: by a grid over the two or three outputs of an epoch.
 fn by_grid(
     density: impl Fn(&[f64]) -> f64,
@@ -217,4 +247,15 @@ fn what_has_no_estimate_is_refused() {
     assert!(of(&step(allocation(10, 1), 0.0, 1)).is_err());
     assert!(of(&step(allocation(10, 1), 1.0, 257)).is_err());
     assert!(of(&step(Sampling::Poisson { sample_rate: 0.1 }, 1.0, 1)).is_err());
+    let run = |step: Step| run_monte_carlo_delta(1.0, &[(step, 10)], &settings, &Unwatched);
+    assert!(run(step(Sampling::Poisson { sample_rate: 1e-10 }, 1.0, 1)).is_err());
+    assert_eq!(
+        run(step(Sampling::Poisson { sample_rate: 0.0 }, 1.0, 1)).unwrap().upper,
+        0.0
+    );
+    let fixed = Sampling::FixedBatch {
+        batch_size: 2,
+        dataset_size: 10,
+    };
+    assert!(run(step(fixed, 1.0, 1)).is_err());
 }

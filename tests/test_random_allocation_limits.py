@@ -1,0 +1,105 @@
+"""Random allocation against its definition, without the engine: simulation, integrals, limits, order."""
+
+import math
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+
+
+def ratios(rng, samples, batches, noise, removed):
+    """Likelihood ratios of an epoch, drawn with or without the record, as the definition says."""
+    outputs = noise * rng.standard_normal((samples, batches))
+    if removed:
+        outputs[np.arange(samples), rng.integers(batches, size=samples)] += 1.0
+    return np.exp(outputs / noise**2 - 0.5 / noise**2).mean(axis=1)
+
+
+@pytest.mark.parametrize(("batches", "noise", "epochs", "epsilon"), [(10, 1.0, 1, 0.5), (5, 2.0, 4, 0.3)])
+def test_simulation_of_the_pair_agrees(batches, noise, epochs, epsilon):
+    rng, samples = np.random.default_rng(7), 200_000
+    for side, sign in (("remove", 1.0), ("add", -1.0)):
+        loss = sign * sum(
+            np.log(ratios(rng, samples, batches, noise, side == "remove")) for _ in range(epochs)
+        )
+        values = -np.expm1(np.minimum(epsilon - loss, 0.0))
+        error = values.std() / math.sqrt(samples)
+        exact = hs.get_delta(
+            epsilon=epsilon,
+            noise_multiplier=noise,
+            sampling=hs.RandomAllocation(batches),
+            steps=batches * epochs,
+            adjacency=side,
+        )
+        assert abs(values.mean() - exact) < 5.0 * error
+        assert error < 0.05 * exact
+
+
+def law_of_two_batches(noise, width, up):
+    """Masses of the loss of a removed record on a grid: by quadrature in two outputs, rounded to one side."""
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    normal, density = 9.0 * nodes, 9.0 * weights * np.exp(-40.5 * nodes**2) / math.sqrt(2.0 * math.pi)
+    y = np.exp(normal / noise - 0.5 / noise**2)
+    ratio = 0.5 * (y[:, None] + y)
+    masses = (density[:, None] * density * ratio).ravel()
+    cells = np.log(ratio.ravel()) / width
+    places = (np.ceil(cells) if up else np.floor(cells)).astype(int)
+    return places.min(), np.bincount(places - places.min(), weights=masses)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_two_epochs_of_two_batches_lie_between_sums_of_rounded_losses(epsilon):
+    noise, width, ends = 1.5, 4e-3, []
+    for up in (False, True):
+        first, masses = law_of_two_batches(noise, width, up)
+        both = np.convolve(masses, masses)
+        losses = width * (2 * first + np.arange(both.size))
+        ends.append(both @ -np.expm1(np.minimum(epsilon - losses, 0.0)))
+    exact = hs.get_delta(
+        epsilon=epsilon, noise_multiplier=noise, sampling=hs.RandomAllocation(2), steps=4, adjacency="remove"
+    )
+    assert ends[0] * (1.0 - 1e-9) <= exact <= ends[1] * (1.0 + 1e-9)
+    assert ends[1] < 1.08 * ends[0]
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize("side", ["remove", "add"])
+def test_much_noise_and_many_epochs_end_at_a_gaussian(side):
+    """The variance of W is (e^v - 1)/t; sums of small losses are those of one Gaussian step.
+
+    Of one epoch with that much noise, in which the record is removed, only a wide interval is known: the
+    limit lies in it. All others are narrow.
+    """
+    for batches, noise, epochs in ((50, 20.0, 1), (20, 50.0, 1000), (100, 5.0, 10**5), (10, 20.0, 10**6)):
+        distance = math.sqrt(epochs * math.expm1(noise**-2.0) / batches)
+        gaussian = {"noise_multiplier": 1.0 / distance, "sampling": hs.FullBatch(), "steps": 1}
+        dealt = {
+            "noise_multiplier": noise,
+            "sampling": hs.RandomAllocation(batches),
+            "steps": batches * epochs,
+        }
+        for epsilon in (0.0, distance):
+            expected = hs.get_delta(epsilon=epsilon, **gaussian)
+            lower, upper = hs.get_delta(epsilon=epsilon, adjacency=side, bounds=True, **dealt)
+            assert 0.98 * lower <= expected <= 1.02 * upper
+            assert upper < 1.001 * lower or (epochs == 1 and side == "remove")
+
+
+def test_the_curve_is_monotone_in_every_argument():
+    run = {"noise_multiplier": 1.5, "steps": 60, "delta": 1e-5, "tolerance": 1e-4}
+    by_times = [hs.get_epsilon(sampling=hs.RandomAllocation(12, times=k), **run) for k in (1, 2, 3, 12)]
+    assert by_times == sorted(by_times)
+    by_batches = [
+        hs.get_epsilon(sampling=hs.RandomAllocation(t), **{**run, "steps": 5 * t}) for t in (2, 5, 12, 40)
+    ]
+    assert by_batches == sorted(by_batches, reverse=True)
+    by_bins = [hs.get_epsilon(sampling=hs.FixedBins(t), **{**run, "steps": 5 * t}) for t in (2, 5, 12, 40)]
+    assert by_bins == sorted(by_bins, reverse=True)
+    for sampling in (hs.RandomAllocation(12), hs.FixedBins(12)):
+        by_delta = [hs.get_epsilon(sampling=sampling, **{**run, "delta": d}) for d in (1e-3, 1e-5, 1e-8)]
+        assert by_delta == sorted(by_delta)
+        whole = hs.get_epsilon(sampling=sampling, **run)
+        one_more = hs.get_epsilon(sampling=sampling, **{**run, "steps": 61})
+        assert whole <= one_more <= hs.get_epsilon(sampling=sampling, **{**run, "steps": 72}) * (1.0 + 1e-4)
+        assert whole <= hs.get_epsilon(sampling=hs.FullBatch(), **run)
