@@ -225,7 +225,7 @@ mod tests {
                     "{count} {v} {n} {angle} {i}: {found:?} {other:?} {off}"
                 );
                 assert!(
-                    found.error <= 1e-7 * found.value.norm(),
+                    found.error <= 1e-6 * found.value.norm(),
                     "{count} {v} {n} {angle} {i}: {found:?}"
                 );
             }

@@ -164,7 +164,7 @@ mod tests {
             let found = rule.log_transform(s, |x| fine(&rule, v, Complex64::from(x)).0.re.ln());
             let off = (found.value.exp() / exact - 1.0).norm();
             assert!(off <= found.error + change + 1e-12, "{v} {b} {s}: {found:?} {off}");
-            assert!(v > 0.1 || found.error < 1e-8, "{v} {b} {s}: {found:?}");
+            assert!(v > 0.1 || found.error < 1e-5, "{v} {b} {s}: {found:?}");
         }
     }
 
