@@ -13,10 +13,14 @@
 //!   e^ς·L(ς) − 1: the power L^t has then the relative error of its exponent and not t times that of L.
 
 use crate::loss::allocation::bins::{Bins, Part};
+use crate::loss::allocation::excess::excess;
+use crate::loss::allocation::kernel::sums::{LANES, Lanes, Moduli, Sums, Terms, leave_out, outweighs};
 use crate::loss::allocation::series::{power, product};
 use crate::special::log_space::complex_ln_1p;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
+
+mod sums;
 
 /// Largest order n.
 pub(crate) const MAX_ORDER: usize = 64;
@@ -37,8 +41,6 @@ const REACH: f64 = 9.0;
 const NEGLIGIBLE: f64 = 1e-21;
 /// Weights below this are those of no node: their reciprocals would be beyond the range of numbers.
 const LEAST_WEIGHT: f64 = 1e-290;
-/// Sums that are added to by turns, and are added up in the end.
-const LANES: usize = 8;
 
 /// ψ_n at one point: e^`log_scale`·(`value` ± `error`).
 #[derive(Debug, Clone, Copy)]
@@ -89,43 +91,6 @@ struct Output {
 
 /// Numbers by k.
 type ByOrder = [f64; MAX_ORDER + 1];
-
-/// Sums over the nodes, by k.
-#[derive(Clone, Copy)]
-struct Sums {
-    real: ByOrder,
-    imaginary: ByOrder,
-    /// Of moduli, and of moduli times the errors of their phases in units of the machine's.
-    sizes: ByOrder,
-    phases: ByOrder,
-}
-
-/// The sums of one k over every [`LANES`]-th node.
-#[derive(Clone, Copy, Default)]
-struct Lanes {
-    real: [f64; LANES],
-    imaginary: [f64; LANES],
-    sizes: [f64; LANES],
-    phases: [f64; LANES],
-}
-
-/// Terms of [`LANES`] nodes next to each other: directions, moduli and the errors of the phases.
-#[derive(Default)]
-struct Terms {
-    real: [f64; LANES],
-    imaginary: [f64; LANES],
-    moduli: [f64; LANES],
-    factors: [f64; LANES],
-    slacks: [f64; LANES],
-}
-
-/// The moduli of the terms of one node: `first`·`factor`^k, but `zeroth` for k = 0.
-#[derive(Clone, Copy, Default)]
-struct Moduli {
-    zeroth: f64,
-    first: f64,
-    factor: f64,
-}
 
 /// log L^count and the series of L/L(ς), to the power of the count.
 struct Factor {
@@ -398,102 +363,6 @@ impl Rule {
         }
         (all, ends)
     }
-}
-
-impl Sums {
-    const EMPTY: Self = Self {
-        real: [0.0; MAX_ORDER + 1],
-        imaginary: [0.0; MAX_ORDER + 1],
-        sizes: [0.0; MAX_ORDER + 1],
-        phases: [0.0; MAX_ORDER + 1],
-    };
-}
-
-impl Lanes {
-    fn add(&mut self, lane: usize, value: Complex64, size: f64, error: f64) {
-        self.real[lane] += value.re;
-        self.imaginary[lane] += value.im;
-        self.sizes[lane] += size;
-        self.phases[lane] += error;
-    }
-}
-
-impl Terms {
-    fn set(&mut self, lane: usize, direction: Complex64, moduli: Moduli, slack: f64) {
-        (self.real[lane], self.imaginary[lane]) = (direction.re, direction.im);
-        (self.moduli[lane], self.factors[lane]) = (moduli.first, moduli.factor);
-        self.slacks[lane] = slack;
-    }
-
-    /// Adds the terms of k = 1, 2, …: those of one node have the same direction for all k.
-    fn add_to(mut self, lanes: &mut [Lanes]) {
-        for sums in lanes {
-            for lane in 0..LANES {
-                self.moduli[lane] *= self.factors[lane];
-                let part = self.moduli[lane];
-                sums.real[lane] += self.real[lane] * part;
-                sums.imaginary[lane] += self.imaginary[lane] * part;
-                sums.sizes[lane] += part;
-                sums.phases[lane] += self.slacks[lane] * part;
-            }
-        }
-    }
-}
-
-/// True if terms from `last` on are negligible for all k.
-fn outweighs(lanes: &[Lanes], last: Moduli, before: Moduli) -> bool {
-    let (mut at_last, mut at_before) = (last.zeroth, before.zeroth);
-    for (k, sums) in lanes.iter().enumerate() {
-        if k == 1 {
-            (at_last, at_before) = (last.first, before.first);
-        }
-        if k > 0 {
-            at_last *= last.factor;
-            at_before *= before.factor;
-        }
-        let all: f64 = sums.sizes.iter().sum();
-        if at_last >= NEGLIGIBLE * all || at_last >= 0.5 * at_before {
-            return false;
-        }
-    }
-    true
-}
-
-/// Adds a bound on what lies beyond the term `outer`, next to which `inner` is: a geometric series, as terms are log-concave.
-fn leave_out(ends: &mut ByOrder, inner: Moduli, outer: Moduli, n: usize) {
-    let (mut at_inner, mut at_outer) = (inner.zeroth, outer.zeroth);
-    for (k, end) in ends.iter_mut().enumerate().take(n + 1) {
-        if k == 1 {
-            (at_inner, at_outer) = (inner.first, outer.first);
-        }
-        if k > 0 {
-            at_inner *= inner.factor;
-            at_outer *= outer.factor;
-        }
-        let ratio = at_outer / at_inner;
-        *end += match ratio {
-            _ if at_outer == 0.0 => 0.0,
-            ratio if ratio < 0.99 => at_outer * ratio / (1.0 - ratio),
-            _ => f64::INFINITY,
-        };
-    }
-}
-
-/// e^z − 1 − z, where e^z has this modulus and this sine and cosine of its phase, and a bound on its error in units of the machine's.
-fn excess(z: Complex64, modulus: f64, (sine, cosine): (f64, f64), slack: f64) -> (Complex64, f64) {
-    /// Terms of the series for |z| < 0.3: the first that is left out is below 1e-16 of the sum.
-    const TERMS: usize = 12;
-    let size = z.re.abs() + z.im.abs();
-    if z.norm_sqr() > 0.09 {
-        let value = Complex64::new(modulus * cosine - 1.0 - z.re, modulus * sine - z.im);
-        return (value, modulus * (3.0 + slack) + 2.0 + slack + 2.0 * size);
-    }
-    let mut sum = Complex64::new(1.0, 0.0);
-    for k in (3..TERMS + 3).rev() {
-        sum = Complex64::new(1.0, 0.0) + sum * z * (1.0 / k as f64);
-    }
-    let value = z * z * sum * 0.5;
-    (value, (value.re.abs() + value.im.abs()) * 8.0 + size * slack)
 }
 
 #[cfg(test)]

@@ -147,10 +147,6 @@ impl PrivacyLoss for Allocation {
         self.moments_at(c)
     }
 
-    fn has_cheap_moments(&self) -> bool {
-        false
-    }
-
     fn tilted(&mut self, c: f64, _log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let w = self.exponent(c);
         let Some((law, _)) = &self.kept else {
@@ -171,10 +167,15 @@ impl PrivacyLoss for Allocation {
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
         let mut truncated = self.clone();
-        if self.kept.is_some() || self.direction == Direction::Add || self.bins.total < LEAST_BATCHES {
+        if self.kept.is_some() || self.direction == Direction::Add {
             return (StepLoss::new(truncated), f64::NEG_INFINITY);
         }
-        let law = TruncatedLaw::new(&self.bins, log_mass, LARGEST_RATIO);
+        let law = TruncatedLaw::far(&self.bins, log_mass).or_else(|| {
+            let has_many = self.bins.total >= LEAST_BATCHES;
+            has_many
+                .then(|| TruncatedLaw::new(&self.bins, log_mass, LARGEST_RATIO))
+                .flatten()
+        });
         let log_left_out = law.as_ref().map_or(f64::NEG_INFINITY, |law| law.log_left_out);
         truncated.kept = law.map(|law| (law, Vec::new()));
         (StepLoss::new(truncated), log_left_out)

@@ -7,11 +7,11 @@ use crate::loss::allocation::bins::{Bins, LARGEST_VARIANCE};
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::{MAX_ORDER, Node};
 use crate::loss::allocation::series::{power, product};
-use crate::loss::allocation::table::Table;
+use crate::loss::allocation::spacings::Spacings;
+use crate::loss::allocation::table::Tables;
 use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
 use crate::special::log_space::LogSum;
 use realfft::num_complex::Complex64;
-use rustc_hash::FxHashMap;
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +73,9 @@ pub(crate) struct RealMoment {
 #[derive(Debug)]
 pub(crate) struct Mellin {
     pub(crate) bins: Bins,
-    tables: FxHashMap<(usize, u64, u64), Table>,
+    tables: Tables,
+    /// The spacing of the values by which the range of u is found.
+    coarse: f64,
     known: Vec<RealMoment>,
 }
 
@@ -93,9 +95,11 @@ pub(super) fn locked(mellin: &Mutex<Mellin>) -> MutexGuard<'_, Mellin> {
 
 impl Mellin {
     pub(crate) fn new(bins: Bins) -> Self {
+        let tables = Tables::new(&bins);
         Self {
+            coarse: tables.spacings.at_most(COARSE),
             bins,
-            tables: FxHashMap::default(),
+            tables,
             known: Vec::new(),
         }
     }
@@ -110,21 +114,22 @@ impl Mellin {
 
     /// Nodes of quadrature rules so far.
     pub(crate) fn work(&self) -> u64 {
-        self.tables.values().map(|table| table.work).sum()
+        self.tables.work()
     }
 
     /// ψ_n at e^{ih + iθ} for i from `from` to `to`.
     pub(crate) fn on_ray(&mut self, order: usize, spacing: f64, angle: f64, (from, to): (i64, i64)) -> &[Node] {
-        let table = self
-            .tables
-            .entry((order, spacing.to_bits(), angle.to_bits()))
-            .or_insert_with(|| Table::new(order, spacing, angle));
-        table.values(&self.bins, from, to)
+        self.tables.values(&self.bins, order, (spacing, angle), (from, to))
+    }
+
+    /// The spacings of u that serve this law.
+    pub(crate) fn spacings(&self) -> Spacings {
+        self.tables.spacings
     }
 
     /// Upper bounds on log ψ_n at coarse steps.
     fn upper_values(&mut self, order: usize, range: (i64, i64)) -> Option<Vec<f64>> {
-        let values = self.values(order, COARSE, range)?;
+        let values = self.values(order, self.coarse, range)?;
         let upper: Vec<f64> = values.iter().map(|(log, error)| log + error.ln_1p()).collect();
         upper.iter().all(|log| log.is_finite()).then_some(upper)
     }
@@ -133,7 +138,8 @@ impl Mellin {
     pub(crate) fn transform(&mut self) -> Vec<(f64, f64)> {
         const ENDS: (i64, i64) = (-16, 64);
         let values = self.upper_values(0, ENDS).unwrap_or_default();
-        let at = |(i, log): (usize, &f64)| ((COARSE * (ENDS.0 + i as i64) as f64).exp(), log + 1e-12 * log.abs());
+        let coarse = self.coarse;
+        let at = |(i, log): (usize, &f64)| ((coarse * (ENDS.0 + i as i64) as f64).exp(), log + 1e-12 * log.abs());
         values.iter().enumerate().map(at).collect()
     }
 
@@ -148,7 +154,7 @@ impl Mellin {
         let exponent = Exponent::new(w)?;
         let range = self.range(exponent)?;
         let decay = Decay::new(&self.bins, &[], (w, 0.0));
-        let spacing = spacing(exponent.power, 0.0, &[0.0], &|y| decay.log_bound(y))?;
+        let spacing = spacing(self.spacings(), (exponent.power, 0.0), &[0.0], &|y| decay.log_bound(y))?;
         let found = self.integrate(exponent, &range, spacing, &decay)?;
         if self.known.len() >= REMEMBERED {
             self.known.remove(0);
@@ -242,19 +248,20 @@ impl Mellin {
                 (margin + gamma(power + kappa) - gamma(power) + self.bins.log_negative_moment(kappa - w)) / kappa
             })
             .fold(f64::INFINITY, f64::min);
-        let (from, to) = ((left / COARSE).floor() as i64, (right / COARSE).ceil() as i64);
+        let coarse = self.coarse;
+        let (from, to) = ((left / coarse).floor() as i64, (right / coarse).ceil() as i64);
         if order >= HIGH_ORDER && to - from > MOST_COARSE {
             return None;
         }
         let values = self.upper_values(order, (from, to))?;
-        let at = |i: usize| (from + i as i64) as f64 * COARSE;
+        let at = |i: usize| (from + i as i64) as f64 * coarse;
         let mut bounds = Vec::with_capacity(values.len());
         let mut peak = f64::NEG_INFINITY;
         for (i, pair) in values.windows(2).enumerate() {
             let (low, high) = (at(i).exp(), at(i + 1).exp());
             let slope = (pair[0] - pair[1]) / (high - low);
             let top = (power / slope.max(1e-300)).clamp(low, high);
-            bounds.push(power * top.ln() + pair[0] - slope * (top - low) + (2.0 * COARSE).ln() + 0.01);
+            bounds.push(power * top.ln() + pair[0] - slope * (top - low) + (2.0 * coarse).ln() + 0.01);
             peak = peak.max(power * at(i) + pair[0]);
         }
         let allowed = peak - (1.0 + power.sqrt()).ln() - LEVEL;
@@ -316,10 +323,20 @@ pub(crate) fn log_aliasing(power: f64, angle: f64, spacing: f64, y: f64, log_dec
     sum.ln()
 }
 
-/// The widest spacing for which aliasing is negligible at all `ys`.
-pub(crate) fn spacing(power: f64, angle: f64, ys: &[f64], log_decay: &dyn Fn(f64) -> f64) -> Option<f64> {
-    let candidates = (0..60).map(|i| WIDEST * FRAC_1_SQRT_2.powi(i));
+/// The widest of these spacings for which aliasing is negligible at all `ys`, along the ray at `angle`.
+pub(crate) fn spacing(
+    spacings: Spacings,
+    (power, angle): (f64, f64),
+    ys: &[f64],
+    log_decay: &dyn Fn(f64) -> f64,
+) -> Option<f64> {
+    let candidates = (0..60).map(|i| spacings.at_most(WIDEST * FRAC_1_SQRT_2.powi(i)));
+    let mut before = f64::INFINITY;
     let mut fine = candidates.skip_while(|&h| {
+        if h <= 0.0 || h == before {
+            return true;
+        }
+        before = h;
         let worst = ys
             .iter()
             .map(|&y| log_aliasing(power, angle, h, y, log_decay))

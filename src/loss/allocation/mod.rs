@@ -8,6 +8,8 @@
 
 pub(crate) mod bins;
 mod decay;
+mod ends;
+mod excess;
 pub(crate) mod groups;
 mod kernel;
 mod loss;
@@ -15,9 +17,13 @@ mod mellin;
 mod modulus;
 mod pairs;
 mod series;
+mod shifted;
+mod spacings;
 mod table;
 mod tilted;
+mod transform;
 mod truncated_decay;
 mod truncated_law;
+mod truncated_rule;
 mod truncated_tilted;
 mod vertical_line;

@@ -1,29 +1,88 @@
-//! Values of ψ_n at equally spaced u = log s along a ray, each computed once.
+//! Values of ψ_n at equally spaced u = log s along rays, each computed once.
 
-use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::bins::{Bins, Part};
 use crate::loss::allocation::kernel::{Node, Ray};
+use crate::loss::allocation::shifted::{self, LogTable, Order};
+use crate::loss::allocation::spacings::{Lattice, Spacings};
 use crate::stopping::checkpoint;
 use rustc_hash::FxHashMap;
 
 /// Rules for s of different sizes are made for u in intervals of this length.
 const RULE_LENGTH: f64 = 2.0;
 
+/// The tables of one law.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    /// By order, spacing and angle.
+    tables: FxHashMap<(usize, u64, u64), Table>,
+    /// log L of each part, by spacing and angle.
+    logs: FxHashMap<(u64, u64), Vec<LogTable>>,
+    pub(crate) spacings: Spacings,
+}
+
 /// ψ_n(e^{ih + iθ}) for a range of i that grows on demand. A value depends on its own i only, not on what was asked before.
 #[derive(Debug)]
-pub(crate) struct Table {
+struct Table {
     order: usize,
     spacing: f64,
     angle: f64,
-    /// Rules by the interval of u that they are made for; 0 serves all smaller u.
+    /// Rules by the interval of u that they are made for; 0 serves all smaller u. None where derivatives are shifts.
     rules: FxHashMap<u64, Ray>,
     first: i64,
     nodes: Vec<Node>,
     /// Nodes of quadrature rules so far.
-    pub(crate) work: u64,
+    work: u64,
+}
+
+impl Tables {
+    pub(crate) fn new(bins: &Bins) -> Self {
+        Self {
+            tables: FxHashMap::default(),
+            logs: FxHashMap::default(),
+            spacings: Spacings::new(bins),
+        }
+    }
+
+    /// Nodes of quadrature rules so far.
+    pub(crate) fn work(&self) -> u64 {
+        let logs: u64 = self.logs.values().flatten().map(|table| table.work).sum();
+        logs + self.tables.values().map(|table| table.work).sum::<u64>()
+    }
+
+    /// ψ_n at e^{ih + iθ} for i from `from` to `to`.
+    pub(crate) fn values(
+        &mut self,
+        bins: &Bins,
+        order: usize,
+        (spacing, angle): (f64, f64),
+        (from, to): (i64, i64),
+    ) -> &[Node] {
+        let key = (order, spacing.to_bits(), angle.to_bits());
+        let table = self
+            .tables
+            .entry(key)
+            .or_insert_with(|| Table::new(order, spacing, angle));
+        let lattice = match self.spacings.lattice(spacing) {
+            None if order == 0 => Lattice::of(spacing),
+            Some(lattice) => lattice,
+            None => return table.values((from, to), |table, i| table.at(bins, i)),
+        };
+        let part = |part: &Part| LogTable::new(part.variance, bins.total, angle, lattice.unit);
+        let logs = self
+            .logs
+            .entry((lattice.unit.to_bits(), angle.to_bits()))
+            .or_insert_with(|| bins.parts.iter().map(part).collect());
+        let order = Order { n: order, lattice };
+        table.values((from, to), |table, i| {
+            checkpoint();
+            table.work += 1 + order.n as u64;
+            shifted::node(bins, logs, order, i)
+        })
+    }
 }
 
 impl Table {
-    pub(crate) fn new(order: usize, spacing: f64, angle: f64) -> Self {
+    fn new(order: usize, spacing: f64, angle: f64) -> Self {
         Self {
             order,
             spacing,
@@ -35,20 +94,20 @@ impl Table {
         }
     }
 
-    /// The values from i = `from` to `to`.
-    pub(crate) fn values(&mut self, bins: &Bins, from: i64, to: i64) -> &[Node] {
+    /// The values from i = `from` to `to`, where `at` computes one.
+    fn values(&mut self, (from, to): (i64, i64), mut at: impl FnMut(&mut Self, i64) -> Node) -> &[Node] {
         if self.nodes.is_empty() {
             self.first = from;
         }
         if from < self.first {
-            let mut below: Vec<Node> = (from..self.first).map(|i| self.at(bins, i)).collect();
+            let mut below: Vec<Node> = (from..self.first).map(|i| at(self, i)).collect();
             below.append(&mut self.nodes);
             self.nodes = below;
             self.first = from;
         }
         let end = self.first + self.nodes.len() as i64;
         for i in end..=to {
-            let node = self.at(bins, i);
+            let node = at(self, i);
             self.nodes.push(node);
         }
         let start = (from - self.first) as usize;

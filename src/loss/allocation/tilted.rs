@@ -139,7 +139,8 @@ impl TransformLine<'_> {
             0.5 * (first + last) as f64 * step,
             last as f64 * step,
         ];
-        let spacing = spacing(exponent.power, angle, &ys, &decay)?;
+        let spacings = locked(self.mellin).spacings();
+        let spacing = spacing(spacings, (exponent.power, angle), &ys, &decay)?;
         let shift = -angle.cos().ln();
         let (low, high) = (self.real.low + shift, self.real.high + shift);
         if (high - low) / spacing > MOST_NODES {

@@ -6,6 +6,8 @@
 
 use crate::approx::Approx;
 use crate::loss::allocation::bins::{Bins, Part};
+use crate::loss::allocation::ends::{far_end, largest, least_end, log_left_out};
+use crate::loss::allocation::truncated_rule::EndedRule;
 use crate::special::log_space::{LogSum, complex_ln_1p};
 use crate::special::normal::{log_mills, log_upper_tail};
 use realfft::num_complex::Complex64;
@@ -23,9 +25,6 @@ const LEVELS: [f64; 5] = [1.0, 0.85, 0.72, 0.6, 0.5];
 const ROUNDING: f64 = 1e-12;
 /// Errors of all batches together for which no other series is tried.
 const ACCURATE: f64 = 1e-11;
-/// Halvings of the interval in which b is found: to 1e-9 of its length.
-const HALVINGS: usize = 30;
-
 /// W where the normal variables of all batches are at most b.
 #[derive(Debug, Clone)]
 pub(crate) struct TruncatedLaw {
@@ -50,6 +49,8 @@ pub(crate) struct TruncatedPart {
     pub(crate) largest: f64,
     /// The series of what is kept, and those of less: the terms of the first one cancel where |ς|Y_b is large.
     levels: Vec<Series>,
+    /// Where all of them cancel.
+    rule: EndedRule,
 }
 
 /// The series of E[e^{sY/t}] where the normal variable is at most some b.
@@ -80,52 +81,30 @@ pub(crate) struct Tilting {
     pub(crate) second: f64,
 }
 
-/// log of bounds on what is left out of P and of Q where all normal variables are at most b.
-///
-/// Under Q each of them is standard normal, under P that of the batch with the record has the mean √v.
-fn log_left_out(bins: &Bins, end: f64) -> (f64, f64) {
-    let (mut p, mut q) = (LogSum::default(), LogSum::default());
-    for part in &bins.parts {
-        let log = part.count.ln() + log_upper_tail(end);
-        q.add(log);
-        p.add(log);
-        p.add((part.count / bins.total).ln() + log_upper_tail(end - part.variance.sqrt()));
-    }
-    (p.ln() + 1e-12, q.ln() + 1e-12)
-}
-
-/// The largest Y where the normal variable is at most b.
-fn largest(variance: f64, end: f64) -> f64 {
-    (variance.sqrt() * end - 0.5 * variance).exp()
-}
-
 impl TruncatedLaw {
     /// The law without outputs that P has with a probability of at most e^`log_mass`; `None` where that leaves Y/t above `most`.
     pub(crate) fn new(bins: &Bins, log_mass: f64, most: f64) -> Option<Self> {
-        let (mut low, mut high) = (0.0, 10.0);
-        while log_left_out(bins, high).0 > log_mass {
-            (low, high) = (high, 2.0 * high);
-        }
-        for _ in 0..HALVINGS {
-            let middle = 0.5 * (low + high);
-            if log_left_out(bins, middle).0 > log_mass {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        if largest(bins.widest(), high) > most * bins.total {
-            return None;
-        }
-        let (log_left_out, log_left_out_of_q) = log_left_out(bins, high);
-        let parts = bins.parts.iter().map(|part| TruncatedPart::new(part, high, bins.total));
-        Some(Self {
+        let end = least_end(bins, log_mass);
+        (largest(bins.widest(), end) <= most * bins.total).then(|| Self::up_to(bins, end))
+    }
+
+    /// The law up to a larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes either: moments are then
+    /// nearly those of the whole law. `None` where they would count.
+    pub(crate) fn far(bins: &Bins, log_mass: f64) -> Option<Self> {
+        far_end(bins, log_mass).map(|end| Self::up_to(bins, end))
+    }
+
+    /// The law with g ≤ `end`.
+    fn up_to(bins: &Bins, end: f64) -> Self {
+        let (log_left_out, log_left_out_of_q) = log_left_out(bins, end);
+        let parts = bins.parts.iter().map(|part| TruncatedPart::new(part, end, bins.total));
+        Self {
             total: bins.total,
             still: bins.still,
             parts: parts.collect(),
             log_left_out,
             log_left_out_of_q,
-        })
+        }
     }
 
     /// The series that serve Re s = λ, |s| ≤ `size`, by parts; `None` if there is none.
@@ -189,6 +168,7 @@ impl TruncatedPart {
             end,
             largest: levels.first().map_or(0.0, |series| series.largest),
             levels,
+            rule: EndedRule::new(part.variance, end, total),
         }
     }
 
@@ -205,8 +185,7 @@ impl TruncatedPart {
             };
             Some(Usable { level, terms, lacking })
         };
-        let found: Vec<Usable> = self.levels.iter().enumerate().filter_map(of).collect();
-        (!found.is_empty()).then_some(found)
+        Some(self.levels.iter().enumerate().filter_map(of).collect())
     }
 
     /// By the first series that is accurate, or the most accurate one.
@@ -218,15 +197,18 @@ impl TruncatedPart {
                 best = found;
             }
             if best.error * self.count < ACCURATE {
-                break;
+                return best;
             }
         }
-        best
+        let log_real = |x: f64| self.tilting(x).map_or(f64::INFINITY, |at| at.log);
+        let found = self.rule.log_transform(s, log_real);
+        if found.error < best.error { found } else { best }
     }
 
     /// log E[e^{λY/t}] for one batch, with its derivatives.
     pub(crate) fn tilting(&self, lambda: f64) -> Option<Tilting> {
-        self.levels.first()?.tilting(lambda)
+        let series = self.levels.first().and_then(|series| series.tilting(lambda));
+        series.or_else(|| self.rule.tilting(lambda))
     }
 
     /// A bound on the total variation of the density of Y/t under the law tilted by e^{λY/t}, without the outputs left out.
@@ -383,7 +365,8 @@ mod tests {
     fn what_shorter_series_lack_is_bounded_and_attained() {
         let law = TruncatedLaw::new(&Bins::new(&[(1, 0.25)]).unwrap(), -20.0, f64::INFINITY).unwrap();
         let usable = law.parts[0].usable(0.01, 0.01).unwrap();
-        let at = |one: &Usable| law.log_transform(Complex64::from(0.01), &[vec![*one]]);
+        let levels = &law.parts[0].levels;
+        let at = |one: &Usable| levels[one.level].log_transform(Complex64::from(0.01), one);
         let (whole, found) = (at(&usable[0]).value.re, at(&usable[1]));
         let missing = whole - found.value.re;
         assert!(

@@ -32,6 +32,14 @@ fn allocation(batches: u64) -> Sampling {
     Sampling::RandomAllocation { batches, times: 1 }
 }
 
+/// Few batches and much noise: t, σ, epochs, ε, removed, added. From the density of W by a sum of its characteristic function, in double
+/// precision; two epochs by a convolution of the density of log W.
+const MUCH_NOISE: [(u64, f64, u64, f64, f64, f64); 3] = [
+    (10, 20.0, 1, 0.04, 2.961_491_960_6e-5, 2.960_701_355_6e-5),
+    (10, 5.0, 1, 0.2, 1.693_795_085_6e-5, 1.643_153_861_6e-5),
+    (4, 100.0, 2, 0.0175, 1.545_163_397_7e-5, 1.545_160_486_0e-5),
+];
+
 /// The interval of δ holds the value to its digits and is narrow.
 fn assert_near(found: Enclosure, exact: f64, digits: f64, name: &str) {
     let found = found.certified().unwrap();
@@ -49,6 +57,18 @@ fn one_epoch_meets_the_references() {
             let found = run(allocation(t), sigma, t, adjacency).delta(epsilon, 1e-8).unwrap();
             let digits = if exact < 1e-20 { 2e-3 } else { 2e-9 };
             assert_near(found, exact, digits, &format!("{t} {sigma} {epsilon} {adjacency:?}"));
+        }
+    }
+}
+
+#[test]
+fn few_batches_with_much_noise_meet_the_references() {
+    for (t, sigma, epochs, epsilon, remove, add) in MUCH_NOISE {
+        for (adjacency, exact) in [(Adjacency::Remove, remove), (Adjacency::Add, add)] {
+            let found = run(allocation(t), sigma, t * epochs, adjacency)
+                .delta(epsilon, 1e-8)
+                .unwrap();
+            assert_near(found, exact, 3e-9, &format!("{t} {sigma} {epochs} {adjacency:?}"));
         }
     }
 }
