@@ -1,7 +1,9 @@
 """Random questions over the whole domain, with a fixed seed: how wide and how slow the answers are.
 
 All parameters are log-uniform. ``--few`` draws few steps at small sample rates, where intervals used to be
-wide. Times are processor times of one thread, so that other work on the machine counts little.
+wide. ``--ask`` asks for another unknown than epsilon; an unknown takes as long as some answers for epsilon,
+and the quotient is printed. ``--scheme`` draws batches otherwise, or takes groups whose members differ, or
+other noise. Times are processor times of one thread, so that other work on the machine counts little.
 """
 
 import argparse
@@ -38,11 +40,23 @@ FEW = Box(sample_rate=(1e-4, 1e-2), steps=(2.0, 9.0), group_size=(1.0, 4.0))
 """Few steps at small rates."""
 
 
+TARGET_EPSILON = (0.01, 30.0)
+"""Epsilons that are given where another unknown is asked for."""
+
+UNKNOWNS = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "group_size")
+SCHEMES = ("poisson", "fixed", "replace", "group", "laplace")
+
+DATASET_SIZE = 1_000_000
+"""Records from which fixed batches are drawn."""
+
+
 class Answer(NamedTuple):
     """An interval, relative to its upper end, and what it took."""
 
     width: float
     seconds: float
+    quotient: float
+    """Its time over that of epsilon at the answer; 0 where epsilon itself was asked for."""
     question: dict[str, float]
 
 
@@ -54,15 +68,57 @@ def questions(box: Box, count: int, seed: int) -> list[dict[str, float]]:
     return [dict(zip(Box._fields, row.tolist(), strict=True)) for row in rows]
 
 
-def ask(question: dict[str, float]) -> Answer:
-    """Return how narrow and how fast the answer to one question is."""
-    counts = {name: max(1, round(question[name])) for name in ("steps", "group_size")}
+def run_of(question: dict[str, float], scheme: str) -> dict[str, Any]:
+    """Return the arguments of a run; epsilon and delta are left as they are."""
+    counts = {name: max(1, round(question[name])) for name in ("steps", "group_size") if name in question}
     run: dict[str, Any] = question | counts
+    if scheme == "laplace":
+        run["mechanism"] = hs.Laplace(run.pop("noise_multiplier"))
+    elif scheme == "fixed":
+        batch = max(1, round(run.pop("sample_rate") * DATASET_SIZE))
+        run["sampling"] = hs.WithoutReplacement(batch, DATASET_SIZE)
+    elif scheme == "replace":
+        run["adjacency"] = "replace"
+    elif scheme == "group":
+        # A tenth to all of the rate and of the norm, in equal steps.
+        size = min(run.pop("group_size"), 12)
+        shares = np.linspace(0.1, 1.0, size) if size > 1 else np.ones(1)
+        rates = run.pop("sample_rate") * shares
+        run |= {"group": hs.Group(size, rates=rates, norms=shares[::-1]), "sample_rate": float(rates.max())}
+    return run
+
+
+def ask(question: dict[str, float], unknown: str = "epsilon", scheme: str = "poisson") -> Answer:
+    """Return how narrow and how fast the answer to one question is."""
+    asked = {name: value for name, value in question.items() if name != unknown}
+    run = run_of(asked, scheme)
     start = time.process_time()
-    lower, upper = hs.get_epsilon(**run, bounds=True)
+    try:
+        lower, upper = getattr(hs, f"get_{unknown}")(**run, bounds=True)
+    except hs.UnreachableError:
+        return Answer(0.0, time.process_time() - start, 0.0, asked)
     seconds = time.process_time() - start
-    width = float((upper - lower) / upper) if upper > 0.0 else 0.0
-    return Answer(width, seconds, run)
+    largest = max(float(lower), float(upper))
+    is_whole = unknown in ("steps", "group_size")
+    apart = max(abs(float(upper - lower)) - 1.0, 0.0) if is_whole else abs(float(upper - lower))
+    # A delta without an f64, or a target that every count meets, has no width.
+    width = apart / largest if np.isfinite(largest) and largest > sys.float_info.min else 0.0
+    return Answer(width, seconds, quotient_of(run, unknown, (lower, upper), seconds), asked)
+
+
+def quotient_of(run: dict[str, Any], unknown: str, found: tuple[Any, Any], seconds: float) -> float:
+    """Return how many times as long an unknown took as epsilon there."""
+    if unknown in ("epsilon", "delta"):
+        return 0.0
+    # What meets the target: the larger noise, and the smaller rate or count.
+    answer = float(max(found) if unknown == "noise_multiplier" else min(found))
+    if not (np.isfinite(answer) and answer > 0.0):
+        return 0.0
+    there = {name: value for name, value in run.items() if name != "epsilon"}
+    there[unknown] = int(answer) if unknown in ("steps", "group_size") else answer
+    start = time.process_time()
+    hs.get_epsilon(**there)
+    return seconds / max(time.process_time() - start, 1e-9)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -71,17 +127,30 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--few", action="store_true")
+    parser.add_argument("--ask", choices=UNKNOWNS, default="epsilon")
+    parser.add_argument("--scheme", choices=SCHEMES, default="poisson")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", hs.WideIntervalWarning)
-    answers = [ask(question) for question in questions(FEW if given.few else Box(), given.count, given.seed)]
-    widths, seconds = (np.array([answer[i] for answer in answers]) for i in (0, 1))
+    warnings.simplefilter("ignore", hs.UnusualValueWarning)
+    drawn = questions(FEW if given.few else Box(), given.count, given.seed)
+    if given.ask != "epsilon":
+        low, high = np.log(TARGET_EPSILON)
+        epsilons = np.exp(np.random.default_rng(given.seed + 1).uniform(low, high, size=given.count))
+        drawn = [row | {"epsilon": float(epsilon)} for row, epsilon in zip(drawn, epsilons, strict=True)]
+    answers = [ask(question, given.ask, given.scheme) for question in drawn]
+    widths, seconds, quotients = (np.array([answer[i] for answer in answers]) for i in range(3))
     print(describe_machine())
-    print(f"{given.count} questions, seed {given.seed}")
+    print(f"{given.count} questions for {given.ask}, {given.scheme}, seed {given.seed}")
     for limit in (WIDE, VERY_WIDE):
         print(f"wider than {limit:g}: {100 * np.mean(widths > limit):.1f} %")
     for limit in (SLOW, VERY_SLOW):
         print(f"over {1000 * limit:g} ms: {100 * np.mean(seconds > limit):.1f} %")
-    print(f"slowest {seconds.max():.2f} s, all {seconds.sum():.1f} s")
+    print(
+        f"median {1000 * np.median(seconds):.2f} ms, slowest {seconds.max():.2f} s, all {seconds.sum():.1f} s"
+    )
+    if quotients.any():
+        middle, high = np.percentile(quotients[quotients > 0.0], (50, 90))
+        print(f"times epsilon's time: {middle:.1f}, of a tenth more than {high:.1f}")
     for title, order in (("slowest", -seconds), ("widest", -widths)):
         print(title)
         for i in np.argsort(order)[:8]:
