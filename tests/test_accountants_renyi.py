@@ -242,7 +242,7 @@ def test_other_accountants_refuse_what_they_cannot_account_for():
     state.history = MIXED
     for kind, error, word in (
         (GroupAccountant, hs.UnsupportedError, "Skellam"),
-        (MonteCarloAccountant, TypeError, "noise_multiplier"),
+        (MonteCarloAccountant, hs.UnsupportedError, "noise_multiplier"),
     ):
         accountant = kind()
         with pytest.raises(error, match=word):

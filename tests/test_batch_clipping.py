@@ -394,8 +394,11 @@ def test_accountants_without_such_a_pair_refuse_the_step():
     clipping = hs.BatchClipping(2.0)
     with pytest.raises(hs.UnsupportedError, match="GroupAccountant accounts for batches"):
         RenyiGroupAccountant().step(mechanism=clipping, sample_rate=0.1)
-    for accountant in (MonteCarloAccountant(), IndividualAccountant(10)):
-        with pytest.raises(TypeError):
+    for accountant, error in (
+        (MonteCarloAccountant(), hs.UnsupportedError),
+        (IndividualAccountant(10), TypeError),
+    ):
+        with pytest.raises(error):
             accountant.step(mechanism=clipping, sample_rate=0.1)
         with pytest.raises((TypeError, ValueError)):
             accountant.history = [(clipping, 0.1, 1)]

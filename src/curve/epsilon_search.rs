@@ -28,6 +28,8 @@ const WIDEST_ROUGH: f64 = 1e-2;
 const RELAXATION: (f64, f64) = (1.1, 30.0);
 /// The part of the tolerance that a margin below δ may take: where it would take more, there is none.
 const MARGIN_FRACTION: f64 = 0.5;
+/// The part of the tolerance that a margin and the enclosure may take together: steps out of the enclosure need the rest.
+const MARGIN_AND_WIDTH: f64 = 0.85;
 /// Width at ε = 0, where only the side of δ matters.
 const WIDTH_AT_ZERO: f64 = 1e-6;
 
@@ -193,6 +195,17 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         }
     }
 
+    /// The margin of an upper end beside an enclosure that wide; 0 where both together take too much of the tolerance.
+    fn margin_beside(&self, epsilon: f64, width: f64) -> f64 {
+        let change = self.query.tolerance * epsilon.abs() * self.slope;
+        let margin = self.margin_at(epsilon);
+        if width + margin <= MARGIN_AND_WIDTH * change {
+            margin
+        } else {
+            0.0
+        }
+    }
+
     /// The margin of an upper end near ε; 0 where it would take too much of the tolerance.
     fn margin_at(&self, epsilon: f64) -> f64 {
         let change = self.query.tolerance * epsilon.abs() * self.slope;
@@ -295,7 +308,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     fn step_out_of_enclosure(&mut self, root: f64) -> bool {
         let log_delta = self.query.log_delta;
         let (centre, found) = self.centred(root);
-        let margin = self.margin_at(centre);
+        let margin = self.margin_beside(centre, found.width());
         let slope = self.slope;
         let first = |gap: f64| {
             let step = OVERSHOOT * gap.max(0.0) / slope + ROUNDING * centre.abs();

@@ -129,17 +129,21 @@ impl LossSum {
         }
     }
 
-    /// Standard deviation of the sum; `None` where closed forms answer at once.
-    pub(crate) fn standard_deviation(&mut self) -> Option<f64> {
-        let closed = match self.segments.as_slice() {
+    /// True where closed forms answer at once.
+    pub(super) fn has_closed_form(&self) -> bool {
+        match self.segments.as_slice() {
             [] => true,
             [segment] => {
                 (segment.steps == 1.0 && segment.loss.has_closed_form())
                     || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some()
             }
             _ => false,
-        };
-        if closed {
+        }
+    }
+
+    /// Standard deviation of the sum; `None` where closed forms answer at once.
+    pub(crate) fn standard_deviation(&mut self) -> Option<f64> {
+        if self.has_closed_form() {
             return None;
         }
         if self.deviation.is_none() {

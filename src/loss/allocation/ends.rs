@@ -61,10 +61,11 @@ pub(crate) fn least_end(bins: &Bins, log_mass: f64) -> f64 {
     high
 }
 
-/// λ for which W, with g at most `end`, is above its mean under the law tilted by e^{λW} with a probability of about e^−`level`.
-fn tilt_of(bins: &Bins, end: f64, level: f64) -> f64 {
-    let rule = |part: &Part| (part.count, EndedRule::new(part.variance, end, bins.total));
-    let rules: Vec<(f64, EndedRule)> = bins.parts.iter().map(rule).collect();
+/// λ for which W, with g at most `end`, is above its mean under the law tilted by e^{λW} with a probability of about e^−`level`;
+/// `None` where the noise is too little for a rule.
+fn tilt_of(bins: &Bins, end: f64, level: f64) -> Option<f64> {
+    let rule = |part: &Part| Some((part.count, EndedRule::new(part.variance, end, bins.total)?));
+    let rules: Vec<(f64, EndedRule)> = bins.parts.iter().map(rule).collect::<Option<_>>()?;
     let exponent = |lambda: f64| -> f64 {
         let of = |(count, rule): &(f64, EndedRule)| {
             let at = rule.about(lambda);
@@ -85,7 +86,7 @@ fn tilt_of(bins: &Bins, end: f64, level: f64) -> f64 {
             4.0 * low
         };
     }
-    lambda
+    Some(lambda)
 }
 
 /// A larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes either: moments are then
@@ -96,7 +97,7 @@ pub(crate) fn far_end(bins: &Bins, log_mass: f64) -> Option<f64> {
     let square: f64 = bins.parts.iter().map(|part| part.count * part.variance.exp_m1()).sum();
     // A Gaussian loss of this spread takes the tilt √(−2·log_mass)/spread.
     let gaussian = bins.total * (-2.0 * log_mass / square).sqrt();
-    let lambda = LARGER_TILT * tilt_of(bins, least + FARTHER, -log_mass - ABOVE_MASS);
+    let lambda = LARGER_TILT * tilt_of(bins, least + FARTHER, -log_mass - ABOVE_MASS)?;
     let lambda = lambda.max(LEAST_TILT * gaussian);
     let log_density = |g: f64| lambda / bins.total * (largest(variance, g) - 1.0) - 0.5 * g * g;
     let (mut g, mut peak) = (0.0, 0.0f64);
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn the_tilt_of_a_probability_is_that_of_a_gaussian_variable() {
         let bins = Bins::new(&[(1000, 1e-4)]).unwrap();
-        let found = tilt_of(&bins, 12.0, 32.0);
+        let found = tilt_of(&bins, 12.0, 32.0).unwrap();
         let gaussian = 8.0 / (1e-4f64.exp_m1() / 1000.0).sqrt();
         assert!((found / gaussian - 1.0).abs() < 1e-2, "{found} {gaussian}");
     }

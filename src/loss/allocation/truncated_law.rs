@@ -7,7 +7,7 @@
 use crate::approx::Approx;
 use crate::loss::allocation::bins::{Bins, Part};
 use crate::loss::allocation::ends::{far_end, largest, least_end, log_left_out};
-use crate::loss::allocation::truncated_rule::EndedRule;
+use crate::loss::allocation::truncated_rule::{EndedRule, Tilting};
 use crate::special::log_space::{LogSum, complex_ln_1p};
 use crate::special::normal::{log_mills, log_upper_tail};
 use realfft::num_complex::Complex64;
@@ -73,38 +73,31 @@ pub(crate) struct Usable {
     lacking: f64,
 }
 
-/// log E[e^{λW}] at real λ, and its first two derivatives.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Tilting {
-    pub(crate) log: f64,
-    pub(crate) first: f64,
-    pub(crate) second: f64,
-}
-
 impl TruncatedLaw {
     /// The law without outputs that P has with a probability of at most e^`log_mass`; `None` where that leaves Y/t above `most`.
     pub(crate) fn new(bins: &Bins, log_mass: f64, most: f64) -> Option<Self> {
         let end = least_end(bins, log_mass);
-        (largest(bins.widest(), end) <= most * bins.total).then(|| Self::up_to(bins, end))
+        let is_enough = largest(bins.widest(), end) <= most * bins.total;
+        is_enough.then(|| Self::up_to(bins, end)).flatten()
     }
 
     /// The law up to a larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes either: moments are then
     /// nearly those of the whole law. `None` where they would count.
     pub(crate) fn far(bins: &Bins, log_mass: f64) -> Option<Self> {
-        far_end(bins, log_mass).map(|end| Self::up_to(bins, end))
+        far_end(bins, log_mass).and_then(|end| Self::up_to(bins, end))
     }
 
-    /// The law with g ≤ `end`.
-    fn up_to(bins: &Bins, end: f64) -> Self {
+    /// The law with g ≤ `end`; `None` where its rule has too many nodes.
+    fn up_to(bins: &Bins, end: f64) -> Option<Self> {
         let (log_left_out, log_left_out_of_q) = log_left_out(bins, end);
         let parts = bins.parts.iter().map(|part| TruncatedPart::new(part, end, bins.total));
-        Self {
+        Some(Self {
             total: bins.total,
             still: bins.still,
-            parts: parts.collect(),
+            parts: parts.collect::<Option<_>>()?,
             log_left_out,
             log_left_out_of_q,
-        }
+        })
     }
 
     /// The series that serve Re s = λ, |s| ≤ `size`, by parts; `None` if there is none.
@@ -157,19 +150,20 @@ impl TruncatedLaw {
 }
 
 impl TruncatedPart {
-    fn new(part: &Part, end: f64, total: f64) -> Self {
+    fn new(part: &Part, end: f64, total: f64) -> Option<Self> {
+        let rule = EndedRule::new(part.variance, end, total)?;
         let levels: Vec<Series> = LEVELS
             .iter()
             .map(|level| Series::new(part.variance, level * end, total))
             .collect();
-        Self {
+        Some(Self {
             count: part.count,
             variance: part.variance,
             end,
             largest: levels.first().map_or(0.0, |series| series.largest),
             levels,
-            rule: EndedRule::new(part.variance, end, total),
-        }
+            rule,
+        })
     }
 
     /// Where less is kept, the transform lacks no more than it does at Re s.

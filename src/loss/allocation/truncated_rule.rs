@@ -10,7 +10,6 @@
 //! largest x' = Re(s·e^{iη√v}), |η| ≤ a.
 
 use crate::approx::Approx;
-use crate::loss::allocation::truncated_law::Tilting;
 use crate::special::normal::log_upper_tail;
 use realfft::num_complex::Complex64;
 use std::f64::consts::{LN_2, TAU};
@@ -24,6 +23,18 @@ const LEVEL: f64 = 48.0;
 const LEAST_END: f64 = 34.0;
 /// How far below 0 nodes reach.
 const REACH: f64 = 10.0;
+
+/// Nodes at most. They are as many as √v times a few hundred where the noise is little: this many serve noise multipliers down to a fifteenth,
+/// below which records in known batches are hardly told from dealt ones.
+const MAX_NODES: f64 = 20_000.0;
+
+/// log E[e^{λW}] at real λ, and its first two derivatives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tilting {
+    pub(crate) log: f64,
+    pub(crate) first: f64,
+    pub(crate) second: f64,
+}
 
 /// The rule of one kind of batches.
 #[derive(Debug, Clone)]
@@ -43,17 +54,21 @@ pub(crate) struct EndedRule {
 }
 
 impl EndedRule {
-    /// For g ≤ `end`.
-    pub(crate) fn new(variance: f64, end: f64, total: f64) -> Self {
+    /// For g ≤ `end`; `None` where it would have more than [`MAX_NODES`].
+    pub(crate) fn new(variance: f64, end: f64, total: f64) -> Option<Self> {
         let root = variance.sqrt();
         let line = FARTHEST_LINE.min(LARGEST_TURN / root);
         let spacing = TAU * line / LEVEL;
-        let count = ((end + REACH) / spacing).ceil() as usize;
+        let count = ((end + REACH) / spacing).ceil();
+        if count.is_nan() || count > MAX_NODES {
+            return None;
+        }
+        let count = count as usize;
         let ratio = |g: f64| (root * g - 0.5 * variance).exp() / total;
         let at = |i: usize| end - (i as f64 + 0.5) * spacing;
         let outputs = (0..count).map(|i| (ratio(at(i)), 0.5 * at(i) * at(i))).collect();
         let below = end - count as f64 * spacing;
-        Self {
+        Some(Self {
             end,
             largest: ratio(end),
             root,
@@ -62,7 +77,7 @@ impl EndedRule {
             outputs,
             log_below: log_upper_tail(-below - spacing),
             least: ratio(below),
-        }
+        })
     }
 
     /// log E[e^{λY/t}; g ≤ b] for real λ > 0 with its derivatives; `None` where outputs at b count.
@@ -159,7 +174,7 @@ mod tests {
             (0.0025, 20.0, Complex64::new(60.0, 90.0)),
             (0.25, 3.0, Complex64::new(1.0, 4.0)),
         ] {
-            let rule = EndedRule::new(v, b, 1.0);
+            let rule = EndedRule::new(v, b, 1.0).unwrap();
             let (exact, change) = fine(&rule, v, s);
             let found = rule.log_transform(s, |x| fine(&rule, v, Complex64::from(x)).0.re.ln());
             let off = (found.value.exp() / exact - 1.0).norm();
@@ -172,7 +187,7 @@ mod tests {
     #[test]
     fn real_transforms_are_those_of_a_fine_sum() {
         let (v, b, lambda, step) = (0.04f64, 12.0, 3.0, 1e-3);
-        let rule = EndedRule::new(v, b, 1.0);
+        let rule = EndedRule::new(v, b, 1.0).unwrap();
         let at = |lambda: f64| fine(&rule, v, Complex64::from(lambda)).0.re.ln();
         let found = rule.tilting(lambda).unwrap();
         let (below, here, above) = (at(lambda - step), at(lambda), at(lambda + step));
@@ -182,14 +197,14 @@ mod tests {
             (found.second - (above + below - 2.0 * here) / (step * step)).abs() < 1e-5,
             "{found:?}"
         );
-        assert!(EndedRule::new(1.0, 6.0, 1.0).tilting(1.0).is_none());
+        assert!(EndedRule::new(1.0, 6.0, 1.0).unwrap().tilting(1.0).is_none());
     }
 
     /// A wide spacing and s next to 0: by Poisson's formula the rule adds 2e^{−2π²/h²} with the sign of the phase of its nodes. The bound at
     /// a = 2π/h holds, and half of it would not.
     #[test]
     fn the_error_of_the_spacing_is_bounded_and_attained() {
-        let mut rule = EndedRule::new(1e-4, 9.0, 1.0);
+        let mut rule = EndedRule::new(1e-4, 9.0, 1.0).unwrap();
         (rule.spacing, rule.line) = (2.0, TAU / 2.0);
         let at = |i: i32| 9.0 - (f64::from(i) + 0.5) * rule.spacing;
         rule.outputs = (0..10).map(|i| (1.0, 0.5 * at(i) * at(i))).collect();
@@ -207,7 +222,7 @@ mod tests {
         for turning in [0.0, 20.0, 60.0, 100.0, 140.0] {
             let (v, b) = (0.01f64, 1.0f64);
             let s = Complex64::new(5.0, turning);
-            let rule = EndedRule::new(v, b, 1.0);
+            let rule = EndedRule::new(v, b, 1.0).unwrap();
             let (exact, change) = fine(&rule, v, s);
             let found = rule.log_transform(s, |x| x * rule.largest);
             let off = (found.value.exp() / exact - 1.0).norm();

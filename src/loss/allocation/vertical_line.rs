@@ -7,7 +7,8 @@
 
 use crate::approx::Approx;
 use crate::loss::allocation::modulus::Modulus;
-use crate::loss::allocation::truncated_law::{Tilting, TruncatedLaw};
+use crate::loss::allocation::truncated_law::TruncatedLaw;
+use crate::loss::allocation::truncated_rule::Tilting;
 use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
 use crate::special::log_space::log_add;
 use crate::stopping::checkpoint;
