@@ -164,9 +164,14 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     /// An enclosure of log δ to about `width`; one `roughness` times as wide suffices.
     fn ask(&mut self, epsilon: f64, width: f64, roughness: f64) -> Enclosure {
         let width = width.max(self.attainable_width).clamp(WIDTHS.0, WIDTHS.1);
+        // Contours are designed to fit into the margin, where there is one: that costs a few points. It is no reason to refuse others.
+        let designed = match self.margin_at(epsilon) {
+            0.0 => width,
+            margin => width.min(WIDTH_FRACTION * margin),
+        };
         let accuracy = Accuracy {
-            width,
-            cell_width: width.min(self.query.tolerance),
+            width: designed,
+            cell_width: designed.min(self.query.tolerance),
             sufficient_width: (roughness * width).min(WIDEST_ROUGH).max(width),
             threshold: Some(self.query.log_delta),
             bounds_first: false,
@@ -182,17 +187,8 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
 
     /// An enclosure of log δ from which steps out fit into the tolerance; `roughness` times as wide suffices.
     fn ask_at(&mut self, epsilon: f64, roughness: f64) -> Enclosure {
-        let width = self.width_for(epsilon);
+        let width = WIDTH_FRACTION * self.query.tolerance * epsilon.abs() * self.slope;
         self.ask(epsilon, width, roughness)
-    }
-
-    /// The width of such an enclosure; it fits into the margin, where there is one.
-    fn width_for(&self, epsilon: f64) -> f64 {
-        let change = self.query.tolerance * epsilon.abs() * self.slope;
-        match self.margin_at(epsilon) {
-            0.0 => WIDTH_FRACTION * change,
-            margin => WIDTH_FRACTION * change.min(margin),
-        }
     }
 
     /// The margin of an upper end beside an enclosure that wide; 0 where both together take too much of the tolerance.
@@ -347,7 +343,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
                 break;
             }
             // The width that is asked for is that of the enclosure to be replaced.
-            let width = self.width_for(epsilon);
+            let width = WIDTH_FRACTION * self.query.tolerance * epsilon.abs() * self.slope;
             let corrected = self.ask(epsilon + change, width, 1.0);
             if excess(corrected, log_delta).abs() >= excess(found, log_delta).abs() {
                 break;

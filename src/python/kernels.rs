@@ -12,6 +12,7 @@ use crate::renyi::{Conversion, Guarantee};
 use crate::simulation;
 use crate::simulation::{Segment, Settings};
 use crate::step::{Adjacency, Direction, GroupLaw};
+use crate::stopping::carried;
 use crate::threads::in_pool;
 use numpy::ndarray::{ArrayView1, ArrayViewD};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, ToPyArray};
@@ -68,10 +69,10 @@ fn laws_of<T: Send + Sync + 'static>(
         return Ok(vec![py.detach(|| guarded(|| law(question)))?]);
     }
     watched(py, None, move |monitor| {
-        let answer = |question: &T| {
+        let answer = carried(|question: &T| {
             unless_cancelled(monitor)?;
             law(question)
-        };
+        });
         in_pool(|| questions.par_iter().map(answer).collect())
     })
 }
@@ -103,10 +104,10 @@ pub(crate) fn poisson_binomial_law<'py>(
     let rows: Vec<Vec<f64>> = table.rows().into_iter().map(|row| row.to_vec()).collect();
     // Ten thousand different rates take a second: a single law must be interruptible too.
     let laws = watched(py, None, move |monitor| {
-        let answer = |row: &Vec<f64>| {
+        let answer = carried(|row: &Vec<f64>| {
             unless_cancelled(monitor)?;
             GroupLaw::poisson_binomial(row)
-        };
+        });
         in_pool(|| rows.par_iter().map(answer).collect::<Result<Vec<_>, Error>>())
     })?;
     law_tables(py, &laws, leading)
