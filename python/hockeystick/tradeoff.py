@@ -15,12 +15,11 @@ from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.expression import answers_at_once, is_shuffled, made, steps_of, words
 from hockeystick._curves.renyi_readouts import GaussianMixture, RenyiReadOuts
 from hockeystick._curves.shuffled_curve import ShuffledCurve
+from hockeystick._curves.tradeoff_core import core_of_curve
 from hockeystick._readouts import ReadOuts
 from hockeystick._rounding import percent_up
 from hockeystick._vocabulary.adjacency import ADVERSARY, STRONG_ADVERSARY
-from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
-from hockeystick.errors import UnsupportedError
 
 __all__ = ["TradeoffCurve"]
 
@@ -255,18 +254,7 @@ class TradeoffCurve(RenyiReadOuts, ReadOuts):
         >>> round(hs.TradeoffCurve.from_curve(run).epsilon(1e-5), 4)
         1.8282
         """
-        if isinstance(privacy_curve, ShuffledCurve):
-            return cls._of(privacy_curve.compiled(), "from_curve", privacy_curve)
-        if not isinstance(privacy_curve, PrivacyCurve):
-            raise TypeError(f"privacy_curve must be a PrivacyCurve, got {type(privacy_curve).__name__}")
-        for kind, _ in privacy_curve.segments:
-            if isinstance(kind.draw, RandomAllocation | FixedBins):
-                raise UnsupportedError(
-                    f"{kind.draw!r} is one release an epoch, or a run, and no step that a trade-off function "
-                    f"is composed of: ask privacy_curve.beta(alpha), or add curves"
-                )
-        adjacency = "replace" if privacy_curve.adjacency == "replace" else "add_remove"
-        core = _core.TradeoffCurve.of_steps(privacy_curve.core_segments(), adjacency)
+        core = core_of_curve(privacy_curve)
         return cls._of(core, "from_curve", privacy_curve)
 
     @classmethod

@@ -90,7 +90,7 @@ impl EndedRule {
         (at_end <= -LEAST_END).then(|| self.about(lambda))
     }
 
-    /// The same without a claim.
+    /// An estimate of [`EndedRule::tilting`] for choices, also where outputs at b count.
     pub(crate) fn about(&self, lambda: f64) -> Tilting {
         let log_term = |&(y, half_square): &(f64, f64)| lambda * y - half_square;
         let log = self.outputs.iter().map(log_term).fold(f64::NEG_INFINITY, f64::max);
