@@ -58,6 +58,8 @@ pub(crate) struct LossSum {
     single_step_work: u64,
     /// [`LossSum::work`] at which no route but bounds is tried any more.
     limit: u64,
+    /// Work by which that was raised for this answer.
+    forgiven: u64,
 }
 
 impl LossSum {
@@ -72,6 +74,7 @@ impl LossSum {
             deviation: None,
             single_step_work: 0,
             limit: 0,
+            forgiven: 0,
         };
         sum.limit = sum.allowance(BUDGET);
         sum
@@ -87,6 +90,7 @@ impl LossSum {
         self.truncations.iter_mut().for_each(Truncated::forget);
         self.moments.clear();
         self.limit = self.work() + self.allowance(BUDGET);
+        self.forgiven = 0;
     }
 
     /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
@@ -110,6 +114,18 @@ impl LossSum {
     /// True if the budget of this answer is spent.
     pub(super) fn is_exhausted(&self) -> bool {
         self.work() > self.limit
+    }
+
+    /// Does not count work that was in vain, up to the budget of one more answer, so that the routes that are left may still be tried.
+    pub(super) fn forgive(&mut self, work: u64) {
+        let work = work.min(self.allowance(BUDGET) - self.forgiven);
+        self.forgiven += work;
+        self.limit += work;
+    }
+
+    /// True if the density of any loss jumps.
+    pub(super) fn has_jumps(&self) -> bool {
+        self.segments.iter().any(|segment| segment.loss.has_jumps())
     }
 
     /// δ of one step, or of equal steps with two outcomes.

@@ -157,8 +157,14 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
             if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() {
                 found = coarse(sum, epsilon, accuracy, expected, found);
             }
+            let before = sum.work();
             let truncated = sum.truncated(expected + accuracy.log_fraction() - farther);
-            found = found.meet(truncated.delta(form, epsilon, accuracy, found));
+            let here = truncated.delta(form, epsilon, accuracy, found);
+            if form == Form::SplitInversion && here.width().is_infinite() {
+                // It finds no contour only after some search, which would leave nothing for the routes after it.
+                sum.forgive(sum.work() - before);
+            }
+            found = found.meet(here);
             if accuracy.is_met(found) {
                 return found;
             }

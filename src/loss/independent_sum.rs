@@ -52,6 +52,10 @@ impl PrivacyLoss for IndependentSum {
         total(self.parts.iter_mut().map(|part| part.moments(c, log_tolerance)))
     }
 
+    fn has_jumps(&self) -> bool {
+        self.parts.iter().any(|part| part.has_jumps())
+    }
+
     fn has_cheap_moments(&self) -> bool {
         self.parts.iter().all(|part| part.has_cheap_moments())
     }

@@ -140,6 +140,10 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.weights().tilted(&moments).moments
     }
 
+    fn has_jumps(&self) -> bool {
+        self.parts.iter().any(|(_, part)| part.has_jumps())
+    }
+
     fn has_cheap_moments(&self) -> bool {
         self.parts.iter().all(|(_, part)| part.has_cheap_moments())
     }
