@@ -129,7 +129,7 @@ def _changed(value, generator):
 
 
 def outcome(subject, document):
-    """What the checker says: "refused", "not proven", "true", "FORGED" or "SLOW"."""
+    """Return the verdict of the checker: "refused", "not proven", "true", "FORGED" or "SLOW"."""
     start = time.process_time()
     try:
         found = check(read(json.dumps(document)))

@@ -326,3 +326,38 @@ def test_replaced_records_in_batches_of_nearly_all_records_next_to_epsilon_zero(
     )
     exact += atom * float(one_step(np.array(epsilon)))
     assert lower * (1 - 1e-7) <= exact <= upper * (1 + 1e-7)
+
+
+LAPLACE = {
+    "sample_rate": 0.00191902,
+    "steps": 10,
+    "group_size": 3,
+    "mechanism": hs.Laplace(1.187140740431626),
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        # Few steps of Laplace noise end on grids, for which narrower contours would be computed in vain.
+        (LAPLACE, 3.7e-7),
+        (LAPLACE | {"steps": 9, "group_size": 2, "mechanism": hs.Laplace(4.59660152983991)}, 8.4e-4),
+        # A contour at a tilt near the saddle point lacks the digits that one at the saddle point has.
+        ({"noise_multiplier": 2.596661974370561, "sampling": hs.FixedBins(248), "steps": 248}, 2.04e-9),
+    ],
+)
+def test_no_route_takes_the_budget_of_the_next(run, delta):
+    lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
+    assert 0.0 < upper - lower <= 1e-6 * upper
+
+
+@WIDE
+def test_an_epsilon_of_zero_is_found_where_batches_are_cut():
+    cut = hs.Poisson(3.276e-4, max_batch_size=1, dataset_size=522)
+    run = {"noise_multiplier": 1.82346865, "sampling": cut, "steps": 2, "group_size": 3}
+    lower, upper = hs.get_delta(epsilon=0.0, bounds=True, **run)
+    # In two steps some of three records is in a batch with a probability of 2 * 3 * 3.276e-4 at most.
+    assert 0.0 < lower <= upper < 6 * 3.276e-4
+    # Split inversion finds no contour here, and must leave enough of the budget for the grid.
+    assert upper - lower <= 1e-5 * upper
+    assert hs.get_epsilon(delta=1.01 * upper, bounds=True, **run) == (0.0, 0.0)

@@ -225,8 +225,8 @@ impl Composition {
     }
 
     /// Certified bounds on ε at δ, to a relative width of `tolerance` where that can be had; the upper one may be infinite. Asked for δ at
-    /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ (`docs/theory/inversion.md`,
-    /// Proposition 10).
+    /// the upper one, [`Composition::delta`] with that tolerance answers with an upper bound of at most δ, unless that answer is wider than
+    /// the tolerance (`docs/theory/inversion.md`, Proposition 10).
     ///
     /// # Errors
     /// δ outside (0, 1).

@@ -257,7 +257,8 @@ impl PairCurve {
     ///
     /// > log U ≤ log L + w ≤ log δ(ε) + w ≤ `log_delta` − m + w with L ≤ δ(ε) ≤ U, w ≤ m.
     ///
-    /// The search knew δ there to that width, so that the question will, too.
+    /// The search knew δ there to that width. That the question will know it too is expected, and not proven: where its interval comes out
+    /// wider, its upper end may be above δ.
     ///
     /// # Errors
     /// Certified bounds that contradict each other.

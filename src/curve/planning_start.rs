@@ -1,15 +1,14 @@
 //! Where a search for an unknown of the equation starts: near the threshold, by estimates of δ that take a few moments each.
 //!
-//! A certified verdict far from the threshold can take a hundred times as long as one next to it: with little noise, or few steps, a run is
-//! hard. Saddle points say where the threshold is to a few per cent, so that verdicts are asked for next to it only. Bad estimates cost time,
-//! but no accuracy.
+//! A certified verdict far from the threshold can take many times as long as one next to it: with little noise, or few steps, a run is hard.
+//! Saddle points say about where the threshold is, so that verdicts are asked for next to it only. Bad estimates cost time, but no accuracy.
 
 use crate::curve::axis::Axis;
 use crate::special::root::{bracket_decreasing, solve_decreasing_between};
 
 /// Steps along the axis by which a bracket grows: one too small to go on with, the first (a factor of 2), and the largest.
 const STEPS: [f64; 3] = [0.05, 0.7, 6.0];
-/// Estimates of log δ are right to about this, so that the search ends where one is as close to the target.
+/// The search ends where an estimate of log δ is as close to the target: verdicts next to it are needed in any case.
 const CLOSE: f64 = 0.05;
 /// The search ends with a bracket this long on the logarithmic axis, whatever the estimates say.
 const SHORT: f64 = 1e-3;

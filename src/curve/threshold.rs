@@ -17,7 +17,7 @@ const OPEN_FRACTION: f64 = 1.0 / 8.0;
 /// The first step from a good guess over the distance at which the threshold is expected from there, so that it ends on the other side.
 const OVERSHOOT: f64 = 1.3;
 /// Distance of the root from one end, in units of the resolution, below which interpolation is right to a small part of the resolution: the
-/// excess is a straight line there. With a ten times larger one some brackets take a question more.
+/// excess is a straight line there. Without this (0) planners take a tenth longer and the slowest a quarter; 10 and 1000 do no better or worse.
 const LINEAR: f64 = 100.0;
 /// Distance from the root at which a point next to it is asked, in units of the resolution: two of them fit into it.
 const ASIDE: f64 = 0.4;

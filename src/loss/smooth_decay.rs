@@ -51,7 +51,8 @@ const HEIGHTS: [f64; 7] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
 /// How many heights in a row may do no better before the lower ones are given up: at the first frequency, and at others, where the best
 /// one is near that of the last frequency.
 const MOST_WORSE: [usize; 2] = [2, 1];
-/// Error that a search for the best height may have, over the decay that is wanted: nodes of so little weight are not evaluated.
+/// Error that a search for the best height may have, over the decay that is wanted: nodes of so little weight are not evaluated. A random box
+/// takes a twentieth longer if all are, and at 0.1 as long.
 const ROUGH_DECAY: f64 = 0.02;
 
 /// log of the growth of the integrand off the real line, less −log of the tolerance, beyond which no panel however short meets the

@@ -206,7 +206,7 @@ DRAWING = (
 MEMBERS = ("group_size", "rates", "norms", "gradients", "cosine")
 REPORTED = ("group_sizes", "target", "title", "details", "certified")
 SIGNED = ("model", "dataset", "responsible", "date")
-"""What the form at the end of a report says; without any of them there is no form."""
+"""Options that fill in the form at the end of a report. A report has the form if any of them is given."""
 ALWAYS = ("adjacency", "tolerance", "config", "as_json")
 
 

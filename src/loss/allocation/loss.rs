@@ -147,6 +147,12 @@ impl PrivacyLoss for Allocation {
         self.moments_at(c)
     }
 
+    /// Moments are tabled and cost little, but a contour at a tilt of the lattice lacks digits where one at the saddle point does not: 248 bins
+    /// that stay, σ 2.6, had an ε 1 % wide. Without the lattice 71 and not 75 of a hundred settings take at most 10 ms.
+    fn has_cheap_moments(&self) -> bool {
+        false
+    }
+
     fn tilted(&mut self, c: f64, _log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let w = self.exponent(c);
         let Some((law, _)) = &self.kept else {

@@ -68,8 +68,13 @@ fn exact_values_of_mixed_runs_lie_inside_narrow_intervals() {
         (step(poisson(0.1), 1.2, 2), 4),
         (step(bins, 3.0, 1), 15),
     ];
+    let singles = vec![
+        (step(allocation(10, 1), 1.0, 1), 20),
+        (step(poisson(0.1), 1.2, 1), 4),
+        (step(bins, 3.0, 1), 15),
+    ];
     let samples = vec![(step(poisson(0.05), 1.0, 3), 8), (step(poisson(1.0), 6.0, 3), 2)];
-    for (run, epsilon, closely) in [(&dealt, 2.5, 1.6), (&samples, 2.0, 2.5)] {
+    for (run, epsilon, closely) in [(&singles, 2.5, 1.6), (&dealt, 2.5, 1.6), (&samples, 2.0, 2.5)] {
         for (direction, adjacency) in [(Direction::Remove, Adjacency::Remove), (Direction::Add, Adjacency::Add)] {
             let mut curve = Composition::new(run, adjacency).unwrap();
             let exact = curve.delta(epsilon, 1e-7).unwrap().certified().unwrap().upper();
@@ -78,8 +83,8 @@ fn exact_values_of_mixed_runs_lie_inside_narrow_intervals() {
                 found.lower <= exact * (1.0 + 1e-6) && exact <= found.upper,
                 "{direction:?}: {found:?} {exact:e}"
             );
-            // Both runs have a step whose sum holds more than one member: those are added without a tilt.
-            let is_tilted = direction == Direction::Remove;
+            // Where the sum of a step holds more than one member, added members are drawn without a tilt.
+            let is_tilted = direction == Direction::Remove || run.iter().all(|(step, _)| step.group.size == 1);
             assert!(
                 !is_tilted || found.upper < closely * found.lower,
                 "{direction:?}: {found:?} {exact:e}"
