@@ -179,7 +179,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         };
         let found = (self.curve)(epsilon, &accuracy);
         self.is_contradicted |= found.certified().is_err();
-        if found.width().is_finite() && !accuracy.is_met(found) {
+        if roughness == 1.0 && found.width().is_finite() && !accuracy.is_met(found) {
             let (factor, limit) = RELAXATION;
             self.attainable_width = (factor * found.width()).min(limit * width);
         }

@@ -360,8 +360,10 @@ impl Truncated {
             1 => 1,
             _ => 0,
         };
+        let mut is_finest = tries == 0;
         for _ in 0..tries {
             let Some(grid) = self.grid(c, epsilon, width, spacing, found.width()) else {
+                is_finest = true;
                 break;
             };
             let here = grid.delta(epsilon);
@@ -369,13 +371,14 @@ impl Truncated {
             found = found.meet(here);
             let (done, at_limit, used) = (found.width() <= width, grid.at_limit, grid.spacing());
             self.evaluators.add_grid(grid);
+            is_finest = at_limit;
             if done || at_limit {
                 break;
             }
             // The width of a grid's interval is of second order in its spacing.
             spacing = used * (0.6 * width / here.width()).sqrt().clamp(0.02, 0.7);
         }
-        if found.width() > width {
+        if is_finest && found.width() > width {
             self.too_coarse += 1;
         }
         found
