@@ -43,11 +43,14 @@ def page(browser):
     browser.run("""
         globalThis.answered = async (link, whole) => {
             const before = page.asked;
-            location.hash = link;
+            // Not by the address: browsers throttle navigation.
+            page.run = runOfLink(link);
+            refresh();
             const newest = () => (whole ? page.answered : page.heard);
-            const isThere = () => page.asked !== before && newest() === page.asked;
-            while (!isThere()) await new Promise((go) => setTimeout(go, 3));
             const text = (id) => document.getElementById(id).textContent;
+            const isThere = () => page.asked !== before && newest() === page.asked
+                && !text("interval").includes("being computed");
+            while (!isThere()) await new Promise((go) => setTimeout(go, 3));
             return {epsilon: document.getElementById("epsilon").firstChild?.data,
                     interval: text("interval"),
                     attacks: text("attacks"), note: text("scheme-warning"), steps: text("steps"),
@@ -122,8 +125,8 @@ def test_answers_are_those_of_python_to_the_last_digit(page):
         took.append(answer["took"])
         schemes.add(fields["scheme"])
     assert len(schemes) == 5
-    half, most, nearly = np.quantile(took, [0.5, 0.75, 0.9])
-    print(f"{RUNS} answers: median {half:.1f} ms, 75 % within {most:.1f} ms, 90 % within {nearly:.1f} ms")
+    half, most, nearly, slowest = np.quantile(took, [0.5, 0.9, 0.99, 1.0])
+    print(f"{RUNS} answers: median {half:.1f} ms, 90 % within {most:.1f}, 99 % within {nearly:.1f}, all {slowest:.1f}")
     assert half < LONGEST
 
 
@@ -174,6 +177,7 @@ def test_wrong_numbers_are_named_beside_their_fields(page):
 
 def test_the_link_holds_the_run_and_keys_move_sliders(page):
     shown(page, noise=2, group=4, scheme="fixed", batch=500, records=50_000, length=3, unit="epochs")
+    page.run("new Promise((go) => setTimeout(go, LINK_MS + 100))")
     before = page.run("({link: location.href, epsilon: document.getElementById('epsilon').textContent})")
     page.run("document.getElementById('noise-slider').focus()")
     page.key("ArrowRight", 39)
@@ -189,8 +193,10 @@ def test_the_link_holds_the_run_and_keys_move_sliders(page):
     page.key("ArrowUp", 38)
     settled(page)
     assert page.run("document.getElementById('group').value") == "2"
-    answer = shown(page, **dict(urllib.parse.parse_qsl(before["link"].partition("#")[2])))
-    assert before["epsilon"].startswith(answer["epsilon"])
+    shown(page)
+    page.run(f"location.href = {json.dumps(before['link'])}, 0")
+    page.until("page.run.group === '4' && page.asked > 0 && page.answered === page.asked")
+    assert page.run("document.getElementById('epsilon').textContent") == before["epsilon"]
 
 
 def test_it_says_that_it_computes_only_while_it_does(page):

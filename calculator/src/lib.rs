@@ -59,14 +59,15 @@ pub extern "C" fn start() -> u32 {
     u32::from(is_made)
 }
 
-/// Answers a question about that run: ε at a δ (0), δ at an ε (1), or how often attacks miss at a rate of false alarms (2);
-/// 1, or 0 where it is refused.
+/// Answers a question about that run: ε at a δ (0), δ at an ε (1), or how often attacks miss at a rate of false alarms (2),
+/// or an upper bound on ε at a δ (3); 1, or 0 where it is refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn ask(question: u32, at: f64, tolerance: f64) -> u32 {
     let question = match question {
         0 => Question::Epsilon,
         1 => Question::Delta,
         2 => Question::Misses,
+        3 => Question::Upper,
         _ => {
             say("the question is none of those that are known".into());
             return 0;

@@ -29,6 +29,8 @@ pub(crate) enum Question {
     Delta,
     /// How often an attack misses at least, at a rate of false alarms.
     Misses,
+    /// The upper end of ε at a δ, where that is known sooner than both.
+    Upper,
 }
 
 /// A run that answers questions.
@@ -132,7 +134,7 @@ impl Run {
     /// An argument out of range, or a question that has no answer for shuffled batches.
     pub(crate) fn answer(&mut self, question: Question, at: f64, tolerance: f64) -> Result<Interval> {
         match (self, question) {
-            (Self::Composed(run), Question::Epsilon) => run.epsilon(at, tolerance),
+            (Self::Composed(run), Question::Epsilon | Question::Upper) => run.epsilon(at, tolerance),
             (Self::Composed(run), Question::Delta) => {
                 let found = run.delta(at, tolerance)?;
                 Ok(Interval {
@@ -145,6 +147,10 @@ impl Run {
                 upper: 1.0 - at,
             }),
             (Self::Shuffled(run), Question::Epsilon) => run.epsilon(at, tolerance),
+            (Self::Shuffled(run), Question::Upper) => Ok(Interval {
+                lower: 0.0,
+                upper: run.epsilon_upper(at, tolerance)?,
+            }),
             (Self::Shuffled(run), Question::Delta) => run.delta(at, tolerance),
             (Self::Shuffled(_), Question::Misses) => {
                 Err(refused("misses of attacks are not known for shuffled batches"))
@@ -193,6 +199,8 @@ mod tests {
                 let Ok(mut run) = run else { continue };
                 let found = run.answer(Question::Epsilon, 1e-5, 1e-6).unwrap();
                 assert!(0.0 < found.lower && found.lower <= found.upper && found.upper < 100.0);
+                let upper = run.answer(Question::Upper, 1e-5, 1e-6).unwrap();
+                assert_eq!(upper.upper, found.upper);
                 // δ at the ε of a δ is that δ, or less.
                 let delta = run.answer(Question::Delta, found.upper, 1e-6).unwrap();
                 assert!(delta.lower <= 1e-5 && delta.upper <= 1.1e-5, "{fields:?} {delta:?}");

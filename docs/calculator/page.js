@@ -6,14 +6,18 @@ const byId = (id) => document.getElementById(id);
 /** After this time the page says that it is still computing. */
 const SLOW_MS = 1500;
 
+/** The link of the page follows a change after this time: browsers refuse more than a hundred new links in half a minute. */
+const LINK_MS = 400;
+
 /** A worker that still computes for a run that nobody waits for any more is replaced after this time. */
 const PATIENCE_MS = 300;
 
 /**
  * The run of the fields; the worker; numbers of the newest question, of the newest that was sent, that is answered in full and that is
- * answered in part; the run to be asked about next; the timer of the note about slow answers; what is shown.
+ * answered in part; the run to be asked about next; the timers of the note about slow answers and of the
+ * link; what is shown.
  */
-const page = { run: runOfLink(location.hash), worker: null, isReady: false, asked: 0, sent: 0, answered: 0, heard: 0, waiting: null, slow: 0, shown: {} };
+const page = { run: runOfLink(location.hash), worker: null, isReady: false, asked: 0, sent: 0, answered: 0, heard: 0, waiting: null, slow: 0, linking: 0, shown: {} };
 
 /* Fields */
 
@@ -103,12 +107,18 @@ function showEpsilon(run, epsilon, took) {
   small.textContent = `at δ = ${oneIn(run.delta)}, for ${protectedBy(run)}`;
   byId("epsilon").replaceChildren(shown, small);
   byId("bar").textContent = shown;
-  byId("interval").textContent = intervalWords(run, epsilon);
   showNote(run, null);
   byId("python").textContent = pythonWords(run);
-  byId("statement-text").replaceChildren(...statementWords(run, epsilon, location.href, self.HOCKEYSTICK_VERSION).map(paragraph));
   byId("took").textContent = `Computed in ${took < 10 ? took.toFixed(1) : Math.round(took)} ms.`;
-  Object.assign(byId("answer").dataset, { lower: epsilon.lower, upper: epsilon.upper, took });
+  Object.assign(byId("answer").dataset, { upper: epsilon.upper, took });
+  showInterval(run, epsilon);
+}
+
+/** Both ends: the lower one of shuffled batches is known later. */
+function showInterval(run, epsilon) {
+  byId("interval").textContent = intervalWords(run, epsilon);
+  byId("statement-text").replaceChildren(...statementWords(run, epsilon, address(), self.HOCKEYSTICK_VERSION).map(paragraph));
+  byId("answer").dataset.lower = epsilon.lower ?? "";
 }
 
 function showNote(run, other) {
@@ -186,10 +196,12 @@ function told(data) {
   const { run } = page.shown;
   if (data.refused) { showProblem(`${data.refused}.`); settle(); }
   if (data.epsilon) {
+    const isFirst = !page.shown.epsilon;
     page.shown.epsilon = data.epsilon;
     byId("busy").textContent = "";
     byId("answer").setAttribute("aria-busy", "false");
-    showEpsilon(run, data.epsilon, data.took);
+    if (isFirst) showEpsilon(run, data.epsilon, data.took);
+    else showInterval(run, data.epsilon);
   }
   if (data.curve) showCurve(run, page.shown.epsilon, data);
   if (data.other) showNote(run, data.other);
@@ -212,12 +224,20 @@ function send() {
   }, PATIENCE_MS);
 }
 
+/** The address of the page with the run of the fields. */
+const address = () => new URL(linkOf(page.run), location.href).href;
+
+function showLink() {
+  history.replaceState(null, "", linkOf(page.run));
+}
+
 /** Shows the fields as they are, and asks for the answer. */
 function refresh(changed = null) {
   showFields(changed);
   const found = numbersOf(page.run);
   showProblems(found.problems ?? {});
-  history.replaceState(null, "", linkOf(page.run));
+  clearTimeout(page.linking);
+  page.linking = setTimeout(showLink, LINK_MS);
   byId("steps").textContent = found.problems ? "" : `${counted(found.steps)} ${found.steps === 1 ? "step" : "steps"} in all`;
   page.asked += 1;
   if (found.problems) {
@@ -252,10 +272,10 @@ byId("run").addEventListener("submit", (event) => event.preventDefault());
 byId("print").addEventListener("click", () => window.print());
 byId("copy").addEventListener("click", async () => {
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(address());
     byId("copied").textContent = "Copied.";
   } catch {
-    byId("copied").textContent = `The link is in the address bar: ${location.href}`;
+    byId("copied").textContent = `The link is ${address()}`;
   }
 });
 window.addEventListener("hashchange", () => { page.run = runOfLink(location.hash); refresh(); });

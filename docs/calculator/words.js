@@ -67,6 +67,7 @@ function isUpperBound(run) {
 /** What the interval says. */
 function intervalWords(run, epsilon) {
   if (!Number.isFinite(epsilon.upper)) return "No finite ε is known for this run: it gives no guarantee at this δ.";
+  if (epsilon.lower === null) return `Certified: ε is at most ${roundedUp(epsilon.upper)}. The lower end is being computed.`;
   if (run.scheme === "shuffled") return `Certified: ε lies between ${roundedDown(epsilon.lower, 3)} and ${roundedUp(epsilon.upper)}.`;
   const ends = `between ${roundedDown(epsilon.lower, 7)} and ${roundedUp(epsilon.upper, 7)}`;
   if (isUpperBound(run)) return `Certified: this upper bound lies ${ends}. The true ε may be smaller.`;
