@@ -1,8 +1,11 @@
 """What ``dir`` shows of each public module: its documented names and nothing else."""
 
+import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,25 @@ def test_the_package_shows_the_names_of_its_pages() -> None:
     documented = re.findall(r"^::: hockeystick\.(\w+)$", page, re.MULTILINE)
     assert len(documented) > 20
     assert sorted(dir(hs)) == sorted([*documented, *SUBMODULES, "__version__"])
+
+
+def test_names_come_from_where_type_checkers_look_for_them() -> None:
+    source = ast.parse(Path(hs.__file__).read_text("utf-8"))
+    (block,) = (node for node in source.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    read = {name.name: node.module for node in imports for name in node.names}
+    assert sorted(read) == sorted(set(hs.__all__) - {"__version__"})
+    for name, module in read.items():
+        if module == "hockeystick":
+            assert inspect.ismodule(getattr(hs, name))
+        else:
+            assert getattr(hs, name) is getattr(importlib.import_module(str(module)), name)
+
+
+def test_importing_the_package_imports_no_other_module() -> None:
+    code = "import sys, hockeystick; print(*sorted(name for name in sys.modules if 'hockeystick.' in name))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert loaded.split() == ["hockeystick._core"]
 
 
 def test_every_submodule_has_a_page() -> None:

@@ -30,78 +30,82 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hockeystick import accountants, black_box, kernels, renyi, shuffle
 from hockeystick._core import __version__
-from hockeystick._curves.accounting import get_delta, get_epsilon
-from hockeystick._curves.best_of import BestOf
-from hockeystick._curves.bins_curve import BinsCurve
-from hockeystick._curves.bins_estimate import estimate_delta
-from hockeystick._curves.certificate import Certificate
-from hockeystick._curves.counting import get_group_size, get_steps
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._curves.mixed_curve import MixedCurve
-from hockeystick._curves.number_of_runs import (
-    BinomialRuns,
-    GeometricRuns,
-    NegativeBinomialRuns,
-    PoissonRuns,
-)
-from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
-from hockeystick._curves.run_planning import Plan, plan
-from hockeystick._curves.shuffled_curve import ShuffledCurve
-from hockeystick._curves.sweeping import sweep
-from hockeystick._explaining import Explanation, explain
-from hockeystick._loaders.recognition import sampling_of
-from hockeystick._tables import Table
-from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
-from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.mechanisms import (
-    AdaptiveClipping,
-    BatchClipping,
-    Gaussian,
-    Laplace,
-    RandomizedResponse,
-    Skellam,
-)
-from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
-from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
-from hockeystick.accountants import (
-    Accountant,
-    GroupAccountant,
-    IndividualAccountant,
-    IndividualFilter,
-    MonteCarloAccountant,
-    RenyiGroupAccountant,
-    ShuffleAccountant,
-)
-from hockeystick.errors import (
-    ContradictionError,
-    OptimalOrderWarning,
-    SamplingMismatchError,
-    SamplingMismatchWarning,
-    UnreachableError,
-    UnsupportedError,
-    UnusualValueWarning,
-    WideIntervalWarning,
-)
-from hockeystick.tradeoff import TradeoffCurve
 
 if TYPE_CHECKING:
     from hockeystick import (
+        accountants,
         auditing,
+        black_box,
         checkpoints,
         compat,
         distributed,
         dp_accounting,
+        kernels,
         opacus,
         plot,
         release,
+        renyi,
+        shuffle,
         training,
     )
+    from hockeystick._curves.accounting import get_delta, get_epsilon
+    from hockeystick._curves.best_of import BestOf
+    from hockeystick._curves.bins_curve import BinsCurve
+    from hockeystick._curves.bins_estimate import estimate_delta
+    from hockeystick._curves.certificate import Certificate
+    from hockeystick._curves.counting import get_group_size, get_steps
+    from hockeystick._curves.curve import PrivacyCurve
+    from hockeystick._curves.making import privacy_curve
+    from hockeystick._curves.mixed_curve import MixedCurve
+    from hockeystick._curves.number_of_runs import (
+        BinomialRuns,
+        GeometricRuns,
+        NegativeBinomialRuns,
+        PoissonRuns,
+    )
+    from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
+    from hockeystick._curves.run_planning import Plan, plan
+    from hockeystick._curves.shuffled_curve import ShuffledCurve
+    from hockeystick._curves.sweeping import sweep
+    from hockeystick._explaining import Explanation, explain
+    from hockeystick._loaders.recognition import sampling_of
+    from hockeystick._tables import Table
+    from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+    from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
+    from hockeystick._vocabulary.groups import Group
+    from hockeystick._vocabulary.mechanisms import (
+        AdaptiveClipping,
+        BatchClipping,
+        Gaussian,
+        Laplace,
+        RandomizedResponse,
+        Skellam,
+    )
+    from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
+    from hockeystick._vocabulary.run import Run
+    from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
+    from hockeystick.accountants import (
+        Accountant,
+        GroupAccountant,
+        IndividualAccountant,
+        IndividualFilter,
+        MonteCarloAccountant,
+        RenyiGroupAccountant,
+        ShuffleAccountant,
+    )
+    from hockeystick.errors import (
+        ContradictionError,
+        OptimalOrderWarning,
+        SamplingMismatchError,
+        SamplingMismatchWarning,
+        UnreachableError,
+        UnsupportedError,
+        UnusualValueWarning,
+        WideIntervalWarning,
+    )
     from hockeystick.reporting import report
+    from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
     "Accountant",
@@ -181,27 +185,56 @@ __all__ = [
     "training",
 ]
 
-_WHEN_ASKED_FOR = (
-    "auditing",
-    "checkpoints",
-    "compat",
-    "distributed",
-    "dp_accounting",
-    "opacus",
-    "plan",
-    "plot",
-    "release",
-    "training",
-)
-"""Modules that many runs do without."""
+# An import of everything takes half as long as one of NumPy, and most scripts use a few names: so a module is
+# when one of its names is first asked for. A test compares this table with what type checkers read above.
+_ORIGINS = {
+    "_curves.accounting": "get_delta get_epsilon",
+    "_curves.best_of": "BestOf",
+    "_curves.bins_curve": "BinsCurve",
+    "_curves.bins_estimate": "estimate_delta",
+    "_curves.certificate": "Certificate",
+    "_curves.counting": "get_group_size get_steps",
+    "_curves.curve": "PrivacyCurve",
+    "_curves.making": "privacy_curve",
+    "_curves.mixed_curve": "MixedCurve",
+    "_curves.number_of_runs": "BinomialRuns GeometricRuns NegativeBinomialRuns PoissonRuns",
+    "_curves.planning": "get_noise_multiplier get_sample_rate",
+    "_curves.run_planning": "Plan plan",
+    "_curves.shuffled_curve": "ShuffledCurve",
+    "_curves.sweeping": "sweep",
+    "_explaining": "Explanation explain",
+    "_loaders.recognition": "sampling_of",
+    "_tables": "Table",
+    "_vocabulary.allocation": "FixedBins RandomAllocation",
+    "_vocabulary.correlated_noise": "CorrelatedNoise",
+    "_vocabulary.groups": "Group",
+    "_vocabulary.mechanisms": "AdaptiveClipping BatchClipping Gaussian Laplace RandomizedResponse Skellam",
+    "_vocabulary.participation": "CyclicPoisson FixedOrder MinimumSeparation",
+    "_vocabulary.run": "Run",
+    "_vocabulary.sampling": "FullBatch Poisson Shuffle WithoutReplacement",
+    "accountants": (
+        "Accountant GroupAccountant IndividualAccountant IndividualFilter MonteCarloAccountant "
+        "RenyiGroupAccountant ShuffleAccountant"
+    ),
+    "errors": (
+        "ContradictionError OptimalOrderWarning SamplingMismatchError SamplingMismatchWarning "
+        "UnreachableError UnsupportedError UnusualValueWarning WideIntervalWarning"
+    ),
+    "reporting": "report",
+    "tradeoff": "TradeoffCurve",
+}
+_MODULE_OF = {name: module for module, names in _ORIGINS.items() for name in names.split()}
+_MODULES = {*__all__, "errors", "reporting", "tradeoff"} - {*_MODULE_OF, "__version__"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHEN_ASKED_FOR:
+    if name in _MODULES:
         return import_module(f"hockeystick.{name}")
-    if name == "report":
-        return import_module("hockeystick.reporting").report
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"hockeystick.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
