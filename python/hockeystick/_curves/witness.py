@@ -23,6 +23,8 @@ NODE = 250.0
 """What a node costs besides, in the same unit."""
 ENOUGH = 4.0e6
 """Products that cost the checker a second: no cheaper proof is looked for."""
+LARGEST_TILT = 1e6
+"""The largest tilt that the checker takes."""
 LARGEST_ANGLE = 2.9
 """Most by which a strip turns the likelihood ratio; it may vanish from pi on, and the checker refuses 3."""
 ANGLES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2, 1.45, 1.8, 2.2, 2.6, LARGEST_ANGLE])
@@ -260,7 +262,8 @@ class Witness:
                 return None
             cuts.append((float(f"{outputs.x[place]:.6g}"), float(f"{width * outputs.kind.sigma:.4g}")))
         near_tilt, remainder = self.tilt, math.inf
-        for tilt in self.tilt * 1.3 ** np.arange(1, 40):
+        tilts = self.tilt * 1.3 ** np.arange(1, 40)
+        for tilt in tilts[tilts <= LARGEST_TILT]:
             total = self.mu_squared * tilt * (tilt + 1) / 2 - tilt * self.epsilon
             for kind, (at, wide) in zip(self.kinds, cuts, strict=True):
                 outputs = Outputs(kind, float(tilt))
