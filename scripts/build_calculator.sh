@@ -8,6 +8,9 @@ cd "$(dirname "$0")/.."
 top=$PWD
 target=wasm32-unknown-unknown
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$top/target}/calculator"
+# Vectors of two numbers, which browsers have had since 2021; the flags of `make` are kept.
+separator=$(printf '\037')
+export CARGO_ENCODED_RUSTFLAGS="${CARGO_ENCODED_RUSTFLAGS:+$CARGO_ENCODED_RUSTFLAGS$separator}-Ctarget-feature=+simd128"
 cd calculator
 
 # has_target RUSTC: whether the compiler has a standard library for the target

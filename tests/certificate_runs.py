@@ -218,10 +218,11 @@ def _outcome(number):
 def _outcome_in_time(number):
     """`_outcome` in a process of its own, which ends after `MOST_SECONDS` of processor time."""
     with CONTEXT.Pool(1, _limited) as pool:
+        worker = pool._pool[0]  # the pool puts another in the place of one that has ended
         answer = pool.apply_async(_outcome, (number,))
         while not answer.ready():
             answer.wait(0.02)
-            if not pool._pool[0].is_alive():
+            if not worker.is_alive():
                 run = random_run(number)
                 row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": run.curve.adjacency}
                 return row | {"steps": run.curve.steps, "delta": run.delta, "outcome": "out of time"}
