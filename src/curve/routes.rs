@@ -93,10 +93,11 @@ pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enc
 
 /// δ at an ε below the largest loss, where it is at most that of `ceiling`.
 fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceiling: Enclosure) -> Enclosure {
-    if let Some(known) = known_answer(sum, epsilon, accuracy, ceiling) {
+    let known = known_answer(sum, epsilon, accuracy).meet(ceiling);
+    if accuracy.threshold.is_some() && accuracy.is_met(known) {
         return known;
     }
-    let mut found = sum.single_step_bounds(epsilon, accuracy.width).meet(ceiling);
+    let mut found = sum.single_step_bounds(epsilon, accuracy.width).meet(known);
     if accuracy.is_met(found) {
         return found;
     }
@@ -124,14 +125,21 @@ fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceil
     by_attempts(sum, epsilon, accuracy, found)
 }
 
-/// The answer of contours and grids of earlier questions: while a root is searched they often suffice.
-fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceiling: Enclosure) -> Option<Enclosure> {
-    let threshold = accuracy.threshold?;
-    let mut known = ATTEMPTS[..2].iter().map(|(_, farther)| {
+/// What contours and grids of earlier questions know: while a root is searched that often suffices, and where the budget is spent it is
+/// all that there is. Nothing for questions without a threshold, which no search asks.
+fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+    let Some(threshold) = accuracy.threshold else {
+        return Enclosure::TRIVIAL;
+    };
+    let mut known = Enclosure::TRIVIAL;
+    for (_, farther) in &ATTEMPTS[..2] {
         let truncated = sum.truncated(threshold + accuracy.log_fraction() - farther);
-        truncated.known(epsilon).meet(ceiling)
-    });
-    known.find(|&known| accuracy.is_met(known))
+        known = known.meet(truncated.known(epsilon));
+        if accuracy.is_met(known) {
+            break;
+        }
+    }
+    known
 }
 
 /// δ by one form after the other, with losses truncated farther and farther out, until the accuracy is met or the budget spent.
