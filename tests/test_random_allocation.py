@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
 
 import hockeystick as hs
 from hockeystick.accountants import GroupAccountant, IndividualAccountant
@@ -32,6 +34,20 @@ def epsilon(sampling, steps, *, noise=1.0, delta=1e-6, **others):
 def test_references_are_met(sampling, steps, noise, delta, expected, digits):
     found = epsilon(sampling, steps, noise=noise, delta=delta, tolerance=1e-8)
     assert found == pytest.approx(expected, abs=digits)
+
+
+def test_bins_that_stay_for_many_epochs_are_the_full_batch_at_a_larger_threshold():
+    """With little noise the batch of the record stands out: 1 in t of the likelihood ratio of full batches."""
+
+    def curve(at):
+        """N(10, 1) against N(0, 1): what a hundred releases of one batch say."""
+        return ndtr(5.0 - at / 10.0) - np.exp(at + log_ndtr(-5.0 - at / 10.0))
+
+    expected = brentq(lambda at: np.log(curve(at)) - np.log(1e-5), 50.0, 120.0, xtol=1e-12) - np.log(100.0)
+    assert epsilon(hs.FixedBins(100), 10_000, delta=1e-5) == pytest.approx(expected, rel=1e-7)
+    # Half of the batches are released once more.
+    more = epsilon(hs.FixedBins(100), 10_050, delta=1e-5)
+    assert expected < more < epsilon(hs.FixedBins(100), 10_100, delta=1e-5)
 
 
 def test_one_batch_is_the_full_batch():

@@ -45,8 +45,9 @@ const COARSE_ATTEMPTS: [(Form, f64); 3] = [
 const COARSE_WIDTHS: [f64; 4] = [0.3, 1e-2, 1e-3, 1e-4];
 /// Coarse tolerances are this many times the width that is asked for, at least.
 const COARSER: f64 = 3.0;
-/// Width of log δ from which on next to nothing is known: then coarse inversions are tried.
-const UNKNOWN: f64 = 0.5;
+/// Width of log δ from which on little is known: then coarse inversions are tried. With 0.5, 1,532 batches with σ 1.77 had a δ 14 % wide that a
+/// contour for 1e-4 knows to 2e-5.
+const UNKNOWN: f64 = 1e-2;
 /// log δ where nothing is known of it.
 const TYPICAL_LOG_DELTA: f64 = -20.0;
 /// Below this log δ has no `f64`, so that an upper bound suffices.

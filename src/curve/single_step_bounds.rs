@@ -17,7 +17,7 @@ const WIDTH_OF_DOMINATING: f64 = 1e-3;
 
 /// Bounds on δ(ε) of a run. It is at least
 ///
-/// * δ of any single step, as the others may be ignored,
+/// * δ of any single step, as the others may be ignored (which is all of δ where there are no others),
 /// * the part of it where every step has its largest loss,
 ///
 /// and at most
@@ -34,7 +34,9 @@ pub(super) fn delta(
     let mut found = Enclosure::TRIVIAL;
     for segment in segments {
         let one = one_step::delta_within(&segment.loss, epsilon, FINER * width, effort);
-        found = found.meet(one.with_logs(one.log_lower, 0.0));
+        let is_all = segments.len() == 1 && segment.steps == 1.0;
+        let log_upper = if is_all { one.log_upper } else { 0.0 };
+        found = found.meet(one.with_logs(one.log_lower, log_upper));
     }
     found = found.meet(part_of_largest_losses(segments, epsilon));
     if let Some(log_variation) = log_variation {

@@ -1,14 +1,16 @@
 //! The privacy loss of one epoch, or of one pass with fixed bins.
 
 use crate::approx::Approx;
+use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
+use crate::loss::allocation::little_noise;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::truncated_tilted::{TiltedByLine, TiltedWhole};
-use crate::loss::privacy_loss::{PrivacyLoss, TiltedLoss, TiltedMoments};
+use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::step::Direction;
 use realfft::num_complex::Complex64;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -164,6 +166,14 @@ impl PrivacyLoss for Allocation {
         }
         let inner = Box::new(self.whole_tilted(c));
         Box::new(TiltedWhole::new(law, w, inner, self.whole_moments(c)))
+    }
+
+    /// Bounds that are narrow where noise is so little that one batch stands out.
+    fn one_step(&self, epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
+        if self.kept.is_some() {
+            return Enclosure::TRIVIAL;
+        }
+        little_noise::delta(&self.bins, self.direction, epsilon)
     }
 
     /// An epoch alone is inverted like a run of several.

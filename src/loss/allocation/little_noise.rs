@@ -1,0 +1,251 @@
+//! δ of one epoch with little noise, where one batch stands out.
+//!
+//! With a large v the sum W = still + Σ Y_i/t consists of its largest term nearly always. Let κ = e^ε − still > 0 be the rest of the
+//! threshold, t the number of batches, and G_i(x) = E[(Y_i − e^x)_+], the curve of a Gaussian pair at x. If the record is removed,
+//! δ = E[(Σ Y_i/t − κ)_+] is at least
+//!
+//! > Σ G_i(log tκ)/t,
+//!
+//! as Σ Y_i/t − κ is at least the sum of Y_i/t − κ over the terms that are above κ alone, and at most, for every a in (0, 1),
+//!
+//! > Σ G_i(log (1 − a)tκ)/t + Σ_j G_j(log x)/t·Σ_i P(Y_i > x) + Σ_j G_j(log x')·(Σ_i P(Y_i > x'))²/2,
+//!
+//! x = atκ/2, x' = aκ/2, as κ can be divided among the largest term, the second one and all others, which are at most the third one times
+//! t (`docs/theory/random-allocation.md`, Proposition 12).
+//!
+//! If the record is added, δ = E[(1 − e^ε·W)_+] is at most the probability that W < e^{−ε}, so that no term is larger, and at least half of
+//! that where all terms together are at most half as large.
+
+use crate::interval::Enclosure;
+use crate::loss::allocation::bins::{Bins, Part};
+use crate::loss::one_step::gaussian_delta;
+use crate::special::log_space::LogSum;
+use crate::special::normal::log_upper_tail;
+use crate::step::Direction;
+use std::f64::consts::LN_2;
+
+/// The a that are tried, as powers of 10: the smaller a, the nearer the first term to the lower bound, and the larger the others.
+const EXPONENTS: std::ops::RangeInclusive<i32> = -12..=-1;
+/// Rounding of the logarithm of a sum of products of bounds, over the size of the largest logarithm.
+const SLACK: f64 = 1e-14;
+/// Rounding of a sum of logarithms of counts up to 2^40.
+const OF_COUNTS: f64 = 2e-14;
+
+/// A logarithm and a bound on its error.
+#[derive(Debug, Clone, Copy)]
+struct Logarithm {
+    value: f64,
+    error: f64,
+}
+
+impl Logarithm {
+    /// log(e^x − `still`); `None` where that may not be positive.
+    fn without(x: f64, still: f64) -> Option<Self> {
+        let share = still * (-x).exp();
+        let left = 1.0 - share;
+        let relative = share * (4.0 + x.abs()) / left;
+        (left > 0.0 && relative < 1e10).then(|| Self {
+            value: x + (-share).ln_1p(),
+            error: f64::EPSILON * (4.0 * x.abs() + 4.0 + relative),
+        })
+    }
+
+    /// Plus a sum of a few logarithms of counts.
+    fn plus(self, other: f64) -> Self {
+        let value = self.value + other;
+        let error = self.error + 2.0 * f64::EPSILON * (other.abs() + value.abs()) + OF_COUNTS;
+        Self { value, error }
+    }
+
+    fn lower(self) -> f64 {
+        self.value - self.error
+    }
+
+    fn upper(self) -> f64 {
+        self.value + self.error
+    }
+}
+
+/// Bounds on δ(ε) of one epoch.
+pub(super) fn delta(bins: &Bins, direction: Direction, epsilon: f64) -> Enclosure {
+    let found = match direction {
+        Direction::Remove => removed(bins, epsilon),
+        Direction::Add => added(bins, epsilon),
+    };
+    found.unwrap_or(Enclosure::TRIVIAL)
+}
+
+fn removed(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
+    let log_total = bins.total.ln();
+    let rest = Logarithm::without(epsilon, bins.still)?;
+    let whole = rest.plus(log_total);
+    let lower = log_sum(bins, |part| {
+        gaussian_delta(part.variance.sqrt(), whole.upper()).log_lower
+    }) - log_total;
+    let excess = |x: Logarithm| log_sum(bins, |part| gaussian_delta(part.variance.sqrt(), x.lower()).log_upper);
+    let above = |x: Logarithm| log_sum(bins, |part| log_mass_above(part, x));
+    let upper = |exponent: i32| {
+        let share = 10f64.powi(exponent);
+        let half = share.ln() - LN_2;
+        let (second, third) = (whole.plus(half), rest.plus(half));
+        let mut sum = LogSum::default();
+        sum.add(excess(whole.plus((-share).ln_1p())) - log_total);
+        sum.add(excess(second) + above(second) - log_total);
+        sum.add(excess(third) + 2.0 * above(third) - LN_2);
+        let log = sum.ln();
+        log + SLACK * (4.0 + log_total + log.abs())
+    };
+    let upper = EXPONENTS.map(upper).fold(0.0, f64::min);
+    Some(Enclosure::of_logs(
+        lower - SLACK * (4.0 + log_total + lower.abs()),
+        upper,
+    ))
+}
+
+fn added(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
+    let log_total = bins.total.ln();
+    let Some(rest) = Logarithm::without(-epsilon, bins.still) else {
+        // Unless W may be that small, δ is 0; rounding says nothing where it may.
+        let never = bins.still > (-epsilon).exp() * (1.0 + 1e-12 * (1.0 + epsilon.abs()));
+        return never.then_some(Enclosure::ZERO);
+    };
+    let released: f64 = bins.parts.iter().map(|part| part.count).sum();
+    let below = |x: Logarithm| -> f64 {
+        let log = |part: &Part| part.count * (-log_mass_above(part, x).exp().min(1.0)).ln_1p();
+        bins.parts.iter().map(log).sum()
+    };
+    let surely_below = |x: Logarithm| -> f64 {
+        let log = |part: &Part| part.count * log_mass_below(part, x);
+        bins.parts.iter().map(log).sum()
+    };
+    let upper = surely_below(rest.plus(log_total));
+    let upper = upper + SLACK * upper.abs();
+    // All terms at most y: their sum is at most half of the rest, and e^ε·W at most 1 − e^ε·rest/2.
+    let each = rest.plus(log_total - released.ln() - LN_2);
+    let gain = rest.lower() + epsilon - LN_2;
+    let lower = below(each) + gain.min(-LN_2);
+    Some(Enclosure::of_logs(
+        lower - SLACK * (4.0 + epsilon.abs() + lower.abs()),
+        upper.min(0.0),
+    ))
+}
+
+/// log Σ count·e^`of`, over the parts.
+fn log_sum(bins: &Bins, of: impl Fn(&Part) -> f64) -> f64 {
+    let mut sum = LogSum::default();
+    bins.parts.iter().for_each(|part| sum.add(part.count.ln() + of(part)));
+    sum.ln()
+}
+
+/// The normal variable of log Y at x, and a bound on its error.
+fn normal(part: &Part, x: Logarithm) -> Logarithm {
+    let root = part.variance.sqrt();
+    let value = x.value / root + 0.5 * root;
+    let error = x.error / root + 2.0 * f64::EPSILON * (x.value.abs() / root + root);
+    Logarithm { value, error }
+}
+
+/// log of an upper bound on P(log Y > x) under Q.
+fn log_mass_above(part: &Part, x: Logarithm) -> f64 {
+    let at = normal(part, x).lower();
+    log_upper_tail(at) + 1e-15 * (8.0 + at * at)
+}
+
+/// log of an upper bound on P(log Y ≤ x) under Q.
+fn log_mass_below(part: &Part, x: Logarithm) -> f64 {
+    let at = normal(part, x).upper();
+    (log_upper_tail(-at) + 1e-15 * (8.0 + at * at)).min(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bins(batches: &[(u64, f64)]) -> Bins {
+        Bins::new(batches).unwrap()
+    }
+
+    /// δ of two batches, by a sum over the normal variable of one of them: given it, the other gives a curve of a Gaussian pair.
+    fn exact_of_two(variance: f64, still: f64, epsilon: f64) -> f64 {
+        let root = variance.sqrt();
+        let total = 2.0 / (1.0 - still);
+        let (step, mut sum) = (2e-4, 0.0);
+        let mut g = -9.0;
+        while g < root + 12.0 {
+            let y = (root * g - 0.5 * variance).exp();
+            let left = total * (epsilon.exp() - still) - y;
+            let excess = if left > 0.0 {
+                gaussian_delta(root, left.ln()).upper()
+            } else {
+                1.0 - left
+            };
+            sum += (-0.5 * g * g).exp() * step * excess;
+            g += step;
+        }
+        sum / (2.0 * std::f64::consts::PI).sqrt() / total
+    }
+
+    /// Where noise is little both ends are δ; where it is not, δ is well above the lower end and still below the upper one.
+    #[test]
+    fn two_batches_are_enclosed() {
+        for (variance, epsilon, narrow) in [
+            (80.0, 60.0, true),
+            (40.0, 45.0, true),
+            (16.0, 12.0, false),
+            (2.0, 1.5, false),
+        ] {
+            let exact = exact_of_two(variance, 0.0, epsilon);
+            let found = delta(&bins(&[(2, variance)]), Direction::Remove, epsilon);
+            let (lower, upper) = (found.lower(), found.upper());
+            assert!(
+                lower <= exact * (1.0 + 1e-7) && exact <= upper * (1.0 + 1e-7),
+                "{variance}: {exact} {found:?}"
+            );
+            assert_eq!(upper < lower * (1.0 + 1e-6), narrow, "{variance}: {found:?}");
+            assert!(
+                narrow || variance > 10.0 || lower < 0.9 * exact,
+                "{variance}: {exact} {found:?}"
+            );
+        }
+        // Two of five batches are released.
+        let some = bins(&[(2, 60.0), (3, 0.0)]);
+        let found = delta(&some, Direction::Remove, 30.0);
+        let exact = exact_of_two(60.0, 0.6, 30.0);
+        assert!(
+            (found.lower() / exact - 1.0).abs() < 1e-7 && (found.upper() / exact - 1.0).abs() < 1e-6,
+            "{found:?} {exact}"
+        );
+    }
+
+    /// Batches of two kinds: the term of each is the curve of its own pair, in proportion to their numbers.
+    #[test]
+    fn batches_of_two_kinds_add_their_curves() {
+        let found = delta(&bins(&[(30, 90.0), (70, 100.0)]), Direction::Remove, 80.0);
+        let at = 80.0 + 100f64.ln();
+        let exact = 0.3 * gaussian_delta(90f64.sqrt(), at).upper() + 0.7 * gaussian_delta(10.0, at).upper();
+        assert!(
+            (found.lower() / exact - 1.0).abs() < 1e-9 && (found.upper() / exact - 1.0).abs() < 1e-8,
+            "{found:?}"
+        );
+    }
+
+    /// If the record is added all terms must be small: the more batches there are, the rarer that is.
+    #[test]
+    fn an_added_record_is_enclosed() {
+        let (variance, epsilon) = (80.0f64, 30.0);
+        // One batch has a closed form.
+        let one = delta(&bins(&[(1, variance)]), Direction::Add, epsilon);
+        let exact = gaussian_delta(variance.sqrt(), epsilon);
+        assert!(one.lower() <= exact.lower() && exact.upper() <= one.upper());
+        assert!(one.upper() < 5.0 * one.lower(), "{one:?}");
+        // With batches that are not released W is at least their share.
+        let still = delta(&bins(&[(1, variance), (1, 0.0)]), Direction::Add, 1.0);
+        assert_eq!(still, Enclosure::ZERO);
+        let of = |count: u64| delta(&bins(&[(count, variance)]), Direction::Add, 60.0);
+        assert!(
+            of(10).upper() < 1e-3 * of(1).lower() && of(10).lower() > 0.0,
+            "{:?}",
+            of(10)
+        );
+    }
+}
