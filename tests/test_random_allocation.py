@@ -37,7 +37,7 @@ def test_references_are_met(sampling, steps, noise, delta, expected, digits):
 
 
 def test_bins_that_stay_for_many_epochs_are_the_full_batch_at_a_larger_threshold():
-    """With little noise the batch of the record stands out: 1 in t of the likelihood ratio of full batches."""
+    """With little noise the batch of the record stands out: its likelihood ratio over t is that of all."""
 
     def curve(at):
         """N(10, 1) against N(0, 1): what a hundred releases of one batch say."""
