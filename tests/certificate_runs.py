@@ -206,9 +206,8 @@ def _outcome(number):
     allocation.transforms.cache_clear()
     found = check(read(certificate.to_json()))
     row |= {"outcome": "verified" if all(each.holds for each in found) else "NOT VERIFIED"}
-    row |= {
-        "width": float(f"{max((each.upper - each.lower) / each.upper for each in found if each.upper):.1e}")
-    }
+    widths = [(each.upper - each.lower) / each.upper for each in found if each.upper]
+    row |= {"width": float(f"{max(widths, default=0.0):.1e}")}
     return row | {
         "seconds_to_make": round(made - start, 3),
         "seconds_to_check": round(time.process_time() - made, 3),

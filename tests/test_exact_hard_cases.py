@@ -343,7 +343,8 @@ LAPLACE = {
         (LAPLACE, 3.7e-7, 1e-6),
         # A contour at a tilt near the saddle point lacks the digits that one at the saddle point has.
         ({"noise_multiplier": 2.596661974370561, "sampling": hs.FixedBins(248), "steps": 248}, 2.04e-9, 1e-6),
-        # Grids whose width is of first order in their spacing: three that miss a coarse width are no reason against a finer one.
+        # Grids whose width is of first order in their spacing: three that miss a coarse width are no reason
+        # against a finer one.
         pytest.param(
             LAPLACE | {"steps": 9, "group_size": 2, "mechanism": hs.Laplace(4.59660152983991)},
             8.4e-4,

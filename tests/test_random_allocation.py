@@ -141,6 +141,20 @@ def test_laplace_noise_is_between_poisson_sampling_and_the_full_batch():
 
 
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+def test_chains_of_records_with_heavy_tails_fall_faster_than_gaussian_ones():
+    """Where the tail of one record's curve is heavy, equal links and links of a Gaussian fall have no epsilon."""
+    run = {"noise_multiplier": 1.0, "sampling": hs.RandomAllocation(100), "steps": 1000}
+    sizes = (7, 8, 9, 10)
+    found = [hs.get_epsilon(delta=1e-5, group_size=size, **run) for size in sizes]
+    assert found == sorted(found)
+    one = hs.privacy_curve(**run)
+    for size, epsilon in zip(sizes, found, strict=True):
+        assert epsilon < 50.0
+        # No chain is below the bound of its last link, and none above that of equal links.
+        assert epsilon > size * one.epsilon(1e-5)
+        assert hs.get_delta(epsilon=epsilon, group_size=size, **run) <= 1e-5
+
+
 def test_large_groups_are_bounded_by_a_chain_of_records():
     run = {"noise": 2.0, "delta": 1e-5}
     sizes = (1, 4, 6, 8, 16)
