@@ -13,7 +13,7 @@ from flint import acb, arb, ctx
 from test_documentation import TOP
 
 from hockeystick._curves.allocation_witness import allocation_witness
-from hockeystick_verify import NotProvenError, allocation, checker, verify_text
+from hockeystick_verify import NotProvenError, RefusedError, allocation, checker, verify_text
 
 BITS = 192
 
@@ -109,6 +109,14 @@ def test_a_record_in_several_batches_is_one_in_each_block():
     ((probability, blocks),) = found.patterns
     assert (float(probability), found.epochs) == (1.0, 3)
     assert [variances(block) for block in blocks] == [[1.0] * 3, [1.0] * 2]
+
+
+def test_alike_entries_of_dealt_batches_are_refused():
+    twice = {"adjacency": "remove", "steps": [dealt("fixed_bins", 4, 4), dealt("fixed_bins", 4, 8)]}
+    with pytest.raises(RefusedError, match="each entry deals anew"):
+        allocation.divided(twice)
+    twice["steps"][1] = dealt("fixed_bins", 4, 8, sigma=3.0)
+    assert len(allocation.divided(twice)[0]) == 2
 
 
 # ---- V14, statement 1: the rule over an output

@@ -148,10 +148,14 @@ def epochs_of_step(step: Object, count: int) -> list[Epoch]:
 
 def divided(run: Object) -> tuple[list[Epoch], Composition]:
     """Return the epochs of dealt batches of a run, and its other steps, for a removed group."""
-    epochs, others = [], []
+    epochs, others, seen = [], [], []
     for step, count in steps_of(run):
         if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
             epochs += epochs_of_step(step, count)
+            kind = [step[name] for name in ("mechanism", "sampling", "group")]
+            if kind in seen:
+                raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
+            seen.append(kind)
         else:
             others.append(step)
     return epochs, composition({**run, "steps": others}, "remove") if others else Composition([], arb(0))
