@@ -115,6 +115,9 @@ def test_alike_entries_of_dealt_batches_are_refused():
     twice = {"adjacency": "remove", "steps": [dealt("fixed_bins", 4, 4), dealt("fixed_bins", 4, 8)]}
     with pytest.raises(RefusedError, match="each entry deals anew"):
         allocation.divided(twice)
+    twice["steps"][1] = dealt("fixed_bins", 4, 8, gradients="aligned", norms=[1.0]) | {"count": 5}
+    with pytest.raises(RefusedError, match="each entry deals anew"):
+        allocation.divided(twice)
     twice["steps"][1] = dealt("fixed_bins", 4, 8, sigma=3.0)
     assert len(allocation.divided(twice)[0]) == 2
 

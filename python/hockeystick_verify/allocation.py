@@ -152,7 +152,7 @@ def divided(run: Object) -> tuple[list[Epoch], Composition]:
     for step, count in steps_of(run):
         if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
             epochs += epochs_of_step(step, count)
-            kind = [step[name] for name in ("mechanism", "sampling", "group")]
+            kind = (step["mechanism"], {"times": 1} | step["sampling"], step["group"]["size"])
             if kind in seen:
                 raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
             seen.append(kind)
