@@ -148,10 +148,14 @@ def epochs_of_step(step: Object, count: int) -> list[Epoch]:
 
 def divided(run: Object) -> tuple[list[Epoch], Composition]:
     """Return the epochs of dealt batches of a run, and its other steps, for a removed group."""
-    epochs, others = [], []
+    epochs, others, seen = [], [], []
     for step, count in steps_of(run):
         if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
             epochs += epochs_of_step(step, count)
+            kind = (step["mechanism"], {"times": 1} | step["sampling"], step["group"]["size"])
+            if kind in seen:
+                raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
+            seen.append(kind)
         else:
             others.append(step)
     return epochs, composition({**run, "steps": others}, "remove") if others else Composition([], arb(0))
@@ -237,16 +241,22 @@ def series_of_outputs(rule: Rule, batches: int, variance: arb) -> list[acb_serie
     return found
 
 
+def log_of_negative_moment(allocation: Allocation, q: int) -> arb:
+    """Bound log E[W^-q], which one batch attains (V14, 2)."""
+    bound: arb = (q + arb(q * q) / allocation.total) * allocation.mean_variance / 2
+    return bound
+
+
 def left_out(rule: Rule, allocation: Allocation) -> arb:
     """Bound the terms before the first and after the last node of the ray (V14, 2)."""
     n, k, step, shape = rule.order, rule.decay, rule.spacing, rule.order - arb(1) / 2
     if not k > n:
         raise NotProvenError("V14: decay must be above order")
     last = rule.start + rule.nodes * step
-    most, mean = n * (n - 1) * allocation.variance / 2, allocation.mean_variance
+    most = n * (n - 1) * allocation.variance / 2
     before = (most + shape * (rule.start - step)).exp() / (1 - (-shape * step).exp())
-    negative = (k - n) * mean / 2 + (k - n) ** 2 * mean / (2 * allocation.total)
-    after = (negative + k * (arb(k).log() - 1 - rule.angle.cos().log()) + (shape - k) * last).exp()
+    after = k * (arb(k).log() - 1 - rule.angle.cos().log()) + (shape - k) * last
+    after = (after + log_of_negative_moment(allocation, k - n)).exp()
     bound: arb = step * (before + after / (1 - ((shape - k) * step).exp()))
     return bound
 
@@ -263,8 +273,11 @@ def powers_of_series(rule: Rule, allocation: Allocation) -> list[acb_series]:
         rest = series_of_outputs(rule, total, allocation.variance_of_others)
         constant = (each**others for each in rest)
     else:
-        return found
-    return [a * b for a, b in zip(found, constant, strict=True)]
+        constant = (acb_series([1], prec=terms) for _ in found)
+    found = [a * b for a, b in zip(found, constant, strict=True)]
+    if any(each.prec <= rule.order for each in found):
+        raise NotProvenError("V14: flint.ctx.cap is below the order, so that coefficients would be missing")
+    return found
 
 
 def half_moments(allocation: Allocation, rule: Rule, spacing: arb, terms: int) -> list[acb]:

@@ -485,7 +485,7 @@ def line_of(witness: Object) -> Line:
 
 def require_affordable(kinds: list[tuple[Pair, int]], witness: Object, times: int = 1) -> None:
     """Refuse a witness that asks for more work than is done, so many times."""
-    given, work = items(witness["kinds"], "kinds", len(kinds), len(kinds)), 0
+    given, work = items(witness.get("kinds"), "kinds", len(kinds), len(kinds)), 0
     for entry, (pair, _) in zip(given, kinds, strict=True):
         count = whole(entry.get("nodes") if isinstance(entry, dict) else None, "nodes", 2, LARGEST_NODES)
         work += count * (witness["terms"] + NODE + len(pair.p or ()) + len(pair.q or ()))
