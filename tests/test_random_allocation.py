@@ -142,7 +142,7 @@ def test_laplace_noise_is_between_poisson_sampling_and_the_full_batch():
 
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 def test_chains_of_records_with_heavy_tails_fall_faster_than_gaussian_ones():
-    """The tail of one record is heavy: equal links, and links that fall like Gaussian ones, have no epsilon."""
+    """The tail of one record is heavy: equal links, and links of a Gaussian fall, have no epsilon."""
     run = {"noise_multiplier": 1.0, "sampling": hs.RandomAllocation(100), "steps": 1000}
     sizes = (7, 8, 9, 10)
     found = [hs.get_epsilon(delta=1e-5, group_size=size, **run) for size in sizes]
