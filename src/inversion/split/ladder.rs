@@ -271,3 +271,27 @@ pub(super) fn left_out(
     *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
     (smallest <= allowed).then_some(left_out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::step::{Direction, GroupLaw};
+
+    /// The probability of a loss above a gate in some of T steps is 1 − (1 − m)^T, of which T·m is a good bound.
+    #[test]
+    fn the_probability_of_a_loss_above_the_gates_is_bounded_and_nearly_attained() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        for (steps, level) in [(1.0, 1.0), (50.0, 2.0), (300.0, 0.5)] {
+            let loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+            let gate = loss.separation(level, 0.1 * level).unwrap();
+            let mass = loss.far_part(gate).unwrap().moments(0.0, -40.0).log_moment.value.exp();
+            let exact = (-(steps * (-mass).ln_1p()).exp_m1()).ln();
+            let bound = log_mass_above(&[Segment { loss, steps }], &[gate]);
+            assert!(
+                exact <= bound + 1e-9 && bound < exact + 0.5,
+                "{steps} {level}: {exact} {bound}"
+            );
+        }
+    }
+}
