@@ -294,4 +294,22 @@ mod tests {
             );
         }
     }
+
+    /// With one gate all that is neglected are outputs beyond the reach of the gate's edge, one normal tail in each of T steps.
+    #[test]
+    fn outputs_beyond_the_reach_of_a_gate_are_neglected_in_every_step() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        for (steps, allowed) in [(1.0f64, -20.0), (400.0, -30.0)] {
+            let loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+            let segments = [Segment { loss, steps }];
+            let ladder = Ladder::new(&segments, (2.0, allowed), Lowest::Inverted, 1, &mut 0).unwrap();
+            assert!(ladder.gates.len() == 1 && !ladder.is_closed);
+            let exact = steps.ln() + log_upper_tail(ladder.reach);
+            let found = ladder.log_neglected;
+            assert!(exact <= found && found < exact + 1e-9, "{steps}: {exact} {found}");
+            // The edge is e^−40 below what is allowed.
+            let density = -0.5 * ladder.reach.powi(2);
+            assert!((density - (allowed - EDGE)).abs() < 1e-9, "{density}");
+        }
+    }
 }
