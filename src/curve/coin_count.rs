@@ -6,7 +6,7 @@
 //!
 //! The first mass comes from [`Binomial`], with a relative error of 1e-15·(1 + exponents), and the others by the ratio of
 //! neighbours. They rise to the mode and fall beyond it, faster than any geometric sequence: the sum covers the mode as far as
-//! e^-45 of it, and what is left out is bounded.
+//! e^-45 of it, and what is left out on either side is at most the geometric series that begins like the terms there.
 
 use crate::approx::Approx;
 use crate::interval::Enclosure;
@@ -49,6 +49,8 @@ struct Coin {
     steps: f64,
     /// Relative error of the smaller one.
     error: f64,
+    /// Masses below e^−this of the largest are left out of sums: [`NEGLIGIBLE`].
+    negligible: f64,
 }
 
 impl Coin {
@@ -66,6 +68,7 @@ impl Coin {
             rest,
             steps,
             error: f64::EPSILON * (4.0 + smaller.abs()),
+            negligible: NEGLIGIBLE,
         }
     }
 
@@ -112,13 +115,18 @@ impl Coin {
             if i > top && ratio < 1.0 {
                 // Ratios fall from here on.
                 let rest = mass / (1.0 - ratio);
-                if rest < sum * (-NEGLIGIBLE).exp() {
+                if rest < sum * (-self.negligible).exp() {
                     break rest;
                 }
             }
         };
-        // Below `start`: P(X < mode − reach) < e^-45, and each term is at most its mass.
-        let below = if start > first { 2.0 * (-NEGLIGIBLE).exp() } else { 0.0 };
+        // Each term is at most its mass, and masses below `start` fall by ratios that fall themselves.
+        let below = if start > first {
+            let fall = |i: f64| i / (steps - i + 1.0) / odds;
+            log_start.exp() * fall(start) / (1.0 - fall(start - 1.0))
+        } else {
+            0.0
+        };
         // Errors of the rounding of sums and ratios; of log C and the deviance at the start; of p, which changes the log of a mass by
         // (i − Tp) times its relative error, over at least one half; of p + (1 − p) = 1.
         let far = (start - steps * self.p).abs() + (top - steps * self.p).abs() + reach;
@@ -126,13 +134,13 @@ impl Coin {
         let error =
             8.0 * f64::EPSILON * (16.0 + count + exponents) + 4.0 * far * self.error + steps * f64::EPSILON;
         let value = sum * scale.exp();
-        let left_out = left_out * scale.exp() * (1.0 + error) + below;
+        let left_out = (left_out * scale.exp() + below) * (1.0 + error);
         (Approx::new(value, error * value), left_out)
     }
 
-    /// Distance from the mean beyond which there is less than e^-45 on either side, by Bernstein's inequality.
+    /// Distance from the mean beyond which there is less than e^−[`Coin::negligible`] on either side, by Bernstein's inequality.
     fn reach(&self) -> f64 {
-        (2.0 * NEGLIGIBLE * self.steps * self.p * self.rest).sqrt() + NEGLIGIBLE
+        (2.0 * self.negligible * self.steps * self.p * self.rest).sqrt() + self.negligible
     }
 }
 
@@ -198,6 +206,60 @@ mod tests {
             "{found:?} {gaussian:?}"
         );
         assert!(found.width() < 1e-4);
+    }
+
+    /// A coin with losses so far apart that 1 − e^{ε − S} is 1 for all sums above the ε of the tests, and δ at ε with all terms.
+    fn wide_coin(p: f64, steps: u32, negligible: f64, epsilon: f64) -> (Coin, f64) {
+        let coin = Coin {
+            negligible,
+            ..Coin::new(Atom::new(1e3, p.ln()), Atom::new(-1.0, (-p).ln_1p()), f64::from(steps))
+        };
+        let exact = (0..=steps)
+            .map(f64::from)
+            .filter(|i| i * 1e3 - (f64::from(steps) - i) > epsilon)
+            .map(|i| coin.law().log_mass(i).exp())
+            .sum();
+        (coin, exact)
+    }
+
+    /// Sums that end so early that what they leave out is seen beside their rounding.
+    #[test]
+    fn what_a_sum_leaves_out_above_is_bounded_and_nearly_attained() {
+        let mut closest = 0.0f64;
+        for (p, steps) in [(0.5f64, 400u32), (0.02, 2000), (0.9, 700)] {
+            for negligible in [1.0, 2.0, 4.0, 8.0] {
+                // The losses of all counts from the mode on are above ε, so that nothing is left out below.
+                let epsilon = (f64::from(steps) * p).floor() * 1001.0 - f64::from(steps) - 500.0;
+                let (coin, exact) = wide_coin(p, steps, negligible, epsilon);
+                let (sum, left_out) = coin.sum(epsilon);
+                let missing = exact - sum.value;
+                assert!(
+                    missing <= left_out + sum.error && missing > 0.0,
+                    "{p} {negligible}: {missing:e} {left_out:e}"
+                );
+                closest = closest.max(missing / left_out);
+            }
+        }
+        assert!(closest > 0.6, "{closest}");
+    }
+
+    /// The mode is next to the largest count, so that nothing is left out above.
+    #[test]
+    fn what_a_sum_leaves_out_below_is_bounded_and_nearly_attained() {
+        let mut closest = 0.0f64;
+        for (p, steps) in [(0.98f64, 50u32), (0.97, 100), (0.95, 40)] {
+            for negligible in [0.5, 1.0, 2.0] {
+                let (coin, exact) = wide_coin(p, steps, negligible, -1e6);
+                let (sum, left_out) = coin.sum(-1e6);
+                let missing = exact - sum.value;
+                assert!(
+                    missing <= left_out + sum.error && missing > 0.0,
+                    "{p} {negligible}: {missing:e} {left_out:e}"
+                );
+                closest = closest.max(missing / left_out);
+            }
+        }
+        assert!(closest > 0.6, "{closest}");
     }
 
     /// Tail sums of the binomial law at the distance that is left out: e^−45 is an upper bound, and half the distance would not do.

@@ -182,6 +182,27 @@ mod tests {
         }
     }
 
+    /// An atom whose probability is off by a unit in the last place of its logarithm, and one whose loss is by three.
+    #[test]
+    fn errors_of_an_atom_are_covered_and_attained() {
+        let frame = Frame::new((0.0, 0.125), 0.0, -600.0, u64::MAX);
+        let mass = |log_mass: f64| frame.atom(0.06, log_mass).upper.iter().sum::<f64>();
+        let error = frame.atom(0.06, -600.0).mass_error;
+        let off = mass((-600.0f64).next_up()) - mass(-600.0);
+        assert!(off <= error && off > 0.8 * error, "{off:e} {error:e}");
+
+        let frame = Frame::new((0.0, 0.125), 0.0, 0.0, u64::MAX);
+        let log_of_q = |masses: &HalfCells| (masses.upper[0] + masses.upper[1] * (-0.125f64).exp()).ln();
+        let (loss, moved) = (1000.0625f64, 1000.0625f64.next_up().next_up().next_up());
+        let (exact, wrong) = (frame.atom(loss, 0.0), frame.atom(moved, 0.0));
+        let off = log_of_q(&exact) - log_of_q(&wrong);
+        assert!(
+            off <= exact.loss_error && off > 0.7 * exact.loss_error,
+            "{off:e} {:e}",
+            exact.loss_error
+        );
+    }
+
     #[test]
     fn both_laws_have_all_the_mass_and_bound_one_step() {
         let mut losses = Vec::new();

@@ -3,9 +3,9 @@
 use crate::special::log_space::LogSum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Relative error of the mass of a half-cell: w^{2n}(n!)⁴/((2n+1)(2n)!³) for n nodes and the widths w of `chunk`, which is 1.3e-13 for
-/// 3 nodes and 1.1e-13 for 6. Half of it would not cover either.
-pub(crate) const QUADRATURE: f64 = 2e-13;
+/// Relative error of the mass of a half-cell under P, and of that under Q: w^{2n}e^w(n!)⁴/((2n+1)(2n)!³) for n nodes and the widths w of
+/// `chunk` (`docs/theory/grid.md`, Proposition 4), which is 9.9e-14 for 3 nodes and 9.1e-14 for 6. Half of it would not cover either.
+pub(crate) const QUADRATURE: f64 = 1e-13;
 /// Grid intervals that one task sweeps, and that share one resolution.
 pub(crate) const CHUNK: i64 = 256;
 /// Coarsest resolution: 2^this grid intervals in one cell, so that every chunk is a whole number of cells.
@@ -166,9 +166,10 @@ impl Frame {
         let place = (cell.first - masses.first) as usize;
         let width = cell.size as f64 * self.spacing;
         let t = (loss - self.at(cell.first)).clamp(0.0, width);
-        // Part that goes to the upper end; the margin covers the error of the quadrature, see QUADRATURE.
+        // Part that goes to the upper end. The masses under P and Q may both be off, in opposite directions: Q's part of the upper law,
+        // of which there is no more than of P's at the lower end, is made that much smaller (`docs/theory/grid.md`, Proposition 5).
         let fraction = if self.is_fine() {
-            ((-t).exp_m1() / (-width).exp_m1() + QUADRATURE / width).min(1.0)
+            (((-t).exp_m1() - 2.0 * QUADRATURE) / (-width).exp_m1()).min(1.0)
         } else {
             1.0
         };
@@ -215,13 +216,40 @@ mod tests {
                 .map(|i| masses.upper[i] * untilt(i) * (-frame.at(8 + i as i64)).exp())
                 .sum();
             assert!((p - 1.0).abs() < 1e-14);
-            // Q's mass is at most QUADRATURE too small, which makes the upper law larger.
-            let exact = (-loss).exp();
-            assert!(q <= exact && q > exact * (1.0 - 2.0 * QUADRATURE), "{q} {exact}");
+            // Q's mass is too small by 2·QUADRATURE of that at the lower end, which makes the upper law larger.
+            let exact = (-loss).exp() - 2.0 * QUADRATURE * (-frame.at(9)).exp();
+            assert!((q - exact).abs() < 1e-15, "{q} {exact}");
             let (place, at) = if above { (3, frame.at(11)) } else { (1, frame.at(9)) };
             let (mass, missing) = masses.nearest[place];
             assert!((mass * untilt(place) - 1.0).abs() < 1e-14);
             assert!((missing / mass - (1.0 - (at - loss).exp())).abs() < 1e-14, "{above}");
+        }
+    }
+
+    /// The mass under P is too small by all of its error, and that under Q too large: the upper law has no more of Q than there is, to
+    /// a part of P, and just as much where the outputs are at the lower end of their cell.
+    #[test]
+    fn errors_of_the_masses_under_p_and_q_are_covered_and_attained() {
+        let frame = Frame::new((0.0, 0.125), 0.0, 0.0, u64::MAX);
+        for (t, above) in [(1e-6f64, false), (0.03, false), (0.1, true)] {
+            let mut masses = HalfCells::starting(0, 1);
+            // Q over P of what is deposited is that of a loss lower by two errors.
+            let (p, q) = (1.0 - QUADRATURE, (-t).exp() * (1.0 + QUADRATURE));
+            frame.deposit(
+                &mut masses,
+                HalfCell {
+                    first: 0,
+                    size: 1,
+                    above,
+                },
+                (p / q).ln(),
+                p.ln(),
+            );
+            let of_p: f64 = masses.upper.iter().sum();
+            let of_q = masses.upper[0] + masses.upper[1] * (-0.125f64).exp();
+            let (found, exact) = (of_q / of_p, (-t).exp());
+            assert!(found <= exact + 1e-15, "{t} {found} {exact}");
+            assert!(t > 1e-3 || found > exact - 2e-15, "{found} {exact}");
         }
     }
 

@@ -272,9 +272,19 @@ mod tests {
         );
         let found = offset(masses.nearest[1]);
         let exact = -(0.125f64.cosh()).ln();
-        assert!(
-            found <= exact - QUADRATURE && found > exact - 3.0 * QUADRATURE,
-            "{found} {exact}"
-        );
+        assert!((found - (exact - 2.0 * QUADRATURE)).abs() < 1e-15, "{found} {exact}");
+    }
+
+    /// The mass under P is too large by all of its error and that under Q too small: log(p/q) is too large by two errors.
+    #[test]
+    fn errors_of_the_masses_of_a_merged_atom_are_covered_and_attained() {
+        for exact in [0.0f64, 0.01, -0.2] {
+            let (p, q) = (1.0 + QUADRATURE, (-exact).exp() * (1.0 - QUADRATURE));
+            let found = offset((p, p - q));
+            assert!(
+                found <= exact + 1e-15 && found > exact - 0.1 * QUADRATURE,
+                "{found} {exact}"
+            );
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! K(z; v) is analytic in log v, so that on an octave [2^j, 2^{j+1}) it is Σ_n a_n T_n(τ) with τ = 2log₂(v/2^j) − 1 up to a tiny
 //! error. The moments Σ_t T_n(τ_t) of an example's steps then give Σ_t K(z; v_t) for every z at once.
 
+use crate::special::chebyshev::interpolation_factor;
 use std::f64::consts::{LN_2, PI};
 use std::sync::LazyLock;
 
@@ -96,7 +97,7 @@ pub(crate) fn size(a: &Terms) -> f64 {
 /// A region of complex v around an octave, or a part of one, in which functions are analytic: a Bernstein ellipse of log v.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ellipse {
-    /// Interpolation errs by this times the largest modulus in the ellipse (Trefethen 2013, Theorem 8.2).
+    /// Interpolation errs by this times the largest modulus in the ellipse (`docs/theory/individual.md`, Proposition 3).
     pub(crate) factor: f64,
     /// Largest |v|²/Re v in the ellipse, in units of the start of the octave.
     pub(crate) farthest: f64,
@@ -121,7 +122,7 @@ impl Ellipse {
             (half + long * from.cos()).exp() / (short * to.sin()).cos()
         });
         Self {
-            factor: 4.0 / (rho.powi(TERMS as i32 - 1) * (rho - 1.0)),
+            factor: interpolation_factor(TERMS, rho),
             farthest: farthest.fold(0.0, f64::max),
             nearest: (half - long).exp(),
             cosine: short.cos(),
@@ -204,13 +205,15 @@ mod tests {
         }
     }
 
+    /// T₂₀ is 0 at all nodes and 1 at the end of the octave: the interpolation errs by 1, in an ellipse where T₂₀ is at most M.
     #[test]
-    fn the_factor_is_the_sum_of_all_coefficients_that_are_cut_off_or_aliased() {
-        // |a_k| ≤ 2Mρ^−k, and T_k for k ≥ TERMS is replaced by some ±T_j: each coefficient counts twice.
-        for rho in [8.0f64, 4.5, 2.6] {
-            let sum: f64 = (TERMS as i32..400).map(|k| 4.0 * rho.powi(-k)).sum();
-            let factor = Ellipse::new(rho, 1.0).factor;
-            assert!((factor / sum - 1.0).abs() < 1e-12, "{rho} {factor} {sum}");
+    fn the_polynomial_of_the_nodes_nearly_attains_the_factor() {
+        for rho in ELLIPSES {
+            let largest = 0.5 * (rho.powi(TERMS as i32) + rho.powi(-(TERMS as i32)));
+            let of = |v: f64| (TERMS as f64 * (2.0 * v.log2() - 1.0).clamp(-1.0, 1.0).acos()).cos();
+            let found = product(&coefficients(&nodes(0).map(of)), &polynomials(1.0));
+            let (error, bound) = ((found - 1.0).abs(), Ellipse::new(rho, 1.0).factor * largest);
+            assert!(error <= bound && error > 0.7 * bound, "{rho} {error} {bound}");
         }
     }
 

@@ -240,3 +240,32 @@ fn contour_point(point: LogPoint, c: f64, y: f64, gaussian: f64) -> ContourPoint
         error: error.min(modulus.max(1.0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The modulus of a point whose logarithm is above the computed one by all of its error, with Gaussian steps and without.
+    #[test]
+    fn the_error_of_a_logarithm_is_that_of_the_point_and_attained() {
+        for (modulus, error) in [(-0.5, 1e-3), (-3.0, 0.2), (-1.0, 1e-9)] {
+            for (y, gaussian) in [(2.0f64, 0.0), (2.0, 0.3)] {
+                let point = LogPoint {
+                    modulus,
+                    upper: modulus + error,
+                    phase: 0.1,
+                };
+                let found = contour_point(point, 1.5, y, gaussian);
+                let log = modulus - 0.5 * y * y * gaussian;
+                let off = (log + error).exp() - log.exp();
+                assert!((found.modulus - log.exp()).abs() < 1e-15);
+                assert!(
+                    off <= found.error * (1.0 + 1e-7) && off > 0.99 * found.error,
+                    "{off:e} {found:?}"
+                );
+                // N(μ²/2, μ²) tilted by e^{cℓ} has the mean μ²(c + 1/2).
+                assert!((found.phase - 0.1 - y * gaussian * 2.0).abs() < 1e-15, "{found:?}");
+            }
+        }
+    }
+}

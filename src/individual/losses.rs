@@ -100,3 +100,28 @@ pub(crate) trait AccountLosses: Sync {
     /// The characteristic function at the first `count` frequencies above 0.
     fn points(&self, account: usize, table: &Self::Table, count: usize) -> Vec<LogPoint>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// δ(0) is the distance in total variation, which is the probability of being in a batch where noise hides nothing else.
+    #[test]
+    fn an_account_that_is_rarely_in_a_batch_needs_no_computation() {
+        let (delta, at) = (1e-6, |probability: f64| Content::Steps.known_epsilon(probability, 1e-6));
+        assert_eq!(at(delta * (1.0 - 1e-6)), Some((0.0, 0.0)));
+        // A sum that is too small by a billionth may stand for one above δ.
+        assert_eq!(at(delta * (1.0 - 0.9e-9)), None);
+        assert_eq!(at(delta * (1.0 + 1e-12)), None);
+        assert_eq!(Content::Empty.known_epsilon(0.5, delta), Some((0.0, 0.0)));
+        assert_eq!(Content::Revealing.known_epsilon(0.0, delta), Some((0.0, f64::INFINITY)));
+    }
+
+    #[test]
+    fn accounts_are_empty_without_any_steps() {
+        assert_eq!(Content::of(true, 0.0, true), Content::Revealing);
+        assert_eq!(Content::of(false, 0.0, true), Content::Empty);
+        assert_eq!(Content::of(false, 0.1, true), Content::Steps);
+        assert_eq!(Content::of(false, 0.0, false), Content::Steps);
+    }
+}

@@ -14,6 +14,7 @@ use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
 use crate::loss::characteristic_function::smooth_changes;
 use crate::special::log_space::complex_ln_1p;
 use crate::step::Direction;
+use realfft::num_complex::Complex64;
 
 /// Largest b for which the logarithm is bounded, by 3 at most: with b nearer to 1 the certified errors would be useless.
 const MAX_EXCESS: f64 = 0.95;
@@ -56,6 +57,38 @@ pub(crate) struct ChangeTerms {
     pub(crate) error: f64,
     /// Σ of the moduli of the coefficients of both.
     pub(crate) size: f64,
+}
+
+impl RealTerms {
+    /// From values at the nodes, with a bound on the error of interpolation and one on that of the values.
+    fn new(values: &Terms, reach: f64, errors: (f64, f64)) -> Self {
+        let value = coefficients(values);
+        Self {
+            size: size(&value),
+            value,
+            error: of_interpolant(errors),
+            reach,
+        }
+    }
+}
+
+impl ChangeTerms {
+    /// From real and imaginary parts at the nodes, with a bound on the error of interpolation and one on that of the values.
+    fn new(values: [&Terms; 2], errors: (f64, f64)) -> Self {
+        let [real, imaginary] = values.map(coefficients);
+        Self {
+            size: size(&real) + size(&imaginary),
+            real,
+            imaginary,
+            error: of_interpolant(errors),
+        }
+    }
+}
+
+/// A bound on the error of an interpolant, where interpolation of the exact values errs by up to the first number and the values are off
+/// by up to the second.
+fn of_interpolant((interpolation, of_nodes): (f64, f64)) -> f64 {
+    interpolation + LEBESGUE * of_nodes
 }
 
 /// K(c + iy) − K(c) and bounds on the decay at the interpolation nodes.
@@ -154,11 +187,9 @@ impl Octave {
                 values[k] = outputs.log_moment(self.exponent(c));
             }
         }
-        let terms = values.iter().zip(errors).map(|(values, (error, reach))| RealTerms {
-            reach,
-            value: coefficients(values),
-            size: size(&coefficients(values)),
-            error: error + LEBESGUE * RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max),
+        let terms = values.iter().zip(errors).map(|(values, (error, reach))| {
+            let of_nodes = RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max);
+            RealTerms::new(values, reach, (error, of_nodes))
         });
         terms.collect()
     }
@@ -186,13 +217,7 @@ impl Octave {
         let base = bound.at(0.0);
         let at_frequency = |(j, ([real, imaginary], error)): (usize, (&[Terms; 2], &f64))| {
             let by_interpolation = base + bound.at((j + 1) as f64 * spacing);
-            let (real, imaginary) = (coefficients(real), coefficients(imaginary));
-            ChangeTerms {
-                size: size(&real) + size(&imaginary),
-                real,
-                imaginary,
-                error: by_interpolation + LEBESGUE * error,
-            }
+            ChangeTerms::new([real, imaginary], (by_interpolation, *error))
         };
         let beyond_end = |(decay, &(y, shift)): (&Terms, &(f64, f64))| {
             let error = base + self.error_of_decay(c, y, shift, &bound);
@@ -222,8 +247,7 @@ impl Octave {
                 let log = complex_ln_1p(value);
                 values.changes[j][0][k] = log.re;
                 values.changes[j][1][k] = log.im;
-                // An error e of a modulus m is one of e/m·(1 + e/m + …) of the logarithm.
-                values.errors[j] = values.errors[j].max(error / log.re.exp() * 1.1);
+                values.errors[j] = values.errors[j].max(error_of_log(value, error));
             }
             for (&(y, shift), decay) in ends.iter().zip(&mut values.decays) {
                 decay[k] = outputs.log_decay(&tilted, exponent, y, shift);
@@ -246,29 +270,38 @@ impl Octave {
     /// 2)a² for "remove" and (1 − a²)^{−c/2} − 1 for "add". As qe^y = (1 + u) − (1 − q), that mean is E[(1 + u)^{p'}] − (1 −
     /// q)E[(1 + u)^{p'−1}], which grows with v.
     fn error_of_decay(&self, c: f64, y: f64, shift: f64, bound: &InterpolationBound) -> f64 {
+        let of = |(ellipse, excess): (&Ellipse, &f64)| {
+            ellipse.factor * self.log_decay_on(c, y, shift, (ellipse, *excess))
+        };
+        bound.parts().map(of).fold(f64::INFINITY, f64::min)
+    }
+
+    /// A bound on the modulus of a²/2v + log H(v) in an ellipse with a bound on |e^{K(c)} − 1| in it, see above.
+    fn log_decay_on(&self, c: f64, y: f64, shift: f64, (ellipse, excess): (&Ellipse, f64)) -> f64 {
         let shrinks = match self.direction {
             Direction::Remove => (c + 2.0) * shift * shift,
             Direction::Add => growth(c, shift),
         };
         let size = y * shift.tan() + shrinks;
-        let scale = self.start();
         // For "remove" p' − 1 = c, for "add" −c − 1, whose moment is at least 1.
         let missing = match self.direction {
             Direction::Remove => (1.0 - self.rate) * missing_power(self.rate, c),
             Direction::Add => 0.0,
         };
-        let of = |(ellipse, excess): (&Ellipse, &f64)| {
-            let mean = self.rate + self.excess(c, ellipse) + missing;
-            let rest = excess + ellipse.blow_up(self.start()) * size * mean;
-            ellipse.factor * (bound_on_log(rest) + shift * shift / (2.0 * scale * ellipse.nearest))
-        };
-        bound.parts().map(of).fold(f64::INFINITY, f64::min)
+        let mean = self.rate + self.excess(c, ellipse) + missing;
+        let rest = excess + ellipse.blow_up(self.start()) * size * mean;
+        bound_on_log(rest) + shift * shift / (2.0 * self.start() * ellipse.nearest)
     }
 }
 
 /// A bound on 1 − E[(1 + u)^c].
 fn missing_power(rate: f64, c: f64) -> f64 {
     if c >= 1.0 { 0.0 } else { 1.0 - (1.0 - rate).powf(c) }
+}
+
+/// A bound on the error of log(1 + z) where z is off by `error`: one of e/m, relative to the modulus m, is one of −log(1 − e/m) at most.
+fn error_of_log(z: Complex64, error: f64) -> f64 {
+    bound_on_log(error / (1.0 + z).norm())
 }
 
 /// −log(1 − b), infinite for b of at least [`MAX_EXCESS`].
@@ -281,104 +314,4 @@ fn bound_on_log(size: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::individual::basis::{polynomials, product};
-    use crate::individual::direct::{ROUNDING, excess, log_moment};
-    use realfft::num_complex::Complex64;
-    use std::f64::consts::{LN_2, PI};
-
-    /// The largest |E[e^{(c+iy)ℓ}] − 1| on the boundary of an ellipse around an octave.
-    fn largest_excess(octave: &Octave, rho: f64, c: f64, y: f64) -> f64 {
-        let half = 0.5 * LN_2;
-        let p = Complex64::new(octave.exponent(c), y);
-        (0..24)
-            .map(|i| {
-                let (sine, cosine) = (PI * f64::from(i) / 12.0).sin_cos();
-                let (long, short) = (0.5 * half * (rho + 1.0 / rho), 0.5 * half * (rho - 1.0 / rho));
-                let v = octave.start() * Complex64::new(half + long * cosine, short * sine).exp();
-                excess(octave.rate, v, p).norm()
-            })
-            .fold(0.0, f64::max)
-    }
-
-    #[test]
-    fn excesses_bound_the_moments_on_ellipses() {
-        for (rate, octave, c, y) in [
-            (0.1, -7, 2.0, 0.0),
-            (0.1, -7, 2.0, 5.0),
-            (0.02, -2, 3.0, 4.0),
-            (0.3, -4, 0.5, 2.0),
-        ] {
-            for direction in Direction::BOTH {
-                let octave = Octave::new(rate, octave, direction);
-                let bound = InterpolationBound::new(&octave, c);
-                let kappa = (c.hypot(y) * (c + 1.0).hypot(y)) / (c * (c + 1.0));
-                for (rho, excess) in [8.0, 6.0, 4.5, 3.4, 2.6].into_iter().zip(bound.excesses) {
-                    let found = largest_excess(&octave, rho, c, y);
-                    assert!(
-                        found <= kappa * excess + ROUNDING,
-                        "{rate} {c} {y} ρ {rho}: {found} {}",
-                        kappa * excess
-                    );
-                }
-                // Where u is small the bound is nearly attained, so that half of it would be too little.
-                if octave.octave == -7 {
-                    let found = largest_excess(&octave, 2.6, c, y);
-                    assert!(found > 0.6 * kappa * bound.excesses[4], "{c} {y} {found}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_bound_on_a_logarithm_is_attained() {
-        for size in [1e-3f64, 0.5, 0.94] {
-            let attained = (1.0 - size).ln().abs();
-            assert!(bound_on_log(size) >= attained * (1.0 - 1e-15) && bound_on_log(size) < 1.001 * attained);
-        }
-        assert_eq!(bound_on_log(1.0), f64::INFINITY);
-    }
-
-    #[test]
-    fn cumulants_on_a_line_are_within_their_errors() {
-        let frequencies = Frequencies {
-            line: 0,
-            c: 3.0,
-            spacing: 0.7,
-            ends: vec![8],
-        };
-        for (rate, octave) in [(0.02, -2), (0.1, -5), (0.004, 0)] {
-            for direction in Direction::BOTH {
-                let octave = Octave::new(rate, octave, direction);
-                let (real, line) = (octave.real(&[frequencies.c]), octave.line(&frequencies));
-                assert!(!line.changes.is_empty());
-                for tau in [-0.93, -0.31, 0.08, 0.77] {
-                    let v = octave.start() * 2f64.powf(0.5 * (tau + 1.0));
-                    let at = polynomials(tau);
-                    let base = log_moment(rate, v, direction, frequencies.c, 0.0);
-                    let found = product(&real[0].value, &at);
-                    assert!(
-                        (found - base.re).abs() <= real[0].error + ROUNDING,
-                        "{rate} {v}: {found} {base}"
-                    );
-                    for (j, change) in line.changes.iter().enumerate() {
-                        let y = (j + 1) as f64 * frequencies.spacing;
-                        let exact = log_moment(rate, v, direction, frequencies.c, y) - base;
-                        let found = Complex64::new(product(&change.real, &at), product(&change.imaginary, &at));
-                        let apart = (found - exact).norm();
-                        assert!(
-                            apart <= change.error + ROUNDING,
-                            "{rate} {v} {y}: {apart:e} {:e}",
-                            change.error
-                        );
-                    }
-                    for (terms, error) in &line.decays {
-                        let exact = (log_moment(rate, v, direction, frequencies.c, 5.6) - base).re;
-                        assert!(exact <= product(terms, &at) + error + ROUNDING, "{rate} {v}: {exact}");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

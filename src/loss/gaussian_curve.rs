@@ -30,3 +30,43 @@ impl LossCurve for GaussianCurve {
         1.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of the density, and of the density times e^{−ℓ}, are the probabilities under P and Q.
+    #[test]
+    fn the_curve_has_the_densities_of_both_laws() {
+        let curve = GaussianCurve {
+            distance: 1.3,
+            log_weight: 0.25f64.ln(),
+        };
+        let mut scratch = Scratch::default();
+        let (mut p, mut q) = (0.0, 0.0);
+        for i in -2000..=2000 {
+            let point = curve.point(0.01 * f64::from(i), &mut scratch);
+            p += 0.01 * point.log_density.exp();
+            q += 0.01 * (point.log_density - point.loss).exp();
+        }
+        assert!((p - 0.25).abs() < 1e-14 && (q - 0.25).abs() < 1e-14, "{p} {q}");
+    }
+
+    /// P's density is centred at 0 and Q's at −μ.
+    #[test]
+    fn the_reach_is_the_distance_of_the_farther_centre() {
+        let curve = GaussianCurve {
+            distance: 1.5,
+            log_weight: 0.0,
+        };
+        let mut scratch = Scratch::default();
+        for x in [-3.0f64, 0.0, 2.0] {
+            assert_eq!(curve.reach(x, false, &scratch), x.abs());
+            let farther = x.abs().max((x + 1.5).abs());
+            let reach = curve.reach(x, true, &scratch);
+            assert!(reach >= farther && (x < 0.0 || reach == farther), "{x} {reach}");
+        }
+        let (low, high) = (curve.point(0.2, &mut scratch), curve.point(0.3, &mut scratch));
+        assert!(((high.loss - low.loss) / 0.1 - low.slope).abs() < 1e-12);
+    }
+}

@@ -46,3 +46,50 @@ impl LossCurve for LaplaceCurve<'_> {
         self.loss.scale()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::GroupLaw;
+
+    /// The probabilities under P and Q of a piece and of all atoms add up to 1, and the slope is that of the loss.
+    #[test]
+    fn curves_and_atoms_have_all_the_mass_of_both_laws() {
+        for direction in Direction::BOTH {
+            for (records, rate, scale) in [(1, 0.3, 0.7), (3, 0.1, 2.0)] {
+                let law = GroupLaw::binomial(records, rate).unwrap();
+                let loss = LaplaceLoss::new(&law, scale, direction);
+                let mut scratch = Scratch::default();
+                let (mut p, mut q) = (0.0, 0.0);
+                for atom in loss.atoms() {
+                    p += atom.log_mass.exp();
+                    q += (atom.log_mass - atom.loss).exp();
+                }
+                for (_, branch, piece) in loss.all_pieces() {
+                    let curve = LaplaceCurve {
+                        loss: &loss,
+                        direction: branch.direction,
+                        piece,
+                    };
+                    let (start, end) = curve.ends();
+                    let step = (end - start) / 20_000.0;
+                    for i in 0..20_000 {
+                        let x = start + (f64::from(i) + 0.5) * step;
+                        let point = curve.point(x, &mut scratch);
+                        p += step * point.log_density.exp();
+                        q += step * (point.log_density - point.loss).exp();
+                        if i % 5000 == 0 {
+                            let beyond = curve.point(x + 1e-6, &mut scratch);
+                            let slope = (beyond.loss - point.loss) / 1e-6;
+                            assert!((slope - point.slope).abs() < 1e-5, "{slope} {point:?}");
+                        }
+                    }
+                }
+                assert!(
+                    (p - 1.0).abs() < 1e-8 && (q - 1.0).abs() < 1e-8,
+                    "{records} {direction:?}: {p} {q}"
+                );
+            }
+        }
+    }
+}

@@ -98,3 +98,38 @@ impl PrivacyLoss for LaplaceLoss {
         Some(self.atoms[1].loss - self.atoms[0].loss)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All outputs beyond the shift have the largest loss: half of the mass where the record is always there. With rate q, P has
+    /// q/2 + (1 − q)e^{−1/b}/2 there.
+    #[test]
+    fn the_mass_of_the_largest_loss_is_bounded_from_below() {
+        for (rate, scale) in [(1.0, 0.5), (0.2, 1.0), (1e-3, 3.0)] {
+            let law = GroupLaw::binomial(1, rate).unwrap();
+            let loss = StepLoss::laplace(&law, scale, Direction::Remove).unwrap();
+            let exact: f64 = 0.5 * rate + 0.5 * (1.0 - rate) * (-1.0 / scale).exp();
+            let (found, largest) = (loss.log_mass_of_max_loss(), exact.ln());
+            assert!(
+                found <= largest && found > largest - 1e-13,
+                "{rate} {scale}: {found} {largest}"
+            );
+        }
+    }
+
+    /// A replaced record is in the batch with the probability γ, and moves the sum by two: both pairs of Theorem 14 have one loss at 0.
+    #[test]
+    fn replaced_records_have_the_loss_of_their_pair() {
+        let law = GroupLaw::hypergeometric(1, 20, 100).unwrap();
+        let loss = StepLoss::replaced_laplace(&law, 2.0).unwrap();
+        // Removed: 1 − γ + γe^{2/b} in units in which the shift is 2, that is b in units of the norm.
+        let exact = (0.8 + 0.2 * f64::exp(1.0)).ln().max((0.8 + 0.2 * f64::exp(0.5)).ln());
+        assert!(
+            loss.max_loss().rounded_up() <= exact * (1.0 + 1e-12),
+            "{:?}",
+            loss.max_loss()
+        );
+    }
+}

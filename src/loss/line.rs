@@ -63,3 +63,44 @@ impl Normal {
         at(left).min(at(right))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value on an interval, in small steps, is between the two bounds, and the outermost ones are next to them.
+    #[test]
+    fn the_highest_and_the_lowest_value_are_bounds_and_attained() {
+        for sigma in [0.3, 1.0, 4.0] {
+            let normal = Normal::new(sigma);
+            for (slope, factor) in [(0.0, 1.0), (2.0, 1.5), (-0.7, 3.0), (5.0, -2.0)] {
+                let line = Line {
+                    at: 0.4,
+                    value: -1.3,
+                    slope,
+                };
+                for (left, right) in [(-1.0, 1.0), (0.5, 3.0), (-8.0, 20.0)] {
+                    let at = |i: i32| {
+                        let x = left + (right - left) * f64::from(i) / 10_000.0;
+                        let density = (-0.5 * (x / sigma).powi(2)).exp() / (sigma * (2.0 * PI).sqrt());
+                        factor * (-1.3 + slope * (x - 0.4)) + density.ln()
+                    };
+                    let values: Vec<f64> = (0..=10_000).map(at).filter(|value| value.is_finite()).collect();
+                    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let highest = normal.highest(line, factor, left, right);
+                    let room = 1e-12 * highest.abs().max(1.0);
+                    assert!(
+                        largest <= highest + room && highest < largest + 1e-4,
+                        "{largest} {highest}"
+                    );
+                    if values.len() == 10_001 {
+                        let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+                        let lowest = normal.lowest(line, factor, left, right);
+                        let room = 1e-12 * lowest.abs().max(1.0);
+                        assert!((smallest - lowest).abs() <= room, "{smallest} {lowest}");
+                    }
+                }
+            }
+        }
+    }
+}

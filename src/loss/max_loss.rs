@@ -49,19 +49,27 @@ impl MaxLoss {
         if size.is_infinite() {
             return Self::UNBOUNDED;
         }
-        let low = (-size).mul_add(b, a) / b;
+        // The remainder of a division is a number, so that its sign says on which side of the quotient the truth is.
+        let remainder = (-size).mul_add(b, a);
+        let low = remainder / b;
+        let left = (-low).mul_add(b, remainder);
+        let rest = if left > 0.0 { low.next_up() } else { low };
         Self {
             size,
-            rest: low + 4.0 * f64::EPSILON * low.abs(),
-            slack: 8.0 * f64::EPSILON * low.abs(),
+            rest,
+            slack: if left == 0.0 { 0.0 } else { rest - rest.next_down() },
         }
     }
 
     /// The largest loss of a run from the numbers of its steps and their largest losses.
+    ///
+    /// Products and sums of the large parts have no rounding errors but those that become small parts. Each product of a small part is
+    /// rounded, and each sum of two small parts that are not 0: by half a unit in the last place of the sum of their moduli at most. So
+    /// the sum of the small parts is off by `rounding` at most. The bound is the sum plus that, and the largest loss may be below the
+    /// bound by twice as much, besides what its parts are below theirs.
     pub(crate) fn sum(steps: impl IntoIterator<Item = (f64, Self)>) -> Self {
         let (mut size, mut rest, mut low_parts, mut slack) = (0.0, 0.0, 0.0, 0.0);
-        // Each part and each sum of parts is rounded once.
-        let mut roundings = 4.0;
+        let mut parts = 0u32;
         for (count, each) in steps {
             let (product, below) = two_product(count, each.size);
             if !product.is_finite() {
@@ -73,13 +81,15 @@ impl MaxLoss {
             for part in [beyond, below, count * each.rest] {
                 rest += part;
                 low_parts += part.abs();
+                parts += u32::from(part != 0.0);
             }
-            roundings += 3.0;
         }
+        // Of the four more, one is that of the products, one that of adding `rounding`; two are room for errors of second order.
+        let rounding = 0.5 * f64::EPSILON * (f64::from(parts) + 4.0) * low_parts;
         Self {
             size,
-            rest: rest + roundings * f64::EPSILON * low_parts,
-            slack: (slack + f64::EPSILON * roundings * low_parts) * (1.0 + 1e-9),
+            rest: rest + rounding,
+            slack: (slack + 2.0 * rounding) * (1.0 + 1e-9),
         }
     }
 
@@ -120,20 +130,26 @@ mod tests {
     /// a − b·size is a number, so that the correction can be compared with what is missing exactly.
     #[test]
     fn quotients_are_rounded_up_at_twice_the_precision() {
+        let mut far = 0;
         for a in [1.0, 2.0, 7.0, 1000.0] {
             for b in [0.7, 3.0, 1.0 / 3.0, 0.1, 17.3, 0.25] {
                 let found = MaxLoss::quotient(a, b);
                 let (product, beyond) = two_product(found.size, b);
                 let (missing, rest) = two_sum(a - product, -beyond);
                 assert_eq!(rest, 0.0);
-                assert!(found.rest * b >= missing, "{a} {b}");
-                assert!(
-                    found.rest * b - missing <= 8.0 * f64::EPSILON * missing.abs(),
-                    "{a} {b}"
-                );
-                assert!((found.rest - found.slack) * b <= missing, "{a} {b}");
+                // The product with b of a correction, less what is missing, has the sign of their difference: the truth is in
+                // the upper half of what the slack leaves, or it is the bound itself.
+                let beyond = |correction: f64| correction.mul_add(b, -missing);
+                assert!(beyond(found.rest) >= 0.0, "{a} {b}");
+                assert!(beyond(found.rest - found.slack) <= 0.0, "{a} {b}");
+                if found.slack > 0.0 {
+                    far += u32::from(beyond(found.rest - 0.5 * found.slack) > 0.0);
+                    assert!(beyond(found.rest.next_down()) < 0.0, "{a} {b}");
+                }
             }
         }
+        // Half of the slack would be too little for some.
+        assert!(far > 3, "{far}");
         let exact = MaxLoss::quotient(3.0, 0.25);
         assert_eq!((exact.size, exact.rest, exact.slack), (12.0, 0.0, 0.0));
         assert_eq!(MaxLoss::quotient(3.0, 1e-320).size, f64::INFINITY);
@@ -172,6 +188,57 @@ mod tests {
             );
             assert!(upper - lower < 1e-10);
         }
+    }
+
+    /// A thousand parts of nearly half a unit in the last place of the first one are lost, those of a little more count as a whole unit:
+    /// the bound has to add the former, and the slack to cover the latter and what was added.
+    #[test]
+    fn the_rounding_of_a_sum_is_attained_in_both_directions() {
+        const UNIT: f64 = 0.5 * f64::EPSILON;
+        let part = |rest: f64| MaxLoss {
+            size: 0.0,
+            rest,
+            slack: 0.0,
+        };
+        let sum = |small: f64| {
+            MaxLoss::sum(
+                [part(1.0)]
+                    .into_iter()
+                    .chain((0..1000).map(|_| part(small)))
+                    .map(|each| (1.0, each)),
+            )
+        };
+        for (small, least) in [(UNIT * (1.0 - 1e-3), 0.97), (UNIT * (1.0 + 1e-3), 0.97)] {
+            let found = sum(small);
+            // The truth is 1 + `missing`.
+            let missing = 1000.0 * small;
+            let margin = found.rest - 1.0 - missing;
+            assert!(margin >= 0.0 && margin <= found.slack, "{margin:e} {found:?}");
+            let of_bound = 1.0 - margin / (found.slack * 0.5);
+            let of_slack = margin / found.slack;
+            assert!(of_bound.max(of_slack) > least, "{of_bound} {of_slack}");
+        }
+    }
+
+    /// Losses that are below their bounds by all of their slacks.
+    #[test]
+    fn the_slack_of_a_sum_is_that_of_all_steps() {
+        let largest = MaxLoss::sum([(3.0, MaxLoss::within(1.0, 0.25)), (2.0, MaxLoss::within(0.5, 0.125))]);
+        assert_eq!(largest.rounded_up(), 4.0);
+        let truth = 3.0 * 0.75 + 2.0 * 0.375;
+        let found = largest.surely_above(2.5);
+        assert!(found <= truth - 2.5 && found > truth - 2.5 - 1e-8, "{found}");
+    }
+
+    /// 1 + 2⁻⁵³(1 − 2⁻¹⁰) is rounded to 1, and half of what is added for that would be lost too.
+    #[test]
+    fn a_distance_that_is_rounded_down_is_bounded() {
+        let largest = MaxLoss {
+            size: 1.0,
+            rest: 0.5 * f64::EPSILON * (1.0 - f64::powi(2.0, -10)),
+            slack: 0.0,
+        };
+        assert_eq!(largest.above(0.0), 1.0f64.next_up());
     }
 
     #[test]

@@ -242,9 +242,9 @@ impl Power<'_> {
 
     /// Bound on the relative rounding error, from the size of the exponents at x, where the integrand is largest.
     ///
-    /// log r is found with an error of a few units in the last place of its largest exponent s·x/σ² (near 0,
-    /// of itself times that); the integrand multiplies it by its sensitivity d log|integrand|/d log r. The sum
-    /// of the panels adds a few units more.
+    /// log r is found with an error of at most six units in the last place of its largest exponent s·x/σ² (near 0, of
+    /// itself times that), and two more are for the distance of x from the peak. The integrand multiplies it by its
+    /// sensitivity d log|integrand|/d log r. The sum of the panels adds a few units more.
     fn rounding(&self, x: f64) -> f64 {
         let pair = &self.moments.pair;
         let sigma = pair.noise_multiplier();
@@ -369,5 +369,95 @@ mod tests {
         let LogMoment { value, upper } = moments.log_power_moment(2.0);
         // E[r²] = 1 + q²(e^{1/σ²} − 1)
         assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
+    }
+
+    /// What a search found with errors of its own: the truth may be off by all of them at once, and by rounding.
+    #[test]
+    fn errors_of_a_search_add_up() {
+        let mut moments = moments(1, 0.1, 1.0);
+        let mut power = Power {
+            moments: &mut moments,
+            exponent: 2.0,
+            integrand: Integrand::Power,
+        };
+        let rounding = power.rounding(0.0);
+        let found = Found {
+            log_total: 3f64.ln(),
+            log_error: 0.03f64.ln(),
+            log_left_out: 0.06f64.ln(),
+            accepted: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let integral = power.integral(&found);
+        let truth = 3.0 + 0.03 + 0.06 + 3.0 * rounding;
+        assert!((integral.log_upper() - truth.ln()).abs() < 5e-16, "{integral:?}");
+        assert!((integral.left_out - 0.02).abs() < 1e-15, "{integral:?}");
+    }
+
+    /// Log ratios that are off by six units in the last place of their largest exponent at every output, and log densities by as much of
+    /// themselves (all times a million, so that it is seen): the integral is off by nearly all that is said. The bound has two more for
+    /// that the exponents are those of one place of the panel with most of the integral, and not of its peak.
+    #[test]
+    fn the_rounding_of_log_ratios_is_bounded_and_attained() {
+        const LARGER: f64 = 1e6;
+        let unit = 6.0 * f64::EPSILON * LARGER;
+        for (rate, exponent) in [(0.1, 20.0), (0.5, 12.0), (1e-3, 30.0)] {
+            for integrand in [Integrand::Excess, Integrand::Power] {
+                let mut moments = moments(1, rate, 1.0);
+                let found = moments.integrate(exponent, integrand, 1e-16);
+                // All that counts has a ratio far above 1, where its power outweighs the other terms.
+                let (mut exact, mut wrong) = (0.0, 0.0);
+                for i in 0..4000 {
+                    let x = exponent - 20.0 + 0.01 * f64::from(i);
+                    let (log_ratio, log_density) = moments.pair().log_ratio_and_density(x);
+                    if log_ratio < 1.0 {
+                        continue;
+                    }
+                    let largest_exponent = 1.0 + x.abs() + 0.5 + log_ratio;
+                    let off = unit * ((exponent - 1.0) * largest_exponent + log_density.abs());
+                    let value = ((exponent - 1.0) * log_ratio + log_density - found.log_value).exp();
+                    exact += value;
+                    wrong += value * off.exp();
+                }
+                let off = (wrong / exact - 1.0) / LARGER;
+                let bound = found.relative_error;
+                assert!(
+                    off <= bound && 1.8 * off > bound,
+                    "{rate} {exponent}: {off:e} {bound:e}"
+                );
+            }
+        }
+    }
+
+    /// Searches that may leave out much of the integral, for which a panel's part is bounded by its largest value.
+    #[test]
+    fn what_is_left_out_is_bounded_and_the_bound_is_used() {
+        let mut closest = 0.0f64;
+        // E[r²] − 1 in closed form; and E[r] = 1 for a mixture of so many normal laws that panels are short.
+        for (k, q, sigma, power) in [
+            (1, 0.01, 1.0, 2.0),
+            (4, 0.05, 2.0, 2.0),
+            (30, 0.5, 1.0, 1.0),
+            (60, 0.3, 1.0, 1.0),
+        ] {
+            let (exact, integrand) = if power == 1.0 {
+                (1.0, Integrand::Power)
+            } else {
+                (second_moment_excess(k, q, sigma), Integrand::Excess)
+            };
+            for i in 0..60 {
+                let tolerance = 0.7f64.powi(i - 8);
+                let found = moments(k, q, sigma).integrate(power, integrand, tolerance);
+                let missing = exact / found.log_value.exp() - 1.0;
+                assert!(
+                    missing <= found.relative_error && missing > -1e-12,
+                    "{k} {q} {tolerance}: {missing} {found:?}"
+                );
+                if found.left_out > 1e-9 {
+                    closest = closest.max(missing / found.left_out);
+                }
+            }
+        }
+        assert!(closest > 0.5, "{closest}");
     }
 }

@@ -275,3 +275,35 @@ impl PrivacyLoss for SmoothLoss {
         self.part(separation.gate()?).map(StepLoss::new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept has the rest of the mass, for one curve and for two with an atom between them; half of what is said to be lost would
+    /// be too little.
+    #[test]
+    fn a_truncated_loss_has_lost_what_it_says() {
+        let law = GroupLaw::binomial(2, 0.1).unwrap();
+        let batch = GroupLaw::hypergeometric(1, 20, 100).unwrap();
+        for loss in [
+            StepLoss::mixture(&law, 0.8, Direction::Remove).unwrap().unwrap(),
+            StepLoss::mixture(&law, 0.8, Direction::Add).unwrap().unwrap(),
+            StepLoss::replace_poisson(&law, 1.5).unwrap().unwrap(),
+            StepLoss::replace_fixed_batch(&batch, 1.0).unwrap().unwrap(),
+        ] {
+            for log_mass in [-3.0, -6.0, -10.0] {
+                let (mut kept, lost) = loss.truncated(log_mass);
+                let Approx { value, error } = kept.moments(0.0, -40.0).log_moment;
+                let exact = -value.exp_m1();
+                let (found, room) = (lost.exp(), error + 1e-13);
+                assert!(
+                    found >= exact - room && found < exact * (1.0 + 1e-8) + room,
+                    "{loss:?} {log_mass}: {exact} {found}"
+                );
+                // The end is found to a thousandth of σ.
+                assert!(lost <= log_mass + 1e-8 && lost > log_mass - 0.05, "{log_mass} {lost}");
+            }
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod adaptive;
 pub(crate) mod binomial;
+pub(crate) mod chebyshev;
 pub(crate) mod compensated_sum;
 pub(crate) mod complex_gamma;
 pub(crate) mod extended;

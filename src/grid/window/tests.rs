@@ -196,6 +196,28 @@ fn an_error_of_the_masses_is_carried_and_attained() {
     );
 }
 
+/// All mass at a loss that is above the truth by its error, in ten steps.
+#[test]
+fn errors_of_losses_add_up_over_the_steps_and_are_attained() {
+    let (c, steps, error) = (1.0, 10.0, 0.01);
+    let window = Window {
+        c,
+        start: 5.0,
+        length: 256,
+        spacing: 0.125,
+        log_aliasing: -2000.0,
+    };
+    let mut masses = vec![0.0; 9];
+    masses[8] = 1.0;
+    let mut cells = cells(&masses, (c, window.spacing), 0.0);
+    cells[0].loss_error = error;
+    let composed = window.compose(&segments(steps), &cells, |cells| &cells.upper).unwrap();
+    let (epsilon, loss) = (7.0, steps * (1.0 - error));
+    let exact = -f64::exp_m1(epsilon - loss);
+    let lower = composed.delta(epsilon + composed.loss_error, c).0.exp();
+    assert!(lower <= exact && lower > exact * (1.0 - 1e-6), "{lower} {exact}");
+}
+
 #[test]
 fn running_sums_are_those_of_their_definition() {
     let window = Window {

@@ -158,3 +158,38 @@ impl FarRuns {
         Some(here)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::step::{Direction, GroupLaw};
+
+    /// E[e^{cS}; some step is far] is M^T − N^T, with N = M − H: the bound T·H·M^{T−1} is nearly attained where far steps are rare, and M^T
+    /// where nearly all are.
+    #[test]
+    fn the_moment_of_runs_with_a_far_step_is_bounded_and_nearly_attained() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        for (steps, level, c) in [(3.0, 1.0, 0.5), (20.0, 2.0, 1.0), (4.0, 0.5, 12.0)] {
+            let mut loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+            let gate = loss.separation(level, 0.1 * level).unwrap();
+            let mut far = loss.far_part(gate).unwrap();
+            let moment = |of: &mut StepLoss| of.moments(c, -30.0).log_moment.value;
+            let (log_whole, log_far) = (moment(&mut loss), moment(&mut far));
+            let exact = steps * log_whole + (-(steps * (-(log_far - log_whole).exp()).ln_1p()).exp_m1()).ln();
+            let mut segments = [Segment { loss, steps }];
+            let found = FarRuns::at(&mut segments, &[gate], c, 5.0, &mut 0).unwrap();
+            // The moments of the estimate leave out e^−12.
+            assert!(
+                exact <= found.log_bound + 1e-5,
+                "{steps} {c}: {exact} {}",
+                found.log_bound
+            );
+            assert!(
+                found.log_bound < exact + 0.5,
+                "{steps} {c}: {exact} {}",
+                found.log_bound
+            );
+        }
+    }
+}

@@ -271,3 +271,45 @@ pub(super) fn left_out(
     *work += near.iter().map(|part| part.loss.work()).sum::<u64>();
     (smallest <= allowed).then_some(left_out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::step::{Direction, GroupLaw};
+
+    /// The probability of a loss above a gate in some of T steps is 1 − (1 − m)^T, of which T·m is a good bound.
+    #[test]
+    fn the_probability_of_a_loss_above_the_gates_is_bounded_and_nearly_attained() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        for (steps, level) in [(1.0, 1.0), (50.0, 2.0), (300.0, 0.5)] {
+            let loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+            let gate = loss.separation(level, 0.1 * level).unwrap();
+            let mass = loss.far_part(gate).unwrap().moments(0.0, -40.0).log_moment.value.exp();
+            let exact = (-(steps * (-mass).ln_1p()).exp_m1()).ln();
+            let bound = log_mass_above(&[Segment { loss, steps }], &[gate]);
+            assert!(
+                exact <= bound + 1e-9 && bound < exact + 0.5,
+                "{steps} {level}: {exact} {bound}"
+            );
+        }
+    }
+
+    /// With one gate all that is neglected are outputs beyond the reach of the gate's edge, one normal tail in each of T steps.
+    #[test]
+    fn outputs_beyond_the_reach_of_a_gate_are_neglected_in_every_step() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        for (steps, allowed) in [(1.0f64, -20.0), (400.0, -30.0)] {
+            let loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+            let segments = [Segment { loss, steps }];
+            let ladder = Ladder::new(&segments, (2.0, allowed), Lowest::Inverted, 1, &mut 0).unwrap();
+            assert!(ladder.gates.len() == 1 && !ladder.is_closed);
+            let exact = steps.ln() + log_upper_tail(ladder.reach);
+            let found = ladder.log_neglected;
+            assert!(exact <= found && found < exact + 1e-9, "{steps}: {exact} {found}");
+            // The edge is e^−40 below what is allowed.
+            let density = -0.5 * ladder.reach.powi(2);
+            assert!((density - (allowed - EDGE)).abs() < 1e-9, "{density}");
+        }
+    }
+}

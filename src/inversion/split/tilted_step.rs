@@ -78,3 +78,97 @@ impl<'a> Split<'a> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::privacy_loss::{PrivacyLoss, TiltedMoments};
+    use realfft::num_complex::Complex64;
+
+    /// A loss of which nothing is used but its log moment, with a bound on the error, and the error of its quadrature.
+    #[derive(Debug, Clone, Copy)]
+    struct Known {
+        log_moment: Approx,
+        quadrature_error: f64,
+    }
+
+    impl PrivacyLoss for Known {
+        fn moments(&mut self, _: f64, _: f64) -> TiltedMoments {
+            TiltedLoss::moments(self)
+        }
+
+        fn tilted(&mut self, _: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
+            Box::new(*self)
+        }
+
+        fn truncated(&self, _: f64) -> (StepLoss, f64) {
+            (StepLoss::new(*self), f64::NEG_INFINITY)
+        }
+
+        fn density_terms(&self) -> usize {
+            1
+        }
+    }
+
+    impl TiltedLoss for Known {
+        fn moments(&self) -> TiltedMoments {
+            TiltedMoments {
+                log_moment: self.log_moment,
+                mean: 0.0,
+                variance: 4.0,
+            }
+        }
+
+        fn size(&self) -> usize {
+            1
+        }
+
+        fn quadrature_error(&self) -> f64 {
+            self.quadrature_error
+        }
+
+        fn log_decay(&mut self, _: f64) -> f64 {
+            0.0
+        }
+
+        fn changes(&self, _: f64, last: usize) -> Vec<Approx<Complex64>> {
+            vec![Approx::exact(Complex64::default()); last + 1]
+        }
+    }
+
+    fn known(value: f64, error: f64, quadrature_error: f64) -> StepLoss {
+        StepLoss::new(Known {
+            log_moment: Approx::new(value, error),
+            quadrature_error,
+        })
+    }
+
+    /// The moment of the far part is too small by all of its error, and that of the whole too large.
+    #[test]
+    fn the_errors_of_both_moments_are_attained_by_the_far_fraction() {
+        let mut segment = Segment {
+            loss: known(0.25, 0.125, 0.0),
+            steps: 3.0,
+        };
+        let mut far = known(-2.0, 0.0625, 0.0);
+        let mut split = Split::new(&mut segment, &mut far, 1.0, -30.0).unwrap();
+        split.certify(1.0).unwrap();
+        let exact = (-2.0 + 0.0625) - (0.25 - 0.125);
+        let Approx { value, error } = split.log_fraction;
+        assert_eq!((value, error), (-2.25, exact + 2.25));
+        assert_eq!((split.far_spread(), split.size()), (2.0, 2));
+    }
+
+    #[test]
+    fn nodes_that_say_too_little_are_refused() {
+        for (whole, far) in [(2e-3, 0.0), (0.0, 2e-3)] {
+            let mut segment = Segment {
+                loss: known(0.25, 0.0, whole),
+                steps: 3.0,
+            };
+            let mut part = known(-2.0, 0.0, far);
+            let mut split = Split::new(&mut segment, &mut part, 1.0, -30.0).unwrap();
+            assert!(split.certify(1.0).is_none());
+        }
+    }
+}

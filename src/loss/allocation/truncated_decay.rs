@@ -74,3 +74,22 @@ fn by_turning(law: &TruncatedLaw, line: &VerticalLine, y: f64) -> impl Iterator<
         0.5 * stiffness * angle * angle + log_add(-y * angle, segments)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cauchys_integral_is_that_of_its_definition() {
+        for (a, y) in [(1.0, 0.5), (3.5, 2.0), (8.0, 11.0), (2.5, 30.0)] {
+            let step = PI / 200_000.0;
+            let term = |i: i32| {
+                let angle = -0.5 * PI + (f64::from(i) + 0.5) * step;
+                angle.cos().powf(a - 1.0) * (y * angle).exp() * step
+            };
+            let exact = (0..200_000).map(term).sum::<f64>().ln();
+            let found = log_cauchy(a, y);
+            assert!((found - exact).abs() < 1e-8, "{a} {y}: {found} {exact}");
+        }
+    }
+}

@@ -109,6 +109,13 @@ impl<'a> TiltedWhole<'a> {
     }
 }
 
+impl TiltedWhole<'_> {
+    /// A bound on the change of φ by what is left out: with M the moment of the whole law and what is kept 1 − ω of it, ω/(1 − ω) twice.
+    fn change_left_out(&self) -> f64 {
+        2.1 * self.left_out.exp()
+    }
+}
+
 impl TiltedLoss for TiltedWhole<'_> {
     fn moments(&self) -> TiltedMoments {
         self.moments
@@ -123,19 +130,71 @@ impl TiltedLoss for TiltedWhole<'_> {
     }
 
     fn quadrature_error(&self) -> f64 {
-        self.inner.quadrature_error() + self.left_out.exp()
+        self.inner.quadrature_error() + self.change_left_out()
     }
 
+    /// |φ| is at most ω above that of the whole law, over 1 − ω.
     fn log_decay(&mut self, y: f64) -> f64 {
-        log_add(self.inner.log_decay(y), self.left_out).min(0.0) + 2.0 * self.left_out.exp()
+        log_add(self.inner.log_decay(y), self.left_out).min(0.0) - (-self.left_out.exp()).ln_1p()
     }
 
-    /// With M the moment of the whole law and what is kept 1 − ω of it, φ changes by at most ω/(1 − ω) twice.
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
         let mut found = self.inner.changes(spacing, last);
         for change in found.iter_mut().skip(1) {
-            change.error += 2.1 * self.left_out.exp();
+            change.error += self.change_left_out();
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::StepLoss;
+    use crate::loss::allocation::bins::Bins;
+
+    /// The log moment of a whole law of which a law without some outputs lacks the part ω at the exponent w.
+    fn with_part(law: &TruncatedLaw, w: f64, part: f64) -> TiltedMoments {
+        TiltedMoments {
+            log_moment: Approx::exact(law.log_moment_left_out(w) - part.ln()),
+            mean: 1.0,
+            variance: 2.0,
+        }
+    }
+
+    #[test]
+    fn moments_without_the_rest_are_off_by_its_part() {
+        let law = TruncatedLaw::new(&Bins::new(&[(10, 0.25)]).unwrap(), -30.0, f64::INFINITY).unwrap();
+        for part in [1e-9f64, 0.1, 0.3] {
+            let whole = with_part(&law, 2.0, part);
+            let found = law.without_rest(2.0, whole);
+            let off = -(-part).ln_1p();
+            assert!((found.log_moment.error / off - 1.0).abs() < 1e-6, "{part} {found:?}");
+        }
+        // Where half of it may be left out nothing is known.
+        let found = law.without_rest(2.0, with_part(&law, 2.0, 0.5));
+        assert_eq!(found.log_moment.error, f64::INFINITY);
+    }
+
+    /// What is left out has the characteristic function −1 where that of the whole law is 1, or 1 where that is 0.
+    #[test]
+    fn transforms_without_the_rest_are_off_by_its_part_twice() {
+        let law = TruncatedLaw::new(&Bins::new(&[(10, 0.25)]).unwrap(), -30.0, f64::INFINITY).unwrap();
+        let part = 1e-12f64;
+        let mut loss = StepLoss::shift(1.0);
+        let plain = loss.tilted(1.0, -30.0).changes(1e-9, 1)[1].error;
+        let mut tilted = TiltedWhole::new(&law, 2.0, loss.tilted(1.0, -30.0), with_part(&law, 2.0, part));
+        // (1 − ω·(−1))/(1 − ω) − 1
+        let off = 2.0 * part / (1.0 - part);
+        let error = tilted.changes(1e-9, 1)[1].error - plain;
+        assert!(off <= error && off > 0.9 * error, "{off:e} {error:e}");
+        let error = tilted.quadrature_error();
+        assert!(off <= error && error < 1e-11, "{off:e} {error:e}");
+        // |φ| is far below that for the whole law, so that its bound consists of what is left out.
+        let bound = tilted.log_decay(100.0);
+        assert!(bound >= part.ln() && bound < part.ln() + 0.01, "{bound}");
+        // And |φ| is 1 at the frequency 0.
+        let bound = tilted.log_decay(0.0);
+        assert!(bound >= part && bound < 1.9 * part, "{bound:e}");
     }
 }

@@ -123,3 +123,65 @@ impl TiltedWeights {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ERROR: f64 = 1e-6;
+
+    fn part(value: f64) -> TiltedMoments {
+        TiltedMoments {
+            log_moment: Approx::new(value, ERROR),
+            mean: value,
+            variance: 1.0,
+        }
+    }
+
+    /// Two parts, of which the first has the probability `weight`, with log moments that are off by `errors`: log M and log p of the first.
+    fn exact(weight: f64, logs: [f64; 2], errors: [f64; 2]) -> (f64, f64) {
+        let terms = [
+            weight.ln() + logs[0] + errors[0],
+            (-weight).ln_1p() + logs[1] + errors[1],
+        ];
+        let total = log_sum_exp(&terms);
+        (total, terms[0] - total)
+    }
+
+    /// The moment of all parts is off by all of its error where those of the parts are, and the probability of a rare part where the others
+    /// are off to the other side; next to 1, and far from it.
+    #[test]
+    fn errors_of_the_parts_are_carried_and_attained() {
+        for (logs, complete) in [([0.1, -0.1], true), ([3.0, 2.0], true), ([0.1, -0.1], false)] {
+            let weight = 0.01f64;
+            let weights = Weights {
+                logs: vec![weight.ln(), (-weight).ln_1p()],
+                complete,
+            };
+            let found = weights.tilted(&logs.map(part));
+            let Approx { value, error } = found.moments.log_moment;
+            let off = (exact(weight, logs, [ERROR; 2]).0 - value).abs();
+            assert!(
+                off <= error && off > 0.99 * error,
+                "{logs:?} {complete}: {off:e} {error:e}"
+            );
+            let off = (exact(weight, logs, [ERROR, -ERROR]).1 - found.log_probabilities[0]).exp_m1();
+            let error = found.errors[0];
+            assert!(
+                off <= error && off > 0.95 * error,
+                "{logs:?} {complete}: {off:e} {error:e}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_beyond_the_range_of_numbers() {
+        let weights = Weights {
+            logs: vec![0.5f64.ln(); 2],
+            complete: true,
+        };
+        let found = weights.tilted(&[part(0.1), part(f64::INFINITY)]);
+        assert_eq!(found.moments.log_moment.error, f64::INFINITY);
+        assert!(found.errors.iter().all(|error| *error >= NO_BOUND));
+    }
+}

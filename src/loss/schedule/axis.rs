@@ -1,5 +1,6 @@
 //! Interpolation of a function of one variable, as weights of its values at nodes.
 
+use crate::special::chebyshev::interpolation_factor;
 use std::f64::consts::PI;
 
 /// Nodes of an interpolated axis. With twice as many the work doubles; with half as many cells must be four times as short.
@@ -8,6 +9,9 @@ pub(super) const NODES: usize = 16;
 pub(super) const LEBESGUE: f64 = 2.75;
 /// Minimum length of an interpolated axis: on a shorter one the rounding of places would matter in the sum.
 const MIN_LENGTH: f64 = 0.02;
+/// An upper bound on the derivative of the cardinal functions of the zeros of T₁₆ on [−1, 1]: 98.08, that of the second one at the end
+/// next to it. Markov's inequality would give three times as much.
+const STEEPEST: f64 = 98.1;
 /// Roundings of a cardinal function that do not come from its argument, for each node.
 const CARDINAL_ROUNDINGS: f64 = 16.0;
 /// Roundings of a place in a cell, in units of the larger one of 1 and the coordinate.
@@ -99,15 +103,13 @@ impl Axis {
 
     /// A bound on the rounding error of the weight that one step gives to a node.
     ///
-    /// A place that is off by η moves a cardinal function, a polynomial of degree 15 of at most 1.3 in modulus, by at most 15²·1.3·2η/length
-    /// (Markov's inequality).
+    /// A place that is off by η moves a cardinal function by at most 2η/length times its largest derivative on [−1, 1].
     pub(super) fn rounding(&self) -> f64 {
         match self {
             Self::Exact(_) => 0.0,
             Self::Interpolated { start, length } => {
-                let degree = (NODES - 1) as f64;
                 let place = PLACE_ROUNDINGS * f64::EPSILON * (1.0 + start.abs() + length);
-                degree * degree * 1.3 * 2.0 * place / length + CARDINAL_ROUNDINGS * NODES as f64 * f64::EPSILON
+                STEEPEST * 2.0 * place / length + CARDINAL_ROUNDINGS * NODES as f64 * f64::EPSILON
             }
         }
     }
@@ -143,7 +145,7 @@ pub(super) struct Ellipse {
 impl Ellipse {
     fn new(middle: f64, half: f64, rho: f64) -> Self {
         Self {
-            factor: 4.0 / (rho.powi(NODES as i32 - 1) * (rho - 1.0)),
+            factor: interpolation_factor(NODES, rho),
             middle,
             long: 0.5 * half * (rho + 1.0 / rho),
             short: 0.5 * half * (rho - 1.0 / rho),
@@ -233,6 +235,37 @@ mod tests {
         }
     }
 
+    /// With U_{k−1}(cos t) = sin kt/sin t, T_k' is kU_{k−1}; 5e-7 of [−1, 1] lies between two places, and no second derivative is above 15⁴.
+    #[test]
+    fn the_largest_derivative_of_a_cardinal_function_is_bounded() {
+        let axis = axis();
+        let mut largest = 0.0f64;
+        for j in 0..NODES {
+            let factors = axis.factors(j);
+            for i in 0..=4000 {
+                let t = PI * f64::from(i) / 8000.0;
+                let (mut derivative, mut before, mut value) = (0.0, 0.0, 1.0);
+                for (k, factor) in factors.iter().enumerate().skip(1) {
+                    derivative += factor * k as f64 * value;
+                    (before, value) = (value, 2.0 * t.cos() * value - before);
+                }
+                largest = largest.max(derivative.abs());
+            }
+        }
+        assert!(largest <= STEEPEST && STEEPEST < 1.001 * largest, "{largest}");
+    }
+
+    /// A place at the end of the axis that is off by as much as is said moves the weight of the second node by nearly all of the bound.
+    #[test]
+    fn the_rounding_of_a_weight_is_bounded_and_nearly_attained() {
+        let axis = axis();
+        let place = PLACE_ROUNDINGS * f64::EPSILON * (1.0 + 1.0 + 0.5);
+        let (exact, moved) = (weights(&axis, -0.5), weights(&axis, -0.5 - place));
+        let largest = exact.iter().zip(moved).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let bound = axis.rounding();
+        assert!(largest <= bound && largest > 0.8 * bound, "{largest:e} {bound:e}");
+    }
+
     #[test]
     fn the_lebesgue_constant_is_bounded_and_nearly_attained() {
         let axis = axis();
@@ -263,6 +296,19 @@ mod tests {
                 .fold(0.0, f64::max);
             let bound = ellipse.factor * largest;
             assert!(error <= bound + 1e-14 && error > 1e-4 * bound, "{error:e} {bound:e}");
+        }
+    }
+
+    /// T₁₆ is 0 at all nodes and 1 at the end of the axis: the interpolation errs by 1, in an ellipse where T₁₆ is at most M.
+    #[test]
+    fn the_polynomial_of_the_nodes_nearly_attains_the_factor() {
+        let axis = axis();
+        for (ellipse, rho) in axis.ellipses().iter().zip([8.0f64, 5.5, 4.0, 3.0, 2.2]) {
+            let largest = 0.5 * (rho.powi(NODES as i32) + rho.powi(-(NODES as i32)));
+            let of = |x: f64| (NODES as f64 * (4.0 * (x + 0.75)).clamp(-1.0, 1.0).acos()).cos();
+            let error = (interpolated(&axis, -0.5, of) - of(-0.5)).abs();
+            let bound = ellipse.factor * largest;
+            assert!(error <= bound && error > 0.65 * bound, "{rho} {error} {bound}");
         }
     }
 

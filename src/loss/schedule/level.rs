@@ -109,8 +109,10 @@ impl Total {
     }
 
     /// The moments, where interpolation is off by `error`.
+    ///
+    /// Each product and each sum is rounded by half a unit in the last place at most, of the sum of all moduli.
     pub(super) fn moments(&self, error: f64) -> TiltedMoments {
-        let rounding = f64::EPSILON * (self.terms + 4) as f64 * self.size;
+        let rounding = 0.5 * f64::EPSILON * (self.terms + 4) as f64 * self.size;
         TiltedMoments {
             log_moment: Approx::new(self.moments.0, self.error + rounding + error),
             mean: self.moments.1,
@@ -134,4 +136,52 @@ fn place(pair: Pair, kind: &Kind, fineness: u32) -> [i32; 4] {
     let (octave, part_of_noise) = part(log_v, finer(bend * highest / LONGEST_BEND));
     let (rate_octave, part_of_rates) = part(kind.log_rate(), finer(pair.records as f64));
     [octave, part_of_noise, rate_octave, part_of_rates]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(value: f64, error: f64) -> TiltedMoments {
+        TiltedMoments {
+            log_moment: Approx::new(value, error),
+            mean: 2.0 * value,
+            variance: 3.0 * value,
+        }
+    }
+
+    /// Moments and weights that are off by their errors in the direction that adds up, and interpolation that is.
+    #[test]
+    fn errors_of_moments_of_weights_and_of_interpolation_are_attained_together() {
+        const ERROR: f64 = 1e-3;
+        let mut total = Total::default();
+        total.add(moments(0.5, ERROR), 3.0, 0.01);
+        total.add(moments(0.25, 2.0 * ERROR), -2.0, 0.02);
+        let found = total.moments(ERROR);
+        let exact = (3.0 + 0.01) * (0.5 + ERROR) + (-2.0 + 0.02) * (0.25 - 2.0 * ERROR) + ERROR;
+        let off = exact - found.log_moment.value;
+        // All but the products of errors with an error of the other sign.
+        assert!(
+            off <= found.log_moment.error && off > 0.97 * found.log_moment.error,
+            "{off} {found:?}"
+        );
+        assert_eq!((found.mean, found.variance), (2.0, 3.0));
+    }
+
+    /// A thousand terms of nearly half a unit in the last place of the first one are lost in the sum.
+    #[test]
+    fn the_rounding_of_a_sum_is_bounded_and_nearly_attained() {
+        let small = 0.5 * f64::EPSILON * (1.0 - 1e-3);
+        let mut total = Total::default();
+        total.add(moments(1.0, 0.0), 1.0, 0.0);
+        for _ in 0..1000 {
+            total.add(moments(small, 0.0), 1.0, 0.0);
+        }
+        let found = total.moments(0.0).log_moment;
+        let off = 1000.0 * small;
+        assert!(
+            found.value == 1.0 && off <= found.error && off > 0.97 * found.error,
+            "{off:e} {found:?}"
+        );
+    }
 }

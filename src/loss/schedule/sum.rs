@@ -134,7 +134,8 @@ impl PrivacyLoss for Schedule {
         }
         let of = |kind: &Kind| -kind.steps * self.pair.records as f64 * (-kind.sample_rate).ln_1p();
         let sum: f64 = self.kinds.iter().map(of).sum();
-        let rounding = f64::EPSILON * (self.kinds.len() + 8) as f64 * sum;
+        // Each sum is rounded by half a unit in the last place at most, and each term by four of these halves.
+        let rounding = 0.5 * f64::EPSILON * (self.kinds.len() + 8) as f64 * sum;
         MaxLoss::within(sum + rounding, 2.0 * rounding)
     }
 
@@ -142,7 +143,8 @@ impl PrivacyLoss for Schedule {
     fn widest_distance(&self) -> Option<f64> {
         let of = |kind: &Kind| kind.steps * (self.pair.records as f64 / kind.noise_multiplier).powi(2);
         let sum: f64 = self.kinds.iter().map(of).sum();
-        Some(sum.sqrt() * (1.0 + f64::EPSILON * (self.kinds.len() + 8) as f64))
+        // The sum is rounded like that of the largest losses, and its root has half of its relative error.
+        Some(sum.sqrt() * (1.0 + 0.25 * f64::EPSILON * (self.kinds.len() + 8) as f64))
     }
 }
 

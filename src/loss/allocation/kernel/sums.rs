@@ -122,3 +122,27 @@ pub(super) fn leave_out(ends: &mut ByOrder, inner: Moduli, outer: Moduli, n: usi
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Terms that fall by a half for k = 0 and 1, and by a quarter for k = 2: all that follows the outer one is the geometric series.
+    #[test]
+    fn what_is_left_out_of_a_geometric_series_is_its_rest() {
+        let moduli = |zeroth: f64, first: f64, factor: f64| Moduli { zeroth, first, factor };
+        let mut ends = [0.0; MAX_ORDER + 1];
+        leave_out(&mut ends, moduli(2.0, 8.0, 0.5), moduli(1.0, 8.0, 0.25), 2);
+        // Of 1, 1/2, …: 1. For k = 1 of 2, 1, …: 2. For k = 2 of 1/2, 1/8, …: 1/6.
+        let terms = |first: f64, ratio: f64| (1..60).map(|i| first * ratio.powi(i)).sum::<f64>();
+        for (k, exact) in [terms(1.0, 0.5), terms(2.0, 0.5), terms(0.5, 0.25)]
+            .into_iter()
+            .enumerate()
+        {
+            assert!((ends[k] / exact - 1.0).abs() < 1e-14, "{k} {} {exact}", ends[k]);
+        }
+        assert_eq!(ends[3], 0.0);
+        leave_out(&mut ends, moduli(1.0, 1.0, 1.0), moduli(1.0, 0.0, 1.0), 1);
+        assert_eq!((ends[0], ends[1]), (f64::INFINITY, 2.0));
+    }
+}

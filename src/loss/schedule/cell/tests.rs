@@ -189,3 +189,107 @@ fn weights_add_up_to_the_steps_and_steps_of_few_kinds_are_their_own_nodes() {
     // Nothing is gained by as many nodes as there are kinds.
     assert!(Cell::new(pair, &kinds[..48]).is_none());
 }
+
+/// The polynomial through the values `of` at the nodes of an axis, at a place.
+fn interpolated(axis: &Axis, place: f64, of: impl Fn(f64) -> f64) -> f64 {
+    let functions = axis.functions(place);
+    let weight = |factors: Terms| factors.iter().zip(&functions).map(|(a, b)| a * b).sum::<f64>();
+    numbered(axis).map(|(node, factors)| of(node) * weight(factors)).sum()
+}
+
+/// T₁₆ on an axis, which is 0 at all of its nodes.
+fn polynomial_of_nodes(axis: &Axis, x: f64) -> f64 {
+    let (low, high) = axis.ends();
+    let tau = (2.0 * (x - low) / (high - low) - 1.0).clamp(-1.0, 1.0);
+    (NODES as f64 * tau.acos()).cos()
+}
+
+/// Steps that are all at the end of an axis, where K is log(1 + s·T₁₆) for the largest s with |e^K − 1| within its bound in the ellipse: the
+/// sum of the interpolated values is 0, and off by nearly all that is said. In log q the nodes in log v have K with the signs for which
+/// the interpolation between them, at the end of that axis, makes the most of it.
+#[test]
+fn errors_of_sums_are_attained_by_a_function_within_the_bounds_on_its_moments() {
+    let places: Vec<f64> = (0..40).map(|i| -1.0 + 0.5 * f64::from(i) / 39.0).collect();
+    let axis = Axis::of(&places);
+    let (c, steps, y) = (1.5f64, 300.0, 2.0);
+    let kappa: f64 = c.hypot(y) * (c + 1.0).hypot(y) / (c * (c + 1.0));
+    let signed = |node: f64| {
+        let unit = |x: f64| f64::from(u8::from(x == node));
+        interpolated(&axis, places[39], unit).signum()
+    };
+    for (ellipse, rho) in axis.ellipses().iter().zip([8.0f64, 5.5, 4.0, 3.0, 2.2]) {
+        let (excess, turn) = (0.02, 0.3);
+        let bound = Bound {
+            factor: ellipse.factor,
+            log_size: f64::ln(excess),
+            turn,
+        };
+        let largest = 0.5 * (rho.powi(NODES as i32) + rho.powi(-(NODES as i32)));
+        let scale = kappa * excess * (y * turn).exp() / largest;
+        let function = |x: f64| (scale * polynomial_of_nodes(&axis, x)).ln_1p();
+        let off = steps * (function(places[39]) - interpolated(&axis, places[39], function));
+        let by_noise = SumError {
+            c,
+            steps,
+            lebesgue: axis.lebesgue(),
+            bounds: [Some(vec![bound]), None],
+        };
+        assert!(
+            off <= by_noise.at(y) && 1.9 * off > by_noise.at(y),
+            "{rho} {off:e} {:e}",
+            by_noise.at(y)
+        );
+        let by_rates = SumError {
+            bounds: [None, Some(vec![bound])],
+            ..by_noise.clone()
+        };
+        // What the values at the nodes in log v are off by, at the end of the axis of log q.
+        let of_nodes = |node: f64| signed(node) * function(places[39]);
+        let off = steps * interpolated(&axis, places[39], of_nodes);
+        assert!(
+            off <= by_rates.at(y) && 1.9 * off > by_rates.at(y),
+            "{rho} {off:e} {:e}",
+            by_rates.at(y)
+        );
+        let both = SumError {
+            bounds: [Some(vec![bound]), Some(vec![bound])],
+            ..by_noise.clone()
+        };
+        assert!((both.at(y) / (by_noise.at(y) + by_rates.at(y)) - 1.0).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn a_bound_on_a_logarithm_is_attained_by_the_negative_number() {
+    for size in [1e-3f64, 0.5, 0.94] {
+        let attained = (1.0 - size).ln().abs();
+        assert!(bound_on_log(size) >= attained * (1.0 - 1e-15) && bound_on_log(size) < 1.001 * attained);
+    }
+    assert_eq!(bound_on_log(MAX_EXCESS), f64::INFINITY);
+}
+
+/// A step at the end of both axes, whose noise and rate are off by what their rounding may be: the weights of two nodes move by most of the
+/// bound.
+#[test]
+fn the_rounding_of_weights_is_bounded_and_mostly_attained() {
+    let pair = Pair {
+        records: 1,
+        adds: false,
+    };
+    let places = |from: f64| (0..40).map(|i| from + 0.5 * f64::from(i) / 39.0).collect::<Vec<_>>();
+    let (noise, rates) = (Axis::of(&places(-1.0)), Axis::of(&places(-3.5)));
+    let kind = |off: f64| Kind {
+        noise_multiplier: (-0.5 * (-0.5 - 2.5 * off)).exp(),
+        sample_rate: (-3.0 - 5.0 * off).exp(),
+        steps: 1000.0,
+    };
+    let at = |off: f64| nodes(pair, &[kind(off)], &noise, &rates).unwrap();
+    let (exact, moved) = (at(0.0), at(8.0 * f64::EPSILON * 0.95));
+    let largest = exact
+        .iter()
+        .zip(&moved)
+        .map(|(a, b)| (a.weight - b.weight).abs())
+        .fold(0.0, f64::max);
+    let bound = exact[0].rounding;
+    assert!(largest <= bound && 2.0 * largest > bound, "{largest:e} {bound:e}");
+}

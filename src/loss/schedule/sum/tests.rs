@@ -142,3 +142,63 @@ fn the_largest_loss_and_the_widest_pair_are_those_of_all_steps() {
     let remove = example(Pair { adds: false, ..pair }, 1.0).0;
     assert_eq!(remove.max_loss().rounded_up(), f64::INFINITY);
 }
+
+/// One kind of steps, and 600 of which each adds a little less, or a little more, than half a unit in the last place of the first.
+fn with_rounding(first: Kind, other: Kind, part: f64, adds: bool) -> Schedule {
+    let other = Kind {
+        steps: other.steps * part,
+        ..other
+    };
+    let kinds = [first].into_iter().chain((0..600).map(|_| other)).collect();
+    Schedule::new(Pair { records: 1, adds }, kinds).unwrap()
+}
+
+#[test]
+fn the_rounding_of_the_largest_loss_is_attained_in_both_directions() {
+    // 1,512,776 steps of log 2 are 2²⁰ + 0.4, and half a unit in the last place of that is 2⁻³³.
+    let first = Kind {
+        noise_multiplier: 1.0,
+        sample_rate: 0.5,
+        steps: 1_512_776.0,
+    };
+    let rate = f64::powi(2.0, -33);
+    let other = Kind {
+        noise_multiplier: 1.0,
+        sample_rate: rate,
+        steps: 1.0,
+    };
+    let largest = first.steps * std::f64::consts::LN_2;
+    for part in [0.99, 1.01] {
+        let found = with_rounding(first, other, part, true).max_loss();
+        // −log(1 − q) is q to 33 bits.
+        let above = found.rounded_up() - largest - 600.0 * part * rate;
+        let slack = found.slack;
+        assert!(above >= 0.0 && above <= slack, "{above:e} {slack:e}");
+        if part < 1.0 {
+            // Of the half of the slack that was added, nearly all was lost.
+            assert!(above < 0.05 * slack, "{above:e} {slack:e}");
+        } else {
+            assert!(above > 0.95 * slack, "{above:e} {slack:e}");
+        }
+    }
+}
+
+#[test]
+fn the_rounding_of_the_widest_distance_is_nearly_attained() {
+    // 2⁴⁰ steps of distance 1, and half a unit in the last place of that sum is 2⁻¹³.
+    let first = Kind {
+        noise_multiplier: 1.0,
+        sample_rate: 0.01,
+        steps: f64::powi(2.0, 40),
+    };
+    let other = Kind {
+        noise_multiplier: 128.0,
+        sample_rate: 0.01,
+        steps: 2.0,
+    };
+    let found = with_rounding(first, other, 0.99, false).widest_distance().unwrap();
+    let root = f64::powi(2.0, 20);
+    // √(2⁴⁰ + t) is 2²⁰ + t/2²¹ to first order.
+    let (added, exact) = (found - root, 600.0 * 0.99 * f64::powi(2.0, -13 - 21));
+    assert!(exact <= added && added < 1.05 * exact, "{exact:e} {added:e}");
+}
