@@ -93,7 +93,7 @@ QUICK = (
     17, 18, 19, 20, 21, 22, 27, 28, 29, 30, 32, 35, 37, 755, 820, 3500, 3501, 3505,
     2175, 2781, 3405, 3590, 3653, 4600, 4601, 4603, 4604, 4606, 4623,
 )  # fmt: skip
-"""Random runs that take a second or two to check; 755, 820, 2175, 2781, 3405, 3590, 3653 and 4623 once failed."""
+"""Random runs that take seconds to check; 755, 820, 2175, 2781, 3405, 3590, 3653 and 4623 once failed."""
 
 
 @pytest.mark.parametrize("number", QUICK)
