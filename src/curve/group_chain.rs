@@ -258,8 +258,9 @@ impl GroupChain {
         }
         let is_expensive = |work: u64| work > EXPENSIVE;
         // Equal parts of a long chain may be far above parts that fall, where a point of the curve of one record takes long.
-        let start = equal.upper.min(limit).min(self.gaussian_epsilon(smallest));
-        let is_near = equal.upper < NEAR * self.gaussian_epsilon(smallest);
+        let gaussian = self.gaussian_epsilon(smallest);
+        let start = equal.upper.min(limit).min(gaussian);
+        let is_near = equal.upper < NEAR * gaussian;
         let gains_little = is_near && (is_expensive(work) || is_expensive(self.delta(start, ROUNDS)?.1));
         if self.equal_parts || gains_little {
             return Ok((equal.upper < limit).then_some(equal));
