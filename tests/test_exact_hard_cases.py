@@ -343,6 +343,24 @@ LAPLACE = {
         (LAPLACE, 3.7e-7, 1e-6),
         # A contour at a tilt near the saddle point lacks the digits that one at the saddle point has.
         ({"noise_multiplier": 2.596661974370561, "sampling": hs.FixedBins(248), "steps": 248}, 2.04e-9, 1e-6),
+        # Coarse contours, and what earlier questions of a search know, where the budget is spent.
+        pytest.param(
+            {"noise_multiplier": 1.767, "sampling": hs.RandomAllocation(1532), "steps": 1532},
+            4.68e-5,
+            1e-5,
+            marks=WIDE,
+        ),
+        pytest.param(
+            {
+                "noise_multiplier": 0.8568123885510848,
+                "sampling": hs.WithoutReplacement(1, 8277),
+                "steps": 2,
+                "adjacency": "replace",
+            },
+            2.947901364292804e-05,
+            3e-4,
+            marks=WIDE,
+        ),
         # Grids whose width is of first order in their spacing: three that miss a coarse width are no reason
         # against a finer one.
         pytest.param(

@@ -27,6 +27,16 @@ def precision():
     ctx.prec = before
 
 
+def assert_proven(run, epsilon, wanted):
+    """Assert that narrow intervals of both directions hold what is wanted."""
+    witness = allocation_witness(run, epsilon, math.log(max(wanted.values())))
+    ctx.prec = witness["bits"]
+    for way, delta in wanted.items():
+        (found,) = allocation.enclose(run, way, witness, [arb(epsilon)])
+        assert float(found.lower()) - 1e-13 <= delta <= float(found.upper()) + 1e-13
+        assert float(found.rad()) < 1e-8
+
+
 def step(sampling, count, sigma=2.0, **group):
     mechanism = {"name": "gaussian", "noise_multiplier": sigma}
     return {"mechanism": mechanism, "sampling": sampling, "group": {"size": 1} | group, "count": count}
@@ -353,12 +363,7 @@ def test_two_batches_are_the_integral_of_the_definition(given, own, other, epsil
         "remove": weights @ excess(2 * math.exp(epsilon) - rest, own / sigma**2, 1) / 2,
         "add": weights @ excess(2 * math.exp(-epsilon) - rest, own / sigma**2, -1) * math.exp(epsilon) / 2,
     }
-    witness = allocation_witness(run, epsilon, math.log(max(wanted.values())))
-    ctx.prec = witness["bits"]
-    for way, delta in wanted.items():
-        (found,) = allocation.enclose(run, way, witness, [arb(epsilon)])
-        assert float(found.lower()) - 1e-13 <= delta <= float(found.upper()) + 1e-13
-        assert float(found.rad()) < 1e-8
+    assert_proven(run, epsilon, wanted)
 
 
 @pytest.mark.parametrize("epsilon", [-0.4, 0.0, 0.7])
@@ -378,9 +383,4 @@ def test_half_an_epoch_beside_a_full_batch_is_an_integral(epsilon):
         "remove": WEIGHTS @ (ratio * gaussian(epsilon - np.log(ratio))),
         "add": WEIGHTS @ gaussian(epsilon + np.log(ratio)),
     }
-    witness = allocation_witness(run, epsilon, math.log(max(wanted.values())))
-    ctx.prec = witness["bits"]
-    for way, delta in wanted.items():
-        (found,) = allocation.enclose(run, way, witness, [arb(epsilon)])
-        assert float(found.lower()) - 1e-13 <= delta <= float(found.upper()) + 1e-13
-        assert float(found.rad()) < 1e-8
+    assert_proven(run, epsilon, wanted)

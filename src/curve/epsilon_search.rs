@@ -179,6 +179,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         };
         let found = (self.curve)(epsilon, &accuracy);
         self.is_contradicted |= found.certified().is_err();
+        // What a rough question did not attain says nothing of the final ones, which grids are made finer for.
         if roughness == 1.0 && found.width().is_finite() && !accuracy.is_met(found) {
             let (factor, limit) = RELAXATION;
             self.attainable_width = (factor * found.width()).min(limit * width);

@@ -118,7 +118,7 @@ impl LossSum {
 
     /// Does not count work that was in vain, up to the budget of one more answer, so that the routes that are left may still be tried.
     pub(super) fn forgive(&mut self, work: u64) {
-        let work = work.min(self.allowance(BUDGET) - self.forgiven);
+        let work = work.min(self.allowance(BUDGET).saturating_sub(self.forgiven));
         self.forgiven += work;
         self.limit += work;
     }

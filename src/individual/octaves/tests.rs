@@ -171,8 +171,9 @@ fn largest_multiple(bounds: impl Iterator<Item = f64>) -> f64 {
     RHOS.into_iter().zip(bounds).map(most).fold(f64::INFINITY, f64::min)
 }
 
-/// What an octave says of its errors, against what those errors can be made of: wherever the bound on interpolation is nearly attained,
-/// both where it outweighs the errors of the nodes and where it does not.
+/// The error that an octave reports for its interpolant, against one that is built to be as wrong as its parts allow: the values at the nodes
+/// are off by their bound, and the function between them is one that attains the bound on interpolation. There are cases in which the
+/// first error is the larger one, and cases in which the second is.
 #[test]
 fn the_errors_of_an_octave_are_attained_by_those_of_its_parts() {
     let mut counts = [0; 2];

@@ -8,10 +8,10 @@
 //!
 //! as Σ Y_i/t − κ is at least the sum of Y_i/t − κ over the terms that are above κ alone, and at most, for every a in (0, 1),
 //!
-//! > Σ G_i(log (1 − a)tκ)/t + Σ_j G_j(log x)/t·Σ_i P(Y_i > x) + Σ_j G_j(log x')·(Σ_i P(Y_i > x'))²/2,
+//! > Σ G_i(log (1 − a)tκ)/t + Σ_j G_j(log x)/t·p(x)(n − 1)/2 + Σ_j G_j(log x')·p(x')²(n − 1)(n − 2)/6,
 //!
-//! x = atκ/2, x' = aκ/2, as κ can be divided among the largest term, the second one and all others, which are at most the third one times
-//! t (`docs/theory/random-allocation.md`, Proposition 12).
+//! x = atκ/2, x' = aκ/2, with the number n of released batches and p(x) = max_i P(Y_i > x): κ is divided among the largest term, the second
+//! one and all others, which are at most the third one times t (`docs/theory/random-allocation.md`, Proposition 12).
 //!
 //! If the record is added, δ = E[(1 − e^ε·W)_+] is at most the probability that W < e^{−ε}, so that no term is larger, and at least half of
 //! that where all terms together are at most half as large.
@@ -82,16 +82,11 @@ fn removed(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
     let lower = log_sum(bins, |part| {
         gaussian_delta(part.variance.sqrt(), whole.upper()).log_lower
     }) - log_total;
-    let excess = |x: Logarithm| log_sum(bins, |part| gaussian_delta(part.variance.sqrt(), x.lower()).log_upper);
-    let above = |x: Logarithm| log_sum(bins, |part| log_mass_above(part, x));
     let upper = |exponent: i32| {
-        let share = 10f64.powi(exponent);
-        let half = share.ln() - LN_2;
-        let (second, third) = (whole.plus(half), rest.plus(half));
         let mut sum = LogSum::default();
-        sum.add(excess(whole.plus((-share).ln_1p())) - log_total);
-        sum.add(excess(second) + above(second) - log_total);
-        sum.add(excess(third) + 2.0 * above(third) - LN_2);
+        for part in parts_above(bins, rest, 10f64.powi(exponent)) {
+            sum.add(part);
+        }
         let log = sum.ln();
         log + SLACK * (4.0 + log_total + log.abs())
     };
@@ -102,6 +97,31 @@ fn removed(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
     ))
 }
 
+/// log of bounds on what the largest term adds to δ, the second one, and all others, where they have the parts 1 − a, a/2 and a/2 of the
+/// threshold e^`rest`, a = `share`.
+fn parts_above(bins: &Bins, rest: Logarithm, share: f64) -> [f64; 3] {
+    let log_total = bins.total.ln();
+    let released = released(bins);
+    let excess = |x: Logarithm| log_sum(bins, |part| gaussian_delta(part.variance.sqrt(), x.lower()).log_upper);
+    let largest_mass = |x: Logarithm| {
+        let logs = bins.parts.iter().map(|part| log_mass_above(part, x));
+        logs.fold(f64::NEG_INFINITY, f64::max)
+    };
+    let others = |count: f64, ways: f64| ((released - count).max(0.0) / ways).ln();
+    let (whole, half) = (rest.plus(log_total), share.ln() - LN_2);
+    let (second, third) = (whole.plus(half), rest.plus(half));
+    [
+        excess(whole.plus((-share).ln_1p())) - log_total,
+        excess(second) + largest_mass(second) + others(1.0, 2.0) - log_total,
+        excess(third) + 2.0 * largest_mass(third) + others(1.0, 2.0) + others(2.0, 3.0),
+    ]
+}
+
+/// n.
+fn released(bins: &Bins) -> f64 {
+    bins.parts.iter().map(|part| part.count).sum()
+}
+
 fn added(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
     let log_total = bins.total.ln();
     let Some(rest) = Logarithm::without(-epsilon, bins.still) else {
@@ -109,7 +129,7 @@ fn added(bins: &Bins, epsilon: f64) -> Option<Enclosure> {
         let never = bins.still > (-epsilon).exp() * (1.0 + 1e-12 * (1.0 + epsilon.abs()));
         return never.then_some(Enclosure::ZERO);
     };
-    let released: f64 = bins.parts.iter().map(|part| part.count).sum();
+    let released = released(bins);
     let below = |x: Logarithm| -> f64 {
         let log = |part: &Part| part.count * (-log_mass_above(part, x).exp().min(1.0)).ln_1p();
         bins.parts.iter().map(log).sum()
@@ -215,6 +235,33 @@ mod tests {
             (found.lower() / exact - 1.0).abs() < 1e-7 && (found.upper() / exact - 1.0).abs() < 1e-6,
             "{found:?} {exact}"
         );
+    }
+
+    /// Ratios next to 1 that are all above the parts of the threshold: what the second of two adds is E[min Y − x]/t, and what the third of
+    /// three adds is E[min Y − x'], both next to 1 − x. With half of either bound it would be more.
+    #[test]
+    fn what_other_terms_than_the_largest_add_is_bounded_and_attained() {
+        let variance = 1e-6;
+        let rest = Logarithm { value: 0.0, error: 0.0 };
+        for share in [0.01, 0.1] {
+            let [_, second, none] = parts_above(&bins(&[(2, variance)]), rest, share);
+            let (exact, found) = (0.5 * (1.0 - share), second.exp());
+            assert!(
+                exact * 0.999 <= found && found < 1.01 * exact,
+                "{share}: {exact} {found}"
+            );
+            assert_eq!(none, f64::NEG_INFINITY);
+            let [.., third] = parts_above(&bins(&[(3, variance)]), rest, share);
+            let (exact, found) = (1.0 - 0.5 * share, third.exp());
+            assert!(
+                exact * 0.999 <= found && found < 1.01 * exact,
+                "{share}: {exact} {found}"
+            );
+        }
+        // Of a hundred batches none stands out: δ is at least E[W] − K, all of it from terms after the second one.
+        let epsilon = -0.7f64;
+        let found = delta(&bins(&[(100, 0.01)]), Direction::Remove, epsilon);
+        assert!(found.upper() >= -epsilon.exp_m1(), "{found:?}");
     }
 
     /// Batches of two kinds: the term of each is the curve of its own pair, in proportion to their numbers.
