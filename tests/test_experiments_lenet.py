@@ -43,7 +43,7 @@ def test_gradients_are_those_that_pytorch_derives():
     models = made(Candidate(False, 1e6, 1.0))
     found = 1e6 * models.updates(ROWS, LABELS)[0]
     weights = torch.from_numpy(models.weights[0].copy()).requires_grad_()
-    parts = models._parts(weights.detach().numpy())
+    parts = models._parts()[0]
     parts = [
         part.view(shape.shape)
         for part, shape in zip(torch.split(weights, [each.numel() for each in parts]), parts, strict=True)
@@ -89,3 +89,23 @@ def test_long_trainings_have_longer_paths():
             for epochs in (3, LONG_EPOCHS)
         }
         assert min(of[3]) < min(of[LONG_EPOCHS]), is_batch
+
+
+def test_the_best_is_trained_on_as_if_alone():
+    from benches.experiments.clipping import Data, SoftmaxCandidates, train
+
+    random = np.random.default_rng(3)
+    rows, labels = random.standard_normal((64, 785)).astype(np.float32), random.integers(0, 10, 64)
+    parts = Data(rows, labels, (rows[:32], labels[:32]), (rows[32:], labels[32:]))
+    candidates = [Candidate(way, 1.0, path) for way in (False, True) for path in (1e-4, 30.0)]
+    for models in (lambda: made(*candidates), lambda: SoftmaxCandidates(785, 10, candidates)):
+        whole = train(models(), candidates, parts, 16, 4, 0.1)
+        found = train(models(), candidates, parts, 16, 4, 0.1, choose_after=2)
+        for accuracies, every in ((found["held_out"], whole["held_out"]), (found["tests"], whole["tests"])):
+            given_up = np.isnan(accuracies[-1])
+            for own in (slice(0, 2), slice(2, 4)):
+                assert np.argmax(given_up[own]) != np.argmax(whole["held_out"][1, own])
+            assert np.count_nonzero(given_up) == 2
+            assert np.isnan(accuracies[2:, given_up]).all()
+            assert (accuracies[:, ~given_up] == every[:, ~given_up]).all()
+            assert (accuracies[:2] == every[:2]).all()

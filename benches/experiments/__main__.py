@@ -1,13 +1,20 @@
-"""Run the experiments of all papers, or of those that are named, and write their numbers and pictures."""
+"""Run the experiments of all papers, or of those that are named, and write their numbers and pictures.
+
+The papers, and the trainings of SHUFFLE, run side by side in one process for each processor, those that take
+longest first.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
-from benches.experiments import page
-from benches.experiments.effort import FULL, LONG, SHORT
+from benches.experiments import page, shuffle
+from benches.experiments.effort import FULL, SHORT, Effort
 
 PAPERS = ("individual", "rgp", "group", "shuffle")
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
@@ -18,19 +25,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.experiments", description=__doc__)
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=f"of {', '.join(PAPERS)}; all by default")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder that is written into")
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--short", action="store_true", help="a short version, in minutes")
-    length.add_argument("--long", action="store_true", help="100 epochs of LeNet-5, 3.5 hours more")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="processes; one per processor by default"
+    )
+    parser.add_argument("--short", action="store_true", help="a short version, in minutes")
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
-    effort = SHORT if options.short else LONG if options.long else FULL
-    for paper in options.papers or PAPERS:
-        import_module(f"benches.experiments.{paper}").main(options.output, effort)
-
+    run(options.papers or PAPERS, options.output, SHORT if options.short else FULL, options.jobs)
     if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()
+
+
+def run(papers: tuple[str, ...], output: Path, effort: Effort, jobs: int) -> None:
+    """Run the experiments of some papers in `jobs` processes."""
+    # One thread for each process: what runs side by side are processes.
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        shuffled = shuffle.start(output, effort, pool) if "shuffle" in papers else None
+        others = [pool.submit(run_one, paper, output, effort) for paper in papers if paper != "shuffle"]
+        if shuffled is not None:
+            shuffle.finish(shuffled, output)
+        for other in others:
+            other.result()
+
+
+def run_one(paper: str, output: Path, effort: Effort) -> None:
+    """Run the experiments of one paper."""
+    import_module(f"benches.experiments.{paper}").main(output, effort)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,9 @@ class Candidates(Protocol):
     def accuracies(self, rows: Floats, labels: Labels) -> NDArray[np.float64]:
         """Fraction of pictures whose class is found, by each."""
 
+    def keep(self, numbers: list[int]) -> None:
+        """Go on with some of the candidates only."""
+
 
 class SoftmaxCandidates:
     """Softmax regression on rows with a constant, for each of some candidates.
@@ -92,6 +95,14 @@ class SoftmaxCandidates:
         """Fraction of pictures whose class is found, by each."""
         return np.asarray(np.mean(self._scores(rows).argmax(axis=2) == labels[:, None], axis=0))
 
+    def keep(self, numbers: list[int]) -> None:
+        """Go on with some of the candidates only."""
+        features, _, classes = self._shape
+        self._shape = (features, len(numbers), classes)
+        self.weights, self._batch, self._clip = (
+            values[numbers] for values in (self.weights, self._batch, self._clip)
+        )
+
     def _scores(self, rows: Floats) -> Floats:
         """Scores of the classes, shape (examples, candidates, classes)."""
         features, number, classes = self._shape
@@ -115,6 +126,16 @@ def tested_after(epochs: int) -> list[int]:
     return list(range(epochs, 0, -max(1, epochs // 20)))[::-1]
 
 
+def best_of_each(candidates: list[Candidate], accuracies: NDArray[np.float64]) -> list[int]:
+    """Return the numbers of the candidates that do best, one of each way to clip.
+
+    The accuracy of a candidate that was given up is not a number.
+    """
+    ways = sorted({each.is_batch for each in candidates})
+    own = [[i for i, each in enumerate(candidates) if each.is_batch == way] for way in ways]
+    return [numbers[int(np.nanargmax(accuracies[numbers]))] for numbers in own]
+
+
 def train(
     models: Candidates,
     candidates: list[Candidate],
@@ -123,33 +144,41 @@ def train(
     epochs: int,
     noise_multiplier: float,
     seed: int = 1,
+    choose_after: int | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Train all candidates on the same shuffled batches, and return accuracies after each epoch.
 
     Examples that do not fill a batch at the end of an epoch are left out of it. The noise is the same for
-    all, in units of what is added to a sum of clipped gradients or to one clipped mean.
+    all, in units of what is added to a sum of clipped gradients or to one clipped mean. After `choose_after`
+    epochs only the best candidate of each way to clip is trained on.
 
     Returns
     -------
     dict
-        ``held_out``, shape (epochs, candidates), and ``tests``, with a row for each of `tested_after`.
+        ``held_out``, shape (epochs, candidates), and ``tests``, with a row for each of `tested_after`. They
+        are not numbers for candidates that were given up.
     """
     random = np.random.default_rng(seed)
     rounds = len(data.rows) // batch_size
     steps = np.array([each.path for each in candidates]) / (rounds * epochs)
     units = np.array([1 if each.is_batch else batch_size for each in candidates])
-    found: dict[str, list[NDArray[np.float64]]] = {"held_out": [], "tests": []}
+    kept = list(range(len(candidates)))
+    held_out = np.full((epochs, len(candidates)), np.nan)
+    tests = np.full((len(tested_after(epochs)), len(candidates)), np.nan)
     for epoch in range(epochs):
         order = random.permutation(len(data.rows))[: rounds * batch_size]
-        spread = (steps * noise_multiplier / units).astype(np.float32)[:, None]
+        own = steps[kept].astype(np.float32)[:, None]
+        spread = (steps * noise_multiplier / units)[kept].astype(np.float32)[:, None]
         for batch in order.reshape(rounds, batch_size):
             updates = models.updates(data.rows[batch], data.labels[batch])
             noise = random.standard_normal(models.weights.shape[1], dtype=np.float32)
-            models.weights -= steps.astype(np.float32)[:, None] * updates + spread * noise
-        found["held_out"].append(models.accuracies(*data.held_out))
+            models.weights -= own * updates + spread * noise
+        held_out[epoch, kept] = models.accuracies(*data.held_out)
         if epoch + 1 in tested_after(epochs):
-            found["tests"].append(models.accuracies(*data.tests))
+            tests[tested_after(epochs).index(epoch + 1), kept] = models.accuracies(*data.tests)
         if epoch:
-            now, before = found["held_out"][-1], found["held_out"][-2]
-            steps = np.where(now < before, DECREASE * steps, steps)
-    return {name: np.array(rows) for name, rows in found.items()}
+            steps = np.where(held_out[epoch] < held_out[epoch - 1], DECREASE * steps, steps)
+        if epoch + 1 == choose_after:
+            kept = best_of_each(candidates, held_out[epoch])
+            models.keep(kept)
+    return {"held_out": held_out, "tests": tests}

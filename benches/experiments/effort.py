@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,5 @@ class Effort:
     half_width: float
 
 
-FULL = Effort(30, 4, 2, 500, 2000, 80, 2, True, 1000, 200, 40, 100, 3, 0.01)
+FULL = Effort(30, 4, 2, 500, 2000, 80, 2, True, 1000, 200, 40, 100, 100, 0.01)
 SHORT = Effort(10, 1, 2, 200, 2000, 20, 1, False, 240, 80, 20, 10, 1, 0.05)
-LONG = replace(FULL, lenet_epochs=100)
-"""As SHUFFLE's Appendix H, with LeNet-5 for a hundred epochs: seven hours of processor time more."""

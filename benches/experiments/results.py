@@ -49,6 +49,10 @@ class Results:
         self._seconds[part] = time.process_time() - start
         print(f"{self.path.stem}: {part}: {time.perf_counter() - clock:.0f} s", flush=True)
 
+    def add_seconds(self, part: str, seconds: float) -> None:
+        """Add processor time of another process to that of a part of the experiments."""
+        self._seconds[part] = self._seconds.get(part, 0.0) + seconds
+
     def write(self) -> None:
         """Write the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
