@@ -258,7 +258,23 @@ def test_a_group_in_fixed_batches_is_seen_as_often_as_a_batch_holds_one_of_it():
 def test_what_theory_does_not_cover_is_refused():
     run = {"delta": 1e-5, "steps": 5}
     for mechanism in (hs.RandomizedResponse(0.7), hs.Laplace(2.0)):
-        with pytest.raises(hs.UnsupportedError, match="records replaced"):
-            hs.get_epsilon(mechanism=mechanism, sample_rate=0.1, adjacency="replace", **run)
         with pytest.raises(hs.UnsupportedError, match="norms"):
             hs.get_epsilon(mechanism=mechanism, sample_rate=0.1, group=hs.Group(norms=[1.0, 0.5]), **run)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2, 0.6, 1.0])
+def test_no_two_answers_of_replaced_records_exceed_the_joined_curve(epsilon):
+    """Theorem 8 of docs/theory/dominating-pairs.md, which is attained at a corner."""
+    keep, rates = 0.8, (0.2, 0.3)
+    seen = 1 - 0.8 * 0.7
+    run = {"mechanism": hs.RandomizedResponse(keep), "sample_rate": 0.3, "group": hs.Group(rates=rates)}
+    bound = hs.get_delta(epsilon=epsilon, steps=1, adjacency="replace", **run)
+
+    def exact(before, after):
+        set_before, set_after = (1 - keep + part * (2 * keep - 1) for part in (before, after))
+        gaps = (set_before - np.exp(epsilon) * set_after, 1 - set_before - np.exp(epsilon) * (1 - set_after))
+        return sum(max(gap, 0.0) for gap in gaps)
+
+    shares = np.linspace(0.0, seen, 9)
+    largest = max(exact(before, after) for before in shares for after in shares)
+    assert largest == pytest.approx(bound, rel=1e-9)

@@ -50,7 +50,7 @@ impl AtomLoss {
         }
     }
 
-    /// One record replaced in a fixed batch of which it is part with probability γ = `seen` (PITFALLS Theorem 14): the
+    /// Records replaced of which one is in the batch with probability γ = `seen` (PITFALLS Theorem 14): the
     /// losses above 0 of (1−γ)RR(0) + γRR(1) against RR(0), those below 0 of RR(1) against (1−γ)RR(1) + γRR(0),
     /// and the rest of the mass at 0.
     pub(crate) fn replaced_response(seen: f64, keep: f64) -> Self {
@@ -155,7 +155,8 @@ impl StepLoss {
         (seen > 0.0).then(|| Self::new(AtomLoss::response((seen, unseen), keep, direction)))
     }
 
-    /// Randomised response on that bit where one record is replaced in a fixed batch (PITFALLS Theorem 14).
+    /// Randomised response on that bit where records are replaced, in a fixed batch (PITFALLS Theorem 14) or in a Poisson sample
+    /// (`docs/theory/dominating-pairs.md`, Theorem 8).
     pub fn replaced_response(law: &GroupLaw, keep: f64) -> Option<Self> {
         let seen = -law.log_probability_of_zero().exp_m1();
         (seen > 0.0).then(|| Self::new(AtomLoss::replaced_response(seen, keep)))

@@ -3,10 +3,11 @@
 //! With noise of scale b the ratio of the mixture Σ w_j Lap(j, b) to Lap(0, b) is constant left of 0 and right of
 //! k, and A_j + B_j e^{2x/b} on [j, j + 1]: the loss has two atoms and k smooth pieces.
 //!
-//! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`].
+//! A record replaced in a fixed batch takes the outputs on one side of the middle twice: once for each [`Branch`]. So do records
+//! replaced in a Poisson sample, whose pair is its own mirror image.
 
 use crate::approx::Approx;
-use crate::loss::laplace_sums::{Knot, knots};
+use crate::loss::laplace_sums::{Knot, knots, over_first};
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
 use crate::step::{Direction, GroupLaw};
@@ -27,10 +28,12 @@ pub(crate) struct LaplaceLoss {
     pub(crate) branches: Vec<Branch>,
     /// Atoms of the loss, ascending.
     pub(crate) atoms: Vec<Atom>,
-    /// The logs of the weights of 0, 1, …, k.
+    /// The logs of the weights of 0, 1, …, k, over the factor of `mirrored`.
     pub(crate) log_weights: Vec<f64>,
     /// The ratio r at 0, 1, …, k.
     pub(crate) knots: Vec<Knot>,
+    /// For a pair that is its own mirror image, the log of the factor by which the other density right of 0 exceeds that of Lap(0, b).
+    pub(crate) mirrored: Option<Approx>,
     /// The largest loss, rounded up, as the sum of a number and a small one.
     pub(crate) max_loss: MaxLoss,
     /// Densities that moments took so far.
@@ -40,11 +43,8 @@ pub(crate) struct LaplaceLoss {
 impl LaplaceLoss {
     /// The loss of `law`, whose shifts must be whole numbers from 0 on, at noise of scale b > 0.
     pub(crate) fn new(law: &GroupLaw, scale: f64, direction: Direction) -> Self {
-        let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
-        let mut weights = vec![f64::NEG_INFINITY; last + 1];
-        for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
-            weights[*shift as usize] = *log_weight;
-        }
+        let weights = weights_of_whole_numbers(law);
+        let last = weights.len() - 1;
         let knots = knots(&weights, scale);
         let first = Branch { direction, first: 0 };
         let mut loss = Self {
@@ -53,6 +53,7 @@ impl LaplaceLoss {
             atoms: Vec::new(),
             log_weights: weights,
             knots,
+            mirrored: None,
             max_loss: MaxLoss::NOTHING,
             work: 0,
         };
@@ -88,6 +89,7 @@ impl LaplaceLoss {
             atoms: Vec::new(),
             log_weights: weights,
             knots,
+            mirrored: None,
             max_loss: MaxLoss::NOTHING,
             work: 0,
         };
@@ -99,6 +101,37 @@ impl LaplaceLoss {
         ];
         loss.max_loss = loss.max_loss_at(2);
         loss
+    }
+
+    /// Records replaced in a Poisson sample, at noise of scale b: Σ w_j Lap(j) against Σ w_j Lap(−j), w and the whole shifts those of
+    /// `law` (`docs/theory/dominating-pairs.md`, Theorem 7).
+    ///
+    /// Right of 0 the density of the second is C·e^{−x/b}/2b with C = Σ w_j e^{−j/b} = r(0), so that the ratio is r(x)/C. At −x it
+    /// is the inverse of that at x. The losses of the outputs right of 0 are those of "remove" for the weights w_j/C, those left of 0
+    /// the ones of "add", and all densities have the factor C.
+    pub(crate) fn mirrored(law: &GroupLaw, scale: f64) -> Self {
+        let weights = weights_of_whole_numbers(law);
+        let last = weights.len() - 1;
+        let (knots, factor) = over_first(knots(&weights, scale), scale);
+        let both = [Direction::Add, Direction::Remove];
+        let mut loss = Self {
+            scale,
+            branches: both.map(|direction| Branch { direction, first: 0 }).to_vec(),
+            atoms: Vec::new(),
+            log_weights: weights.iter().map(|weight| weight - factor.value).collect(),
+            knots,
+            mirrored: Some(factor),
+            max_loss: MaxLoss::NOTHING,
+            work: 0,
+        };
+        loss.atoms = both.map(|direction| loss.highest(direction)).to_vec();
+        loss.max_loss = loss.max_loss_at(last);
+        loss
+    }
+
+    /// log of the factor of the densities, which is 1 but for mirrored pairs.
+    pub(crate) fn log_factor(&self) -> Approx {
+        self.mirrored.unwrap_or_default()
     }
 
     /// Adds the logarithms and exponentials of `nodes`.
@@ -165,7 +198,7 @@ impl LaplaceLoss {
     /// The outputs above k.
     pub(crate) fn highest(&self, direction: Direction) -> Atom {
         let last = self.pieces();
-        let mass = 0.5f64.ln() - last as f64 / self.scale;
+        let mass = 0.5f64.ln() - last as f64 / self.scale + self.log_factor().value;
         let level = self.knots[last].log_ratio.value;
         match direction {
             Direction::Remove => Atom::new(level, mass + level),
@@ -175,12 +208,22 @@ impl LaplaceLoss {
 
     /// log of the density of P at x ≥ 0 with log ratio u.
     pub(crate) fn log_density(&self, direction: Direction, x: f64, log_ratio: f64) -> f64 {
-        let noise = -(2.0 * self.scale).ln() - x / self.scale;
+        let noise = -(2.0 * self.scale).ln() - x / self.scale + self.log_factor().value;
         match direction {
             Direction::Remove => noise + log_ratio,
             Direction::Add => noise,
         }
     }
+}
+
+/// The logs of the weights of 0, 1, … up to the largest of the shifts, which are whole.
+fn weights_of_whole_numbers(law: &GroupLaw) -> Vec<f64> {
+    let last = law.shifts().last().copied().unwrap_or(0.0) as usize;
+    let mut weights = vec![f64::NEG_INFINITY; last + 1];
+    for (log_weight, shift) in law.log_weights().iter().zip(law.shifts()) {
+        weights[*shift as usize] = *log_weight;
+    }
+    weights
 }
 
 #[cfg(test)]
@@ -233,5 +276,94 @@ mod tests {
         assert!(log_mass.value.abs() <= log_mass.error + 1e-12, "{log_mass:?}");
         assert!(loss.atoms().is_sorted_by(|a, b| a.loss < b.loss));
         assert_eq!(loss.atoms()[1].loss, 0.0);
+    }
+
+    /// The laws of groups of which the mirrored pair is asked.
+    fn groups() -> [GroupLaw; 3] {
+        let binomial = |records, rate| GroupLaw::binomial(records, rate).unwrap();
+        [binomial(1, 0.3), binomial(3, 0.02), binomial(6, 0.7)]
+    }
+
+    /// Density of Σ w_j Lap(j) at x.
+    fn density(law: &GroupLaw, scale: f64, x: f64) -> f64 {
+        let of = |(log_weight, shift): (&f64, &f64)| (log_weight - (x - shift).abs() / scale).exp();
+        law.log_weights().iter().zip(law.shifts()).map(of).sum::<f64>() / (2.0 * scale)
+    }
+
+    /// Its losses are those of the two densities, and so are its masses.
+    #[test]
+    fn mirrored_losses_are_those_of_the_densities() {
+        for law in groups() {
+            for scale in [0.4, 1.0, 6.0] {
+                let loss = LaplaceLoss::mirrored(&law, scale);
+                for j in 0..loss.pieces() {
+                    for part in [0.0, 0.2, 0.9] {
+                        let x = j as f64 + part;
+                        let (found, _) = loss.log_ratio(j, x);
+                        let (right, left) = (density(&law, scale, x), density(&law, scale, -x));
+                        let exact = (right / left).ln();
+                        let error = loss.log_ratio_error(j, x, found);
+                        assert!(
+                            (found - exact).abs() < 1e-13 * (1.0 + exact),
+                            "{j} {x}: {found} {exact}"
+                        );
+                        assert!((found - exact).abs() <= error + 1e-14 * (1.0 + exact) && error < 1e-13 * (1.0 + exact));
+                        let of = |direction| loss.log_density(direction, x, found).exp();
+                        assert!((of(Direction::Remove) / right - 1.0).abs() < 1e-12);
+                        assert!((of(Direction::Add) / left - 1.0).abs() < 1e-12);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The atoms and both branches have mass 1 under P and under Q, also where next to nobody takes part.
+    #[test]
+    fn mirrored_pairs_leave_no_mass_out() {
+        for law in groups().into_iter().chain([GroupLaw::binomial(2, 1e-9).unwrap()]) {
+            for scale in [0.3, 1.0, 7.0] {
+                let mut loss = LaplaceLoss::mirrored(&law, scale);
+                for c in [0.0, -1.0 + 1e-12] {
+                    let nodes = loss.nodes(c, 0.0);
+                    let mass = nodes.log_moment;
+                    // E_Q[e^{−ℓ}] = 1 at c = −1; next to it the logarithm is at most the distance times the largest loss.
+                    let near = if c < 0.0 { 1e-12 * loss.max_loss().rounded_up() } else { 0.0 };
+                    assert!(mass.value.abs() <= mass.error + near, "{c}: {mass:?}");
+                    assert!(mass.error < 1e-12 && (nodes.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+                }
+                // E_P[e^ℓ] and E_Q[e^{−ℓ}] are the same.
+                let (found, mirror) = (
+                    loss.nodes(1.0, 0.0).log_moment,
+                    loss.nodes(-2.0 + 1e-13, 0.0).log_moment,
+                );
+                assert!((found.value - mirror.value).abs() <= found.error + mirror.error + 1e-10 * found.value);
+            }
+        }
+    }
+
+    /// δ of one step against the integral of its definition, for positive and negative ε.
+    #[test]
+    fn one_step_of_a_mirrored_pair_is_its_definition() {
+        for law in groups() {
+            for scale in [0.7, 3.0] {
+                let loss = LaplaceLoss::mirrored(&law, scale);
+                for epsilon in [-1.5, -0.2, 0.0, 0.05, 0.6, 2.0] {
+                    let steps = 400_000;
+                    let (start, width) = (-60.0 * scale - 8.0, 120.0 * scale + 16.0);
+                    let step = width / f64::from(steps);
+                    let term = |i: i32| {
+                        let x = start + (f64::from(i) + 0.5) * step;
+                        (density(&law, scale, x) - f64::exp(epsilon) * density(&law, scale, -x)).max(0.0) * step
+                    };
+                    let exact: f64 = (0..steps).map(term).sum();
+                    let found = loss.log_one_step(epsilon);
+                    let (lower, upper) = (found.lower.exp(), found.upper.exp());
+                    assert!(
+                        lower <= exact + 1e-7 && upper >= exact - 1e-7 && upper - lower <= 1e-12,
+                        "{scale} {epsilon}: {lower} {upper} {exact}"
+                    );
+                }
+            }
+        }
     }
 }

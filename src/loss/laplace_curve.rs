@@ -36,7 +36,8 @@ impl LossCurve for LaplaceCurve<'_> {
             loss: sign * log_ratio,
             slope,
             log_density: self.loss.log_density(self.direction, output, log_ratio),
-            size: self.loss.log_ratio_error(self.piece, output, log_ratio) / f64::EPSILON,
+            size: (self.loss.log_ratio_error(self.piece, output, log_ratio) + self.loss.log_factor().error)
+                / f64::EPSILON,
         }
     }
     fn reach(&self, _: f64, _: bool, _: &Scratch) -> f64 {
@@ -55,10 +56,13 @@ mod tests {
     /// The probabilities under P and Q of a piece and of all atoms add up to 1, and the slope is that of the loss.
     #[test]
     fn curves_and_atoms_have_all_the_mass_of_both_laws() {
-        for direction in Direction::BOTH {
+        for kind in [Some(Direction::Add), Some(Direction::Remove), None] {
             for (records, rate, scale) in [(1, 0.3, 0.7), (3, 0.1, 2.0)] {
                 let law = GroupLaw::binomial(records, rate).unwrap();
-                let loss = LaplaceLoss::new(&law, scale, direction);
+                let loss = match kind {
+                    Some(direction) => LaplaceLoss::new(&law, scale, direction),
+                    None => LaplaceLoss::mirrored(&law, scale),
+                };
                 let mut scratch = Scratch::default();
                 let (mut p, mut q) = (0.0, 0.0);
                 for atom in loss.atoms() {
@@ -87,7 +91,7 @@ mod tests {
                 }
                 assert!(
                     (p - 1.0).abs() < 1e-8 && (q - 1.0).abs() < 1e-8,
-                    "{records} {direction:?}: {p} {q}"
+                    "{records} {kind:?}: {p} {q}"
                 );
             }
         }

@@ -76,7 +76,8 @@ impl LaplaceLoss {
     /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
-        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss - nodes.log_moment.value).exp();
+        let room = self.log_factor().error - nodes.log_moment.value;
+        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss + room).exp();
         let atoms = self.atoms().iter().map(|atom| tilted(atom.loss, atom.log_mass)).sum();
         let each = self.stretches();
         let whole = self.pieces() * each;

@@ -65,8 +65,9 @@ impl Change {
     }
 }
 
-/// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by.
-pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -> Nodes {
+/// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by, and all masses may be off by one factor, whose log
+/// is at most `factor_error`.
+pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, (log_error, factor_error): (f64, f64)) -> Nodes {
     let mut total = LogSum::default();
     let (mut excess, mut excess_rounding) = (left_out.value, left_out.error); // E[e^{cℓ} − 1]
     for part in parts {
@@ -113,9 +114,12 @@ pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, log_error: f64) -
     let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
     nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
     let rounding = if near_one {
-        excess_rounding * (-log_total).exp() + f64::EPSILON * excess.abs()
+        (excess_rounding + factor_error * excess.abs()) * (-log_total).exp() + f64::EPSILON * excess.abs()
     } else {
-        nodes.weight_rounding.0 + ROUNDINGS * (4.0 + log_total.abs()) + c.abs() * nodes.loss_rounding
+        nodes.weight_rounding.0
+            + factor_error
+            + ROUNDINGS * (4.0 + log_total.abs())
+            + c.abs() * nodes.loss_rounding
     };
     nodes.log_moment.error = 1.1 * (nodes.error + rounding);
     nodes
@@ -144,7 +148,7 @@ mod tests {
                 &atoms(&[(1.0, likely), (-1.0, 1.0 - likely)], 0.0),
                 Approx::default(),
                 c,
-                f64::NEG_INFINITY,
+                (f64::NEG_INFINITY, 0.0),
             );
             let exact = ((c + 0.5).cosh() / 0.5f64.cosh()).ln();
             let off = (found.log_moment.value - exact).abs();
@@ -171,7 +175,7 @@ mod tests {
         let moved: Vec<(f64, f64)> = coin.iter().map(|(loss, mass)| (loss + ERROR, *mass)).collect();
         for c in [3.0, 20.0] {
             let law = |losses: &[(f64, f64)], error| {
-                law_of(&atoms(losses, error), Approx::default(), c, f64::NEG_INFINITY).log_moment
+                law_of(&atoms(losses, error), Approx::default(), c, (f64::NEG_INFINITY, 0.0)).log_moment
             };
             let (found, exact) = (law(&moved, ERROR), law(&coin, 0.0).value);
             let off = found.value - exact;

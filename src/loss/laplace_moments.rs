@@ -112,19 +112,20 @@ impl LaplaceLoss {
 
     /// P's mass on [start, end] of a piece.
     fn mass_between(&self, direction: Direction, piece: usize, (start, end): (f64, f64)) -> Approx {
-        let b = self.scale();
+        let (b, factor) = (self.scale(), self.log_factor());
         let width = -(-(end - start) / b).exp_m1(); // 1 − e^{−(v−u)/b}
         let part = |exponent: f64, error: f64| {
             let mass = 0.5 * exponent.exp() * width;
             let size = if mass > 0.0 { exponent.abs() + start / b } else { 0.0 };
-            Approx::new(mass, mass * (ROUNDINGS * (4.0 + size) + error))
+            Approx::new(mass, mass * (ROUNDINGS * (4.0 + size) + error + factor.error))
         };
         match direction {
-            Direction::Add => part(-start / b, 0.0),
+            Direction::Add => part(factor.value - start / b, 0.0),
             Direction::Remove => {
                 // ∫ (A + Be^{2x/b})e^{−x/b}/2b
                 let Knot { constant, rising, .. } = self.knots[piece];
-                part(constant.value - start / b, constant.error) + part(rising.value + end / b, rising.error)
+                part(factor.value + constant.value - start / b, constant.error)
+                    + part(factor.value + rising.value + end / b, rising.error)
             }
         }
     }
@@ -132,14 +133,14 @@ impl LaplaceLoss {
     /// An upper bound on the logs of the densities of P and Q on [start, end] of a piece.
     fn most_untilted(&self, piece: usize, start: f64, end: f64) -> f64 {
         let (log_ratio, _) = self.log_ratio(piece, end);
-        log_ratio.max(0.0) - (2.0 * self.scale()).ln() - start / self.scale()
+        log_ratio.max(0.0) - (2.0 * self.scale()).ln() - start / self.scale() + self.log_factor().upper()
     }
 
     /// An upper bound on the log of the tilted density on [start, end] of a piece: log r grows with x.
     fn most_tilted(&self, direction: Direction, (piece, start, end): (usize, f64, f64), c: f64) -> f64 {
         let power = power(direction, c);
         let (log_ratio, _) = self.log_ratio(piece, if power > 0.0 { end } else { start });
-        power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale()
+        power * log_ratio - (2.0 * self.scale()).ln() - start / self.scale() + self.log_factor().upper()
     }
 }
 
@@ -234,7 +235,8 @@ impl<'a> TiltedDensity<'a> {
             left_out += self.left_out(&self.panel(address));
         }
         left_out.error += untilted.ln().exp();
-        law_of(&parts, left_out, self.c, log_add(found.log_error, found.log_left_out))
+        let log_error = log_add(found.log_error, found.log_left_out);
+        law_of(&parts, left_out, self.c, (log_error, self.loss.log_factor().error))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pairs with Laplace noise, and their loss as every engine asks for it.
 
+use crate::error::Result;
 use crate::interval::Enclosure;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::laplace_curve::LaplaceCurve;
@@ -14,6 +15,17 @@ impl StepLoss {
     /// One-dimensional Laplace noise of scale b; the shifts of `law` are whole.
     pub fn laplace(law: &GroupLaw, scale: f64, direction: Direction) -> Option<Self> {
         (law.shifts() != [0.0]).then(|| Self::new(LaplaceLoss::new(law, scale, direction)))
+    }
+
+    /// Laplace noise where records are replaced in a Poisson sample (`docs/theory/dominating-pairs.md`, Theorem 7); the shifts of `law`
+    /// are whole.
+    pub fn mirrored_laplace(law: &GroupLaw, scale: f64) -> Result<Option<Self>> {
+        Ok(match law.shifts() {
+            [0.0] => None,
+            // In every batch: twice as far apart.
+            [shift] => Self::laplace(&GroupLaw::explicit(&[1.0], &[2.0 * shift])?, scale, Direction::Remove),
+            _ => Some(Self::new(LaplaceLoss::mirrored(law, scale))),
+        })
     }
 
     /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
@@ -85,7 +97,8 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     fn log_mass_of_max_loss(&self) -> f64 {
-        let rounding = |log_mass: f64| self.atom_error() + 4.0 * f64::EPSILON * log_mass.abs();
+        let rounding =
+            |log_mass: f64| self.atom_error() + self.log_factor().error + 4.0 * f64::EPSILON * log_mass.abs();
         let below = |atom: &Atom| atom.log_mass - rounding(atom.log_mass);
         self.atoms.last().map_or(f64::NEG_INFINITY, below)
     }

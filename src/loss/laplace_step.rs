@@ -10,9 +10,14 @@
 //! The sums have positive terms only. What the second summands add is bounded: δ is the largest such integral, at t = x*, where
 //! they vanish, and r is monotone, so a threshold that is a little off changes δ by no more than what r(t) is off times the
 //! mass next to it. r(t) is compared with e^ε by its distance from 1, Σ w_i (e^{a_i} − 1), wherever both are next to 1.
+//!
+//! A mirrored pair has "remove" for ε ≥ 0, times the factor of its densities, and δ(ε) = 1 − e^ε + e^ε·δ(−ε). Its distance from 1 is
+//! Σ w_i e^{−i/b}(e^{2 min(t, i)/b} − 1), as r(0) = 1.
 
+use crate::approx::Approx;
 use crate::interval::Interval;
 use crate::loss::laplace::LaplaceLoss;
+use crate::special::log_space::log_add;
 use crate::step::Direction;
 
 /// Levels of log r below this, in absolute value, are compared by r − 1.
@@ -104,6 +109,9 @@ impl PositiveSum {
 impl LaplaceLoss {
     /// log δ of one step at any real ε.
     pub(crate) fn log_one_step(&self, epsilon: f64) -> Interval {
+        if self.mirrored.is_some() {
+            return reflected(epsilon, self.removed(epsilon.abs()));
+        }
         let direction = match self.branches.as_slice() {
             [one] => one.direction,
             // Joined at 0.
@@ -137,7 +145,7 @@ impl LaplaceLoss {
             // P is the noise alone, and the outputs below the crossing count.
             Direction::Add => 1.0 - upper_tail(self.threshold_above(-level) / self.scale),
         };
-        mass.ln() + ROOM
+        mass.ln() + self.log_factor().upper() + ROOM
     }
 
     fn removed(&self, epsilon: f64) -> Interval {
@@ -156,11 +164,20 @@ impl LaplaceLoss {
             } else {
                 0.0
             };
-            (weight, part, 2.0 * weight.abs())
+            (weight, part, self.weight_units(weight))
         });
         // At 0 the outputs below, where r is what it is there, may count or not.
         let log_mass = if at > 0.0 { 0.5f64.ln() - at / self.scale } else { 0.0 };
-        PositiveSum::of(terms).within(gap.log_size() + log_mass)
+        let found = PositiveSum::of(terms).within(gap.log_size() + log_mass);
+        let Approx { value, error } = self.log_factor();
+        let rounding = |log: f64| error + f64::EPSILON * (log + value).abs();
+        match self.mirrored {
+            None => found,
+            Some(_) => Interval {
+                lower: found.lower + value - rounding(found.lower),
+                upper: found.upper + value + rounding(found.upper),
+            },
+        }
     }
 
     fn added(&self, epsilon: f64) -> Interval {
@@ -175,7 +192,7 @@ impl LaplaceLoss {
         let terms = self.log_weights.iter().enumerate().map(|(i, &weight)| {
             let exponent = self.exponent(i, at);
             let part = -(-at.min(i as f64) / self.scale).exp_m1();
-            let units = 2.0 * weight.abs() + 2.0 * exponent.abs() + 2.0 * epsilon.abs();
+            let units = self.weight_units(weight) + 2.0 * exponent.abs() + 2.0 * epsilon.abs();
             (weight + (exponent + epsilon), part, units)
         });
         PositiveSum::of(terms).within(gap.log_size() + epsilon)
@@ -191,6 +208,22 @@ impl LaplaceLoss {
         (2.0 * at.min(i) - i) / self.scale
     }
 
+    /// Units in the last place by which the log of a weight may be off.
+    fn weight_units(&self, weight: f64) -> f64 {
+        let Approx { value, error } = self.log_factor();
+        2.0 * weight.abs() + 2.0 * value.abs() + error / f64::EPSILON
+    }
+
+    /// log of the part of r(0) that a weight makes up, over the weight, where r − 1 is the sum of what these parts grow by; 0 where the
+    /// weights add up to 1.
+    fn base(&self, i: usize) -> f64 {
+        if self.mirrored.is_some() {
+            self.exponent(i, 0.0)
+        } else {
+            0.0
+        }
+    }
+
     /// r(t) − e^level.
     fn gap(&self, at: f64, level: f64) -> Gap {
         let near = level.abs() < NEAR_ONE;
@@ -199,12 +232,13 @@ impl LaplaceLoss {
         let count = self.log_weights.len() as f64;
         let (mut value, mut size) = (-one, one.abs() * (UNITS + unit.abs()));
         for (i, &weight) in self.log_weights.iter().enumerate() {
-            let exponent = self.exponent(i, at);
-            let part = if !near || exponent > NEAR_ONE {
+            let (exponent, base) = (self.exponent(i, at), self.base(i));
+            let growth = exponent - base;
+            let part = if !near || growth > NEAR_ONE {
                 let whole = (weight + (exponent - unit)).exp();
-                whole - if near { (weight - unit).exp() } else { 0.0 }
+                whole - if near { (weight + base - unit).exp() } else { 0.0 }
             } else {
-                (weight - unit).exp() * exponent.exp_m1()
+                (weight + base - unit).exp() * growth.exp_m1()
             };
             if part == f64::INFINITY {
                 return Gap {
@@ -218,7 +252,12 @@ impl LaplaceLoss {
                 // Far above 1, what is taken off is less than what is left times 3.
                 size += part.abs()
                     * 3.0
-                    * (UNITS + count + 3.0 * weight.abs() + 2.0 * unit.abs() + 2.0 * exponent.abs());
+                    * (UNITS
+                        + count
+                        + weight.abs()
+                        + self.weight_units(weight)
+                        + 2.0 * unit.abs()
+                        + 2.0 * (exponent.abs() + base.abs()));
             }
         }
         let error = f64::EPSILON * (size + count * value.abs()) + f64::MIN_POSITIVE * count;
@@ -227,8 +266,8 @@ impl LaplaceLoss {
 
     /// Unit in which the distances of ratios from 1 are measured: about the largest weight of a shift other than 0.
     fn unit(&self) -> f64 {
-        let moving = self.log_weights.iter().skip(1);
-        moving.fold(LEAST_SCALE, |largest, &weight| largest.max(weight))
+        let moving = self.log_weights.iter().enumerate().skip(1);
+        moving.fold(LEAST_SCALE, |largest, (i, &weight)| largest.max(weight + self.base(i)))
     }
 
     /// A threshold that is certainly not above the crossing, or 0; and r there less e^level.
@@ -322,6 +361,26 @@ fn all_outputs(epsilon: f64) -> Interval {
     Interval {
         lower: log - rounding,
         upper: log + rounding,
+    }
+}
+
+/// log δ(ε) of a pair that is its own mirror image, from that at |ε|.
+fn reflected(epsilon: f64, of_size: Interval) -> Interval {
+    if epsilon >= 0.0 {
+        return of_size;
+    }
+    let whole = all_outputs(epsilon);
+    let end = |whole: f64, log: f64| {
+        let sum = log_add(whole, epsilon + log);
+        (
+            sum,
+            f64::EPSILON * (4.0 + sum.abs() + epsilon.abs() + log.abs().min(1e3)),
+        )
+    };
+    let ((lower, less), (upper, more)) = (end(whole.lower, of_size.lower), end(whole.upper, of_size.upper));
+    Interval {
+        lower: lower - less,
+        upper: upper + more,
     }
 }
 

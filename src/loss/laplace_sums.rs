@@ -8,6 +8,8 @@
 //! is computed as well, from sums of w_i·(e^a − 1) that have small relative errors:
 //!
 //! > r(0) − 1 = Σ_{i ≥ 1} w_i (e^{−i/b} − 1) and r(x) = r(j) + B_j e^{2j/b}·(e^{2(x − j)/b} − 1), which only adds.
+//!
+//! Against the mirrored mixture Σ w_i Lap(−i, b), whose density right of 0 is r(0) times that of Lap(0, b), the ratio is r(x)/r(0).
 
 use crate::approx::Approx;
 use crate::special::compensated_sum::CompensatedSum;
@@ -116,6 +118,28 @@ fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
             error += f64::EPSILON * part.abs() * (8.0 + 2.0 * log_weight.abs());
         }
     }
+    climb(knots, (excess, error), scale);
+}
+
+/// The same bounds on r(x)/r(0), and log r(0).
+pub(crate) fn over_first(mut knots: Vec<Knot>, scale: f64) -> (Vec<Knot>, Approx) {
+    let first = knots.first().map_or(Approx::default(), |knot| knot.log_ratio);
+    let less = |log: Approx| Approx {
+        value: log.value - first.value,
+        error: log.error + first.error + f64::EPSILON * (log.value - first.value).abs(),
+    };
+    for knot in &mut knots {
+        knot.constant = less(knot.constant);
+        if knot.rising.value > f64::NEG_INFINITY {
+            knot.rising = less(knot.rising);
+        }
+    }
+    climb(&mut knots, (CompensatedSum::default(), f64::MIN_POSITIVE), scale);
+    (knots, first)
+}
+
+/// r − 1 at every whole number, from that at 0 and its error upwards, and the logarithms.
+fn climb(knots: &mut [Knot], (mut excess, mut error): (CompensatedSum, f64), scale: f64) {
     for (j, knot) in knots.iter_mut().enumerate() {
         let at = 2.0 * j as f64 / scale;
         knot.excess = Approx {

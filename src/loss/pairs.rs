@@ -177,7 +177,7 @@ impl Step {
     /// batches, where that holds for groups too ([`GroupLaw::hypergeometric`]), and by Theorem 14 where records of a fixed
     /// batch are replaced.
     ///
-    /// Several replaced records: let h be the probability that no member is in the batch, A and B the laws of the output
+    /// Several replaced records of a fixed batch: let h be the probability that no member is in the batch, A and B the laws of the output
     /// given that one is, before and after, and M that given none, which is one law. For α = e^ε ≥ 1 and α' = (α − h)/(1 − h),
     /// hM + (1 − h)A − α(hM + (1 − h)B) = (1 − h)(A − α'((1 − β)M + βB)) with β = α/α', so that δ is at most (1 − h) times
     /// the larger of the divergences at α' of A from M and from B. A batch is shifted by at most twice its number of members,
@@ -203,7 +203,7 @@ impl Step {
                 let farthest = law.shifts().last().copied().unwrap_or(2.0);
                 Ok(StepLoss::replaced_laplace(&law, scale * 2.0 / farthest))
             }
-            (Sampling::Poisson { .. }, None) => Err(unsupported("Laplace", "replacement")),
+            (Sampling::Poisson { .. }, None) => StepLoss::mirrored_laplace(&law, scale),
             (sampling, _) => Err(unsupported("Laplace", sampling.name())),
         }
     }
@@ -217,8 +217,9 @@ impl Step {
             (Sampling::Poisson { .. } | Sampling::FixedBatch { .. }, Some(direction)) => {
                 Ok(StepLoss::response(&law, keep, direction))
             }
-            (Sampling::FixedBatch { .. }, None) => Ok(StepLoss::replaced_response(&law, keep)),
-            (Sampling::Poisson { .. }, None) => Err(unsupported("RandomizedResponse", "replacement")),
+            (Sampling::Poisson { .. } | Sampling::FixedBatch { .. }, None) => {
+                Ok(StepLoss::replaced_response(&law, keep))
+            }
             (sampling, _) => Err(unsupported("RandomizedResponse", sampling.name())),
         }
     }

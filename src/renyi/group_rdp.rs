@@ -76,8 +76,8 @@ impl StepBound {
     ///
     /// # Errors
     /// An argument out of range; other sampling; a group with norms or a bound on cosines, or rates in fixed batches; the exact divergence of
-    /// replaced records with Skellam noise, or Laplace noise on Poisson samples; the lower bound for added records of which there are so many
-    /// that a batch is all of the smaller data set.
+    /// replaced records with Skellam noise; the lower bound for added records of which there are so many that a batch is all of the smaller
+    /// data set.
     pub fn new(step: &Step, bound: GroupBound, adjacency: Adjacency) -> Result<Self> {
         let batch = BatchLaw::of(step, adjacency)?;
         let pair = match bound {
@@ -228,9 +228,7 @@ fn pair_of_group(step: &Step, batch: &BatchLaw, adjacency: Adjacency) -> Result<
         // Given the other records, the laws of the output are mixtures of two coins, and E_Q[(dP/dQ)^α] is jointly convex: one of them is
         // that of the records that say nothing.
         (Mechanism::RandomizedResponse { .. }, _) => exact_pair(batch.mechanism, &batch.law),
-        (Mechanism::Gaussian { .. }, _) | (Mechanism::Laplace { .. }, Sampling::FixedBatch { .. }) => {
-            replaced_pair(step)
-        }
+        (Mechanism::Gaussian { .. } | Mechanism::Laplace { .. }, _) => replaced_pair(step),
         _ => Err(Error::Mismatch(
             "the exact divergence of replaced records is not known for this noise and sampling: use bound \"jensen\"".into(),
         )),

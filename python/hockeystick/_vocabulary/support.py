@@ -51,6 +51,7 @@ _ALIGNED = _tight("GROUP, Lemma 14 and section 6")
 _PROPOSITION_9 = _tight("PITFALLS, Proposition 9")
 _PROPOSITION_13 = _tight("PITFALLS, Proposition 13")
 _MIRRORED = _tight("PITFALLS, Proposition 13, for a group")
+_MIRRORED_LOG_CONCAVE = _tight("PITFALLS, Proposition 13, for a group and log-concave noise")
 _MIRRORED_SUMS = Pair(False, "PITFALLS, Proposition 13, for a group, by the norms of sums")
 _PRODUCT = _tight("composition of the members' pairs")
 _FIXED_GROUP = _tight("PITFALLS, Proposition 9, for a group")
@@ -62,6 +63,7 @@ _REPLACED_GROUP = Pair(
 _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
+_LARGER_ANSWER = Pair(False, "PITFALLS, Theorem 14, for Poisson sampling: the larger of two mixtures of two answers")
 _ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
 _PATTERNS = Pair(
     False, "public pattern of the group's batches, one allocation in each block; a chain of records above six"
@@ -112,6 +114,11 @@ _SUPPORTED = {
     ("gaussian", "full_batch", "replace"): {ONE: _ALWAYS, SEVERAL: _ALWAYS},
     ("gaussian", "without_replacement", "replace"): {ONE: _THEOREM_14, SEVERAL: _REPLACED_GROUP},
     ("laplace", "poisson", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE, RATES: _LOG_CONCAVE},
+    ("laplace", "poisson", "replace"): {
+        ONE: _MIRRORED_LOG_CONCAVE,
+        SEVERAL: _MIRRORED_LOG_CONCAVE,
+        RATES: _MIRRORED_LOG_CONCAVE,
+    },
     ("laplace", "random_allocation", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
     ("laplace", "several_allocations", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
     ("laplace", "fixed_bins", "add_remove"): {ONE: _PUBLIC_BINS, SEVERAL: _PUBLIC_BINS},
@@ -123,6 +130,11 @@ _SUPPORTED = {
         ONE: _TWO_ANSWERS,
         SEVERAL: _TWO_ANSWERS,
         RATES: _TWO_ANSWERS,
+    },
+    ("randomized_response", "poisson", "replace"): {
+        ONE: _LARGER_ANSWER,
+        SEVERAL: _LARGER_ANSWER,
+        RATES: _LARGER_ANSWER,
     },
     ("randomized_response", "full_batch", "add_remove"): {ONE: _TWO_ANSWERS, SEVERAL: _TWO_ANSWERS},
     ("randomized_response", "without_replacement", "add_remove"): {ONE: _THEOREM_10, SEVERAL: _THEOREM_10},

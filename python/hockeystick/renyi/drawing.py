@@ -105,11 +105,10 @@ def require_known(family: str, bound: str, drawing: Drawing) -> None:
     """Raise ``UnsupportedError`` where no exact divergence of replaced records is known."""
     if bound != "exact" or not drawing.is_replaced or drawing.is_full:
         return
-    fixed = isinstance(drawing.scheme, WithoutReplacement)
-    if family == "skellam" or (family == "laplace" and not fixed):
+    if family == "skellam":
         raise UnsupportedError(
-            f"the exact divergence of replaced records is not known for {family} noise and such batches: "
-            f"use bound='jensen', or adjacency='add_remove'"
+            "the exact divergence of replaced records is not known for Skellam noise: use bound='jensen', or "
+            "adjacency='add_remove'"
         )
 
 

@@ -23,6 +23,12 @@ fn all_kinds() -> Vec<(&'static str, StepLoss)> {
             "replaced, batch",
             StepLoss::replace_fixed_batch(&batch, 1.7).unwrap().unwrap(),
         ),
+        (
+            "mirrored, Laplace",
+            StepLoss::mirrored_laplace(&GroupLaw::binomial(2, 0.1).unwrap(), 1.7)
+                .unwrap()
+                .unwrap(),
+        ),
         ("replaced, Laplace", StepLoss::replaced_laplace(&batch, 0.8).unwrap()),
         ("replaced, bit", StepLoss::replaced_response(&batch, 0.7).unwrap()),
     ];
