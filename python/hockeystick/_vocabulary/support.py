@@ -63,7 +63,9 @@ _REPLACED_GROUP = Pair(
 _ALWAYS = _tight("every member in every batch")
 _LOG_CONCAVE = _tight("GROUP, Lemma 14, for log-concave noise")
 _TWO_ANSWERS = _tight("mixture of two answers")
-_LARGER_ANSWER = Pair(False, "PITFALLS, Theorem 14, for Poisson sampling: the larger of two mixtures of two answers")
+_LARGER_ANSWER = Pair(
+    False, "PITFALLS, Theorem 14, for Poisson sampling: the larger of two mixtures of two answers"
+)
 _ALLOCATION = _tight("Feldman and Shenfeld 2025, and Chua et al. 2024: one of the batches of an epoch")
 _PATTERNS = Pair(
     False, "public pattern of the group's batches, one allocation in each block; a chain of records above six"
