@@ -25,8 +25,6 @@ const SMALLEST_ALPHA: f64 = 1e-12;
 const LIMITS: (f64, f64) = (1e-3, 1e6);
 /// Relative width of that ε.
 const ROUGH: f64 = 1e-2;
-/// Splits of ε over the chain that are tried for a point of the trade-off function: each is valid.
-const SPLITS_OF_LINES: usize = 2;
 
 /// The composition of steps, seen by a group. Work on one question serves the next and answers are remembered, but no answer depends on
 /// what was asked before.
@@ -307,7 +305,7 @@ impl Composition {
             type_two_error::lower_bound(alpha, limit, |epsilon| upper(Ok(pairs.delta_of_all(epsilon, width))));
         let chain = self.chain.as_mut().map_or(0.0, |chain| {
             type_two_error::lower_bound(alpha, limit, |epsilon| {
-                upper(chain.delta(epsilon, SPLITS_OF_LINES).map(|(found, _)| found))
+                upper(chain.delta(epsilon).map(|(found, _)| found))
             })
         });
         // Both are lower bounds.

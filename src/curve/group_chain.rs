@@ -5,9 +5,8 @@
 //!
 //! > P_k(S) ≤ e^{ε} P_0(S) + Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i), ε = ε_1 + … + ε_k.
 //!
-//! The best split of ε is the trade-off function 1 − (1 − f)^{∘k} of GROUP Theorem 5; equal parts are its Theorem 4. For
-//! Gaussian trade-off functions G_μ the best ε_i fall by μ² from each to the next, so splits are searched that fall evenly:
-//! any of them is a valid bound.
+//! The best split of ε is the trade-off function 1 − (1 − f)^{∘k} of GROUP Theorem 5; equal parts are its Theorem 4. It is found from a
+//! table of δ₁ ([`chain_split`](super::chain_split)); any split is a valid bound.
 //!
 //! It is needed where the dominating pair of a group is not tight: after many steps of replaced records in fixed batches the
 //! pair, which reveals how many members are in each batch, can be far larger. Where records are dealt into the batches of an epoch, it is
@@ -15,6 +14,7 @@
 //! of both directions.
 
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
+use crate::curve::chain_split::{Run, SplitTable, falling, joined, log_geometric_sum, stretched, sum_of};
 use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Query, StartingPoint};
 use crate::curve::pair_curve::PairCurve;
@@ -30,22 +30,25 @@ const ACCURACY: PointAccuracy = PointAccuracy {
     absolute: 0.0,
     coarse: 5e-7,
 };
-/// Different ε_i at most: longer chains are divided into this many runs of links, each with the ε of the run's middle, at a loss of
+/// Different ε_i at most: longer chains are divided into this many runs of links, each with the mean ε of the run, at a loss of
 /// second order in the length of a run.
-const MAX_PARTS: u64 = 16;
-/// How fast the ε_i fall, in units of the Rényi divergence of order 2 of one record, which is μ² for G_μ: a search around 1. Equal parts
-/// are tried as well.
-const FALLS: (f64, f64) = (0.7, 1.15);
-/// The fastest fall that is tried, in the same units: 16 records dealt into 600 batches a hundred times, σ 1, fall 2.2 times as fast.
-const FASTEST: f64 = 10.0;
+const MAX_PARTS: u64 = 32;
+/// Points of the table of δ₁ down to [`SMALLEST_LOG_DELTA`], at squares. With half of them ε was up to a part in 3,000 larger, with 32 as
+/// much as a part in 10⁵ smaller.
+const POINTS: u32 = 24;
+/// Splits of so few parts are stretched by factors in this range, of which so many are tried: a curve of few steps bends where the table does
+/// not see it, and two records of a fixed batch had an ε 0.6 % larger.
+const FEW_PARTS: usize = 4;
+const STRETCHES: (f64, f64) = (0.6, 1.6);
+const ROUNDS: usize = 5;
+/// Points of the table further out, where Chernoff's bound stands for the curve, and the factor from each to the next.
+const FAR_POINTS: i32 = 40;
+const FAR_FACTOR: f64 = 1.15;
 /// log δ₁ below which Chernoff's bound is used: so far out the curve takes seconds a point, and its links add next to nothing to any δ of
 /// practical size.
 const SMALLEST_LOG_DELTA: f64 = -80.0;
 /// Rényi orders of that bound less 1: √2 apart, which costs a few per cent of its exponent at most.
 const ORDERS: std::ops::Range<i32> = -6..22;
-/// Evaluations of that search: it finds the best fall to a few per cent, and the sum is flat there.
-const ROUNDS: usize = 5;
-
 /// Where the ε of equal parts is this many times that of the pair, no other split is tried, as they gain a few per cent.
 const HOPELESS: f64 = 1.5;
 /// Work on the curve of one record, in density evaluations, beyond which only equal parts are tried: a tenth of a
@@ -53,7 +56,7 @@ const HOPELESS: f64 = 1.5;
 /// the value an answer takes about twice as long there.
 const EXPENSIVE: u64 = 20_000_000;
 
-/// Equal parts are near other splits where their ε is at most this many times that of a Gaussian curve.
+/// Equal parts are near other splits where their ε is at most this many times what the table expects of those.
 const NEAR: f64 = 2.0;
 
 /// Relative width of the ε of one record that bounds that of a chain from below.
@@ -62,7 +65,7 @@ const ROUGH: f64 = 1e-2;
 const BEYOND_ONE_RECORD: f64 = 1.05;
 /// log δ above which smaller ε are tried, and these ε over the one that is asked for.
 const USELESS: f64 = -1.0;
-const SMALLER: [f64; 3] = [0.5, 0.25, 0.125];
+const SMALLER: [f64; 6] = [0.9, 0.8, 0.65, 0.5, 0.25, 0.125];
 /// Rounding of a product of three numbers, relatively.
 const ROUNDING: f64 = 1e-15;
 
@@ -78,6 +81,8 @@ pub(crate) struct GroupChain {
     equal_parts: bool,
     /// α − 1 and an upper bound on the Rényi divergence of one record at order α.
     divergences: Vec<(f64, f64)>,
+    /// What splits are found from; made where it is first asked for, and none where it is too expensive.
+    table: Option<Option<SplitTable>>,
 }
 
 impl GroupChain {
@@ -134,6 +139,7 @@ impl GroupChain {
             group_size,
             variance,
             equal_parts: false,
+            table: None,
         }
     }
 
@@ -161,71 +167,57 @@ impl GroupChain {
         if log_delta == f64::NEG_INFINITY || self.is_above(epsilon, log_delta)? {
             return Ok(None);
         }
-        Ok(Some(self.delta(epsilon, ROUNDS)?.0))
+        Ok(Some(self.delta(epsilon)?.0))
     }
 
-    /// The bound on δ at ε ≥ 0 by the best of the splits that are tried, and the work on the curve of one record, beyond
-    /// [`EXPENSIVE`] where that cut the search short.
+    /// The bound on δ at ε ≥ 0 by the better of equal parts and of the split from the table, and the work on the curve of one record,
+    /// beyond [`EXPENSIVE`] where that cut the search short.
     ///
     /// # Errors
     /// ε not finite.
-    pub(crate) fn delta(&mut self, epsilon: f64, rounds: usize) -> Result<(Enclosure, u64)> {
-        let (mut best, mut cost) = self.sum(epsilon, 0.0)?;
-        if self.variance.is_finite() && !self.equal_parts {
-            let (mut low, mut high) = (FALLS.0 * self.variance, FALLS.1 * self.variance);
-            // The curve of one record may have a heavier tail than a Gaussian one: then the ε_i fall faster.
-            while high <= FASTEST * self.variance && cost <= EXPENSIVE {
-                let (found, work) = self.best_fall(epsilon, (low, high), rounds, cost)?;
-                cost += work;
-                let (at_end, work) = self.sum(epsilon, high)?;
-                cost += work;
-                let goes_on = at_end.log_upper < found.log_upper;
-                for split in [found, at_end] {
-                    if split.log_upper < best.log_upper {
-                        best = split;
-                    }
-                }
-                if !goes_on {
-                    break;
-                }
-                (low, high) = (high, 2.0 * high);
-            }
-        }
+    pub(crate) fn delta(&mut self, epsilon: f64) -> Result<(Enclosure, u64)> {
+        let equal = Run {
+            links: self.group_size,
+            epsilon: epsilon / self.group_size as f64,
+        };
+        let (mut best, mut cost) = self.sum(epsilon, &[equal])?;
         // A chain for a smaller ε is one for ε: far out little is known of the curve of one record.
-        for part in SMALLER {
-            if cost > EXPENSIVE || best.log_upper < USELESS {
+        for part in [1.0].into_iter().chain(SMALLER) {
+            if cost > EXPENSIVE || (part < 1.0 && best.log_upper < USELESS) {
                 break;
             }
-            let (found, work) = self.sum(part * epsilon, self.variance)?;
-            cost += work;
-            if found.log_upper < best.log_upper {
-                best = found;
+            let Some(split) = self.split(part * epsilon)? else {
+                return Ok((best, cost));
+            };
+            for found in self.tried(part * epsilon, &split, cost)? {
+                cost += found.1;
+                if found.0.log_upper < best.log_upper {
+                    best = found.0;
+                }
             }
         }
         Ok((best, cost))
     }
 
-    /// The bound at the best of some splits that fall by `low` to `high`, and the work on the curve of one record; `spent` of what may be
-    /// done is done.
-    fn best_fall(
-        &mut self,
-        epsilon: f64,
-        (low, high): (f64, f64),
-        rounds: usize,
-        spent: u64,
-    ) -> Result<(Enclosure, u64)> {
-        let (mut best, mut cost, mut failed) = (Enclosure::of_logs(f64::NEG_INFINITY, 0.0), 0, None);
-        golden_section(low, high, rounds, |fall| {
-            if spent + cost > EXPENSIVE {
+    /// The bounds by a split of ε, and by some that are stretched where it has few parts, each with the work on the curve of one record;
+    /// `spent` of what may be done is done.
+    fn tried(&mut self, epsilon: f64, split: &[Run], spent: u64) -> Result<Vec<(Enclosure, u64)>> {
+        let first = self.sum(epsilon, split)?;
+        let mut cost = spent + first.1;
+        let mut found = vec![first];
+        if split.len() > FEW_PARTS {
+            return Ok(found);
+        }
+        let mut failed = None;
+        golden_section(STRETCHES.0, STRETCHES.1, ROUNDS, |factor| {
+            if cost > EXPENSIVE {
                 return 0.0;
             }
-            match self.sum(epsilon, fall) {
-                Ok((found, work)) => {
-                    cost += work;
-                    if found.log_upper < best.log_upper {
-                        best = found;
-                    }
-                    found.log_upper
+            match self.sum(epsilon, &stretched(split, factor)) {
+                Ok(other) => {
+                    cost += other.1;
+                    found.push(other);
+                    other.0.log_upper
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -233,7 +225,50 @@ impl GroupChain {
                 }
             }
         });
-        failed.map_or(Ok((best, cost)), Err)
+        failed.map_or(Ok(found), Err)
+    }
+
+    /// The best split of ε in a few runs of links as far as a table tells, or that of a Gaussian curve; none where only equal parts are tried.
+    fn split(&mut self, epsilon: f64) -> Result<Option<Vec<Run>>> {
+        if self.equal_parts || !self.variance.is_finite() {
+            return Ok(None);
+        }
+        let (size, fall) = (self.group_size, self.variance);
+        Ok(Some(match self.table()? {
+            Some(table) => joined(&table.of_total(size, epsilon), MAX_PARTS),
+            None => falling(size, MAX_PARTS, epsilon, fall),
+        }))
+    }
+
+    /// The table of the curve of one record, where that does not take too long.
+    fn table(&mut self) -> Result<Option<&SplitTable>> {
+        if self.table.is_none() {
+            self.table = Some(self.new_table()?);
+        }
+        Ok(self.table.as_ref().and_then(Option::as_ref))
+    }
+
+    fn new_table(&mut self) -> Result<Option<SplitTable>> {
+        // Chernoff's bound is 0 at ε = 0 and falls in it.
+        let mut end = 1e-9;
+        while self.log_chernoff(end) > SMALLEST_LOG_DELTA && end < 1e9 {
+            end *= FAR_FACTOR;
+        }
+        let (mut curve, mut cost) = (Vec::new(), 0);
+        for i in 0..POINTS {
+            let epsilon = end * (f64::from(i) / f64::from(POINTS)).powi(2);
+            let (found, work) = self.one.delta_and_work(epsilon, ACCURACY)?;
+            cost += work;
+            if cost > 3 * EXPENSIVE {
+                return Ok(None);
+            }
+            curve.push((epsilon, found.log_upper));
+        }
+        for i in 0..FAR_POINTS {
+            let epsilon = end * FAR_FACTOR.powi(i);
+            curve.push((epsilon, self.log_chernoff(epsilon)));
+        }
+        Ok(SplitTable::new(&curve))
     }
 
     /// Certified bounds on the smallest ε at which the bound is at most e^`log_delta`, if that is below `limit`.
@@ -257,12 +292,18 @@ impl GroupChain {
             return Ok(None);
         }
         let is_expensive = |work: u64| work > EXPENSIVE;
-        // Equal parts of a long chain may be far above parts that fall, where a point of the curve of one record takes long.
-        let gaussian = self.gaussian_epsilon(smallest);
-        let start = equal.upper.min(limit).min(gaussian);
-        let is_near = equal.upper < NEAR * gaussian;
-        let gains_little = is_near && (is_expensive(work) || is_expensive(self.delta(start, ROUNDS)?.1));
-        if self.equal_parts || gains_little {
+        let size = self.group_size;
+        if self.equal_parts || !self.variance.is_finite() {
+            return Ok((equal.upper < limit).then_some(equal));
+        }
+        let expected = match self.table()? {
+            Some(table) => table.total_at(size, log_delta),
+            None => self.gaussian_epsilon(smallest),
+        };
+        // Equal parts of a long chain may be far above others, where a point of the curve of one record takes long.
+        let start = equal.upper.min(limit).min(expected);
+        let is_near = equal.upper < NEAR * expected;
+        if is_near && (is_expensive(work) || is_expensive(self.delta(start)?.1)) {
             return Ok((equal.upper < limit).then_some(equal));
         }
         let found = self.epsilon_of_best_split(log_delta, tolerance, start)?;
@@ -302,7 +343,7 @@ impl GroupChain {
     /// Bounds on ε for the best split of those that are tried, which is near `start`.
     fn epsilon_of_best_split(&mut self, log_delta: f64, tolerance: f64, start: f64) -> Result<Interval> {
         let mut failed = None;
-        let curve = |epsilon: f64, _: &Accuracy| match self.delta(epsilon, ROUNDS) {
+        let curve = |epsilon: f64, _: &Accuracy| match self.delta(epsilon) {
             Ok((found, _)) => found,
             Err(error) => {
                 failed = Some(error);
@@ -323,34 +364,29 @@ impl GroupChain {
         failed.map_or(Ok(found), Err)
     }
 
-    /// Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i) for ε_i that fall by `fall` from each to the next, and the work on the curve of one
-    /// record.
-    fn sum(&mut self, epsilon: f64, fall: f64) -> Result<(Enclosure, u64)> {
+    /// Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i) for a split of ε, and the work on the curve of one record.
+    fn sum(&mut self, epsilon: f64, split: &[Run]) -> Result<(Enclosure, u64)> {
         let count = self.group_size as f64;
         // Rounding must not make the sum of the ε_i larger than ε.
-        let below = epsilon - 1e-13 * (epsilon + fall * count * count);
-        let parts = if fall == 0.0 { 1 } else { self.group_size.min(MAX_PARTS) };
+        let sizes: f64 = split.iter().map(|run| run.links as f64 * run.epsilon.abs()).sum();
+        let above = (sum_of(split) - epsilon + 1e-13 * (sizes + epsilon)) / count;
         let (mut lower, mut upper) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        let mut size = 1.0f64;
-        let (mut done, mut cost) = (0, 0);
-        for part in 0..parts {
-            let links = self.group_size * (part + 1) / parts - done;
-            let middle = done as f64 + 0.5 * (links as f64 - 1.0); // of places 0, 1, …, k − 1
-            done += links;
-            let one = below / count + fall * (0.5 * (count - 1.0) - middle);
+        let (mut size, mut cost) = (1.0f64, 0);
+        for run in split {
+            let (one, links) = (run.epsilon - above, run.links as f64);
             let (delta, work) = self.one_record(one)?;
             cost += work;
-            if cost > EXPENSIVE && fall > 0.0 {
+            if cost > EXPENSIVE && split.len() > 1 {
                 return Ok((Enclosure::TRIVIAL, cost));
             }
-            let (growth, factor) = (links as f64 * one, log_geometric_sum(one, links as f64));
+            let (growth, factor) = (links * one, log_geometric_sum(one, links));
             lower = log_add(lower + growth, delta.log_lower + factor);
             upper = log_add(upper + growth, delta.log_upper + factor);
             for exponent in [growth, factor, upper] {
                 size = size.max(if exponent.is_finite() { exponent.abs() } else { 0.0 });
             }
         }
-        let rounding = 16.0 * f64::EPSILON * (parts as f64 + 2.0) * (2.0 + size);
+        let rounding = 16.0 * f64::EPSILON * (split.len() as f64 + 2.0) * (2.0 + size);
         Ok((Enclosure::of_logs(lower - rounding, upper + rounding), cost))
     }
 
@@ -378,42 +414,10 @@ fn gaussian_slope(log_delta: f64, epsilon: f64) -> f64 {
     (-2.0 * log_delta).max(1.0) / epsilon.max(1e-300)
 }
 
-/// log(1 + e^ε + … + e^{(n−1)ε}).
-fn log_geometric_sum(epsilon: f64, count: f64) -> f64 {
-    let size = epsilon.abs();
-    let sum = if count * size < 1e-8 {
-        count.ln() - 0.5 * (count - 1.0) * size
-    } else {
-        (-(-count * size).exp_m1()).ln() - (-(-size).exp_m1()).ln()
-    };
-    if epsilon > 0.0 {
-        (count - 1.0) * epsilon + sum
-    } else {
-        sum
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::curve::one_step::gaussian_delta;
-
-    #[test]
-    fn geometric_sums_are_those_of_their_terms() {
-        for (epsilon, count) in [
-            (0.0, 5),
-            (1e-12, 7),
-            (0.3, 4),
-            (-0.3, 4),
-            (2.0, 1),
-            (-50.0, 3),
-            (1e-4, 1000),
-        ] {
-            let terms: f64 = (0..count).map(|i| (f64::from(i) * epsilon).exp()).sum();
-            let found = log_geometric_sum(epsilon, f64::from(count));
-            assert!((found - terms.ln()).abs() < 1e-12, "{epsilon} {count} {found}");
-        }
-    }
 
     /// k replaced records of full batches are G_{kμ}, and so is the chain of k times G_μ (GROUP Theorem 5).
     #[test]
@@ -436,7 +440,7 @@ mod tests {
             assert!((chain.variance - mu * mu).abs() < 1e-9);
             for epsilon in [0.0, 0.3, 1.5] {
                 let exact = gaussian_delta(size as f64 * mu, epsilon);
-                let (found, _) = chain.delta(epsilon, ROUNDS).unwrap();
+                let (found, _) = chain.delta(epsilon).unwrap();
                 assert!(found.log_upper >= exact.log_lower, "{size} {epsilon}");
                 if exact.log_lower < SMALLEST_LOG_DELTA {
                     continue; // Chernoff's bound stands for the curve there

@@ -1,7 +1,7 @@
 //! Privacy curves δ(ε) of whole runs: composition of steps, the choice between ways to compute, the search for ε, and planning.
 //!
 //! A [`composition`] is the larger curve of its ordered pairs ([`pair_curve`]), or that of a chain of single records where it is smaller
-//! ([`group_chain`]). The loss of one ordered pair ([`composed_loss`]) is a sum of losses ([`loss_sum`]) beyond its singular mass; [`routes`]
+//! ([`group_chain`], whose ε is divided by [`chain_split`]). The loss of one ordered pair ([`composed_loss`]) is a sum of losses ([`loss_sum`]) beyond its singular mass; [`routes`]
 //! chooses how the curve of the sum is computed.
 
 mod accuracy;
@@ -9,6 +9,7 @@ mod answers;
 mod axis;
 pub mod black_box;
 mod cell_contours;
+mod chain_split;
 mod coin_count;
 pub(crate) mod composed_loss;
 pub(crate) mod composition;

@@ -307,7 +307,10 @@ mod tests {
                             (found - exact).abs() < 1e-13 * (1.0 + exact),
                             "{j} {x}: {found} {exact}"
                         );
-                        assert!((found - exact).abs() <= error + 1e-14 * (1.0 + exact) && error < 1e-13 * (1.0 + exact));
+                        assert!(
+                            (found - exact).abs() <= error + 1e-14 * (1.0 + exact)
+                                && error < 1e-13 * (1.0 + exact)
+                        );
                         let of = |direction| loss.log_density(direction, x, found).exp();
                         assert!((of(Direction::Remove) / right - 1.0).abs() < 1e-12);
                         assert!((of(Direction::Add) / left - 1.0).abs() < 1e-12);
@@ -327,7 +330,11 @@ mod tests {
                     let nodes = loss.nodes(c, 0.0);
                     let mass = nodes.log_moment;
                     // E_Q[e^{−ℓ}] = 1 at c = −1; next to it the logarithm is at most the distance times the largest loss.
-                    let near = if c < 0.0 { 1e-12 * loss.max_loss().rounded_up() } else { 0.0 };
+                    let near = if c < 0.0 {
+                        1e-12 * loss.max_loss().rounded_up()
+                    } else {
+                        0.0
+                    };
                     assert!(mass.value.abs() <= mass.error + near, "{c}: {mass:?}");
                     assert!(mass.error < 1e-12 && (nodes.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
                 }
