@@ -55,6 +55,10 @@ CURVES = {
     ),
     "full-batches": (3.387, hs.privacy_curve(**FULL)),
     "full-batches-replaced": (7.619, hs.privacy_curve(adjacency="replace", **FULL)),
+    "batch-clipping": (
+        2.41,
+        hs.privacy_curve(mechanism=hs.BatchClipping(16.0), sample_rate=0.01, steps=1000, group_size=16),
+    ),
     "random-allocation": (
         0.6031,
         hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=1000),

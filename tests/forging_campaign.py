@@ -41,6 +41,13 @@ SUBJECTS = {
     "microbatches": hs.privacy_curve(**GAUSSIAN, sampling=hs.Poisson(0.05, microbatches=3), steps=20),
     "poisson replaced": hs.privacy_curve(**POISSON, steps=20, adjacency="replace"),
     "fixed": hs.privacy_curve(**GAUSSIAN, **FIXED, steps=20),
+    "clipped": hs.privacy_curve(mechanism=hs.BatchClipping(4.0), sample_rate=0.05, steps=20, group_size=3),
+    "clipped units": hs.privacy_curve(
+        mechanism=hs.BatchClipping(6.0, units_per_batch=2), **FIXED, steps=20, group_size=4
+    ),
+    "clipped replaced": hs.privacy_curve(
+        mechanism=hs.BatchClipping(12.0), **FIXED, steps=2, adjacency="replace", group_size=2
+    ),
     "two kinds": hs.privacy_curve(**POISSON, steps=20)
     + hs.privacy_curve(noise_multiplier=4.0, sample_rate=0.1, steps=9),
     "laplace": hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=4),

@@ -16,7 +16,6 @@ from hockeystick_verify.checker import (
     Object,
     RefusedError,
     choice,
-    composition,
     fields,
     gaussian_moment,
     gaussian_noise,
@@ -29,7 +28,8 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
-from hockeystick_verify.parts import ZERO, above
+from hockeystick_verify.parts import above
+from hockeystick_verify.variants import ZERO, composition
 
 LARGEST_EPOCH = 10**6
 LARGEST_MEMBERS = 6

@@ -239,23 +239,23 @@ class Composition(NamedTuple):
     mu_squared: arb
 
 
-def steps_of(run: object) -> list[tuple[Object, int]]:
-    """Return the kinds of steps of a run, each with its number."""
+def steps_of(run: object, more: str = "") -> list[tuple[Object, int]]:
+    """Return the kinds of steps of a run, each with its number; they may have these further entries."""
     run, found = fields(run, "run", "adjacency steps"), []
     for step in items(run["steps"], "steps", 1, LARGEST_STEPS):
-        fields(step, "a step", "mechanism sampling group count")
+        fields(step, "a step", "mechanism sampling group count", more)
         if not isinstance(step["mechanism"], dict) or not isinstance(step["sampling"], dict):
             raise RefusedError("mechanism and sampling must be objects")
         found.append((step, whole(step["count"], "count", 1, LARGEST_COUNT)))
     return found
 
 
-def composition(run: object, direction: str) -> Composition:
+def composition(run: object, direction: str, pairs: Any = pair_of_step, more: str = "") -> Composition:
     """Return the pairs of a run; those that are Gaussian are one Gaussian pair together (V1)."""
     kinds: list[tuple[Pair, int]] = []
     mu_squared, shifts = arb(0), 0
-    for step, count in steps_of(run):
-        pair = pair_of_step(step, direction)
+    for step, count in steps_of(run, more):
+        pair = pairs(step, direction)
         laws = [law for law in (pair.p, pair.q) if law is not None]
         if all(len(law) == 1 for law in laws):
             mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2

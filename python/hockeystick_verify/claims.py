@@ -19,7 +19,6 @@ from hockeystick_verify.checker import (
     RefusedError,
     choice,
     compared,
-    composition,
     directions,
     fields,
     items,
@@ -28,7 +27,7 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.parallel import Ball, Sums, exported, imported
-from hockeystick_verify.variants import plain
+from hockeystick_verify.variants import composition, plain
 
 LARGEST_LINKS = 1000
 PARTS = 100

@@ -27,6 +27,7 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
+from hockeystick_verify.variants import ZERO, clipped_batches, is_clipped
 
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
@@ -34,7 +35,6 @@ LARGEST_TRUNCATED_GROUP = 128
 LARGEST_TRUNCATED_WORK = 2 * LARGEST_TRUNCATED_GROUP**3
 """Most that the third powers of the groups of all truncated samples add up to: 128 records take 9 seconds."""
 LARGEST_PUBLISHED_GROUP = 16
-ZERO = Fraction(0)
 
 
 class Part(NamedTuple):
@@ -260,8 +260,18 @@ def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
     return "randomized_response", keep
 
 
+def in_clipped_batches(step: Object, direction: str) -> Step:
+    """Pair of a step whose batches are clipped as a whole."""
+    sigma, law = clipped_batches(step, direction)
+    if direction == "replace" and step["sampling"]["name"] != "full_batch":
+        return joined("gaussian", sigma, 1 - law.get(ZERO, arb(0)), 2)
+    return mixture("gaussian", sigma, law, direction)
+
+
 def parts_of_step(step: Object, direction: str) -> Step:
     """Return the pair of a step in parts (V10)."""
+    if is_clipped(step):
+        return in_clipped_batches(step, direction)
     sampling, members = step["sampling"], members_of(step["group"])
     noise, scale = noise_of(step["mechanism"], members)
     choice(sampling.get("name"), "sampling", "poisson full_batch without_replacement truncated_poisson")
@@ -282,7 +292,7 @@ def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
     work, parts = 0, 0
     for step, _ in steps_of(run):
         size = members_of(step["group"]).size
-        parts += size + 1
+        parts += size * whole(step["sampling"].get("microbatches", 1), "microbatches", 1, LARGEST_LAWS) + 1
         work += size**3 if step["sampling"].get("name") == "truncated_poisson" else 0
     if work > LARGEST_TRUNCATED_WORK or parts > LARGEST_LAWS:
         raise RefusedError("the groups of all steps together are larger than are covered")

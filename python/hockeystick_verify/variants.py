@@ -1,18 +1,41 @@
-"""Steps that are several plain ones, or a plain one for a larger group (V1), written as such."""
+"""Gaussian steps besides the plain ones of `checker.py` (V1).
+
+Some are several plain steps, or a plain one for a larger group, and are written as such. Batches that are
+clipped as a whole have a law of their own.
+"""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
+from flint import arb
+
+from hockeystick_verify import checker
 from hockeystick_verify.checker import (
     LARGEST_GROUP,
     LARGEST_KINDS,
+    Composition,
+    Law,
     Object,
+    Pair,
     RefusedError,
     choice,
     fields,
+    fixed_batch,
+    hypergeometric,
     items,
+    members_of,
+    number,
     steps_of,
     whole,
 )
+
+CLIPPED = "batch_clipping"
+ZERO = Fraction(0)
+
+
+# ---------------------------------------------------------------- steps that are plain ones
 
 
 def plain(run: object) -> Object:
@@ -28,7 +51,7 @@ def plain(run: object) -> Object:
 def without_batches(step: Object, adjacency: object) -> Object:
     """Return a step on one batch: a member is one in each of the batches that are added up."""
     sampling, group = step["sampling"], fields(step["group"], "group", "size", "rates norms gradients")
-    if sampling.get("name") != "poisson" or "microbatches" not in sampling:
+    if sampling.get("name") != "poisson" or "microbatches" not in sampling or is_clipped(step):
         return step
     batches = whole(sampling["microbatches"], "microbatches", 1, LARGEST_GROUP)
     size = whole(group["size"], "group size", 1, LARGEST_GROUP)
@@ -63,3 +86,94 @@ def without_angles(step: Object, adjacency: object) -> list[Object]:
         member = {"size": 1, **{key: [values[place]] for key, values in given.items()}}
         alike[repr(member)] = member, alike.get(repr(member), (member, 0))[1] + 1
     return [{**step, "group": member, "count": step["count"] * times} for member, times in alike.values()]
+
+
+# ---------------------------------------------------------------- batches that are clipped as a whole
+
+
+def is_clipped(step: Object) -> bool:
+    """Whether batches are clipped as a whole, in place of their records."""
+    return bool(step["mechanism"].get("name") == CLIPPED)
+
+
+def any_in_units(missed: arb, units: int) -> Law:
+    """Law of twice the number of units with members, if each has none with this probability (V1)."""
+    found = {
+        Fraction(2 * j): math.comb(units, j) * (1 - missed) ** j * missed ** (units - j)
+        for j in range(units + 1)
+    }
+    return {shift: weight for shift, weight in found.items() if not weight.is_zero()}
+
+
+def in_equal_units(members: Law, batch: int, units: int) -> Law:
+    """Law of twice the number of equal parts of a fixed batch that hold members (V1).
+
+    `members` is the law of twice their number in the batch.
+    """
+    if batch % units:
+        raise RefusedError("units_per_batch must divide batch_size")
+    each, last = batch // units, max(int(shift) // 2 for shift in members)
+    held, found = [arb(1)], [arb(0)] * (min(last, units) + 1)
+    for placed in range(last + 1):
+        weight = members.get(Fraction(2 * placed), arb(0))
+        for parts, probability in enumerate(held):
+            found[parts] += weight * probability
+        new = [arb(0)] * (min(placed + 1, units) + 1)
+        for parts, probability in enumerate(held):
+            new[parts] += probability * max(parts * each - placed, 0) / (batch - placed)
+            if parts < units:
+                new[parts + 1] += probability * (units - parts) * each / (batch - placed)
+        held = new
+    return {Fraction(2 * j): weight for j, weight in enumerate(found) if not weight.is_zero()}
+
+
+def clipped_batches(step: Object, direction: str) -> tuple[arb, Law]:
+    """Return the noise of a step that clips batches, and the law of its shift: 2 for a unit with members."""
+    mechanism, sampling = step["mechanism"], step["sampling"]
+    fields(mechanism, "mechanism", "name noise_multiplier", "units_per_batch")
+    sigma = number(mechanism["noise_multiplier"], "noise_multiplier", 1e-3, 1e9)
+    units = whole(mechanism.get("units_per_batch", 1), "units_per_batch", 1, LARGEST_GROUP)
+    members, name = members_of(step["group"]), sampling.get("name")
+    choice(name, "sampling of batches that are clipped", "poisson full_batch without_replacement")
+    if set(members.norms) != {1.0} or (members.rates is not None and name != "poisson"):
+        raise RefusedError(
+            "members of batches that are clipped have no norms, and rates in Poisson samples only"
+        )
+    if units > 1 and name != "without_replacement":
+        raise RefusedError("units are parts of batches of a fixed size")
+    if name == "full_batch":
+        fields(sampling, "sampling", "name")
+        return sigma, any_in_units(arb(0), 1)
+    if name == "without_replacement":
+        batch, records = fixed_batch(sampling)
+        law = hypergeometric(members.size, batch, records)
+        law = any_in_units(law.get(ZERO, arb(0)), 1) if units == 1 else in_equal_units(law, batch, units)
+    else:
+        fields(sampling, "sampling", "name sample_rate", "microbatches")
+        rate = number(sampling["sample_rate"], "sample_rate", 0.0, 1.0)
+        units = whole(sampling.get("microbatches", 1), "microbatches", 1, LARGEST_GROUP)
+        missed = arb(1)
+        for own in [rate] * members.size if members.rates is None else map(arb, members.rates):
+            missed *= 1 - own
+        law = any_in_units(missed, units)
+    if direction == "replace" and units > 1:
+        raise RefusedError("several clipped units of a step are covered for added or removed records")
+    return sigma, law
+
+
+# ---------------------------------------------------------------- the pair of any Gaussian step
+
+
+def pair_of_step(step: Object, direction: str) -> Pair:
+    """Return the dominating pair of a step with Gaussian noise, plain or not (V1)."""
+    if not is_clipped(step):
+        return checker.pair_of_step(step, direction)
+    if direction == "replace" and step["sampling"].get("name") != "full_batch":
+        raise RefusedError("this proof covers replaced records of clipped batches for full batches only")
+    sigma, law = clipped_batches(step, direction)
+    return Pair(sigma, None, law) if direction == "add" else Pair(sigma, law, None)
+
+
+def composition(run: object, direction: str) -> Composition:
+    """Return the pairs of a run of Gaussian steps, plain or not; as `checker.composition`."""
+    return checker.composition(run, direction, pair_of_step)

@@ -9,20 +9,24 @@ import numpy as np
 
 from hockeystick._curves.witness import Kind
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.batch_clipping import probability_of_any, units_with_members
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import AdaptiveClipping, family_of, parameter_of
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind
+from hockeystick._vocabulary.support import ClippedStep
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from hockeystick._arguments import Floats
+    from hockeystick._arguments import FloatOrFloats, Floats
 
 LARGEST_KINDS = 64
 LARGEST_GROUP = 1000
 LARGEST_UNEQUAL_GROUP = 128
 LARGEST_LAW = 2048
 """Limits of the checker."""
+GAUSSIAN = {"gaussian", "adaptive_clipping", "batch_clipping"}
+"""Mechanisms whose noise is Gaussian."""
 
 
 def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     mechanism: dict[str, Any]
     noise, draw = kind.noise, kind.draw
     if kind.pair.stands_for_others:
-        raise UnsupportedError("certificates do not cover batches that are clipped as a whole")
+        return _clipped_step(kind.pair.clipped, count)
     if isinstance(noise, AdaptiveClipping):
         mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
         mechanism["count_noise"] = noise.count_noise
@@ -106,19 +110,56 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 
+def _clipped_step(asked: ClippedStep | None, count: int) -> dict[str, Any]:
+    """Return a step whose batches are clipped as a whole: what was asked about, not what it amounts to."""
+    if asked is None:
+        raise UnsupportedError(
+            "certificates cover batches that are clipped as a whole for one group at a time"
+        )
+    if not 1e-3 <= asked.mechanism.noise_multiplier <= 1e9:
+        noise = asked.mechanism.noise_multiplier
+        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {noise}")
+    mechanism = {"name": "batch_clipping", "noise_multiplier": asked.mechanism.noise_multiplier}
+    units, draw = asked.mechanism.units_per_batch, asked.draw
+    if units > 1:
+        mechanism["units_per_batch"] = units
+    group: dict[str, Any] = {"size": asked.size}
+    if asked.rates is not None:
+        group["rates"] = list(asked.rates)
+    if isinstance(draw, WithoutReplacement):
+        sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
+        sampling["dataset_size"] = draw.dataset_size
+    elif isinstance(draw, FullBatch):
+        sampling = {"name": "full_batch"}
+    else:
+        assert isinstance(draw, float | Poisson)
+        sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
+        if asked.rates is not None:
+            sampling["sample_rate"] = 1.0  # means nothing
+        units = draw.microbatches if isinstance(draw, Poisson) else 1
+        if units > 1:
+            sampling["microbatches"] = units
+    if max(asked.size, units) > LARGEST_GROUP:
+        raise UnsupportedError(
+            f"certificates cover up to {LARGEST_GROUP} records, and clipped units, of a step"
+        )
+    return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
+
+
 def method_of(run: dict[str, Any]) -> str:
     """How the checker proves claims on a described run: on a line, on a lattice, or for dealt batches."""
     schemes = {step["sampling"]["name"] for step in run["steps"]}
     noises = {step["mechanism"]["name"] for step in run["steps"]}
     if schemes & {"random_allocation", "fixed_bins"}:
-        if "truncated_poisson" in schemes or not noises <= {"gaussian", "adaptive_clipping"}:
+        if "truncated_poisson" in schemes or not noises <= GAUSSIAN:
             raise UnsupportedError(
                 "certificates cover dealt batches composed with Gaussian noise on full, fixed, Poisson or "
                 "dealt batches"
             )
         return "allocation"
-    replaced = run["adjacency"] == "replace" and "without_replacement" in schemes
-    if noises <= {"gaussian", "adaptive_clipping"} and "truncated_poisson" not in schemes and not replaced:
+    joined = {"without_replacement"} | ({"poisson"} if "batch_clipping" in noises else set())
+    replaced = run["adjacency"] == "replace" and schemes & joined
+    if noises <= GAUSSIAN and "truncated_poisson" not in schemes and not replaced:
         return "line"
     return "lattice"
 
@@ -152,6 +193,8 @@ def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floa
     """Logarithms of the probabilities, and shifts, of the mixtures of a step, and how many are alike."""
     sampling, group = step["sampling"], step["group"]
     size = group["size"]
+    if step["mechanism"]["name"] == "batch_clipping":
+        return [(_law_of_units(step), 1)]
     if sampling["name"] == "without_replacement":
         return [(_hypergeometric(size, sampling["batch_size"], sampling["dataset_size"]), 1)]
     full = sampling["name"] == "full_batch"
@@ -165,6 +208,24 @@ def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floa
             alike[member] += 1
         return [(_sums([member]), number) for member, number in alike.items()]
     return [(_sums(members * sampling.get("microbatches", 1)), 1)]
+
+
+def _law_of_units(step: dict[str, Any]) -> tuple[Floats, Floats]:
+    """Law of twice the number of clipped units with a member."""
+    sampling, size, units = step["sampling"], step["group"]["size"], step["sampling"].get("microbatches", 1)
+    parts = step["mechanism"].get("units_per_batch", 1)
+    share: FloatOrFloats = 1.0
+    if sampling["name"] == "without_replacement":
+        draw = WithoutReplacement(sampling["batch_size"], sampling["dataset_size"])
+        if parts > 1:
+            law = units_with_members(draw, size, parts)
+            return np.log(law.weights), 2.0 * np.array(law.shifts)
+        share = probability_of_any(draw, size)
+    elif sampling["name"] == "poisson":
+        rates = step["group"].get("rates")
+        group = None if rates is None else Group(rates=rates)
+        share = probability_of_any(sampling["sample_rate"], size, group)
+    return _sums([(float(share), 2.0)] * units)
 
 
 def _hypergeometric(size: int, batch: int, records: int) -> tuple[Floats, Floats]:
