@@ -48,6 +48,16 @@ SUBJECTS = {
     "clipped replaced": hs.privacy_curve(
         mechanism=hs.BatchClipping(12.0), **FIXED, steps=2, adjacency="replace", group_size=2
     ),
+    "mixed": hs.privacy_curve(**POISSON, steps=9, adjacency="add")
+    + hs.privacy_curve(noise_multiplier=3.0, sample_rate=0.1, steps=5),
+    "mixed, dealt": hs.privacy_curve(
+        noise_multiplier=4.0, sampling=hs.RandomAllocation(4), steps=8, adjacency="add"
+    )
+    + hs.privacy_curve(**POISSON, steps=10, adjacency="remove"),
+    "mixed, on a lattice": hs.privacy_curve(
+        mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=2, adjacency="add"
+    )
+    + hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=2, adjacency="remove"),
     "two kinds": hs.privacy_curve(**POISSON, steps=20)
     + hs.privacy_curve(noise_multiplier=4.0, sample_rate=0.1, steps=9),
     "laplace": hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=4),

@@ -342,7 +342,9 @@ def test_drawn_steps_on_the_line_of_dealt_ones_are_integrals():
         "start": -20.0, "spacing": 0.5, "nodes": 90, "height": 2.0, "shift": 4.0, "shift_strip": 4.0
     }  # fmt: skip
     line = checker.Line(-arb(1) / 2, arb(0), arb(2), 3, 2)
-    found, end = allocation.moments_of_others(others, {"terms": 3, "kinds": [nodes]}, line)
+    found, end = allocation.moments_of_others(
+        allocation.Others(others, 1), {"terms": 3, "kinds": [nodes]}, line
+    )
     for j, ball in enumerate(found):
         w = 0.5 + 2j * j
         each = NORMAL @ (0.75 + 0.25 * np.exp(OUTPUTS / 2 - 0.125)) ** w

@@ -19,7 +19,6 @@ from hockeystick_verify.checker import (
     RefusedError,
     choice,
     compared,
-    directions,
     fields,
     items,
     largest,
@@ -27,7 +26,7 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.parallel import Ball, Sums, exported, imported
-from hockeystick_verify.variants import composition, plain
+from hockeystick_verify.variants import composition, directions, plain
 
 LARGEST_LINKS = 1000
 PARTS = 100

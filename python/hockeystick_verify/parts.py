@@ -27,7 +27,7 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
-from hockeystick_verify.variants import ZERO, clipped_batches, is_clipped
+from hockeystick_verify.variants import ZERO, clipped_batches, direction_of, is_clipped
 
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
@@ -270,6 +270,7 @@ def in_clipped_batches(step: Object, direction: str) -> Step:
 
 def parts_of_step(step: Object, direction: str) -> Step:
     """Return the pair of a step in parts (V10)."""
+    direction = direction_of(step, direction)
     if is_clipped(step):
         return in_clipped_batches(step, direction)
     sampling, members = step["sampling"], members_of(step["group"])
@@ -290,10 +291,10 @@ def parts_of_step(step: Object, direction: str) -> Step:
 def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
     """Return all pairs of a run in parts, with their numbers."""
     work, parts = 0, 0
-    for step, _ in steps_of(run):
+    for step, _ in steps_of(run, "adjacency"):
         size = members_of(step["group"]).size
         parts += size * whole(step["sampling"].get("microbatches", 1), "microbatches", 1, LARGEST_LAWS) + 1
         work += size**3 if step["sampling"].get("name") == "truncated_poisson" else 0
     if work > LARGEST_TRUNCATED_WORK or parts > LARGEST_LAWS:
         raise RefusedError("the groups of all steps together are larger than are covered")
-    return [(parts_of_step(step, direction), count) for step, count in steps_of(run)]
+    return [(parts_of_step(step, direction), count) for step, count in steps_of(run, "adjacency")]

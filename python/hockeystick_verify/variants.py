@@ -1,7 +1,7 @@
 """Gaussian steps besides the plain ones of `checker.py` (V1).
 
 Some are several plain steps, or a plain one for a larger group, and are written as such. Batches that are
-clipped as a whole have a law of their own.
+clipped as a whole have a law of their own. In a mixed run every step has a direction of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from hockeystick_verify.checker import (
 )
 
 CLIPPED = "batch_clipping"
+MIXED = "mixed"
+"""The adjacency of a run whose steps are seen under relations of their own."""
 ZERO = Fraction(0)
 
 
@@ -43,9 +45,30 @@ def plain(run: object) -> Object:
     run = fields(run, "run", "adjacency steps")
     items(run["steps"], "steps", 1, LARGEST_KINDS)
     found = []
-    for step, _ in steps_of(run):
-        found += without_angles(without_batches(step, run["adjacency"]), run["adjacency"])
+    for step, _ in steps_of(run, "adjacency"):
+        if ("adjacency" in step) != (run["adjacency"] == MIXED):
+            raise RefusedError(
+                "steps have an adjacency of their own if that of the run is 'mixed', and only then"
+            )
+        adjacency = choice(
+            step.get("adjacency", run["adjacency"]), "adjacency", "add_remove add remove replace"
+        )
+        found += without_angles(without_batches(step, adjacency), adjacency)
     return {**run, "steps": found}
+
+
+def directions(run: Object) -> list[str]:
+    """Return the ordered pairs of a run, as `checker.directions`; "add_remove" steps have one direction."""
+    if fields(run, "run", "adjacency steps")["adjacency"] != MIXED:
+        return checker.directions(run)
+    steps = [step for step, _ in steps_of(run, "adjacency")]
+    return ["remove", "add"] if any(step.get("adjacency") == "add_remove" for step in steps) else [MIXED]
+
+
+def direction_of(step: Object, direction: str) -> str:
+    """Direction of a step in one ordered pair of its run: its own one, if it has one."""
+    own: str = step.get("adjacency", "add_remove")
+    return choice(direction, "direction", "add remove replace") if own == "add_remove" else own
 
 
 def without_batches(step: Object, adjacency: object) -> Object:
@@ -166,6 +189,7 @@ def clipped_batches(step: Object, direction: str) -> tuple[arb, Law]:
 
 def pair_of_step(step: Object, direction: str) -> Pair:
     """Return the dominating pair of a step with Gaussian noise, plain or not (V1)."""
+    direction = direction_of(step, direction)
     if not is_clipped(step):
         return checker.pair_of_step(step, direction)
     if direction == "replace" and step["sampling"].get("name") != "full_batch":
@@ -176,4 +200,4 @@ def pair_of_step(step: Object, direction: str) -> Pair:
 
 def composition(run: object, direction: str) -> Composition:
     """Return the pairs of a run of Gaussian steps, plain or not; as `checker.composition`."""
-    return checker.composition(run, direction, pair_of_step)
+    return checker.composition(run, direction, pair_of_step, "adjacency")

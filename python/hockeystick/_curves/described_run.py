@@ -44,6 +44,32 @@ def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dic
     return {"adjacency": adjacency, "steps": [_step(kind, count, adjacency) for kind, count in segments]}
 
 
+def described_parts(parts: dict[str, tuple[tuple[StepKind, int], ...]]) -> dict[str, Any]:
+    """Return a run of parts, each under an adjacency of its own, as a certificate describes it."""
+    steps: list[dict[str, Any]] = []
+    for adjacency, segments in parts.items():
+        each = described(segments, adjacency)["steps"] if segments else ()
+        steps += ({**step, "adjacency": adjacency} for step in each)
+    if not 1 <= len(steps) <= LARGEST_KINDS:
+        raise UnsupportedError(
+            f"certificates cover runs of 1 to {LARGEST_KINDS} kinds of steps, got {len(steps)}"
+        )
+    return {"adjacency": "mixed", "steps": steps}
+
+
+def directions(run: dict[str, Any]) -> tuple[str, ...]:
+    """Return the ordered pairs of a described run: steps under "add_remove" all have one direction."""
+    adjacencies = {step.get("adjacency", run["adjacency"]) for step in run["steps"]}
+    if "add_remove" in adjacencies:
+        return ("remove", "add")
+    return (run["adjacency"],)
+
+
+def _direction(step: dict[str, Any], direction: str) -> str:
+    own: str = step.get("adjacency", "add_remove")
+    return direction if own == "add_remove" else own
+
+
 def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     mechanism: dict[str, Any]
     noise, draw = kind.noise, kind.draw
@@ -157,11 +183,19 @@ def method_of(run: dict[str, Any]) -> str:
                 "dealt batches"
             )
         return "allocation"
-    joined = {"without_replacement"} | ({"poisson"} if "batch_clipping" in noises else set())
-    replaced = run["adjacency"] == "replace" and schemes & joined
+    replaced = any(_is_joined(step, run["adjacency"]) for step in run["steps"])
     if noises <= GAUSSIAN and "truncated_poisson" not in schemes and not replaced:
         return "line"
     return "lattice"
+
+
+def _is_joined(step: dict[str, Any], adjacency: str) -> bool:
+    """Whether the pair of a step is a joined one, which has no law of shifts."""
+    scheme: str = step["sampling"]["name"]
+    clipped = bool(step["mechanism"]["name"] == "batch_clipping")
+    if step.get("adjacency", adjacency) != "replace":
+        return False
+    return scheme == "without_replacement" or (clipped and scheme == "poisson")
 
 
 def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
@@ -169,15 +203,15 @@ def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
     kinds: list[Kind] = []
     mu_squared = 0.0
     for step in run["steps"]:
-        sigma = _noise(step["mechanism"])
-        for law, number in _laws_of_step(step, direction):
-            both = direction == "replace" and step["sampling"]["name"] == "poisson"
+        sigma, way = _noise(step["mechanism"]), _direction(step, direction)
+        for law, number in _laws_of_step(step, way):
+            both = way == "replace" and step["sampling"]["name"] == "poisson"
             if len(law[0]) == 1:
                 distance = (2.0 if both else 1.0) * float(law[1][0])
                 mu_squared += step["count"] * number * (distance / sigma) ** 2
                 continue
-            p = None if direction == "add" else law
-            q = law if direction == "add" or both else None
+            p = None if way == "add" else law
+            q = law if way == "add" or both else None
             kinds.append(Kind(sigma, p, q, step["count"] * number))
     return kinds, mu_squared
 

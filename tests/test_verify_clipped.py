@@ -1,4 +1,4 @@
-"""Certificates of Gaussian steps that are not plain: laws by enumeration, claims by integrals, refusals."""
+"""Certificates of batches that are clipped as a whole: laws by enumeration, integrals, and refusals."""
 
 import itertools
 import json
@@ -7,14 +7,13 @@ from collections import Counter
 from fractions import Fraction
 
 import mpmath
-import numpy as np
 import pytest
 from flint import ctx
-from scipy.special import ndtr
+from verified_steps import POISSON, proven, step, two_steps
 
 import hockeystick as hs
 import hockeystick_verify
-from hockeystick_verify import RefusedError, check, checker, variants
+from hockeystick_verify import RefusedError, checker, variants
 
 DELTA = 1e-4
 
@@ -28,25 +27,11 @@ def precision():
     ctx.prec = before
 
 
-def step(mechanism, sampling, count=1, **group):
-    return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
-
-
 def as_numbers(law):
     return {float(shift): float(weight) for shift, weight in law.items()}
 
 
-def proven(run, witness, epsilon, way="remove"):
-    """Ends of the interval that the checker proves of delta."""
-    claims = [{"epsilon": epsilon, "at_most": 1.0}]
-    (found,) = check({"run": run, "claims": claims, "witness": {way: witness}})
-    return found.lower, found.upper
-
-
-# ---- batches that are clipped as a whole
-
 CLIPPED = {"name": "batch_clipping", "noise_multiplier": 1.5}
-POISSON = {"name": "poisson", "sample_rate": 0.25}
 FIXED = {"name": "without_replacement", "batch_size": 4, "dataset_size": 6}
 FULL = {"name": "full_batch"}
 
@@ -275,28 +260,6 @@ def test_clipped_batches_are_certified_like_the_record_that_they_amount_to():
         ends = [[claim.get("at_most", claim.get("at_least")) for claim in curve.certify(**about).claims]
                 for curve in (clipped, single)]  # fmt: skip
         assert ends[0] == pytest.approx(ends[1], rel=1e-9)
-
-
-def two_steps(laws, sigma, epsilon):
-    """Delta of two steps in doubles, by the trapezoid rule over the output of the first one."""
-
-    def loss(x):
-        each = [w * np.exp((s * x - s * s / 2) / sigma**2) for s, w in laws.items()]
-        return np.log(np.sum(each, axis=0))
-
-    def above(x, shift):
-        return ndtr((shift - x) / sigma)
-
-    outputs = np.linspace(-10.0 * sigma, 10.0 * sigma + 10.0, 200_001)
-    rest = epsilon - loss(outputs)
-    low, high = np.full_like(outputs, -99.0), np.full_like(outputs, 99.0)
-    for _ in range(64):
-        middle = (low + high) / 2
-        short = loss(middle) < rest
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    seen = np.sum([w * above(low, s) for s, w in laws.items()], axis=0) - np.exp(rest) * above(low, 0.0)
-    density = np.exp(loss(outputs) - outputs**2 / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
-    return float(np.sum(density * seen) * (outputs[1] - outputs[0]))
 
 
 def test_intervals_of_two_steps_hold_the_integral():
