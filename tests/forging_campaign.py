@@ -48,6 +48,10 @@ SUBJECTS = {
     "clipped replaced": hs.privacy_curve(
         mechanism=hs.BatchClipping(12.0), **FIXED, steps=2, adjacency="replace", group_size=2
     ),
+    "cosine": hs.privacy_curve(**POISSON, steps=20, group=hs.Group(norms=[1.0, 0.5, 0.5], cosine=0.3)),
+    "cosine, replaced": hs.privacy_curve(
+        noise_multiplier=4.0, sample_rate=0.05, steps=9, group=hs.Group(3, cosine=0.6), adjacency="replace"
+    ),
     "mixed": hs.privacy_curve(**POISSON, steps=9, adjacency="add")
     + hs.privacy_curve(noise_multiplier=3.0, sample_rate=0.1, steps=5),
     "mixed, dealt": hs.privacy_curve(

@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 from flint import ctx
-from verified_steps import POISSON, proven, step, two_steps
+from verified_steps import POISSON, as_numbers, proven, step, two_steps
 
 import hockeystick as hs
 import hockeystick_verify
@@ -25,10 +25,6 @@ def precision():
     with mpmath.workdps(30):
         yield
     ctx.prec = before
-
-
-def as_numbers(law):
-    return {float(shift): float(weight) for shift, weight in law.items()}
 
 
 CLIPPED = {"name": "batch_clipping", "noise_multiplier": 1.5}

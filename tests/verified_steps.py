@@ -14,6 +14,11 @@ def step(mechanism, sampling, count=1, **group):
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 
+def as_numbers(law):
+    """Return a law of the checker in doubles."""
+    return {float(shift): float(weight) for shift, weight in law.items()}
+
+
 def proven(run, witness, epsilon, way="remove"):
     """Ends of the interval that the checker proves of delta."""
     claims = [{"epsilon": epsilon, "at_most": 1.0}]

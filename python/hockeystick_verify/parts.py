@@ -10,6 +10,7 @@ from flint import arb, fmpq
 
 from hockeystick_verify.checker import (
     LARGEST_COUNT,
+    LARGEST_GROUP,
     LARGEST_LAWS,
     Law,
     Members,
@@ -27,7 +28,14 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
-from hockeystick_verify.variants import ZERO, clipped_batches, direction_of, is_clipped
+from hockeystick_verify.variants import (
+    ZERO,
+    bounded_cosines,
+    clipped_batches,
+    direction_of,
+    is_bounded,
+    is_clipped,
+)
 
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
@@ -271,6 +279,11 @@ def in_clipped_batches(step: Object, direction: str) -> Step:
 def parts_of_step(step: Object, direction: str) -> Step:
     """Return the pair of a step in parts (V10)."""
     direction = direction_of(step, direction)
+    if is_bounded(step):
+        sigma, law = bounded_cosines(step, direction)
+        if direction == "replace":
+            return [Part(arb(1), "gaussian", sigma, law, mirrored(law))]
+        return mixture("gaussian", sigma, law, direction)
     if is_clipped(step):
         return in_clipped_batches(step, direction)
     sampling, members = step["sampling"], members_of(step["group"])
@@ -292,7 +305,7 @@ def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
     """Return all pairs of a run in parts, with their numbers."""
     work, parts = 0, 0
     for step, _ in steps_of(run, "adjacency"):
-        size = members_of(step["group"]).size
+        size = whole(step["group"].get("size"), "group size", 1, LARGEST_GROUP)
         parts += size * whole(step["sampling"].get("microbatches", 1), "microbatches", 1, LARGEST_LAWS) + 1
         work += size**3 if step["sampling"].get("name") == "truncated_poisson" else 0
     if work > LARGEST_TRUNCATED_WORK or parts > LARGEST_LAWS:

@@ -1,7 +1,8 @@
 """Gaussian steps besides the plain ones of `checker.py` (V1).
 
 Some are several plain steps, or a plain one for a larger group, and are written as such. Batches that are
-clipped as a whole have a law of their own. In a mixed run every step has a direction of its own.
+clipped as a whole and gradients with a bounded cosine have laws of their own. In a mixed run every step has a
+direction of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from hockeystick_verify import checker
 from hockeystick_verify.checker import (
     LARGEST_GROUP,
     LARGEST_KINDS,
+    LARGEST_LAW,
+    LARGEST_UNEQUAL_GROUP,
     Composition,
     Law,
     Object,
@@ -23,6 +26,7 @@ from hockeystick_verify.checker import (
     choice,
     fields,
     fixed_batch,
+    gaussian_noise,
     hypergeometric,
     items,
     members_of,
@@ -31,10 +35,12 @@ from hockeystick_verify.checker import (
     whole,
 )
 
-CLIPPED = "batch_clipping"
+CLIPPED, BOUNDED = "batch_clipping", "bounded"
 MIXED = "mixed"
 """The adjacency of a run whose steps are seen under relations of their own."""
 ZERO = Fraction(0)
+ROOT_BITS = 96
+"""Norms of sums are rounded up to multiples of 2^-96."""
 
 
 # ---------------------------------------------------------------- steps that are plain ones
@@ -73,7 +79,7 @@ def direction_of(step: Object, direction: str) -> str:
 
 def without_batches(step: Object, adjacency: object) -> Object:
     """Return a step on one batch: a member is one in each of the batches that are added up."""
-    sampling, group = step["sampling"], fields(step["group"], "group", "size", "rates norms gradients")
+    sampling, group = step["sampling"], fields(step["group"], "group", "size", "rates norms gradients cosine")
     if sampling.get("name") != "poisson" or "microbatches" not in sampling or is_clipped(step):
         return step
     batches = whole(sampling["microbatches"], "microbatches", 1, LARGEST_GROUP)
@@ -92,7 +98,9 @@ def without_batches(step: Object, adjacency: object) -> Object:
 
 def without_angles(step: Object, adjacency: object) -> list[Object]:
     """Return a step for each kind of member, if gradients are orthogonal: the members' pairs compose."""
-    group = fields(step["group"], "group", "size", "rates norms gradients")
+    group = fields(step["group"], "group", "size", "rates norms gradients cosine")
+    if ("cosine" in group) != is_bounded(step):
+        raise RefusedError("a cosine is given for gradients that are 'bounded', and only for these")
     if group.get("gradients") != "orthogonal":
         return [step]
     if adjacency == "replace" or step["sampling"].get("name") not in ("poisson", "full_batch"):
@@ -184,17 +192,86 @@ def clipped_batches(step: Object, direction: str) -> tuple[arb, Law]:
     return sigma, law
 
 
+# ---------------------------------------------------------------- gradients with a bounded cosine
+
+
+def is_bounded(step: Object) -> bool:
+    """Whether the cosines of the angles between gradients are bounded."""
+    return bool(step["group"].get("gradients") == BOUNDED)
+
+
+def root_above(square: Fraction) -> Fraction:
+    """Return the least multiple of 2^-96 that is not below the root."""
+    scaled = math.ceil(square * 4**ROOT_BITS)
+    return Fraction(math.isqrt(scaled - 1) + 1 if scaled > 0 else 0, 2**ROOT_BITS)
+
+
+def norms_of_sums(members: list[tuple[arb, Fraction]], cosine: Fraction) -> Law:
+    """Law of the largest norm of the sum over the batch, where no two have a larger cosine (V1).
+
+    Each member is in the batch with its rate, and has its norm.
+    """
+    sums = {(ZERO, ZERO): arb(1)}
+    if all(member == members[0] for member in members):
+        (rate, norm), n = members[0], len(members)
+        weights = (math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1))
+        sums = {(j * norm, j * norm**2): weight for j, weight in enumerate(weights)}
+    elif len(members) > LARGEST_UNEQUAL_GROUP:
+        raise RefusedError(f"more than {LARGEST_UNEQUAL_GROUP} members that differ are not covered")
+    else:
+        for rate, norm in members:
+            found = {place: weight * (1 - rate) for place, weight in sums.items()}
+            for (total, squares), weight in sums.items():
+                place = (total + norm, squares + norm**2)
+                found[place] = found.get(place, arb(0)) + weight * rate
+            sums = {place: weight for place, weight in found.items() if not weight.is_zero()}
+            if len(sums) > LARGEST_LAW:
+                raise RefusedError(f"a group whose sums have more than {LARGEST_LAW} values is not covered")
+    law: Law = {}
+    for (total, squares), weight in sums.items():
+        if not weight.is_zero():
+            shift = root_above((1 - cosine) * squares + cosine * total**2)
+            law[shift] = law.get(shift, arb(0)) + weight
+    return law
+
+
+def bounded_cosines(step: Object, direction: str) -> tuple[arb, Law]:
+    """Return the noise of a step whose gradients have a bounded cosine, and the law of its shift."""
+    choice(step["mechanism"].get("name"), "mechanism of gradients with a bounded cosine", "gaussian")
+    group, sampling = dict(step["group"]), step["sampling"]
+    number(group["cosine"], "cosine", 0.0, 1.0)
+    members = members_of({key: group[key] for key in group if key not in ("cosine", "gradients")})
+    name = choice(sampling.get("name"), "sampling of gradients with a bounded cosine", "poisson full_batch")
+    if name == "full_batch":
+        fields(sampling, "sampling", "name")
+        if members.rates is not None or direction == "replace":
+            raise RefusedError("full batches are covered here for added or removed members without rates")
+        rates = [arb(1)] * members.size
+    else:
+        rate = number(
+            fields(sampling, "sampling", "name sample_rate")["sample_rate"], "sample_rate", 0.0, 1.0
+        )
+        rates = [rate] * members.size if members.rates is None else [arb(each) for each in members.rates]
+    each = list(zip(rates, map(Fraction, members.norms), strict=True))
+    return gaussian_noise(step["mechanism"], members), norms_of_sums(each, Fraction(group["cosine"]))
+
+
 # ---------------------------------------------------------------- the pair of any Gaussian step
 
 
 def pair_of_step(step: Object, direction: str) -> Pair:
     """Return the dominating pair of a step with Gaussian noise, plain or not (V1)."""
     direction = direction_of(step, direction)
-    if not is_clipped(step):
+    if is_bounded(step):
+        sigma, law = bounded_cosines(step, direction)
+        if direction == "replace":
+            return Pair(sigma, law, law)
+    elif not is_clipped(step):
         return checker.pair_of_step(step, direction)
-    if direction == "replace" and step["sampling"].get("name") != "full_batch":
+    elif direction == "replace" and step["sampling"].get("name") != "full_batch":
         raise RefusedError("this proof covers replaced records of clipped batches for full batches only")
-    sigma, law = clipped_batches(step, direction)
+    else:
+        sigma, law = clipped_batches(step, direction)
     return Pair(sigma, None, law) if direction == "add" else Pair(sigma, law, None)
 
 

@@ -94,11 +94,11 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     group: dict[str, Any] = {"size": kind.records}
     if isinstance(kind.group, Group):
         members = kind.group
-        if members.gradients == "bounded":
-            raise UnsupportedError(f"certificates do not cover {members!r} yet: use gradients='aligned'")
         given = {"rates": members.rates, "norms": members.norms}
         group |= {key: list(values) for key, values in given.items() if values is not None}
         group["gradients"] = members.gradients
+        if members.gradients == "bounded":
+            group["cosine"] = members.cosine
     sampling: dict[str, Any]
     whole_batch = isinstance(draw, WithoutReplacement) and draw.batch_size == draw.dataset_size
     if isinstance(draw, FullBatch) or (whole_batch and adjacency == "replace"):
@@ -130,7 +130,7 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     ):
         sampling = {"name": "full_batch"}
     own = "rates" in group or "norms" in group
-    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
+    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] != "orthogonal" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
@@ -241,6 +241,8 @@ def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floa
         for member in members:
             alike[member] += 1
         return [(_sums([member]), number) for member, number in alike.items()]
+    if group.get("gradients") == "bounded":
+        return [(_norms_of_sums(members, group["cosine"]), 1)]
     return [(_sums(members * sampling.get("microbatches", 1)), 1)]
 
 
@@ -260,6 +262,30 @@ def _law_of_units(step: dict[str, Any]) -> tuple[Floats, Floats]:
         group = None if rates is None else Group(rates=rates)
         share = probability_of_any(sampling["sample_rate"], size, group)
     return _sums([(float(share), 2.0)] * units)
+
+
+def _norms_of_sums(members: list[tuple[float, float]], cosine: float) -> tuple[Floats, Floats]:
+    """Law of the largest norms of sums of gradients whose pairs have at most a cosine, as `_sums`."""
+    sums = {(0.0, 0.0): 0.0}
+    for rate, norm in members:
+        found: dict[tuple[float, float], float] = {}
+        for (total, squares), log_weight in sums.items():
+            if rate < 1.0:
+                _add(found, (total, squares), log_weight + math.log1p(-rate))
+            if rate > 0.0:
+                place = (round(total + norm, 12), round(squares + norm**2, 12))
+                _add(found, place, log_weight + math.log(rate))
+        sums = found
+        if len(sums) > LARGEST_LAW:
+            raise UnsupportedError(f"certificates cover groups whose sums have up to {LARGEST_LAW} values")
+    law: dict[float, float] = {}
+    for (total, squares), log_weight in sums.items():
+        _add(law, math.sqrt((1.0 - cosine) * squares + cosine * total**2), log_weight)
+    return np.array([law[shift] for shift in sorted(law)]), np.array(sorted(law))
+
+
+def _add(law: dict[Any, float], place: Any, log_weight: float) -> None:
+    law[place] = float(np.logaddexp(law.get(place, -math.inf), log_weight))
 
 
 def _hypergeometric(size: int, batch: int, records: int) -> tuple[Floats, Floats]:
