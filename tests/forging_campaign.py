@@ -48,6 +48,9 @@ SUBJECTS = {
     "clipped replaced": hs.privacy_curve(
         mechanism=hs.BatchClipping(12.0), **FIXED, steps=2, adjacency="replace", group_size=2
     ),
+    "correlated bins": hs.privacy_curve(
+        mechanism=hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0), sampling=hs.FixedBins(2), steps=2
+    ),
     "cosine": hs.privacy_curve(**POISSON, steps=20, group=hs.Group(norms=[1.0, 0.5, 0.5], cosine=0.3)),
     "cosine, replaced": hs.privacy_curve(
         noise_multiplier=4.0, sample_rate=0.05, steps=9, group=hs.Group(3, cosine=0.6), adjacency="replace"

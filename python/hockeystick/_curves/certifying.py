@@ -10,6 +10,7 @@ import numpy as np
 from hockeystick._arguments import float_scalar, require
 from hockeystick._core import __version__
 from hockeystick._curves.allocation_witness import allocation_witness
+from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import chain_witness
 from hockeystick._curves.described_run import described, described_parts, directions, laws, method_of
@@ -20,6 +21,7 @@ from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from hockeystick._curves.bins_curve import BinsCurve
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._curves.mixed_curve import MixedCurve
 
@@ -41,7 +43,7 @@ FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
 Claim = dict[str, float]
-Curve: TypeAlias = "PrivacyCurve | MixedCurve"
+Curve: TypeAlias = "PrivacyCurve | MixedCurve | BinsCurve"
 
 
 class Certifiable:
@@ -122,6 +124,15 @@ class Certifiable:
         return _by_the_checker(curve, run, method, epsilon, delta)
 
 
+def certificate_of_bins(
+    curve: BinsCurve, run: dict[str, Any], epsilon: float | None, delta: float | None
+) -> Certificate:
+    """Return a certificate of random bins under correlated noise; one argument is given."""
+    if (epsilon is None) == (delta is None):
+        raise TypeError("give exactly one of delta and epsilon")
+    return _by_the_checker(curve, run, "bins", epsilon, delta)
+
+
 def _described(curve: Curve) -> dict[str, Any]:
     adjacency = getattr(curve, "adjacency", None)
     if adjacency is None:
@@ -131,7 +142,7 @@ def _described(curve: Curve) -> dict[str, Any]:
 
 def _is_tight(curve: Curve) -> bool:
     """Whether the curve is that of a pair which some data sets attain in every step."""
-    segments = curve.segments
+    segments = cast("PrivacyCurve | MixedCurve", curve).segments
     parts = segments.values() if isinstance(segments, dict) else [segments]
     return all(kind.pair.tight for part in parts for kind, _ in part)
 
@@ -215,6 +226,8 @@ class _Enclosures:
             for direction in directions(run):
                 if method == "allocation":
                     self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
+                elif method == "bins":
+                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
                 elif method == "lattice":
                     self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor).find()
         except self.checker.RefusedError as error:
@@ -242,6 +255,8 @@ def _by_the_checker(
     low, high, _, level = _asked(curve, epsilon, delta)
     enclosures = _Enclosures(curve, run, method, high, level)
     sharp = method == "lattice" or (method == "allocation" and _is_tight(curve))
+    if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
+        sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
     if epsilon is not None:
         ((lower, upper),) = enclosures.bounds([high])
         if upper > MOST_ABOVE * level > 0.0 or upper >= 1.0:
