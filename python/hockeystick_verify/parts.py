@@ -296,7 +296,8 @@ def parts_of_step(step: Object, direction: str) -> Step:
         return replaced_in_fixed_batch(noise, scale, sampling, members)
     law = law_of_step(sampling, members, direction)
     if direction == "replace" and sampling["name"] == "poisson":
-        choice(noise, "noise of replaced records in Poisson samples", "gaussian")
+        if noise == "randomized_response":
+            return joined(noise, scale, 1 - law.get(ZERO, arb(0)), 2)
         return [Part(arb(1), noise, scale, law, mirrored(law))]
     return mixture(noise, scale, law, direction)
 
