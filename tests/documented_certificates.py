@@ -55,6 +55,10 @@ CURVES = {
     ),
     "full-batches": (3.387, hs.privacy_curve(**FULL)),
     "full-batches-replaced": (7.619, hs.privacy_curve(adjacency="replace", **FULL)),
+    "batch-clipping": (
+        2.41,
+        hs.privacy_curve(mechanism=hs.BatchClipping(16.0), sample_rate=0.01, steps=1000, group_size=16),
+    ),
     "random-allocation": (
         0.6031,
         hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=1000),
@@ -104,6 +108,24 @@ CURVES |= {
         0.8191,
         hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=100)
         + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=10),
+    ),
+    "correlated-bins": (
+        0.71978,
+        hs.privacy_curve(
+            mechanism=hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0),
+            sampling=hs.FixedBins(4),
+            steps=4,
+            adjacency="remove",
+        ),
+    ),
+    "bounded-cosine": (
+        2.8601,
+        hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=1000, group=hs.Group(4, cosine=0.2)),
+    ),
+    "both-directions": (
+        0.60205,
+        hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=500, adjacency="add")
+        + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=500, adjacency="remove"),
     ),
 }
 """The printed number, and the curve it comes from, by the name of the file."""

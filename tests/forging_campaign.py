@@ -41,6 +41,30 @@ SUBJECTS = {
     "microbatches": hs.privacy_curve(**GAUSSIAN, sampling=hs.Poisson(0.05, microbatches=3), steps=20),
     "poisson replaced": hs.privacy_curve(**POISSON, steps=20, adjacency="replace"),
     "fixed": hs.privacy_curve(**GAUSSIAN, **FIXED, steps=20),
+    "clipped": hs.privacy_curve(mechanism=hs.BatchClipping(4.0), sample_rate=0.05, steps=20, group_size=3),
+    "clipped units": hs.privacy_curve(
+        mechanism=hs.BatchClipping(6.0, units_per_batch=2), **FIXED, steps=20, group_size=4
+    ),
+    "clipped replaced": hs.privacy_curve(
+        mechanism=hs.BatchClipping(12.0), **FIXED, steps=2, adjacency="replace", group_size=2
+    ),
+    "correlated bins": hs.privacy_curve(
+        mechanism=hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0), sampling=hs.FixedBins(2), steps=2
+    ),
+    "cosine": hs.privacy_curve(**POISSON, steps=20, group=hs.Group(norms=[1.0, 0.5, 0.5], cosine=0.3)),
+    "cosine, replaced": hs.privacy_curve(
+        noise_multiplier=4.0, sample_rate=0.05, steps=9, group=hs.Group(3, cosine=0.6), adjacency="replace"
+    ),
+    "mixed": hs.privacy_curve(**POISSON, steps=9, adjacency="add")
+    + hs.privacy_curve(noise_multiplier=3.0, sample_rate=0.1, steps=5),
+    "mixed, dealt": hs.privacy_curve(
+        noise_multiplier=4.0, sampling=hs.RandomAllocation(4), steps=8, adjacency="add"
+    )
+    + hs.privacy_curve(**POISSON, steps=10, adjacency="remove"),
+    "mixed, on a lattice": hs.privacy_curve(
+        mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=2, adjacency="add"
+    )
+    + hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=2, adjacency="remove"),
     "two kinds": hs.privacy_curve(**POISSON, steps=20)
     + hs.privacy_curve(noise_multiplier=4.0, sample_rate=0.1, steps=9),
     "laplace": hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=4),

@@ -346,8 +346,9 @@ def test_an_explanation_is_about_the_group():
 
 def test_a_step_of_one_record_is_not_taken_for_that_of_the_group():
     curve = hs.privacy_curve(mechanism=hs.BatchClipping(4.0), sample_rate=0.01, steps=100, group_size=4)
-    with pytest.raises(hs.UnsupportedError, match="certificates do not cover batches"):
-        curve.certify(delta=1e-5)
+    (described,) = curve.certify(delta=1e-5).run["steps"]
+    assert described["mechanism"] == {"name": "batch_clipping", "noise_multiplier": 4.0}
+    assert (described["sampling"]["sample_rate"], described["group"]) == (0.01, {"size": 4})
     with pytest.raises(hs.UnsupportedError, match="stand for a group in batches clipped as a whole"):
         RecordedRun.of_curve(curve)
 

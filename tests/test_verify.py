@@ -153,7 +153,10 @@ def test_numbers_of_the_documentation_have_certificates(name):
     upper, lower = check(document)
     assert upper.holds
     assert lower.holds
-    assert document["run"] == described_run.described(curve.segments, curve.adjacency)
+    if isinstance(curve, hs.PrivacyCurve):
+        assert document["run"] == described_run.described(curve.segments, curve.adjacency)
+    else:  # made anew at another place, which has the same run
+        assert document["run"] == curve.certify(epsilon=0.3).run
     assert document["claims"][0]["at_most"] == document["claims"][1]["at_least"] == DELTA
     assert round(upper.epsilon, len(str(printed).partition(".")[2])) == pytest.approx(printed, rel=1e-3)
     page = (FOLDER.parent / "certificates.md").read_text("utf-8")

@@ -29,7 +29,7 @@ def precision():
 
 def assert_proven(run, epsilon, wanted):
     """Assert that narrow intervals of both directions hold what is wanted."""
-    witness = allocation_witness(run, epsilon, math.log(max(wanted.values())))
+    witness = allocation_witness(run, "remove", epsilon, math.log(max(wanted.values())))
     ctx.prec = witness["bits"]
     for way, delta in wanted.items():
         (found,) = allocation.enclose(run, way, witness, [arb(epsilon)])
@@ -124,12 +124,12 @@ def test_a_record_in_several_batches_is_one_in_each_block():
 def test_alike_entries_of_dealt_batches_are_refused():
     twice = {"adjacency": "remove", "steps": [dealt("fixed_bins", 4, 4), dealt("fixed_bins", 4, 8)]}
     with pytest.raises(RefusedError, match="each entry deals anew"):
-        allocation.divided(twice)
+        allocation.divided(twice, [False, False])
     twice["steps"][1] = dealt("fixed_bins", 4, 8, gradients="aligned", norms=[1.0]) | {"count": 5}
     with pytest.raises(RefusedError, match="each entry deals anew"):
-        allocation.divided(twice)
+        allocation.divided(twice, [False, False])
     twice["steps"][1] = dealt("fixed_bins", 4, 8, sigma=3.0)
-    assert len(allocation.divided(twice)[0]) == 2
+    assert len(allocation.divided(twice, [False, False])[0]) == 2
 
 
 # ---- V14, statement 1: the rule over an output
@@ -315,7 +315,9 @@ def test_drawn_steps_beside_dealt_ones_nearly_decay_as_bounded():
     }  # fmt: skip
     others = checker.Composition([(checker.Pair(arb(1) / 2, law, None), 2)], arb(0))
     line = checker.Line(-arb(1) / 2, arb(0), arb(4), 2, 1)
-    found, end = allocation.moments_of_others(others, {"terms": 2, "kinds": [nodes]}, line)
+    found, end = allocation.moments_of_others(
+        allocation.Others(others, 1), {"terms": 2, "kinds": [nodes]}, line
+    )
     exact = abs(WEIGHTS @ (0.75 + 0.25 * log_normal(4.0)) ** (0.5 + 8j)) ** 2
     assert abs(complex(found[2].mid())) == pytest.approx(exact, rel=1e-9)
     assert 0.85 * float(end) < exact <= float(end)

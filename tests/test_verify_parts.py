@@ -81,6 +81,8 @@ def test_truncated_samples_have_the_laws_of_enumeration(records, size, largest):
         (LAPLACE, FIXED, 2, "add"),
         (LAPLACE, FIXED, 2, "replace"),
         (COIN, FIXED, 1, "replace"),
+        (COIN, POISSON, 2, "replace"),
+        (LAPLACE, POISSON, 2, "replace"),
         (COIN, POISSON, 2, "add"),
         (GAUSSIAN, FIXED, 1, "replace"),
         (GAUSSIAN, FIXED, 3, "replace"),
@@ -180,6 +182,35 @@ def test_a_mean_that_is_not_kept_would_be_too_small():
     loss = float(half.at(place) - sink)
     assert mass.overlaps(cell.p)
     assert loss <= float((cell.p / cell.q).log()) < loss + 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("mechanism", [LAPLACE, COIN])
+def test_replaced_records_of_poisson_samples_are_one_step_of_the_definition(mechanism, epsilon):
+    weights, growth = [0.5625, 0.375, 0.0625], math.exp(epsilon)
+    if mechanism == COIN:
+        kept, seen = [0.75, 0.25], 1 - weights[0]
+        changed = [k * (1 - seen) + (1 - k) * seen for k in kept]
+        true = sum(max(c - growth * k, 0.0) for c, k in zip(changed, kept, strict=True))
+        spacing = math.log(changed[1] / kept[1])
+        grid = {"spacing": spacing, "points": 4, "first": -3, "tilt": 1.0, "outer_tilt": 200.0}
+        kinds = [{"start": spacing, "ranges": [], "coarser": []}]
+    else:
+        x = np.linspace(-80.0, 80.0, 1_600_001)
+        p, q = (
+            sum(w * np.exp(-abs(x - side * j) / 2.0) / 4.0 for j, w in enumerate(weights)) for side in (1, -1)
+        )
+        true = float(np.sum(np.maximum(p - growth * q, 0.0)) * (x[1] - x[0]))
+        grid = {"spacing": 0.002, "points": 4096, "first": -2048, "tilt": 1.0, "outer_tilt": 20.0}
+        kinds = [{"start": 0.0, "ranges": [[-1100, 1101, 1]], "coarser": [1]}]
+    run = {"adjacency": "replace", "steps": [step(mechanism, POISSON, size=2)]}
+    witness = {"bits": 128, "method": "lattice", "left_tilt": 4.0, "kinds": kinds} | grid
+    (found,) = check({
+        "run": run, "claims": [{"epsilon": epsilon, "at_most": 1.0}], "witness": {"replace": witness}
+    })  # fmt: skip
+    assert found.lower <= true * (1 + 1e-7) + 1e-12
+    assert true * (1 - 1e-7) <= found.upper + 1e-12
+    assert found.upper - found.lower < 0.02 * true + 1e-9
 
 
 # ---- V12
@@ -342,7 +373,9 @@ def test_drawn_steps_on_the_line_of_dealt_ones_are_integrals():
         "start": -20.0, "spacing": 0.5, "nodes": 90, "height": 2.0, "shift": 4.0, "shift_strip": 4.0
     }  # fmt: skip
     line = checker.Line(-arb(1) / 2, arb(0), arb(2), 3, 2)
-    found, end = allocation.moments_of_others(others, {"terms": 3, "kinds": [nodes]}, line)
+    found, end = allocation.moments_of_others(
+        allocation.Others(others, 1), {"terms": 3, "kinds": [nodes]}, line
+    )
     for j, ball in enumerate(found):
         w = 0.5 + 2j * j
         each = NORMAL @ (0.75 + 0.25 * np.exp(OUTPUTS / 2 - 0.125)) ** w

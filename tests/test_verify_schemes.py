@@ -23,6 +23,15 @@ CURVES = {
     "laplace-replaced": hs.privacy_curve(
         mechanism=hs.Laplace(8.0), sampling=hs.WithoutReplacement(10, 100), steps=10, adjacency="replace"
     ),
+    "laplace-poisson-replaced": hs.privacy_curve(
+        mechanism=hs.Laplace(9.0), sample_rate=0.1, steps=4, group_size=2, adjacency="replace"
+    ),
+    "response-poisson-replaced": hs.privacy_curve(
+        mechanism=hs.RandomizedResponse(0.6),
+        steps=20,
+        group=hs.Group(rates=[0.05, 0.1]),
+        adjacency="replace",
+    ),
     "response": hs.privacy_curve(mechanism=hs.RandomizedResponse(0.75), sample_rate=0.05, steps=300),
     "response-group": hs.privacy_curve(
         mechanism=hs.RandomizedResponse(0.6), sampling=hs.WithoutReplacement(10, 100), steps=40, group_size=2

@@ -16,7 +16,6 @@ from hockeystick_verify.checker import (
     Object,
     RefusedError,
     choice,
-    composition,
     fields,
     gaussian_moment,
     gaussian_noise,
@@ -29,7 +28,8 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
-from hockeystick_verify.parts import ZERO, above
+from hockeystick_verify.parts import above
+from hockeystick_verify.variants import ZERO, composition, direction_of
 
 LARGEST_EPOCH = 10**6
 LARGEST_MEMBERS = 6
@@ -85,6 +85,8 @@ class Epoch(NamedTuple):
 
     patterns: list[tuple[arb, list[Allocation]]]
     epochs: int
+    added: bool = False
+    """Whether records are added, in a run in which others are removed."""
 
 
 # ---------------------------------------------------------------- V13: the pair of an epoch
@@ -146,19 +148,33 @@ def epochs_of_step(step: Object, count: int) -> list[Epoch]:
     return [Epoch(patterns, epochs)]
 
 
-def divided(run: Object) -> tuple[list[Epoch], Composition]:
-    """Return the epochs of dealt batches of a run, and its other steps, for a removed group."""
-    epochs, others, seen = [], [], []
-    for step, count in steps_of(run):
+class Others(NamedTuple):
+    """Steps without dealt batches, as if the group were removed: in the last kinds it is added."""
+
+    steps: Composition
+    removed: int
+    """Kinds of steps before those of the added group."""
+
+
+def divided(run: Object, added: list[bool]) -> tuple[list[Epoch], Others]:
+    """Return the epochs of dealt batches of a run, and its other steps; some are of `added` records."""
+    epochs, seen = [], []
+    others: dict[bool, list[Object]] = {False: [], True: []}
+    for (step, count), mirrored in zip(steps_of(run, "adjacency"), added, strict=True):
         if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
-            epochs += epochs_of_step(step, count)
+            epochs += [each._replace(added=mirrored) for each in epochs_of_step(step, count)]
             kind = (step["mechanism"], {"times": 1} | step["sampling"], step["group"]["size"])
             if kind in seen:
                 raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
             seen.append(kind)
         else:
-            others.append(step)
-    return epochs, composition({**run, "steps": others}, "remove") if others else Composition([], arb(0))
+            others[mirrored].append({**step, "adjacency": "remove"})
+    first, last = (
+        composition({**run, "steps": others[way]}, "remove") if others[way] else Composition([], arb(0))
+        for way in (False, True)
+    )
+    both = Composition(first.kinds + last.kinds, first.mu_squared + last.mu_squared)
+    return epochs, Others(both, len(first.kinds))
 
 
 # ---------------------------------------------------------------- V14: E[W^(1/2 + iy)]
@@ -335,19 +351,21 @@ def decay(allocation: Allocation, y: arb) -> arb:
     return best
 
 
-def moments_of_others(others: Composition, witness: Object, line: Line) -> tuple[list[acb], arb]:
+def moments_of_others(found: Others, witness: Object, line: Line) -> tuple[list[acb], arb]:
     """E[r^(1/2 + iy)] of the steps without dealt batches, and a bound beyond the line (V19)."""
-    last = line.terms * line.spacing
+    last, others = line.terms * line.spacing, found.steps
     total = [gaussian_moment(others.mu_squared, z) for z in line.points()]
     end: arb = (-(last**2 + arb(1) / 4) * others.mu_squared / 2).exp()
     if not others.kinds:
         return total, end
     require_affordable(others.kinds, witness)
-    for rule, (_, count) in zip(nodes_of(others.kinds, witness), others.kinds, strict=True):
-        rule.at_real_outputs()
+    for place, rule in enumerate(nodes_of(others.kinds, witness)):
+        count, rule = others.kinds[place][1], rule.at_real_outputs()
         parts = (rule.sums(start, line) for start in range(0, rule.count, CHUNK))
-        sums = sum(parts, next(parts))
-        total = [a * b**count for a, b in zip(total, rule.enclosed(sums, line), strict=True)]
+        sums = rule.enclosed(sum(parts, next(parts)), line)
+        if place >= found.removed:
+            sums = [a.conjugate() for a in sums]
+        total = [a * b**count for a, b in zip(total, sums, strict=True)]
         end *= rule.decay(line.tilt, last).min(arb(1)) ** count
     return total, end
 
@@ -356,10 +374,10 @@ def moments_of_others(others: Composition, witness: Object, line: Line) -> tuple
 def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """Spacing, E[e^(z loss)] on the line for a removed record, and a bound beyond it.
 
-    Both directions have the same, so that it is computed once.
+    Both directions have the same, so that it is computed once, unless the run has steps in both.
     """
-    run, witness = json.loads(text)
-    epochs, others = divided(run)
+    run, added, witness = json.loads(text)
+    epochs, others = divided(run, added)
     spacing = number(witness["spacing"], "spacing", 1e-9, 1e3)
     terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
     hidden, known = hidden_moments(epochs, witness, spacing, terms)
@@ -380,6 +398,8 @@ def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
                 most *= decay(allocation, last)
             mixed = [a + b for a, b in zip(mixed, product, strict=True)]
             beyond += most
+        if epoch.added:
+            mixed = [a.conjugate() for a in mixed]
         total = [a * b**epoch.epochs for a, b in zip(total, mixed, strict=True)]
         end *= beyond.min(arb(1)) ** epoch.epochs
     return spacing, total, end
@@ -405,12 +425,20 @@ def hidden_moments(
     return hidden, [half_moments(a, rule, spacing, terms) for a, rule in zip(hidden, rules, strict=True)]
 
 
+def added_steps(run: object, direction: str) -> tuple[list[bool], bool]:
+    """In which steps records are added, if they are removed in others; and whether they are in all steps."""
+    ways = [direction_of(step, direction) for step, _ in steps_of(run, "adjacency")]
+    if "replace" in ways:
+        raise RefusedError("dealt batches are covered for records that are added or removed")
+    one_way = len(set(ways)) == 1
+    return [not one_way and way == "add" for way in ways], one_way and ways[0] == "add"
+
+
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon by the line Re z = -1/2 (V15)."""
-    if direction == "replace":
-        raise RefusedError("dealt batches are covered for records that are added or removed")
-    spacing, total, end = transforms(json.dumps([run, witness]), ctx.prec)
-    if direction == "add":
+    added, all_added = added_steps(run, direction)
+    spacing, total, end = transforms(json.dumps([run, added, witness]), ctx.prec)
+    if all_added:
         total = [a.conjugate() for a in total]
     ys, terms = [j * spacing for j in range(len(total))], len(total) - 1
     period, found = 2 * arb.pi() / spacing, []

@@ -20,16 +20,14 @@ from typing import Any, NamedTuple
 from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 
 FORMAT, VERSION = "hockeystick-certificate", 1
-LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS = 1 << 20, 1000, 64, 16
-"""Most bytes of a certificate, entries of its steps, kinds of mixtures, and claims."""
-LARGEST_COUNT = 10**12
-"""Most steps of a kind, and records of a data set."""
+LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS, LARGEST_COUNT = 1 << 20, 1000, 64, 16, 10**12
+"""Most bytes of a certificate, entries of steps, kinds of mixtures, claims; steps of a kind, or records."""
 LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 1000, 128, 2048, 10**4
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
-NODE, CHUNK = 250, 256
-"""What a node costs besides, in products; nodes that are summed together."""
+NODE, SHIFT, CHUNK = 250, 50, 256
+"""What a node costs besides, in products, and a shift off a lattice; nodes that are summed together."""
 
 Object = dict[str, Any]
 Law = dict[Fraction, arb]
@@ -72,12 +70,10 @@ def fields(value: object, name: str, needed: str, optional: str = "") -> Object:
     """Return `value` if it is an object with these entries and no others."""
     if not isinstance(value, dict):
         raise RefusedError(f"{name} must be an object")
-    for key in needed.split():
-        if key not in value:
-            raise RefusedError(f"{name} lacks {key!r}")
-    for key in value:
-        if key not in needed.split() + optional.split():
-            raise RefusedError(f"{name} has an unknown entry {str(key)[:40]!r}")
+    for key in (key for key in needed.split() if key not in value):
+        raise RefusedError(f"{name} lacks {key!r}")
+    for key in (key for key in value if key not in needed.split() + optional.split()):
+        raise RefusedError(f"{name} has an unknown entry {str(key)[:40]!r}")
     return value
 
 
@@ -239,23 +235,23 @@ class Composition(NamedTuple):
     mu_squared: arb
 
 
-def steps_of(run: object) -> list[tuple[Object, int]]:
-    """Return the kinds of steps of a run, each with its number."""
+def steps_of(run: object, more: str = "") -> list[tuple[Object, int]]:
+    """Return the kinds of steps of a run, each with its number; they may have these further entries."""
     run, found = fields(run, "run", "adjacency steps"), []
     for step in items(run["steps"], "steps", 1, LARGEST_STEPS):
-        fields(step, "a step", "mechanism sampling group count")
+        fields(step, "a step", "mechanism sampling group count", more)
         if not isinstance(step["mechanism"], dict) or not isinstance(step["sampling"], dict):
             raise RefusedError("mechanism and sampling must be objects")
         found.append((step, whole(step["count"], "count", 1, LARGEST_COUNT)))
     return found
 
 
-def composition(run: object, direction: str) -> Composition:
+def composition(run: object, direction: str, pairs: Any = pair_of_step, more: str = "") -> Composition:
     """Return the pairs of a run; those that are Gaussian are one Gaussian pair together (V1)."""
     kinds: list[tuple[Pair, int]] = []
     mu_squared, shifts = arb(0), 0
-    for step, count in steps_of(run):
-        pair = pair_of_step(step, direction)
+    for step, count in steps_of(run, more):
+        pair = pairs(step, direction)
         laws = [law for law in (pair.p, pair.q) if law is not None]
         if all(len(law) == 1 for law in laws):
             mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2
@@ -288,6 +284,13 @@ def gaussian(mu: arb, epsilon: arb) -> arb:
     return delta
 
 
+def unit_of(law: Law) -> Fraction | None:
+    """Return a number of which all shifts are multiples, up to 2048 times, if there is one."""
+    common = math.lcm(*(s.denominator for s in law))
+    unit = Fraction(math.gcd(*(int(s * common) for s in law)) or 1, common)
+    return unit if max(law) / unit <= LARGEST_LAW else None
+
+
 class Ratio:
     """Likelihood ratio r(x) of a mixture of N(s, sigma^2) against N(0, sigma^2), real or complex x."""
 
@@ -298,10 +301,8 @@ class Ratio:
         self.largest = self.balls[-1]
         each = zip(self.weights, self.balls, strict=True)
         self.terms = [w * (-s * s * self.scale / 2).exp() for w, s in each]
-        common = math.lcm(*(s.denominator for s in shifts))
-        unit = Fraction(math.gcd(*(int(s * common) for s in shifts)) or 1, common)
         self.polynomial: arb_poly | None = None
-        if shifts[-1] / unit <= LARGEST_LAW:
+        if (unit := unit_of(law)) is not None:
             coefficients = [arb(0)] * (int(shifts[-1] / unit) + 1)
             for shift, term in zip(shifts, self.terms, strict=True):
                 coefficients[int(shift / unit)] = term
@@ -345,8 +346,7 @@ class Nodes:
         self.logs_p = [self.p(x).log() for x in self.outputs]
         self.logs_q = [self.q(-x).log() for x in self.outputs]
         self.losses = [p - q for p, q in zip(self.logs_p, self.logs_q, strict=True)]
-        normals = (self.normal * (-x * x / (2 * self.sigma**2)).exp() for x in self.outputs)
-        self.noise = [normal * self.factor(x) for normal, x in zip(normals, self.outputs, strict=True)]
+        self.noise = [self.normal * (-x * x * self.p.scale / 2).exp() * self.factor(x) for x in self.outputs]
         return self
 
     def factor(self, _x: Any) -> Any:
@@ -452,7 +452,6 @@ class Line(NamedTuple):
     outer: arb
     spacing: arb
     terms: int
-
     stride: int
     """Points in a row."""
 
@@ -488,7 +487,8 @@ def require_affordable(kinds: list[tuple[Pair, int]], witness: Object, times: in
     given, work = items(witness.get("kinds"), "kinds", len(kinds), len(kinds)), 0
     for entry, (pair, _) in zip(given, kinds, strict=True):
         count = whole(entry.get("nodes") if isinstance(entry, dict) else None, "nodes", 2, LARGEST_NODES)
-        work += count * (witness["terms"] + NODE + len(pair.p or ()) + len(pair.q or ()))
+        shifts = sum(len(law) * (SHIFT if unit_of(law) is None else 1) for law in pair[1:] if law)
+        work += count * (witness["terms"] + NODE + shifts)
     if work * ctx.prec * times > LARGEST_WORK * USUAL_BITS:
         raise RefusedError("the witness asks for more nodes and points of the line than are computed")
 

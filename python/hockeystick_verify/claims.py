@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, few_steps, lattice
+from hockeystick_verify import allocation, checker, correlated, few_steps, lattice
 from hockeystick_verify.checker import (
     LARGEST_CLAIMS,
     NotProvenError,
@@ -19,8 +19,6 @@ from hockeystick_verify.checker import (
     RefusedError,
     choice,
     compared,
-    composition,
-    directions,
     fields,
     items,
     largest,
@@ -28,9 +26,12 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.parallel import Ball, Sums, exported, imported
-from hockeystick_verify.variants import plain
+from hockeystick_verify.variants import composition, directions, plain
 
 LARGEST_LINKS = 1000
+NOT_FINITE = "an enclosure is not finite: the witness asks for too few bits"
+COMPARED_BITS = 256
+"""Bits of the comparisons with claims; those of the witnesses may be fewer or more."""
 PARTS = 100
 """Parts of the work on one ordered pair that are reported."""
 METHODS = {
@@ -38,6 +39,7 @@ METHODS = {
     "allocation": "spacing terms rules",
     "chain": "spacing points first tilt outer_tilt left_tilt kinds splits",
     "renyi": "order kinds",
+    "bins": "lattice contour",
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
@@ -125,7 +127,8 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         found = fields(witness, name, f"bits method {METHODS[method]}", optional)
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
-            "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi
+            "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi,
+            "bins": correlated.enclose,
         }[method]  # fmt: skip
         return prove(plain(run), direction, found, epsilons)
     except RefusedError:
@@ -197,6 +200,7 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     points = [claim["epsilon"] for claim in claims if "order" not in claim]
     jobs = [(run, way, witness[way], points) for way in ways] if points else []
     enclosed = each_of(jobs, progress, processes)
+    ctx.prec = COMPARED_BITS  # in one process or in several
     each = zip(points, zip(*enclosed, strict=True), strict=True)
     curve = iter([largest(found, epsilon) for epsilon, found in each] if points else [])
     found = []
@@ -227,7 +231,9 @@ def each_of(jobs: list[Job], progress: Report | None, processes: int) -> list[li
                  for own, job in zip(alone, jobs, strict=True)]  # fmt: skip
         found = []
         for place, (job, future) in enumerate(zip(jobs, asked, strict=True)):
-            if future is None:
+            if future is None and method_of(job[2]) not in (None, "allocation"):
+                found.append([imported(each) for each in exported_curve(job)])
+            elif future is None:
                 found.append(enclose(job, Sums(pool, plain(job[0]), job[1], part_of(report, place, total))))
             else:
                 found.append([imported(each) for each in future.result()])
@@ -242,7 +248,10 @@ def part_of(report: Report, place: int, total: int) -> Report:
 
 def exported_curve(job: Job) -> list[Ball]:
     """`enclose` with balls as whole numbers, which other processes can read."""
-    return [exported(ball) for ball in enclose(job)]
+    found = enclose(job)
+    if not all(ball.is_finite() for ball in found):
+        raise NotProvenError(NOT_FINITE)
+    return [exported(ball) for ball in found]
 
 
 def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claims: int) -> Proven:
@@ -255,5 +264,5 @@ def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claim
         here = renyi_moment(plain(run), way, entry, order, claims)
         found = here if found is None else found.max(here)
     if found is None or not found.is_finite():
-        raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
+        raise NotProvenError(NOT_FINITE)
     return compared(found, claim, math.nan, f"D_{claim['order']!r}")

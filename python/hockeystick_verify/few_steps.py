@@ -16,10 +16,11 @@ from hockeystick_verify.checker import (
     Object,
     Pair,
     Ratio,
-    composition,
     exact,
     fields,
+    gaussian,
     gaussian_moment,
+    inversion,
     line_of,
     nodes_of,
     normal_above,
@@ -27,6 +28,7 @@ from hockeystick_verify.checker import (
     require_affordable,
     whole,
 )
+from hockeystick_verify.variants import composition
 
 BISECTIONS = 512
 
@@ -159,6 +161,9 @@ def enclose(
         return [arb(0)] * len(epsilons)
     if pairs.mu_squared.is_zero() and sum(count for _, count in pairs.kinds) == 1:
         return [one_step(pairs.kinds[0][0], epsilon) for epsilon in epsilons]
-    if pairs.kinds and "near_tilt" in found:
+    if not pairs.kinds:
+        return [gaussian(pairs.mu_squared.sqrt(), epsilon) for epsilon in epsilons]
+    if "near_tilt" in found:
         return split(pairs, fields(found, name, f"bits {entries}"), epsilons, sums)
-    return checker.enclose(run, direction, witness, epsilons, sums)
+    entries = entries.removesuffix(" near_tilt")
+    return inversion(pairs, fields(found, name, f"bits {entries}"), epsilons, sums)

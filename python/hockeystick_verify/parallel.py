@@ -8,8 +8,9 @@ from typing import Any
 
 from flint import acb, acb_mat, arb, ctx
 
-from hockeystick_verify.checker import CHUNK, Nodes, Object, composition, line_of
+from hockeystick_verify.checker import CHUNK, Nodes, Object, line_of
 from hockeystick_verify.few_steps import rules_of
+from hockeystick_verify.variants import composition
 
 Ball = tuple[int, int, int, int]
 """Middle and radius as whole numbers times powers of two, which other processes can read."""

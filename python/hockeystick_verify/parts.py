@@ -10,6 +10,7 @@ from flint import arb, fmpq
 
 from hockeystick_verify.checker import (
     LARGEST_COUNT,
+    LARGEST_GROUP,
     LARGEST_LAWS,
     Law,
     Members,
@@ -27,6 +28,14 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
+from hockeystick_verify.variants import (
+    ZERO,
+    bounded_cosines,
+    clipped_batches,
+    direction_of,
+    is_bounded,
+    is_clipped,
+)
 
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
@@ -34,7 +43,6 @@ LARGEST_TRUNCATED_GROUP = 128
 LARGEST_TRUNCATED_WORK = 2 * LARGEST_TRUNCATED_GROUP**3
 """Most that the third powers of the groups of all truncated samples add up to: 128 records take 9 seconds."""
 LARGEST_PUBLISHED_GROUP = 16
-ZERO = Fraction(0)
 
 
 class Part(NamedTuple):
@@ -260,8 +268,24 @@ def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
     return "randomized_response", keep
 
 
+def in_clipped_batches(step: Object, direction: str) -> Step:
+    """Pair of a step whose batches are clipped as a whole."""
+    sigma, law = clipped_batches(step, direction)
+    if direction == "replace" and step["sampling"]["name"] != "full_batch":
+        return joined("gaussian", sigma, 1 - law.get(ZERO, arb(0)), 2)
+    return mixture("gaussian", sigma, law, direction)
+
+
 def parts_of_step(step: Object, direction: str) -> Step:
     """Return the pair of a step in parts (V10)."""
+    direction = direction_of(step, direction)
+    if is_bounded(step):
+        sigma, law = bounded_cosines(step, direction)
+        if direction == "replace":
+            return [Part(arb(1), "gaussian", sigma, law, mirrored(law))]
+        return mixture("gaussian", sigma, law, direction)
+    if is_clipped(step):
+        return in_clipped_batches(step, direction)
     sampling, members = step["sampling"], members_of(step["group"])
     noise, scale = noise_of(step["mechanism"], members)
     choice(sampling.get("name"), "sampling", "poisson full_batch without_replacement truncated_poisson")
@@ -272,7 +296,8 @@ def parts_of_step(step: Object, direction: str) -> Step:
         return replaced_in_fixed_batch(noise, scale, sampling, members)
     law = law_of_step(sampling, members, direction)
     if direction == "replace" and sampling["name"] == "poisson":
-        choice(noise, "noise of replaced records in Poisson samples", "gaussian")
+        if noise == "randomized_response":
+            return joined(noise, scale, 1 - law.get(ZERO, arb(0)), 2)
         return [Part(arb(1), noise, scale, law, mirrored(law))]
     return mixture(noise, scale, law, direction)
 
@@ -280,10 +305,10 @@ def parts_of_step(step: Object, direction: str) -> Step:
 def steps_in_parts(run: object, direction: str) -> list[tuple[Step, int]]:
     """Return all pairs of a run in parts, with their numbers."""
     work, parts = 0, 0
-    for step, _ in steps_of(run):
-        size = members_of(step["group"]).size
-        parts += size + 1
+    for step, _ in steps_of(run, "adjacency"):
+        size = whole(step["group"].get("size"), "group size", 1, LARGEST_GROUP)
+        parts += size * whole(step["sampling"].get("microbatches", 1), "microbatches", 1, LARGEST_LAWS) + 1
         work += size**3 if step["sampling"].get("name") == "truncated_poisson" else 0
     if work > LARGEST_TRUNCATED_WORK or parts > LARGEST_LAWS:
         raise RefusedError("the groups of all steps together are larger than are covered")
-    return [(parts_of_step(step, direction), count) for step, count in steps_of(run)]
+    return [(parts_of_step(step, direction), count) for step, count in steps_of(run, "adjacency")]

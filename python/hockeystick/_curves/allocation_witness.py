@@ -26,8 +26,10 @@ LOST = 30.0
 """Digits, in natural logarithms, that the turned ray may cost at the end of the line."""
 
 
-def allocation_witness(run: dict[str, Any], epsilon: float, log_delta: float) -> dict[str, Any]:
-    """Return a witness, which serves both directions.
+def allocation_witness(
+    run: dict[str, Any], direction: str, epsilon: float, log_delta: float
+) -> dict[str, Any]:
+    """Return a witness; it is one for both directions, but of runs with steps in both.
 
     Raises
     ------
@@ -35,19 +37,20 @@ def allocation_witness(run: dict[str, Any], epsilon: float, log_delta: float) ->
         If the checker would take too long.
     """
     for tolerance in TOLERANCES:
-        found = _witness(run, epsilon, log_delta, tolerance)
+        found = _witness(run, direction, epsilon, log_delta, tolerance)
         if found is not None:
             return found
     raise UnsupportedError("the checker would need more than a minute or two for this claim")
 
 
 def _witness(
-    run: dict[str, Any], epsilon: float, log_delta: float, tolerance: float
+    run: dict[str, Any], direction: str, epsilon: float, log_delta: float, tolerance: float
 ) -> dict[str, Any] | None:
     """Witness for an interval of this relative width, or None if the checker would take too long."""
     checker = needed("hockeystick_verify.allocation", "verify")
     needed("flint", "verify").ctx.prec = 128
-    epochs, others = checker.divided(run)
+    added, _ = checker.added_steps(run, direction)
+    epochs, (others, _) = checker.divided(run, added)
     digits = -log_delta - math.log(tolerance) + epsilon
     spacing = math.pi / (digits + 3.0)
     outputs = [Outputs(_kind_of(pair, count), HALF) for pair, count in others.kinds]

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from hockeystick import _html
 from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, require, shown
-from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, enclosed
+from hockeystick._curves.certificate import Certificate
+from hockeystick._curves.certifying import certificate_of_bins
+from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
 from hockeystick._readouts import CurveAnswers
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
@@ -59,8 +61,8 @@ class BinsCurve(CurveAnswers):
     The law of the likelihood ratio is known by its Laplace transform, which gives delta at every epsilon.
     `beta` is the largest of the lines that delta at 96 epsilons gives, up to 1e-3 below the trade-off
     function. An answer raises `UnsupportedError` if the operators are too large.
-    Rényi divergences, compositions with other runs and certificates need more, and are refused with the
-    reason. The curve does not change if the noise and the matrix are multiplied by the same number. Proofs:
+    Rényi divergences and compositions with other runs need more, and are refused with the reason. The curve
+    does not change if the noise and the matrix are multiplied by the same number. Proofs:
     docs/theory/correlated-bins.md.
 
     References
@@ -263,32 +265,50 @@ class BinsCurve(CurveAnswers):
             "are not computed; use the curve of FixedOrder(batches)"
         )
 
-    def certify(self, **arguments: object) -> NoReturn:
-        """Refuse: a certificate is a list of independent steps.
+    def certify(self, *, epsilon: float | None = None, delta: float | None = None) -> Certificate:
+        """Certificate of one number of the curve, for an independent checker.
 
         Parameters
         ----------
-        **arguments : object
-            Those of `PrivacyCurve.certify`.
+        epsilon : float, optional
+            Finite and at least zero: certifies delta there.
+        delta : float, optional
+            In (0, 1): certifies epsilon there. Give exactly one of the two.
+
+        Returns
+        -------
+        Certificate
+            Claims both ends of what the checker proves; the guarantee alone where the last epoch is not
+            complete.
 
         Raises
         ------
         UnsupportedError
-            Always, with the reason.
+            If the checker would need more than a minute or two.
+        ValueError
+            If the argument is out of range.
+        TypeError
+            If the argument is not a number, or not exactly one is given.
+        ImportError
+            If the extra "verify" is not installed.
 
         Examples
         --------
         >>> import hockeystick as hs
         >>> noise = hs.CorrelatedNoise.lambda_cgd(0.5, noise_multiplier=4.0)
-        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(4), steps=8)
-        >>> curve.certify(epsilon=1.0)
-        Traceback (most recent call last):
-        hockeystick.errors.UnsupportedError: certify: certificates are about independent steps, ...
+        >>> curve = hs.privacy_curve(mechanism=noise, sampling=hs.FixedBins(2), steps=2, adjacency="add")
+        >>> certificate = curve.certify(epsilon=0.5)
+        >>> certificate.run["steps"][0]["sampling"], len(certificate.claims)
+        ({'name': 'fixed_bins', 'batches': 2}, 2)
         """
-        raise UnsupportedError(
-            "certify: certificates are about independent steps, and the bins of a run with correlated noise "
-            "are none; use the curve of FixedOrder(batches)"
-        )
+        noise = self._mechanism.noise_multiplier
+        assert noise is not None
+        if not 1e-3 <= noise <= 1e9 or self._steps == 0:
+            raise UnsupportedError(
+                f"certificates cover noise of 0.001 or more and at least one step: {self!r}"
+            )
+        run = described_chain(self._mechanism, noise, self._sampling, self._steps, self._adjacency)
+        return certificate_of_bins(self, run, epsilon, delta)
 
     def __add__(self, other: object) -> NoReturn:
         """Refuse: a sum of losses needs more than each of them."""

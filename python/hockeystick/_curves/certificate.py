@@ -17,7 +17,7 @@ from hockeystick._progress import Report, reporting
 class Certificate:
     """A claim on the privacy curve of a run, which `hockeystick verify` checks without this library.
 
-    Made by `PrivacyCurve.certify`.
+    Made by `certify` of a `PrivacyCurve` or a `MixedCurve`.
 
     Examples
     --------

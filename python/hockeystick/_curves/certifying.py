@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from hockeystick._arguments import float_scalar, require
 from hockeystick._core import __version__
 from hockeystick._curves.allocation_witness import allocation_witness
+from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import chain_witness
-from hockeystick._curves.described_run import described, laws, method_of
+from hockeystick._curves.described_run import described, described_parts, directions, laws, method_of
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.renyi_witness import renyi_witness
 from hockeystick._curves.witness import MOST_WORK, Witness
@@ -20,7 +21,9 @@ from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from hockeystick._curves.bins_curve import BinsCurve
     from hockeystick._curves.curve import PrivacyCurve
+    from hockeystick._curves.mixed_curve import MixedCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
@@ -40,6 +43,7 @@ FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
 Claim = dict[str, float]
+Curve: TypeAlias = "PrivacyCurve | MixedCurve | BinsCurve"
 
 
 class Certifiable:
@@ -104,8 +108,8 @@ class Certifiable:
         given = [each for each in (epsilon, delta, order, alpha) if each is not None]
         if len(given) != 1:
             raise TypeError("give exactly one of delta, epsilon, order and alpha")
-        curve = cast("PrivacyCurve", self)
-        run = described(curve.segments, curve.adjacency)
+        curve = cast("Curve", self)
+        run = _described(curve)
         if order is not None:
             return _of_renyi(curve, run, order)
         if alpha is not None:
@@ -120,6 +124,29 @@ class Certifiable:
         return _by_the_checker(curve, run, method, epsilon, delta)
 
 
+def certificate_of_bins(
+    curve: BinsCurve, run: dict[str, Any], epsilon: float | None, delta: float | None
+) -> Certificate:
+    """Return a certificate of random bins under correlated noise; one argument is given."""
+    if (epsilon is None) == (delta is None):
+        raise TypeError("give exactly one of delta and epsilon")
+    return _by_the_checker(curve, run, "bins", epsilon, delta)
+
+
+def _described(curve: Curve) -> dict[str, Any]:
+    adjacency = getattr(curve, "adjacency", None)
+    if adjacency is None:
+        return described_parts(cast("MixedCurve", curve).segments)
+    return described(cast("PrivacyCurve", curve).segments, adjacency)
+
+
+def _is_tight(curve: Curve) -> bool:
+    """Whether the curve is that of a pair which some data sets attain in every step."""
+    segments = cast("PrivacyCurve | MixedCurve", curve).segments
+    parts = segments.values() if isinstance(segments, dict) else [segments]
+    return all(kind.pair.tight for part in parts for kind, _ in part)
+
+
 def _is_delicate(certificate: Certificate) -> bool:
     """Whether a witness on a line may be too coarse, as the digits that it takes were estimated."""
     return any(
@@ -128,11 +155,12 @@ def _is_delicate(certificate: Certificate) -> bool:
     )
 
 
-def _method(curve: PrivacyCurve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
+def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
     method = method_of(run)
-    if method == "lattice" and any(step["group"]["size"] > 1 for step in run["steps"]):
-        used = curve.bound_used(epsilon=epsilon) if delta is None else curve.bound_used(delta=delta)
-        if used == "chain":
+    several = any(step["group"]["size"] > 1 for step in run["steps"])
+    if method == "lattice" and several and run["adjacency"] != "mixed":
+        asked = {"epsilon": epsilon} if delta is None else {"delta": delta}
+        if cast("PrivacyCurve", curve).bound_used(**asked) == "chain":
             return "chain"
     return method
 
@@ -142,13 +170,7 @@ def _document(run: dict[str, Any], claims: list[Claim], witnesses: dict[str, Any
     return Certificate({**document, "run": run, "claims": claims, "witness": witnesses})
 
 
-def _directions(curve: PrivacyCurve) -> tuple[str, ...]:
-    return ("remove", "add") if curve.adjacency == "add_remove" else (curve.adjacency,)
-
-
-def _asked(
-    curve: PrivacyCurve, epsilon: float | None, delta: float | None
-) -> tuple[float, float, float, float]:
+def _asked(curve: Curve, epsilon: float | None, delta: float | None) -> tuple[float, float, float, float]:
     """Least and largest epsilon, least delta and the level: what the engine answers."""
     if epsilon is not None:
         at = float_scalar(epsilon, "epsilon")
@@ -161,12 +183,12 @@ def _asked(
 
 
 def _on_a_line(
-    curve: PrivacyCurve, run: dict[str, Any], epsilon: float | None, delta: float | None, tolerance: float
+    curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None, tolerance: float
 ) -> Certificate | None:
     """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
     low, high, least, level = _asked(curve, epsilon, delta)
     witnesses, flattest, steepest = {}, math.inf, 0.0
-    for direction in _directions(curve):
+    for direction in directions(run):
         kinds, mu_squared = laws(run, direction)
         closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
         if closed:
@@ -194,18 +216,18 @@ def _on_a_line(
 class _Enclosures:
     """What the checker proves about delta, with the witnesses that it is given."""
 
-    def __init__(
-        self, curve: PrivacyCurve, run: dict[str, Any], method: str, epsilon: float, level: float
-    ) -> None:
+    def __init__(self, curve: Curve, run: dict[str, Any], method: str, epsilon: float, level: float) -> None:
         self.checker = needed("hockeystick_verify.claims", "verify")
         self.curve, self.run, self.method = curve, run, method
         self.witnesses: dict[str, Any] = {}
         floor = math.log(max(level, 1e-300))
         try:
             plain = needed("hockeystick_verify.variants", "verify").plain(run)
-            for direction in _directions(curve):
+            for direction in directions(run):
                 if method == "allocation":
-                    self.witnesses[direction] = allocation_witness(plain, epsilon, floor)
+                    self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
+                elif method == "bins":
+                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
                 elif method == "lattice":
                     self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor).find()
         except self.checker.RefusedError as error:
@@ -214,7 +236,7 @@ class _Enclosures:
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
         if self.method == "chain":
-            self.witnesses = {"replace": chain_witness(self.curve, self.run, epsilons)}
+            self.witnesses = {"replace": chain_witness(cast("PrivacyCurve", self.curve), self.run, epsilons)}
         claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
         try:
             found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
@@ -224,7 +246,7 @@ class _Enclosures:
 
 
 def _by_the_checker(
-    curve: PrivacyCurve, run: dict[str, Any], method: str, epsilon: float | None, delta: float | None
+    curve: Curve, run: dict[str, Any], method: str, epsilon: float | None, delta: float | None
 ) -> Certificate:
     """Certificate that claims what the checker proves.
 
@@ -232,7 +254,9 @@ def _by_the_checker(
     """
     low, high, _, level = _asked(curve, epsilon, delta)
     enclosures = _Enclosures(curve, run, method, high, level)
-    sharp = method == "lattice" or (method == "allocation" and curve.tight)
+    sharp = method == "lattice" or (method == "allocation" and _is_tight(curve))
+    if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
+        sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
     if epsilon is not None:
         ((lower, upper),) = enclosures.bounds([high])
         if upper > MOST_ABOVE * level > 0.0 or upper >= 1.0:
@@ -267,7 +291,7 @@ def _by_the_checker(
     return _document(run, claims, enclosures.witnesses)
 
 
-def _of_renyi(curve: PrivacyCurve, run: dict[str, Any], order: float) -> Certificate:
+def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
@@ -277,7 +301,7 @@ def _of_renyi(curve: PrivacyCurve, run: dict[str, Any], order: float) -> Certifi
             "fixed batches to which records are added"
         )
     checker = needed("hockeystick_verify.claims", "verify")
-    witnesses = {way: renyi_witness(*laws(run, way), at) for way in _directions(curve)}
+    witnesses = {way: renyi_witness(*laws(run, way), at) for way in directions(run)}
     document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
     (found,) = checker.check(document)
     return _document(
@@ -285,11 +309,11 @@ def _of_renyi(curve: PrivacyCurve, run: dict[str, Any], order: float) -> Certifi
     )
 
 
-def _of_tradeoff(curve: PrivacyCurve, run: dict[str, Any], alpha: float) -> Certificate:
+def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:
     """Certificate of the trade-off function, by the point of the curve whose line is highest there."""
     rate = float_scalar(alpha, "alpha")
     require(0.0 < rate < 1.0, "alpha", rate, "in (0, 1)")
-    if curve.adjacency not in ("add_remove", "replace"):
+    if run["adjacency"] not in ("add_remove", "replace"):
         raise UnsupportedError("certificates of the trade-off function cover 'add_remove' and 'replace'")
     top = max(float(np.asarray(curve.epsilon(1e-12))), 1e-3)
     epsilons = np.linspace(0.0, top, 65)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -128,6 +128,20 @@ def _chains(mechanism: CorrelatedNoise, noise_multiplier: float) -> tuple[Chain,
         )
 
     return rounded(0.0, math.inf), rounded(math.inf, 0.0)
+
+
+def described_chain(
+    mechanism: CorrelatedNoise, noise_multiplier: float, sampling: FixedBins, steps: int, adjacency: str
+) -> dict[str, Any]:
+    """Return the run of one record as a certificate describes it.
+
+    The first coefficient is 1. If the quotients by it are not doubles, they are rounded to reveal more.
+    """
+    worse, _ = _chains(mechanism, noise_multiplier)
+    noise = {"name": "correlated_gaussian", "noise_multiplier": worse.noise}
+    described = {"mechanism": noise | {"first": worse.first, "decay": worse.decay}}
+    described |= {"sampling": {"name": "fixed_bins", "batches": sampling.batches}, "group": {"size": 1}}
+    return {"adjacency": adjacency, "steps": [described | {"count": steps}]}
 
 
 def known_bin(

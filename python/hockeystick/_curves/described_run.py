@@ -9,20 +9,24 @@ import numpy as np
 
 from hockeystick._curves.witness import Kind
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.batch_clipping import probability_of_any, units_with_members
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import AdaptiveClipping, family_of, parameter_of
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind
+from hockeystick._vocabulary.support import ClippedStep
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from hockeystick._arguments import Floats
+    from hockeystick._arguments import FloatOrFloats, Floats
 
 LARGEST_KINDS = 64
 LARGEST_GROUP = 1000
 LARGEST_UNEQUAL_GROUP = 128
 LARGEST_LAW = 2048
 """Limits of the checker."""
+GAUSSIAN = {"gaussian", "adaptive_clipping", "batch_clipping"}
+"""Mechanisms whose noise is Gaussian."""
 
 
 def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dict[str, Any]:
@@ -40,11 +44,37 @@ def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dic
     return {"adjacency": adjacency, "steps": [_step(kind, count, adjacency) for kind, count in segments]}
 
 
+def described_parts(parts: dict[str, tuple[tuple[StepKind, int], ...]]) -> dict[str, Any]:
+    """Return a run of parts, each under an adjacency of its own, as a certificate describes it."""
+    steps: list[dict[str, Any]] = []
+    for adjacency, segments in parts.items():
+        each = described(segments, adjacency)["steps"] if segments else ()
+        steps += ({**step, "adjacency": adjacency} for step in each)
+    if not 1 <= len(steps) <= LARGEST_KINDS:
+        raise UnsupportedError(
+            f"certificates cover runs of 1 to {LARGEST_KINDS} kinds of steps, got {len(steps)}"
+        )
+    return {"adjacency": "mixed", "steps": steps}
+
+
+def directions(run: dict[str, Any]) -> tuple[str, ...]:
+    """Return the ordered pairs of a described run: steps under "add_remove" all have one direction."""
+    adjacencies = {step.get("adjacency", run["adjacency"]) for step in run["steps"]}
+    if "add_remove" in adjacencies:
+        return ("remove", "add")
+    return (run["adjacency"],)
+
+
+def _direction(step: dict[str, Any], direction: str) -> str:
+    own: str = step.get("adjacency", "add_remove")
+    return direction if own == "add_remove" else own
+
+
 def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     mechanism: dict[str, Any]
     noise, draw = kind.noise, kind.draw
     if kind.pair.stands_for_others:
-        raise UnsupportedError("certificates do not cover batches that are clipped as a whole")
+        return _clipped_step(kind.pair.clipped, count)
     if isinstance(noise, AdaptiveClipping):
         mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
         mechanism["count_noise"] = noise.count_noise
@@ -64,11 +94,11 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     group: dict[str, Any] = {"size": kind.records}
     if isinstance(kind.group, Group):
         members = kind.group
-        if members.gradients == "bounded":
-            raise UnsupportedError(f"certificates do not cover {members!r} yet: use gradients='aligned'")
         given = {"rates": members.rates, "norms": members.norms}
         group |= {key: list(values) for key, values in given.items() if values is not None}
         group["gradients"] = members.gradients
+        if members.gradients == "bounded":
+            group["cosine"] = members.cosine
     sampling: dict[str, Any]
     whole_batch = isinstance(draw, WithoutReplacement) and draw.batch_size == draw.dataset_size
     if isinstance(draw, FullBatch) or (whole_batch and adjacency == "replace"):
@@ -100,9 +130,45 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     ):
         sampling = {"name": "full_batch"}
     own = "rates" in group or "norms" in group
-    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] == "aligned" else LARGEST_GROUP
+    largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] != "orthogonal" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
+    return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
+
+
+def _clipped_step(asked: ClippedStep | None, count: int) -> dict[str, Any]:
+    """Return a step whose batches are clipped as a whole: what was asked about, not what it amounts to."""
+    if asked is None:
+        raise UnsupportedError(
+            "certificates cover batches that are clipped as a whole for one group at a time"
+        )
+    if not 1e-3 <= asked.mechanism.noise_multiplier <= 1e9:
+        noise = asked.mechanism.noise_multiplier
+        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {noise}")
+    mechanism = {"name": "batch_clipping", "noise_multiplier": asked.mechanism.noise_multiplier}
+    units, draw = asked.mechanism.units_per_batch, asked.draw
+    if units > 1:
+        mechanism["units_per_batch"] = units
+    group: dict[str, Any] = {"size": asked.size}
+    if asked.rates is not None:
+        group["rates"] = list(asked.rates)
+    if isinstance(draw, WithoutReplacement):
+        sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
+        sampling["dataset_size"] = draw.dataset_size
+    elif isinstance(draw, FullBatch):
+        sampling = {"name": "full_batch"}
+    else:
+        assert isinstance(draw, float | Poisson)
+        sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
+        if asked.rates is not None:
+            sampling["sample_rate"] = 1.0  # means nothing
+        units = draw.microbatches if isinstance(draw, Poisson) else 1
+        if units > 1:
+            sampling["microbatches"] = units
+    if max(asked.size, units) > LARGEST_GROUP:
+        raise UnsupportedError(
+            f"certificates cover up to {LARGEST_GROUP} records, and clipped units, of a step"
+        )
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 
@@ -111,16 +177,25 @@ def method_of(run: dict[str, Any]) -> str:
     schemes = {step["sampling"]["name"] for step in run["steps"]}
     noises = {step["mechanism"]["name"] for step in run["steps"]}
     if schemes & {"random_allocation", "fixed_bins"}:
-        if "truncated_poisson" in schemes or not noises <= {"gaussian", "adaptive_clipping"}:
+        if "truncated_poisson" in schemes or not noises <= GAUSSIAN:
             raise UnsupportedError(
                 "certificates cover dealt batches composed with Gaussian noise on full, fixed, Poisson or "
                 "dealt batches"
             )
         return "allocation"
-    replaced = run["adjacency"] == "replace" and "without_replacement" in schemes
-    if noises <= {"gaussian", "adaptive_clipping"} and "truncated_poisson" not in schemes and not replaced:
+    replaced = any(_is_joined(step, run["adjacency"]) for step in run["steps"])
+    if noises <= GAUSSIAN and "truncated_poisson" not in schemes and not replaced:
         return "line"
     return "lattice"
+
+
+def _is_joined(step: dict[str, Any], adjacency: str) -> bool:
+    """Whether the pair of a step is a joined one, which has no law of shifts."""
+    scheme: str = step["sampling"]["name"]
+    clipped = bool(step["mechanism"]["name"] == "batch_clipping")
+    if step.get("adjacency", adjacency) != "replace":
+        return False
+    return scheme == "without_replacement" or (clipped and scheme == "poisson")
 
 
 def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
@@ -128,15 +203,15 @@ def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
     kinds: list[Kind] = []
     mu_squared = 0.0
     for step in run["steps"]:
-        sigma = _noise(step["mechanism"])
-        for law, number in _laws_of_step(step, direction):
-            both = direction == "replace" and step["sampling"]["name"] == "poisson"
+        sigma, way = _noise(step["mechanism"]), _direction(step, direction)
+        for law, number in _laws_of_step(step, way):
+            both = way == "replace" and step["sampling"]["name"] == "poisson"
             if len(law[0]) == 1:
                 distance = (2.0 if both else 1.0) * float(law[1][0])
                 mu_squared += step["count"] * number * (distance / sigma) ** 2
                 continue
-            p = None if direction == "add" else law
-            q = law if direction == "add" or both else None
+            p = None if way == "add" else law
+            q = law if way == "add" or both else None
             kinds.append(Kind(sigma, p, q, step["count"] * number))
     return kinds, mu_squared
 
@@ -152,6 +227,8 @@ def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floa
     """Logarithms of the probabilities, and shifts, of the mixtures of a step, and how many are alike."""
     sampling, group = step["sampling"], step["group"]
     size = group["size"]
+    if step["mechanism"]["name"] == "batch_clipping":
+        return [(_law_of_units(step), 1)]
     if sampling["name"] == "without_replacement":
         return [(_hypergeometric(size, sampling["batch_size"], sampling["dataset_size"]), 1)]
     full = sampling["name"] == "full_batch"
@@ -164,7 +241,51 @@ def _laws_of_step(step: dict[str, Any], direction: str) -> list[tuple[tuple[Floa
         for member in members:
             alike[member] += 1
         return [(_sums([member]), number) for member, number in alike.items()]
+    if group.get("gradients") == "bounded":
+        return [(_norms_of_sums(members, group["cosine"]), 1)]
     return [(_sums(members * sampling.get("microbatches", 1)), 1)]
+
+
+def _law_of_units(step: dict[str, Any]) -> tuple[Floats, Floats]:
+    """Law of twice the number of clipped units with a member."""
+    sampling, size, units = step["sampling"], step["group"]["size"], step["sampling"].get("microbatches", 1)
+    parts = step["mechanism"].get("units_per_batch", 1)
+    share: FloatOrFloats = 1.0
+    if sampling["name"] == "without_replacement":
+        draw = WithoutReplacement(sampling["batch_size"], sampling["dataset_size"])
+        if parts > 1:
+            law = units_with_members(draw, size, parts)
+            return np.log(law.weights), 2.0 * np.array(law.shifts)
+        share = probability_of_any(draw, size)
+    elif sampling["name"] == "poisson":
+        rates = step["group"].get("rates")
+        group = None if rates is None else Group(rates=rates)
+        share = probability_of_any(sampling["sample_rate"], size, group)
+    return _sums([(float(share), 2.0)] * units)
+
+
+def _norms_of_sums(members: list[tuple[float, float]], cosine: float) -> tuple[Floats, Floats]:
+    """Law of the largest norms of sums of gradients whose pairs have at most a cosine, as `_sums`."""
+    sums = {(0.0, 0.0): 0.0}
+    for rate, norm in members:
+        found: dict[tuple[float, float], float] = {}
+        for (total, squares), log_weight in sums.items():
+            if rate < 1.0:
+                _add(found, (total, squares), log_weight + math.log1p(-rate))
+            if rate > 0.0:
+                place = (round(total + norm, 12), round(squares + norm**2, 12))
+                _add(found, place, log_weight + math.log(rate))
+        sums = found
+        if len(sums) > LARGEST_LAW:
+            raise UnsupportedError(f"certificates cover groups whose sums have up to {LARGEST_LAW} values")
+    law: dict[float, float] = {}
+    for (total, squares), log_weight in sums.items():
+        _add(law, math.sqrt((1.0 - cosine) * squares + cosine * total**2), log_weight)
+    return np.array([law[shift] for shift in sorted(law)]), np.array(sorted(law))
+
+
+def _add(law: dict[Any, float], place: Any, log_weight: float) -> None:
+    law[place] = float(np.logaddexp(law.get(place, -math.inf), log_weight))
 
 
 def _hypergeometric(size: int, batch: int, records: int) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick import _core
 from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require, require_type
+from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.coarsening import MOST_EXACT
 from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers
@@ -22,7 +23,7 @@ Steps = dict[StepKind, int]
 """Kinds of steps, and how often each occurs."""
 
 
-class MixedCurve(CurveAnswers):
+class MixedCurve(Certifiable, CurveAnswers):
     """Trade-off between epsilon and delta of a run whose group is added in some steps and removed in others.
 
     Made by ``+`` from two `PrivacyCurve` objects of different adjacencies. The two data sets are
@@ -32,7 +33,7 @@ class MixedCurve(CurveAnswers):
     The losses of all steps add up, each in the direction of its part. Steps of a part with "add_remove" all
     have one direction, and the curve is the larger one of both.
 
-    Every answer is on the safe side, as with `PrivacyCurve`.
+    Every answer is on the safe side, as with `PrivacyCurve`, and has certificates (`certify`).
 
     References
     ----------

@@ -19,8 +19,10 @@ MOST_WORK = 8.0e7
 """Products of nodes and points of the line; the checker refuses 1e8, which take it about a minute."""
 MOST_TERMS = 2 * 10**5
 """Most points of the line that the checker computes."""
-NODE = 250.0
-"""What a node costs besides, in the same unit."""
+NODE, SHIFT = 250.0, 50.0
+"""What a node costs besides, in the same unit, and each shift there if shifts are no multiples of one."""
+MOST_MULTIPLE = 2048
+"""Up to so many times the unit, the checker evaluates a polynomial."""
 ENOUGH = 4.0e6
 """Products that cost the checker a second: no cheaper proof is looked for."""
 LARGEST_TILT = 1e6
@@ -37,6 +39,16 @@ CUT_LEVELS = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03)
 """Losses from which a step counts as far, as parts of epsilon."""
 CUT_WIDTHS = (0.1, 0.18, 0.3, 0.5)
 """Widths of a cut, in units of the noise."""
+
+
+def _have_unit(shifts: Floats) -> bool:
+    """Whether shifts are multiples of one number, up to rounding, by Euclid's algorithm."""
+    largest, unit = float(shifts.max()), 0.0
+    for shift in shifts.tolist():
+        rest = shift
+        while rest > 1e-9 * largest:
+            unit, rest = rest, abs(unit - rest * round(unit / rest))
+    return largest <= MOST_MULTIPLE * unit or largest == 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,12 @@ class Kind:
     def angle(self) -> float:
         """Most by which the argument of a likelihood ratio turns when the output is moved by i."""
         return self.largest / self.sigma**2
+
+    @property
+    def evaluation(self) -> float:
+        """What the checker counts for the likelihood ratios at one output, in products."""
+        laws = [law[1] for law in (self.p, self.q) if law is not None]
+        return sum(len(shifts) * (1.0 if _have_unit(shifts) else SHIFT) for shifts in laws)
 
     def end(self, tilt: float, deviations: float) -> float:
         """Output so many deviations of the noise beyond the place where the integrand is largest."""
@@ -314,7 +332,7 @@ class Witness:
     ) -> tuple[float, dict[str, Any]]:
         """Witness with nodes that are close enough, and its cost."""
         terms = math.ceil(last / self.spacing)
-        kinds, nodes = [], 0
+        kinds, nodes, evaluations = [], 0, 0.0
         for place, outputs in enumerate(each):
             kind, shift = outputs.kind, shifts[place]
             heights = ANGLES / kind.angle / 2
@@ -342,6 +360,7 @@ class Witness:
                 end = max(end, cuts[place][0] + 3.0 * cuts[place][1])
             count = math.ceil((end - start) / spacing) + 1
             nodes += count
+            evaluations += count * kind.evaluation
             found: dict[str, Any] = {
                 "start": start,
                 "spacing": spacing,
@@ -355,7 +374,7 @@ class Witness:
             kinds.append(found)
         witness: dict[str, Any] = {"bits": self.bits, "tilt": self.tilt, "outer_tilt": self.outer}
         witness |= {"spacing": self.spacing, "terms": terms, "kinds": kinds}
-        cost = float(nodes) * (terms + NODE) * max(1.0, self.bits / 128)
+        cost = (nodes * (terms + NODE) + evaluations) * max(1.0, self.bits / 128)
         return (cost if terms < MOST_TERMS else math.inf), witness
 
 

@@ -53,6 +53,7 @@ from hockeystick._vocabulary.support import (
     RATES_AND_NORMS,
     RATES_AND_ORTHOGONAL,
     SEVERAL,
+    ClippedStep,
     Pair,
     not_attained,
     require_supported,
@@ -263,6 +264,8 @@ def _of_clipped_batches(
         )
     require_within(sizes, draw)
     noise, drawn, pair = equivalent(mechanism, draw, sizes, group, adjacency)
+    if isinstance(sizes, int) and not isinstance(draw, np.ndarray):
+        pair = pair._replace(clipped=ClippedStep(mechanism, draw, sizes, group.rates if group else None))
     return Step(noise, cast(Draw, drawn), 1, adjacency, pair)
 
 

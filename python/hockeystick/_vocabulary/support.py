@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+from hockeystick._vocabulary.mechanisms import BatchClipping
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.errors import UnsupportedError
 
 
@@ -28,6 +30,15 @@ BOUNDED, RATES_AND_BOUNDED = "bounded", "rates and bounded"
 """A group of several records with a bound between 0 and 1 on the cosines of their gradients."""
 
 
+class ClippedStep(NamedTuple):
+    """A step whose batches are clipped as a whole, as it was asked about."""
+
+    mechanism: BatchClipping
+    draw: float | Sampling
+    size: int
+    rates: tuple[float, ...] | None
+
+
 class Pair(NamedTuple):
     """The dominating pair of a combination: its source, and whether it is attained."""
 
@@ -39,6 +50,8 @@ class Pair(NamedTuple):
     """Whether the step stands for a part of a run with correlated noise: nothing is known of other groups."""
     stands_for_others: bool = False
     """Whether the step of one record stands for a group in batches that are clipped as a whole."""
+    clipped: ClippedStep | None = None
+    """The step that it stands for, where that is a single one."""
 
 
 def _tight(source: str) -> Pair:
