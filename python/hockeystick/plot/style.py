@@ -96,6 +96,7 @@ PAGE = {
     "figure.dpi": 160.0,
     "savefig.dpi": 160.0,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.wspace": 0.04,
     "font.family": STYLE["font.family"],
     "font.size": 9.0,
     "axes.titlesize": "medium",
