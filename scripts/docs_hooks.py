@@ -109,8 +109,9 @@ def pages_of(notebook: Path) -> Iterator[tuple[str, str | bytes]]:
                 pictures += 1
                 name = f"{notebook.stem}-{pictures}.png"
                 yield name, base64.b64decode("".join(data["image/png"]))
-                words = alternatives.pop(0) if alternatives else f"Output {pictures} of this notebook"
-                blocks.append(f"![{words}]({name})")
+                if not alternatives:
+                    raise PluginError(f"{notebook.name}: picture {pictures} has no `alt` in its cell")
+                blocks.append(f"![{alternatives.pop(0)}]({name})")
             elif "text/html" in data:
                 blocks.append("".join(data["text/html"]).strip())
             else:
