@@ -87,7 +87,11 @@ def mathml(formula: str, display: str, page: str) -> str:
 
 
 def pages_of(notebook: Path) -> Iterator[tuple[str, str | bytes]]:
-    """Yield the page of a notebook and its pictures, as file names and contents."""
+    """Yield the page of a notebook and its pictures, as file names and contents.
+
+    The alternative texts of the pictures of a cell are in its metadata, in a list `alt`: outputs are written
+    anew by every run.
+    """
     blocks: list[str] = []
     pictures = 0
     contents = json.loads(notebook.read_text("utf-8"))
@@ -95,20 +99,25 @@ def pages_of(notebook: Path) -> Iterator[tuple[str, str | bytes]]:
     for cell in contents["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            blocks.append(source)
+            blocks.append(source.replace("](../docs/", "](../"))
         elif cell["cell_type"] == "code" and source:
             blocks.append(fenced(source, "python"))
+        alternatives = list(cell["metadata"].get("alt", ()))
         for output in with_stills(cell.get("outputs", ()), models, notebook.name):
             data = output.get("data", {})
             if "image/png" in data:
                 pictures += 1
                 name = f"{notebook.stem}-{pictures}.png"
                 yield name, base64.b64decode("".join(data["image/png"]))
-                blocks.append(f"![Output {pictures} of this notebook]({name})")
+                if not alternatives:
+                    raise PluginError(f"{notebook.name}: picture {pictures} has no `alt` in its cell")
+                blocks.append(f"![{alternatives.pop(0)}]({name})")
             elif "text/html" in data:
                 blocks.append("".join(data["text/html"]).strip())
             else:
                 blocks.append(fenced(text_of(output), "text"))
+        if alternatives:
+            raise PluginError(f"{notebook.name}: an `alt` without a picture: {alternatives[0]!r}")
     where = f"This page is [`notebooks/{notebook.name}`]({notebook.name}), to be run by `make notebooks`."
     yield notebook.name, notebook.read_bytes()
     title, _, rest = "\n\n".join(blocks).partition("\n")

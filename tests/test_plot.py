@@ -40,15 +40,21 @@ def test_the_histogram_counts_and_marks(axes):
     assert len(axes.patches) == 20
     expected = [(place, "--") for place in np.percentile(EPSILONS, [30, 50, 70])]
     assert lines(axes) == [*expected, (7.8, "-")]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ε (nats)", "examples")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\varepsilon$ (nats)", "examples")
     assert [text.get_text() for text in axes.texts] == ["30 %", "50 %", "70 %"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1000 examples", "worst case: 7.8"]
+    key = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert key == ["1,000 examples", "worst case: 7.8"]
 
 
 def test_an_accountant_is_asked_at_delta(axes):
     hs.plot.individual_histogram(Accountant(), 1e-5, percentiles=[50], ax=axes)
     assert lines(axes) == [(np.percentile(5.0 * EPSILONS, 50), "--"), (40.0, "-")]
-    assert axes.get_xlabel() == r"ε (nats) at $\delta = 10^{-5}$"
+    assert axes.get_xlabel() == r"$\varepsilon$ (nats) at $\delta = 10^{-5}$"
+
+
+def test_labels_of_percentiles_stay_within_the_axes(axes):
+    hs.plot.individual_histogram(np.linspace(0.0, 1.0, 101), percentiles=[10, 99], ax=axes)
+    assert [text.get_horizontalalignment() for text in axes.texts] == ["left", "right"]
 
 
 def test_numbers_alone_have_their_largest_marked(axes):

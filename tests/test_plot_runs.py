@@ -54,7 +54,7 @@ def test_privacy_curve_draws_both_bounds_and_the_quoted_point():
     assert np.all(upper <= lower * (1 + 1e-2))
     assert deltas[-1] == pytest.approx(1e-10, rel=1e-2)
     assert axes.get_yscale() == "log"
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("ε (nats)", "δ (probability)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\varepsilon$ (nats)", r"$\delta$ (probability)")
     quoted = float(labels(axes)[-1].strip("()").split(",")[0])
     assert curve.epsilon(1e-5) <= quoted <= curve.epsilon(1e-5) * 1.001
 
@@ -92,7 +92,7 @@ def test_every_accountant_can_be_drawn(accountant):
     axes = hs.plot.privacy_curve(accountant, epsilons=[1.0, 2.0])
     expected = [accountant.get_delta(1.0), accountant.get_delta(2.0)]
     np.testing.assert_allclose(line(axes, "upper bound")[1], expected, rtol=1e-5)
-    assert hs.plot.tradeoff_curve(accountant).get_xlabel() == "false positive rate α (probability)"
+    assert hs.plot.tradeoff_curve(accountant).get_xlabel() == r"false positive rate $\alpha$ (probability)"
     axes = hs.plot.budget(accountant, points=3)
     steps, epsilons = line(axes, "upper bound")
     assert steps.tolist() == [0, 1, 50, 60, 100]
@@ -126,7 +126,7 @@ def test_tradeoff_curve_shows_what_attacks_reach():
     (advantage,) = [text for text in labels(axes) if text.startswith("advantage")]
     shown = float(advantage.split()[2]) / 100
     assert curve.advantage() <= shown <= curve.advantage() * 1.01
-    (found,) = [text for text in labels(axes) if text.startswith("α")]
+    (found,) = [text for text in labels(axes) if text.startswith(r"$\alpha")]
     share = float(found.split()[-2]) / 100
     assert 1.0 - curve(0.01) <= share <= (1.0 - curve(0.01)) * 1.01
     gap_x, gap_y = line(axes, advantage)
@@ -157,7 +157,7 @@ def test_groups_have_their_own_epsilons():
     np.testing.assert_allclose(epsilons, expected, rtol=1e-5)
     assert np.all(line(axes, "from one record alone")[1] >= epsilons * (1 - 1e-2))
     assert "lower bound" not in labels(axes)
-    assert axes.get_ylabel() == r"ε (nats) at $\delta = 10^{-6}$"
+    assert axes.get_ylabel() == r"$\varepsilon$ (nats) at $\delta = 10^{-6}$"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
@@ -305,6 +305,7 @@ def test_own_pictures_have_the_style_once_it_is_asked_for():
         figure, axes = pyplot.subplots()
         (line,) = axes.plot([0, 1])
         assert figure.dpi == mpl.rcParams["savefig.dpi"] == 160
+        assert figure.get_size_inches()[0] == 7.2
         assert not axes.spines["top"].get_visible()
         assert not axes.spines["right"].get_visible()
         assert line.get_color() == BLUE

@@ -13,7 +13,7 @@ import hockeystick as hs
 from benches.experiments.data import CLOTHES, Split
 from benches.experiments.dpsgd import Training
 from benches.experiments.models import Floats, Linear, predictions
-from benches.experiments.pictures import BLUE, GREEN, ORANGE, WORST_CASE, picture
+from benches.experiments.pictures import BLUE, DASHED, GREEN, ORANGE, picture
 from hockeystick import auditing, kernels
 
 COPIES = (4, 8, 12)
@@ -291,7 +291,7 @@ def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
             capsize=2,
             label="seen (95 %)",
         )
-        axes.axhline(numbers["without_copies_at_most"], label="without copies, at most", **WORST_CASE)
+        axes.axhline(numbers["without_copies_at_most"], label="without copies, at most", **DASHED)
         axes.set(xlabel="copies", ylabel="probability of the wrong label", xscale="log", ylim=(0, 1.05))
         axes.set_xticks(copies, [str(number) for number in copies])
         axes.minorticks_off()

@@ -22,6 +22,7 @@ from hockeystick import datasets, kernels
 
 RUN: dict[str, Any] = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
 DELTA = 1e-3
+EPSILON = r"$\varepsilon$ at $\delta = 10^{-3}$"
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 FIRST_SAMPLES, MOST_SAMPLES = 1 << 16, 1 << 26
 
@@ -155,6 +156,8 @@ def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) ->
                 mark,
                 color=PURPLE,
                 markersize=7,
+                clip_on=False,
+                zorder=3,
                 label=f"{label}: at least",
             )
         ideal = every["ideal_audit"]
@@ -165,21 +168,23 @@ def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) ->
             "D",
             color=GREY,
             markerfacecolor="none",
+            clip_on=False,
+            zorder=3,
             label="audit of the two laws: at least",
         )
-        axes.set(ylabel=f"ε at δ = {DELTA:g}", yscale="log", title="all of it")
-        close.set(ylim=(0, 3.5), title="up to ε = 3.5, with audits")
+        axes.set(ylabel=EPSILON, yscale="log", title="full range")
+        close.set(ylim=(0, 3.5), title=r"up to $\varepsilon = 3.5$, with audits")
         close.legend(loc="upper left")
 
 
 def draw_deltas(output: Path, numbers: dict[str, Any]) -> None:
     """Figure 2."""
-    titles = {"fixed": "ε = 2", "in_proportion": "ε = group size / 2"}
+    titles = {"fixed": r"$\varepsilon = 2$", "in_proportion": r"$\varepsilon$ = group size / 2"}
     with picture(output, "group-02-deltas", 2, 2.8, sharey=True) as panels:
         for axes, (name, title) in zip(panels, titles.items(), strict=True):
             axes.plot(numbers["sizes"], numbers[name]["black_box"], "^--", color=GREEN, label="black box")
             axes.plot(numbers["sizes"], numbers[name]["exact"], "o-", color=BLUE, label="exact")
             axes.axhline(1.0, color=GREY, linewidth=0.7)
             axes.set(title=title, xlabel="group size (records)", yscale="log")
-        panels[0].set_ylabel("δ")
+        panels[0].set_ylabel(r"$\delta$")
         panels[0].legend(loc="lower right")

@@ -10,12 +10,14 @@ import numpy as np
 from benches.experiments.following import DELTA, Outcome, Task, Values
 from benches.experiments.pictures import (
     BLUE,
+    DASHED,
     GREEN,
     GREY,
     ORANGE,
     PURPLE,
     WORST_CASE,
     bars,
+    key_below,
     picture,
 )
 from hockeystick.plot import individual_histogram
@@ -26,7 +28,7 @@ TITLES = {
     "hinge": "Fashion-MNIST, hinge loss",
     "adult": "Adult, logistic",
 }
-EPSILON = "ε at δ = $10^{-5}$"
+EPSILON = r"$\varepsilon$ at $\delta = 10^{-5}$"
 
 Found = dict[str, Outcome]
 Tasks = dict[str, Task]
@@ -70,12 +72,13 @@ def histograms(output: Path, tasks: Tasks, found: Found) -> None:
             individual_histogram(values, DELTA, worst_case=tasks[name].epsilon, ax=axes)
             axes.set_title(TITLES[name])
             axes.set_xlabel(EPSILON)
+            axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.get_legend().remove()
 
 
 def gradient_norms(output: Path, tasks: Tasks, found: Found) -> None:
     """Figure 3: the median norm of each class over the training."""
-    with picture(output, "individual-03-norms", 2, 3.0) as panels:
+    with picture(output, "individual-03-norms", 2, 3.4) as panels:
         for axes, name in zip(panels, ("softmax", "cnn"), strict=True):
             names = tasks[name].split.groups["class"][0]
             medians = found[name].medians
@@ -85,39 +88,42 @@ def gradient_norms(output: Path, tasks: Tasks, found: Found) -> None:
                 axes.plot(
                     np.arange(len(medians)), medians[:, number], ".-", color=colour, label=names[number]
                 )
-            axes.axhline(found[name].clipping_norm, label="clipping norm C", **WORST_CASE)
+            axes.axhline(found[name].clipping_norm, label="clipping norm C", **DASHED)
             axes.set(
                 title=TITLES[name], xlabel="epoch", ylabel="median norm of the gradients", ylim=(0, None)
             )
-            axes.legend(ncols=2)
+            axes.locator_params(axis="x", integer=True)
+            # Below the axes: within them there is a line everywhere.
+            axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 def estimates(output: Path, tasks: Tasks, found: Found) -> None:
     """Figure 4: estimates against the truth, for some examples."""
     names = ("softmax", "cnn", "adult")
-    with picture(output, "individual-04-estimates", (3, 3), 6.2, sharex=True, sharey=True) as panels:
+    with picture(output, "individual-04-estimates", (3, 3), 6.4, sharex=True, sharey=True) as panels:
         for row, name in zip(panels, names, strict=True):
             outcome = found[name]
             for axes, (rate, values) in zip(row, outcome.estimates.items(), strict=True):
                 estimate(axes, outcome.truth, values, tasks[name].epsilon)
                 axes.set_title(f"{TITLES[name]}, γ = {rate:g}")
-            row[0].set_ylabel("ε, estimated")
+            row[0].set_ylabel(r"$\varepsilon$, estimated")
         for axes in panels[-1]:
-            axes.set_xlabel("ε, norms of every step")
+            axes.set_xlabel(r"$\varepsilon$, norms of every step")
+        key_below(panels[0, 0])
 
 
 def estimate(axes: Any, truth: Values, values: Values, worst: float) -> None:
     """Draw one panel of Figure 4."""
     r = np.corrcoef(truth, values)[0, 1]
     axes.plot(truth, values, ".", color=BLUE, markersize=2.5)
-    axes.axline((0, 0), slope=1, color=GREY, linewidth=0.7)
+    axes.axline((0, 0), slope=1, color=GREY, linewidth=0.7, label="equal")
     axes.axhline(worst, **WORST_CASE)
     axes.annotate(f"r = {r:.4f}", (0.95, 0.07), xycoords="axes fraction", ha="right")
 
 
 def losses(output: Path, name: str, shown: dict[str, tuple[Task, Outcome]]) -> None:
     """Figures 5, 7 and 12: epsilon against the loss at the end."""
-    with picture(output, name, len(shown), 2.7, sharey=True) as panels:
+    with picture(output, name, len(shown), 2.9, sharey=True) as panels:
         for axes, (title, (task, outcome)) in zip(panels, shown.items(), strict=True):
             values = task.model.losses(outcome.weights, task.split.rows, task.split.labels)
             logs = np.log10(values)
@@ -125,24 +131,29 @@ def losses(output: Path, name: str, shown: dict[str, tuple[Task, Outcome]]) -> N
             axes.hexbin(
                 logs, outcome.epsilons, gridsize=(60, 36), bins="log", mincnt=1, cmap="Blues", linewidths=0.1
             )
-            line = np.polyfit(logs, outcome.epsilons, 1)
-            ends = np.array([logs.min(), logs.max()])
-            axes.plot(ends, np.polyval(line, ends), color=ORANGE, linewidth=1.2)
+            slope, start = np.polyfit(logs, outcome.epsilons, 1)
+            # From the smallest epsilon to the largest, as far as there are losses.
+            ends = np.clip(
+                [logs.min(), logs.max()], *((each - start) / slope for each in (0.0, task.epsilon))
+            )
+            axes.plot(ends, start + slope * ends, color=ORANGE, linewidth=1.2, label="least squares")
             axes.axhline(task.epsilon, **WORST_CASE)
+            axes.annotate(f"r = {r:.2f}", (0.97, 0.04), xycoords="axes fraction", ha="right")
             axes.set(
-                title=f"{TITLES.get(title, title)}, r = {r:.2f}",
+                title=TITLES.get(title, title),
                 xlabel="$\\log_{10}$ of the loss at the end",
                 ylim=(0, 1.15 * task.epsilon),
             )
         panels[0].set_ylabel(EPSILON)
+        key_below(panels[0])
 
 
 def groups(output: Path, numbers: dict[str, Any]) -> None:
     """Figures 2 and 6: accuracy and mean epsilon of groups."""
     runs = numbers["runs"]
     shown = (("softmax", "class"), ("cnn", "class"), ("adult", "race"), ("adult", "sex"))
-    widths = {"width_ratios": [10, 10, 5, 2.6]}
-    with picture(output, "individual-02-06-groups", (2, 4), 4.2, sharex="col", gridspec_kw=widths) as panels:
+    widths = {"width_ratios": [10, 10, 5, 3.6]}
+    with picture(output, "individual-02-06-groups", (2, 4), 4.4, sharex="col", gridspec_kw=widths) as panels:
         for column, (name, way) in zip(panels.T, shown, strict=True):
             found = runs[name]["groups"][way]
             pair(column, found["names"], found["mean_epsilon"], found["test_accuracy"], BLUE)
@@ -150,6 +161,7 @@ def groups(output: Path, numbers: dict[str, Any]) -> None:
             column[1].axhline(runs[name]["worst_epsilon"], **WORST_CASE)
         panels[0, 0].set_ylabel("test accuracy")
         panels[1, 0].set_ylabel(f"mean {EPSILON}")
+        key_below(panels[1, 0])
 
 
 def pair(column: Any, names: Any, means: Any, accuracies: Any, colour: str) -> None:
@@ -163,9 +175,9 @@ def pair(column: Any, names: Any, means: Any, accuracies: Any, colour: str) -> N
 def own_thresholds(output: Path, tasks: Tasks, found: Found, clipped: Found) -> None:
     """Figure 8: groups with one clipping norm and with one for each example."""
     shown = (("softmax", "class"), ("adult", "race"), ("adult", "sex"))
-    widths = {"width_ratios": [10, 5, 2.6]}
+    widths = {"width_ratios": [10, 5, 3.2]}
     with picture(
-        output, "individual-08-own-thresholds", (2, 3), 4.2, sharex="col", gridspec_kw=widths
+        output, "individual-08-own-thresholds", (2, 3), 4.4, sharex="col", gridspec_kw=widths
     ) as panels:
         for column, (name, way) in zip(panels.T, shown, strict=True):
             task = tasks[name]
@@ -193,24 +205,27 @@ def own_thresholds(output: Path, tasks: Tasks, found: Found, clipped: Found) -> 
                     label=label,
                 )
             column[0].set_title(f"{task.split.name}, {way}")
+            column[1].axhline(task.epsilon, **WORST_CASE)
         panels[0, 0].set_ylabel("test accuracy")
         panels[1, 0].set_ylabel(f"mean {EPSILON}")
-        panels[0, 0].legend()
+        panels[0, 0].legend(loc="lower left")
+        key_below(panels[1, 0])
 
 
 def clipping_norms(output: Path, task: Task, usual: Outcome, norms: Found) -> None:
     """Figures 9 and 10: other clipping norms."""
     shown = {name: norms[name] for name in norms if name.endswith("M")} | {"1 M": usual}
     order = sorted(shown, key=lambda name: shown[name].clipping_norm)
-    with picture(output, "individual-09-clipping-norms", len(order), 2.1, sharex=True, sharey=True) as panels:
+    with picture(output, "individual-09-clipping-norms", len(order), 2.3, sharex=True, sharey=True) as panels:
         for axes, name in zip(panels, order, strict=True):
             values = shown[name].epsilons
             axes.hist(values, bins=40, range=(0, 1.02 * task.epsilon), color=BLUE, alpha=0.6)
-            axes.axvline(values.mean(), color=ORANGE, linestyle="--")
-            axes.set(title=f"C = {name}", xlabel="ε", yscale="log")
+            axes.axvline(values.mean(), color=ORANGE, linestyle="--", label="mean")
+            axes.set(title=f"C = {name}", xlabel=r"$\varepsilon$", yscale="log")
         panels[0].set_ylabel("examples")
+        key_below(panels[0])
     with picture(
-        output, "individual-10-clipping-norms-groups", (2, len(order)), 4.0, sharex="col", sharey="row"
+        output, "individual-10-clipping-norms-groups", (2, len(order)), 4.2, sharex="col", sharey="row"
     ) as panels:
         for column, name in zip(panels.T, order, strict=True):
             outcome = shown[name]
@@ -226,6 +241,7 @@ def clipping_norms(output: Path, task: Task, usual: Outcome, norms: Found) -> No
             column[1].axhline(task.epsilon, **WORST_CASE)
         panels[0, 0].set_ylabel("test accuracy")
         panels[1, 0].set_ylabel(f"mean {EPSILON}")
+        key_below(panels[1, 0])
 
 
 def attacks(output: Path, numbers: dict[str, Any]) -> None:
@@ -249,7 +265,7 @@ def attacks(output: Path, numbers: dict[str, Any]) -> None:
                 capsize=2,
                 label=label,
             )
-        panels[1].axhline(50, **WORST_CASE)
+        panels[1].axhline(50, label="guessing", **DASHED)
         panels[1].set_xticks(np.arange(10), names, rotation=90)
         panels[1].set(ylabel="success of the attack (%)", title="membership inference by the loss")
         panels[1].legend()
@@ -259,10 +275,12 @@ def other_settings(output: Path, tasks: Tasks, found: Found) -> None:
     """Figures 13 and 14: hinge loss and convolutional network."""
     for number, name in ((13, "hinge"), (14, "cnn")):
         task, outcome = tasks[name], found[name]
-        with picture(output, f"individual-{number}-{name}", 3, 2.8) as panels:
+        with picture(output, f"individual-{number}-{name}", 3, 3.0) as panels:
             estimate(panels[0], outcome.truth, outcome.estimates[1], task.epsilon)
             panels[0].set(
-                xlabel="ε, norms of every step", ylabel="ε, norms once an epoch", title=TITLES[name]
+                xlabel=r"$\varepsilon$, norms of every step",
+                ylabel=r"$\varepsilon$, norms once an epoch",
+                title=TITLES[name],
             )
             means = task.group_means(outcome.epsilons, "class")
             names = task.split.groups["class"][0]
@@ -275,3 +293,4 @@ def other_settings(output: Path, tasks: Tasks, found: Found) -> None:
             bars(panels[2], [names[i] for i in order], means[order], color=BLUE)
             panels[2].axhline(task.epsilon, **WORST_CASE)
             panels[2].set(ylabel=f"mean {EPSILON}")
+            key_below(panels[0])

@@ -17,12 +17,14 @@ import numpy as np
 from hockeystick.plot import style
 
 DOTS_PER_INCH = 160
-WIDTH = 7.2
-"""Inches, with text that is readable in a page of the documentation."""
+WIDTH = style.PAGE_WIDTH
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = style.PALETTE
 BLACK, GREY = style.ink(), style.grey()
-WORST_CASE: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
+DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
+"""Line of a constant that other numbers are compared with."""
+
+WORST_CASE: dict[str, Any] = {"label": "worst case", **DASHED}
 """Line of the guarantee for every example."""
 
 

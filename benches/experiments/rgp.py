@@ -213,7 +213,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
     every = numbers["accuracies"]
     for quantity, name, label in (
         ("by_size", "rgp-04-group-size", "group size (records)"),
-        ("by_epsilon", "rgp-05-epsilon", f"ε at δ = $10^{{-5}}$, group of {SIZE}"),
+        ("by_epsilon", "rgp-05-epsilon", rf"$\varepsilon$ at $\delta = 10^{{-5}}$, group of {SIZE}"),
     ):
         shown = {title: found for title, found in every.items() if quantity in found}
         columns = 2 if len(shown) > 3 else len(shown)
@@ -233,7 +233,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
             panels,
             ("by_size", "by_epsilon"),
             (numbers["sizes"], numbers["epsilons"]),
-            ("group size (records), ε = 4", f"ε, group of {SIZE}"),
+            (r"group size (records), $\varepsilon = 4$", rf"$\varepsilon$, group of {SIZE}"),
             strict=True,
         ):
             for bound, row in numbers["noise_multipliers"][axis].items():
@@ -256,3 +256,4 @@ def accuracies(axes: Any, x: Any, found: dict[str, Any], no_noise: list[float]) 
     axes.set(xscale="log")
     axes.set_xticks(x, [f"{value:g}" for value in x])
     axes.minorticks_off()
+    axes.locator_params(axis="y", integer=True)

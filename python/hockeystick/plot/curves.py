@@ -112,7 +112,7 @@ def privacy_curve(
             axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
         axes.set_yscale("log")
         axes.set_xlabel(epsilon_label(None))
-        axes.set_ylabel("δ (probability)")
+        axes.set_ylabel(r"$\delta$ (probability)")
         axes.legend(loc="best")
         entitle(axes, title, guarantee)
         return axes
@@ -197,8 +197,8 @@ def tradeoff_curve(
             _mark_rates(axes, rates, marked)
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(0.0, 1.0)
-        axes.set_xlabel("false positive rate α (probability)")
-        axes.set_ylabel("false negative rate β (probability)")
+        axes.set_xlabel(r"false positive rate $\alpha$ (probability)")
+        axes.set_ylabel(r"false negative rate $\beta$ (probability)")
         if label is None:
             _add_wide_legend(axes)
         else:
@@ -232,7 +232,7 @@ def _mark_rates(axes: Axes, rates: Floats, misses: Floats) -> None:
             markerfacecolor=paper(),
             clip_on=False,
             linestyle="none",
-            label=f"α = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
+            label=rf"$\alpha$ = {100 * rate:g} %: finds at most {percent_up(1.0 - miss)}",
         )
 
 

@@ -18,6 +18,9 @@ PERCENTILES = (30.0, 50.0, 70.0)
 
 MAX_BINS = 100_000
 
+ROOM = 0.85
+"""Part of the axis in which the label of a line has room on its right, at a third of a page's width."""
+
 
 def individual_histogram(
     accountant_or_epsilons: Any,
@@ -94,17 +97,21 @@ def individual_histogram(
         raise ValueError(f"percentiles must be in [0, 100], got {bad[0]}")
     number = count_scalar(bins, "bins", 1, MAX_BINS)
     with canvas(ax) as axes:
-        axes.hist(epsilons, bins=number, color=palette()[0], alpha=0.6, label=f"{len(epsilons)} examples")
+        low, high = float(epsilons.min()), max(largest, float(epsilons.max()))
+        axes.hist(epsilons, bins=number, color=palette()[0], alpha=0.6, label=f"{len(epsilons):,} examples")
         for row, (share, place) in enumerate(zip(shares, np.percentile(epsilons, shares), strict=True)):
             axes.axvline(place, color=ORANGE, linestyle="--", linewidth=1.0)
-            # Beside the top of the line, each a row further down than the one before.
+            # Beside the top of the line, each a row further down than the one before; near the right end on
+            # the left of the line, which would lead them out of the axes.
+            fits = place < low + ROOM * (high - low)
             axes.annotate(
                 f"{share:g} %",
                 (place, 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(2, -1 - 9 * row),
+                xytext=(2 if fits else -2, -1 - 9 * row),
                 textcoords="offset points",
                 va="top",
+                ha="left" if fits else "right",
                 color=ink(),
                 fontsize=7,
                 bbox={"facecolor": paper(), "edgecolor": "none", "alpha": 0.8, "pad": 0.3},

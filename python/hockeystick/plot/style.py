@@ -88,11 +88,19 @@ STYLE = {
 
 DOTS_PER_INCH = 200.0
 
+PAGE_WIDTH = 7.2
+"""Inches: at it a page of documentation, 750 pixels wide, shows text of `PAGE` in 13 pixels and more."""
+
 PAGE = {
+    "figure.figsize": (PAGE_WIDTH, 3.2),
     "figure.dpi": 160.0,
     "savefig.dpi": 160.0,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.wspace": 0.04,
     "font.family": STYLE["font.family"],
+    "font.size": 9.0,
+    "axes.titlesize": "medium",
+    "lines.markersize": 4.0,
     "mathtext.fontset": "dejavusans",
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -159,8 +167,9 @@ def dark() -> Iterator[None]:
 def use_style() -> None:
     """Draw from here on in the style of this library: open axes, a light grid, its palette, 160 dpi.
 
-    It changes Matplotlib's settings for the running process, once, at the beginning of a notebook or a
-    script; ``matplotlib.rcdefaults()`` takes it back. The pictures of this package have that style anyway.
+    New figures are 7.2 inches wide, for two panels beside each other in a page of documentation. Matplotlib's
+    settings are changed for the running process, once, at the beginning of a notebook or a script;
+    ``matplotlib.rcdefaults()`` takes it back. The pictures of this package have that style anyway.
 
     Raises
     ------
@@ -319,9 +328,10 @@ def epsilon_label(delta: float | None) -> str:
     Examples
     --------
     >>> print(epsilon_label(1e-5))
-    ε (nats) at $\delta = 10^{-5}$
+    $\varepsilon$ (nats) at $\delta = 10^{-5}$
     """
-    return "ε (nats)" if delta is None else rf"ε (nats) at $\delta = {formula(delta)}$"
+    words = r"$\varepsilon$ (nats)"
+    return words if delta is None else rf"{words} at $\delta = {formula(delta)}$"
 
 
 def formula(value: float) -> str:
