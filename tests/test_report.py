@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import (
     GroupAccountant,
     IndividualAccountant,
@@ -473,6 +474,23 @@ def test_there_is_one_epsilon_no_placeholder_and_no_name_of_the_library(adjacenc
     for_officers = words(found).partition("For engineers")[0]
     for word in ("please", "1e-05", "add_remove", "hs.", "check_loader", "not known to this report"):
         assert word not in for_officers, word
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_no_epsilon_stands_twice_with_two_roundings(sampling, tmp_path):
+    sizes = {"batch_size": 100, "dataset_size": 10_000}
+    run = hs.Run(sampling=sampling, noise_multiplier=1.3, steps=150, **sizes)
+    found = page(run, tmp_path, pictures=False)
+    poisson = found.row("Poisson sampling, add or remove")[1]
+    own = re.search(r"epsilon = ([\d.]+) and", words(found))[1]
+    lower, upper = found.row("shuffling, zero out")[1].split(" to ")
+    assert own == {"poisson": poisson, "shuffle": upper}[sampling]
+    assert f"Poisson accounting says {poisson}" in found.row("shuffling, zero out")[2]
+    numbers = set(re.findall(r"(?<![\d.,])\d+\.\d+(?![\d%])(?! %)", words(found)))
+    for shown in (poisson, own, lower, upper):
+        value = float(shown)
+        coarser = {round_(value, digits) for round_ in (rounded_up, rounded_down) for digits in (3, 4)}
+        assert not (coarser - {shown}) & numbers, shown
 
 
 def test_what_is_cited_is_given_in_full(tmp_path):

@@ -246,8 +246,7 @@ def schemes(
         for kind, entry in entries:
             place = rows.index(entry.name) + _offset(kind)
             if entry.epsilon is not None and _has_place(entry.epsilon):
-                digits = 5 if entry.is_own else 3  # that of the run itself as in texts
-                text = plain(float(rounded_up(entry.epsilon, digits))) if entry.lower is None else entry.shown
+                text = plain(float(rounded_up(entry.epsilon))) if entry.lower is None else entry.shown
                 _beside(axes, entry.epsilon, place, text)
             else:
                 _at_edge(axes, place, f"{RELATIONS_OF_ALL[entry.relation]}: {_missing(entry.epsilon)}")
