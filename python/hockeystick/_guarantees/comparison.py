@@ -180,7 +180,7 @@ def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         "noise_multiplier": noise,
         "steps": run.steps,
         "group_size": run.group_size,
-        "tolerance": run.tolerance,  # as elsewhere: a coarser one would give the same number another last digit
+        "tolerance": run.tolerance,  # a coarser one changes last digits of numbers that stand elsewhere too
     }
     try:
         ends = get_epsilon(sampling=scheme, adjacency=ZERO_OUT, bounds=True, **common)
@@ -237,8 +237,8 @@ def _entry(name: str, run: RecordedRun, delta: float, note: str, *, is_own: bool
         words = repr(Poisson(draws[0]) if isinstance(draws[0], float) else draws[0])
     entry = Entry(name, run.adjacency, words, None, None, None, note, is_own=is_own)
     try:
-        # Numbers that stand elsewhere too are as accurate as there, so that they have one rounding everywhere:
-        # that of the run itself, and that of Poisson accounting beside shuffled batches.
+        # Numbers that stand elsewhere too are as accurate as there, so that they have one rounding: that of
+        # the run itself, and that of Poisson accounting beside shuffled batches.
         is_repeated = is_own or name == POISSON
         curve = (run if is_repeated else replace(run, tolerance=max(run.tolerance, 1e-4))).curve()
         with warnings.catch_warnings():
