@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import float_array, shown
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
@@ -103,8 +104,16 @@ def _beside_run(run: Run, stated: dict[str, Any], known: frozenset[str], unknown
     """Return the facts of a run with other arguments, which must not contradict it."""
     facts = run.arguments
     left_out = _OF_UNKNOWN.get(unknown, set())
+    if unknown == "noise_multiplier" and run.mechanism is not None:
+        if not isinstance(run.mechanism, CorrelatedNoise):
+            raise UnsupportedError(
+                f"the noise of Gaussian steps is asked for, and the run has {run.mechanism!r}: ask about "
+                "run.replace(mechanism=None), or search with get_epsilon"
+            )
+        facts["mechanism"] = run.mechanism.with_noise(None)  # its matrix is no noise
+        left_out = {"noise_multiplier"}
     if unknown == "sample_rate" and run.sampling != "poisson":
-        raise ValueError(f"get_sample_rate is about sampling='poisson', got a run with {run.sampling!r}")
+        raise ValueError(f"get_sample_rate needs sampling='poisson', got a run with {run.sampling!r}")
     found = {name: value for name, value in facts.items() if name not in left_out}
     for name in ("batch_size", "dataset_size", "epochs"):
         if name in stated and not _agrees(getattr(run, name), stated.pop(name)):
@@ -152,6 +161,11 @@ def _contradiction(name: str, stated: object) -> ValueError:
         f"{name} contradicts the run, which states {shown(stated)}: use run.replace(...) for another run, or "
         f"hs.sweep for several"
     )
+
+
+def step_in_terms(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of steps of an accountant with a rate or scheme in place of epochs and sizes."""
+    return _of_terms({name: value for name, value in given.items() if value is not None})[0]
 
 
 def _of_terms(stated: dict[str, Any]) -> tuple[dict[str, Any], int | None]:

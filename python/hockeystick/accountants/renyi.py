@@ -207,8 +207,11 @@ class RenyiGroupAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
         mechanism: Mechanism | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one step, several equal ones, or all of a run.
@@ -227,6 +230,8 @@ class RenyiGroupAccountant(Accountant):
         mechanism : Gaussian, Laplace, Skellam or RandomizedResponse, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands.
+        batch_size, dataset_size, epochs : optional
+            Sizes in place of a rate, and epochs in place of `steps`, as in `Accountant.step`.
         steps : int, optional
             Number of equal steps, at least 0.
 

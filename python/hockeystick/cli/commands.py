@@ -72,7 +72,8 @@ QUESTIONS = {
         "noise_multiplier",
         get_noise_multiplier,
         (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
-        "The same as noise.",
+        "Smallest noise multiplier that meets a target: the name of the unknown, as for other commands; "
+        "noise is short for it.",
         OF_TARGET,
     ),
     "sample-rate": Question(
