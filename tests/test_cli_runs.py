@@ -265,3 +265,20 @@ def test_a_command_about_gaussian_noise_refuses_a_file_with_other_noise(tmp_path
     path = run.save(tmp_path / "run.toml")
     text = call("noise", "--config", path, "--epsilon", 3, "--delta", 1e-5, status=2)
     assert "about Gaussian noise, and the file states Laplace(scale=2.0)" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sampling", "Poisson"], "; did you mean 'poisson'?"),
+        (["--sampling", "shuffled"], "; did you mean 'shuffle'?"),
+        (["--adjacency", "replace_one"], "; did you mean 'replace'?"),
+        (["--eps", "3"], ": epsilon finds it; noise --epsilon finds the noise for a target"),
+        (["--epsilon", "3"], ": epsilon finds it; noise --epsilon finds the noise for a target"),
+        (["--max-grad-norm", "1"], "the clipping norm needs no argument"),
+        (["--k", "1"], "; did you mean --group-size"),
+    ],
+)
+def test_other_names_are_answered_with_ours(options, message):
+    asked = ["epsilon", "--delta", 1e-5, "--steps", 3, "--noise-multiplier", 1]
+    assert message in " ".join(call(*asked, *options, status=2).split())

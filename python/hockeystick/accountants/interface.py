@@ -14,6 +14,7 @@ from hockeystick._vocabulary.adjacency import ADVERSARY, check_adjacency
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate
+from hockeystick._vocabulary.spelling import spelled, spelled_class
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
 from hockeystick.accountants.history import (
@@ -61,6 +62,12 @@ class Accountant(ABC):
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
     _ANSWERS_AT_ONCE: ClassVar[bool] = True
     """Whether a notebook may ask for epsilon to show it."""
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Have constructors refuse unknown arguments with the name that was meant."""
+        super().__init_subclass__(**others)
+        if "__init__" in vars(cls):
+            spelled_class(cls)
 
     def __init__(self, group_size: int, adjacency: str) -> None:
         self._group_size = count_scalar(group_size, "group_size", 1, self._LARGEST_GROUP)
@@ -122,6 +129,7 @@ class Accountant(ABC):
     def _delta(self, epsilon: float) -> float:
         """Upper bound on delta of all steps so far, at one number `epsilon`."""
 
+    @spelled
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.
 
@@ -164,6 +172,7 @@ class Accountant(ABC):
         """
         return self._epsilon(float_scalar(delta, "delta"))
 
+    @spelled
     def get_delta(self, epsilon: float) -> float:
         """Upper bound on delta of all steps so far.
 
@@ -268,7 +277,6 @@ class Accountant(ABC):
         return step_of(self, run)
 
     def _sized(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return arguments of `step` in which sizes that the accountant knows are filled in."""
         return sized(self, given)
 
     def _again(self, count: int) -> None:

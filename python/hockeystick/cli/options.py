@@ -10,6 +10,7 @@ from hockeystick._vocabulary.drawing import steps_of
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.run_facts import MECHANISMS
+from hockeystick.cli.hints import NamedChoice
 from hockeystick.cli.schemes import SCHEMES, flag, sampling_of
 
 click: Any = needed("click", "cli")
@@ -90,7 +91,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "sample_rate": {"type": float, "help": "Poisson sampling: probability that a record is in a batch."},
     "sampling": {
-        "type": click.Choice(SCHEMES),
+        "type": NamedChoice("sampling", SCHEMES),
         "help": "How batches are drawn. poisson: each record joins each batch independently, as in Opacus. "
         "fixed: each batch is a fresh random subset of exactly --batch-size records. full: every record is "
         "in every batch. random_allocation: each record is in one (or --times) of the --batches batches of "
@@ -158,7 +159,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "help": "Bound in [0, 1] on the cosine of the angle between two members' gradients.",
     },
     "adjacency": {
-        "type": click.Choice((*ADJACENCIES, ZERO_OUT)),
+        "type": NamedChoice("adjacency", (*ADJACENCIES, ZERO_OUT)),
         "default": "add_remove",
         "show_default": True,
         "help": "What happens to the group's records. zero_out: their gradients are replaced by 0, which is "

@@ -13,6 +13,7 @@ from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick._vocabulary.beside import one_step, with_terms
 from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
+from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import shifts_of
 from hockeystick.accountants.individual.norms import check_norms
@@ -30,6 +31,7 @@ VERSION = 1
 """Version of the saved form."""
 
 
+@spelled_class
 class IndividualFilter:
     """Privacy filter: stops each example before its own steps cost more than (epsilon, delta).
 
