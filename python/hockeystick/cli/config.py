@@ -55,7 +55,9 @@ def with_config(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     if typed & set(RISKS):
         filled = {name: value for name, value in filled.items() if name not in TARGET}
     if "mechanism" in filled and "mechanism" not in names:
-        raise click.UsageError(f"this command is about Gaussian noise, and the file states {run.mechanism!r}")
+        raise click.UsageError(
+            f"this command covers Gaussian noise alone, and the file states {run.mechanism!r}"
+        )
     kept = {name: value for name, value in filled.items() if name in names and name not in typed}
     return {**given, **kept, "run_sha256": run.sha256}
 

@@ -329,5 +329,5 @@ def _members(given: dict[str, Any]) -> dict[str, Any]:
     if not members:
         return {"group_size": sizes[0] if len(sizes) == 1 else sizes} if sizes else {}
     if len(sizes) > 1:
-        raise click.UsageError("--rates, --norms, --gradients and --cosine are about one --group-size")
+        raise click.UsageError("--rates, --norms, --gradients and --cosine apply to one --group-size")
     return {"group": Group(size=sizes[0] if sizes else None, **members)}
