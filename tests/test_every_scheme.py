@@ -187,7 +187,6 @@ REFUSED = {
         (scheme, "get_noise_multiplier"): NO_MECHANISM
         for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
     },
-    **{(scheme, "Run"): (hs.UnsupportedError, "a Run has") for scheme in ("adaptive", "adaptive allocation")},
     **{
         (scheme, "IndividualAccountant"): NO_MECHANISM
         for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
