@@ -191,7 +191,6 @@ NOISE = CGD.with_noise(5.0)
             lambda _: hs.get_group_size(epsilon=1.0, delta=1e-5, mechanism=NOISE, sampling=BINS, steps=12),
             "correlates the noise of all steps",
         ),
-        (lambda _: hs.Run(mechanism=NOISE, sampling=BINS, epochs=3), "correlates the noise of all steps"),
         (lambda _: hs.privacy_curve(mechanism=NOISE, group_size=2, **RUN), "group_size 2"),
         (lambda _: hs.privacy_curve(mechanism=NOISE, adjacency="replace", **RUN), "replace"),
         (lambda _: hs.get_noise_multiplier(mu=1.0, mechanism=CGD, **RUN), "epsilon and delta, or advantage"),

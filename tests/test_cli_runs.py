@@ -51,13 +51,16 @@ def test_what_is_typed_takes_the_place_of_the_file(config):
         hs.Run(sampling="fixed", batch_size=10, dataset_size=1000, epochs=1, noise_multiplier=2.0),
         hs.Run(sampling="random_allocation", batches=10, epochs=1, noise_multiplier=2.0),
         hs.Run(sampling="full", steps=3, mechanism=hs.Laplace(2.0)),
+        hs.Run(sampling="poisson", sample_rate=0.1, steps=3, mechanism=hs.BatchClipping(9.0)),
+        hs.Run(sampling="poisson", sample_rate=0.1, steps=3, mechanism=hs.AdaptiveClipping(2.0, 5.0)),
+        hs.Run(sampling=hs.FixedOrder(10), epochs=3, mechanism=hs.CorrelatedNoise.toeplitz([1, 0.5], 2.0)),
         hs.Run(sampling="poisson", sample_rate=0.1, steps=3, noise_multiplier=1.0, microbatches=2),
         hs.Run(
             sampling="poisson", sample_rate=0.1, steps=3, noise_multiplier=1.0, group=hs.Group(norms=[1, 0.5])
         ),
         hs.Run(sampling="poisson", batch_size=2.5, dataset_size=100, steps=3, noise_multiplier=1.0),
     ],
-    ids=lambda run: run.sampling,
+    ids=lambda run: f"{run.sampling}, {type(run.mechanism).__name__}",
 )
 def test_every_kind_of_run(run, tmp_path):
     found = answer("epsilon", "--config", run.save(tmp_path / "run.json"), "--delta", 1e-5)
@@ -212,3 +215,70 @@ def test_every_command_has_json():
 
     for name, command in hockeystick.commands.items():
         assert "--json" in {option for each in command.params for option in each.opts}, name
+
+
+@pytest.mark.parametrize(
+    ("options", "mechanism"),
+    [
+        (["batch_clipping", "--noise-multiplier", 9], hs.BatchClipping(9.0)),
+        (
+            ["batch_clipping", "--noise-multiplier", 9, "--units-per-batch", 2, "--sampling", "fixed"],
+            hs.BatchClipping(9.0, 2),
+        ),
+        (["adaptive_clipping", "--noise-multiplier", 2, "--count-noise", 5], hs.AdaptiveClipping(2.0, 5.0)),
+    ],
+)
+def test_mechanisms_can_be_stated(options, mechanism):
+    is_fixed = "fixed" in options
+    sizes = ["--batch-size", 10, "--dataset-size", 100] if is_fixed else ["--sample-rate", 0.1]
+    found = answer("epsilon", "--delta", 1e-5, "--steps", 3, *sizes, "--mechanism", *options)
+    scheme = hs.WithoutReplacement(10, 100) if is_fixed else hs.Poisson(0.1)
+    exact = hs.get_epsilon(delta=1e-5, steps=3, sampling=scheme, mechanism=mechanism)
+    assert found["results"][0]["epsilon"] == exact
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mechanism", "skellam"], "--mechanism skellam needs --variance"),
+        (["--mechanism", "skellam", "--variance", 9], "RenyiGroupAccountant"),
+        (["--mechanism", "batch_clipping"], "--mechanism batch_clipping needs --noise-multiplier"),
+        (["--mechanism", "laplace", "--scale", 1, "--noise-multiplier", 1], "give exactly one of"),
+        (["--noise-multiplier", 1, "--count-noise", 1], "--count-noise belongs to --mechanism adaptive"),
+    ],
+)
+def test_options_of_mechanisms_belong_together(options, message):
+    status = 1 if "RenyiGroup" in message else 2
+    asked = ["epsilon", "--delta", 1e-5, "--steps", 3, "--sample-rate", 0.1]
+    assert message in " ".join(call(*asked, *options, status=status).split())
+
+
+def test_plan_takes_the_file_of_a_run(config):
+    target = ["--epsilon", 3, "--delta", 1e-5]
+    found = answer("plan", "--config", config, *target)
+    exact = hs.plan(hs.Run.load(config), epsilon=3.0, delta=1e-5)
+    assert [row["noise_multiplier"] for row in found["rows"]] == [row["noise_multiplier"] for row in exact]
+
+
+def test_a_command_about_gaussian_noise_refuses_a_file_with_other_noise(tmp_path):
+    run = hs.Run(sampling="full", steps=3, mechanism=hs.Laplace(2.0))
+    path = run.save(tmp_path / "run.toml")
+    text = call("noise", "--config", path, "--epsilon", 3, "--delta", 1e-5, status=2)
+    assert "covers Gaussian noise alone, and the file states Laplace(scale=2.0)" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sampling", "Poisson"], "; did you mean 'poisson'?"),
+        (["--sampling", "shuffled"], "; did you mean 'shuffle'?"),
+        (["--adjacency", "replace_one"], "; did you mean 'replace'?"),
+        (["--eps", "3"], ": epsilon finds it; noise --epsilon finds the noise for a target"),
+        (["--epsilon", "3"], ": epsilon finds it; noise --epsilon finds the noise for a target"),
+        (["--max-grad-norm", "1"], "the clipping norm needs no argument"),
+        (["--k", "1"], "; did you mean --group-size"),
+    ],
+)
+def test_other_names_are_answered_with_ours(options, message):
+    asked = ["epsilon", "--delta", 1e-5, "--steps", 3, "--noise-multiplier", 1]
+    assert message in " ".join(call(*asked, *options, status=2).split())

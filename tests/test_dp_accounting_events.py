@@ -1,4 +1,7 @@
-"""Events of this library for `hs.dp_accounting.ExactAccountant`: accumulated batches, random allocation."""
+"""Events with batches or sums of their own: accumulated batches, random allocation, nested samples, trees."""
+
+import itertools
+import math
 
 import pytest
 from dp_accounting_events import event, exact, gaussian, peer, poisson
@@ -111,3 +114,72 @@ def test_events_can_be_compared_and_written_down(dpa):
     again = dpa.DpEvent.from_named_tuple(first.to_named_tuple())
     assert again == first
     assert "times=2" in repr(first)
+
+
+def gaussian_delta(epsilon, mu):
+    """Delta of N(mu, 1) against N(0, 1), from its formula."""
+
+    def tail(x):
+        return 0.5 * math.erfc(x / math.sqrt(2.0))
+
+    return tail(epsilon / mu - mu / 2.0) - math.exp(epsilon) * tail(epsilon / mu + mu / 2.0)
+
+
+def nodes_of(steps):
+    """All complete nodes of a binary tree over steps, as sets of leaves."""
+    return [
+        set(range(start, start + width))
+        for width in (2**power for power in range(steps.bit_length()))
+        for start in range(0, steps - width + 1, width)
+    ]
+
+
+@pytest.mark.parametrize("trees", [1, 2, 3, 4, 7, 8, 100, [3, 20, 5]])
+@pytest.mark.parametrize(("relation", "each"), [("REPLACE_SPECIAL", 1.0), ("REPLACE_ONE", 2.0)])
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_tree_is_a_gaussian_with_the_sensitivity_of_its_nodes(trees, relation, each, group):
+    largest = max(trees) if isinstance(trees, list) else trees
+    leaves = itertools.combinations_with_replacement(range(largest), group)
+    nodes = nodes_of(largest)
+    distance = each * math.sqrt(
+        max(sum(sum(leaf in node for leaf in chosen) ** 2 for node in nodes) for chosen in leaves)
+    )
+    run = exact(relation, group_size=group).compose(event("SingleEpochTreeAggregation", 6.0, trees))
+    for epsilon in (0.1, 1.0):
+        assert run.get_delta(epsilon) == pytest.approx(gaussian_delta(epsilon, distance / 6.0), rel=1e-6)
+    if relation == "REPLACE_SPECIAL" and group == 1:
+        theirs = peer(relation, "rdp").compose(event("SingleEpochTreeAggregation", 6.0, trees))
+        assert run.get_epsilon(1e-6) <= theirs.get_epsilon(1e-6)
+
+
+def test_trees_without_steps_or_noise():
+    nothing = exact("REPLACE_SPECIAL").compose(event("SingleEpochTreeAggregation", 1.0, 0))
+    assert nothing.get_epsilon(1e-6) == 0.0
+    everything = exact("REPLACE_SPECIAL").compose(event("SingleEpochTreeAggregation", 0.0, 4))
+    assert everything.get_epsilon(1e-6) == math.inf
+
+
+@pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL", "REPLACE_ONE"])
+def test_a_sample_of_a_sample_is_one_at_the_product_of_the_rates(relation):
+    nested = exact(relation).compose(poisson(0.25, poisson(0.5, poisson(0.125, gaussian(1.0)))), 30)
+    plain = exact(relation).compose(poisson(1 / 64, gaussian(1.0)), 30)
+    assert nested.get_epsilon(1e-5) == plain.get_epsilon(1e-5)
+    rounded = exact(relation).compose(poisson(0.1, poisson(0.3, gaussian(1.0))), 30).get_epsilon(1e-5)
+    assert rounded == pytest.approx(
+        exact(relation).compose(poisson(0.03, gaussian(1.0)), 30).get_epsilon(1e-5)
+    )
+    assert exact(relation).compose(poisson(0.1, poisson(0.0, gaussian(1.0)))).get_epsilon(1e-5) == 0.0
+
+
+def test_the_batch_of_a_sample_of_a_sample_has_the_law_of_one_sample():
+    # Two records, all four pairs of coins each: the joint law is that of independent coins at the product.
+    outer, inner = 0.3, 0.4
+    law = dict.fromkeys(itertools.product((False, True), repeat=2), 0.0)
+    for coins in itertools.product((False, True), repeat=4):
+        probability = math.prod(
+            rate if coin else 1.0 - rate for coin, rate in zip(coins, (outer, inner) * 2, strict=True)
+        )
+        law[coins[0] and coins[1], coins[2] and coins[3]] += probability
+    for batch, probability in law.items():
+        each = (outer * inner if member else 1.0 - outer * inner for member in batch)
+        assert probability == pytest.approx(math.prod(each))

@@ -53,9 +53,16 @@ REFUSED = [
     pytest.param(
         "ADD_OR_REMOVE_ONE",
         1,
-        lambda: poisson(0.1, poisson(0.1, gaussian(1.0))),
+        lambda: poisson(0.1, event("SelfComposed", poisson(0.1, gaussian(1.0)), 2)),
         "noisy sums",
-        id="a sample of a sample",
+        id="two samples of one sample",
+    ),
+    pytest.param(
+        "ADD_OR_REMOVE_ONE",
+        1,
+        lambda: event("SingleEpochTreeAggregation", 1.0, 8),
+        "REPLACE_SPECIAL or REPLACE_ONE .* other leaves",
+        id="a tree",
     ),
     pytest.param(
         "REPLACE_ONE", 1, lambda: mixture(1.0, [0.0, 1.0], [0.5, 0.5]), "REPLACE_SPECIAL", id="mixture"

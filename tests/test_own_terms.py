@@ -111,6 +111,66 @@ def test_an_unknown_argument_is_answered_with_the_known_one(function, name, mean
         function(**{name: 1.0})
 
 
+@pytest.mark.parametrize(
+    ("function", "name", "message"),
+    [
+        (hs.get_epsilon, "eps", r"'eps': get_epsilon finds it; get_noise_multiplier\(epsilon="),
+        (hs.get_epsilon, "epsilon", r"'epsilon': get_epsilon finds it; get_noise_multiplier\(epsilon="),
+        (hs.get_delta, "delta", r"'delta': get_delta finds it; get_noise_multiplier\(delta="),
+        (hs.get_noise_multiplier, "sigma", r"get_noise_multiplier finds it; get_epsilon\(noise_multiplier="),
+        (hs.get_epsilon, "k", "did you mean group_size"),
+        (hs.get_epsilon, "max_grad_norm", "the clipping norm needs no argument"),
+        (hs.privacy_curve, "l2_norm_clip", "the clipping norm needs no argument"),
+        (hs.GroupAccountant, "k", r"GroupAccountant\(\) .*did you mean group_size"),
+        (hs.IndividualAccountant, "n", "did you mean dataset_size"),
+        (hs.RenyiGroupAccountant, "alphas", r"'alphas'$"),
+        (hs.GroupAccountant().get_epsilon, "target_delta", "did you mean delta"),
+    ],
+)
+def test_names_of_what_is_known_otherwise_are_explained(function, name, message):
+    with pytest.raises(TypeError, match=message):
+        function(**{name: 1.0})
+
+
+def test_a_number_of_records_for_a_group_is_answered_with_group_size():
+    with pytest.raises(TypeError, match="got 4; did you mean group_size=4"):
+        hs.get_epsilon(sample_rate=0.01, steps=3, group=4, **PLAIN)
+
+
+@pytest.mark.parametrize("name", ["Poisson", "POISSON", "Fixed"])
+def test_a_scheme_in_capitals_is_answered_with_its_name(name):
+    with pytest.raises(ValueError, match=f"did you mean '{name.lower()}'"):
+        hs.get_epsilon(sampling=name, batch_size=10, dataset_size=100, steps=3, **PLAIN)
+
+
+STANDARD_DEVIATION = "leaves nothing to learn in 100 steps at this rate; if it is the standard deviation"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sample_rate": 0.01},
+        {"sampling": hs.Poisson(0.01)},
+        {"batch_size": 10, "dataset_size": 1000},
+        {"sample_rate": [0.01, 0.001]},
+        {"sampling": hs.Poisson(0.01), "group_size": 2},
+    ],
+)
+def test_a_standard_deviation_for_a_multiplier_is_hinted_at(arguments):
+    with pytest.warns(hs.UnusualValueWarning, match=STANDARD_DEVIATION):
+        hs.get_epsilon(delta=1e-5, noise_multiplier=256.0, steps=100, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "group"),
+    [(99.0, 1e-3, 100, 1), (256.0, 1.0, 10_000, 1), (256.0, 0.01, 100, 100), (1e3, 0.1, 100_000, 1)],
+)
+def test_much_noise_that_fits_the_run_is_not(noise, rate, steps, group):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hs.get_epsilon(delta=1e-5, noise_multiplier=noise, sample_rate=rate, steps=steps, group_size=group)
+
+
 @pytest.mark.parametrize("name", ["epsilon", "delta"])
 def test_a_target_for_what_is_looked_for_leads_to_the_planner(name):
     function = {"epsilon": hs.get_epsilon, "delta": hs.get_delta}[name]

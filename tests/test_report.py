@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import (
     GroupAccountant,
     IndividualAccountant,
@@ -19,6 +20,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
+from hockeystick.reporting.cited import REFERENCES
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 CURVE = hs.privacy_curve(**RUN)
@@ -41,13 +43,15 @@ class Page(HTMLParser):
             self.open.append(tag)
         if tag == "tr":
             self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in ("td", "th"):
-            self.rows[-1].append(data)
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
         if self.open and self.open[-1] != "style":
             self.texts.append(data)
 
@@ -91,12 +95,16 @@ def test_the_page_says_what_is_guaranteed(tmp_path):
     assert tradeoff.attack_success(0.5) <= right <= tradeoff.attack_success(0.5) * 1.01
     hits = float(re.search(r"false alarm in 1 % of the cases finds at most ([\d.]+) %", text)[1]) / 100
     assert 1 - tradeoff(0.01) <= hits <= (1 - tradeoff(0.01)) * 1.01
-    assert found.row("noise")[1] == "Gaussian noise, noise multiplier 1"
-    assert found.row("how batches are drawn")[1] == "Poisson sampling, rate 0.01"
+    assert found.row("noise that is added")[1].endswith("of one record (noise multiplier 1)")
+    assert "joins a batch with a probability of 0.01" in found.row("how batches are drawn")[1]
+    assert (
+        found.row("how close to the truth")[1] == "exact: there are data for which no smaller epsilon holds"
+    )
     assert found.row("proven by")[1] == "GROUP, Theorem 18"
     assert found.row("attacker")[1] == "an adversary who sees the output of every step"
     said = found.row("epsilon lies between")[1]
-    ends = [float(end) for end in re.match(r"([\d.]+) and ([\d.]+), for the", said).groups()]
+    ends = [float(end) for end in re.match(r"([\d.]+) and ([\d.]+); this is proven", said).groups()]
+    assert found.row("certified interval of epsilon")[1].startswith(f"{said.partition(';')[0]}, for the dom")
     assert ends[0] <= lower <= upper <= ends[1]
     assert ends[1] == shown  # one epsilon with one rounding
     assert ends[1] - ends[0] < 2e-4 * upper
@@ -153,7 +161,9 @@ def test_it_stands_alone(tmp_path):
     assert found.tags.count("img") == 5
     for name, value in found.attributes:
         assert not name.startswith("on")
-        if name in ("src", "href"):
+        if name == "href":
+            assert re.match(r"https://(arxiv\.org/abs|doi\.org)/|http://sites\.computer\.org/debull/", value)
+        if name == "src":
             assert value.startswith("data:image/svg+xml;base64,")
             picture = base64.b64decode(value.partition(",")[2]).decode("utf-8")
             assert "<svg" in picture
@@ -456,8 +466,10 @@ def test_the_form_has_what_is_given_and_a_line_to_sign(tmp_path):
     found = page(CURVE, tmp_path, pictures=False, **form)
     rows = [found.row(name)[1] for name in ("model", "data set", "responsible", "date")]
     assert rows == list(form.values())
-    assert found.row("signature")[1].isspace()
-    assert "signature" not in words(page(CURVE, tmp_path, pictures=False))
+    assert set(found.row("signature")[1]) == {"_"}
+    empty = page(CURVE, tmp_path, pictures=False)
+    for name in ("model", "data set", "responsible", "date", "signature"):
+        assert set(empty.row(name)[1]) == {"_"}
     with pytest.raises(TypeError, match="model"):
         page(CURVE, tmp_path, model=3)
 
@@ -473,11 +485,62 @@ def test_there_is_one_epsilon_no_placeholder_and_no_name_of_the_library(adjacenc
     for_officers = words(found).partition("For engineers")[0]
     for word in ("please", "1e-05", "add_remove", "hs.", "check_loader", "not known to this report"):
         assert word not in for_officers, word
+    for word in ("tight", "dominating pair", "GROUP", "PITFALLS", "Theorem"):
+        assert word not in for_officers, word
+
+
+EVERY_SCHEME = {
+    "fixed": {"sampling": hs.WithoutReplacement(10, 500)},
+    "full": {"sampling": hs.FullBatch()},
+    "dealt": {"sampling": hs.RandomAllocation(10)},
+    "bins": {"sampling": hs.FixedBins(10)},
+    "cut": {"sampling": hs.Poisson(0.1, max_batch_size=60, dataset_size=500)},
+    "shuffled": {"sampling": hs.Shuffle(10, 500), "adjacency": "zero_out"},
+    "laplace": {"sample_rate": 0.1, "mechanism": hs.Laplace(3.0)},
+    "response": {"sample_rate": 0.1, "mechanism": hs.RandomizedResponse(0.6)},
+    "members": {"group": hs.Group(rates=[0.1, 0.2])},
+}
+
+
+@pytest.mark.parametrize("name", EVERY_SCHEME)
+def test_what_is_assumed_is_said_without_words_of_the_library(name, tmp_path):
+    noise = {} if "mechanism" in EVERY_SCHEME[name] else {"noise_multiplier": 9.0}
+    curve = hs.privacy_curve(steps=20, **noise, **EVERY_SCHEME[name])
+    found = page(curve, tmp_path, group_sizes=[curve_size(name)], pictures=False)
+    for_officers = words(found).partition("The same noise and steps")[0]
+    assert not re.search(
+        r"\w\(|_\w|tight|GROUP|PITFALLS|Theorem|\bpair\b|None", for_officers.replace("__", "")
+    )
+
+
+def curve_size(name):
+    return 2 if name == "members" else 1
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_no_epsilon_stands_twice_with_two_roundings(sampling, tmp_path):
+    sizes = {"batch_size": 100, "dataset_size": 10_000}
+    run = hs.Run(sampling=sampling, noise_multiplier=1.3, steps=150, **sizes)
+    found = page(run, tmp_path, pictures=False)
+    poisson = found.row("Poisson sampling, add or remove")[1]
+    own = re.search(r"epsilon = ([\d.]+) and", words(found))[1]
+    lower, upper = found.row("shuffling, zero out")[1].split(" to ")
+    assert own == {"poisson": poisson, "shuffle": upper}[sampling]
+    assert f"Poisson accounting says {poisson}" in found.row("shuffling, zero out")[2]
+    numbers = set(re.findall(r"(?<![\d.,])\d+\.\d+(?![\d%])(?! %)", words(found)))
+    for shown in (poisson, own, lower, upper):
+        value = float(shown)
+        coarser = {round_(value, digits) for round_ in (rounded_up, rounded_down) for digits in (3, 4)}
+        assert not (coarser - {shown}) & numbers, shown
 
 
 def test_what_is_cited_is_given_in_full(tmp_path):
     fixed = hs.privacy_curve(noise_multiplier=1.0, sampling=hs.WithoutReplacement(10, 500), steps=30)
     rows = dict(row for row in page(fixed, tmp_path, pictures=False).rows if len(row) == 2)
-    assert "arXiv:2405.20769" in rows["PITFALLS"]
-    assert "arXiv:2303.00654" in rows["Ponomareva et al. 2023"]
+    assert "https://arxiv.org/abs/2405.20769" in rows["PITFALLS"]
+    assert "https://arxiv.org/abs/2303.00654" in rows["Ponomareva et al. 2023"]
     assert "GROUP" not in rows
+    for name, full in REFERENCES.items():
+        assert re.search(r"https?://\S+$", full), name
+        assert re.search(r"\b20\d\d\b", full), name
+        assert "et al." not in full, name

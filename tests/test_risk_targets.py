@@ -139,7 +139,11 @@ def test_a_wrong_target_is_named(target, error, words):
 
 
 def test_what_no_run_meets_is_said():
-    assert hs.get_steps(tpr=0.0101, fpr=0.01, noise_multiplier=0.1, sample_rate=1.0, bounds=True) == (0, 1.0)
+    with pytest.warns(hs.UnusualValueWarning, match="0 steps: not even one meets the target"):
+        found = hs.get_steps(tpr=0.0101, fpr=0.01, noise_multiplier=0.1, sample_rate=1.0, bounds=True)
+    assert found == (0, 1.0)
+    with pytest.warns(hs.UnusualValueWarning, match="mu bounds all error rates at once"):
+        assert hs.get_steps(mu=1.0, noise_multiplier=0.5, sample_rate=0.01) == 0
     with pytest.raises(hs.UnreachableError, match="one record misses it"):
         hs.get_group_size(tpr=0.0101, fpr=0.01, noise_multiplier=0.1, sample_rate=1.0, steps=1)
     with pytest.raises(hs.UnsupportedError, match="whole epochs"):
@@ -157,3 +161,39 @@ def test_what_cannot_be_reached_is_said_of_the_target():
     with pytest.raises(hs.UnreachableError) as refusal:
         hs.get_group_size(epsilon=0.1, delta=1e-5, **run)
     assert "target" not in str(refusal.value)
+
+
+NORMAL = NormalDist()
+EPOCH = {"sampling": hs.Shuffle(100, 10_000), "adjacency": "zero_out"}
+"""Against who knows every batch, E epochs of one record are G_mu with mu = sqrt(E) / sigma."""
+
+
+@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize(
+    ("target", "mu"),
+    [
+        ({"mu": 0.5}, 0.5),
+        ({"tpr": 0.1, "fpr": 0.01}, NORMAL.inv_cdf(0.99) - NORMAL.inv_cdf(0.9)),
+        ({"bayes_success": 0.6}, 2.0 * NORMAL.inv_cdf(0.6)),
+        ({"advantage": 0.2}, 2.0 * NORMAL.inv_cdf(0.6)),
+    ],
+)
+def test_shuffled_batches_meet_targets_of_attacks(target, mu, epochs):
+    sigma = hs.get_noise_multiplier(**target, steps=100 * epochs, **EPOCH)
+    assert math.sqrt(epochs) / mu <= sigma * (1 + 1e-9) <= math.sqrt(epochs) / mu * (1 + 1e-5)
+    assert hs.get_steps(**target, noise_multiplier=sigma, **EPOCH) == 100 * epochs
+    assert hs.get_steps(**target, noise_multiplier=sigma * 0.999, **EPOCH) < 100 * epochs
+    assert hs.get_group_size(**target, noise_multiplier=sigma, steps=100 * epochs, **EPOCH) == 1
+
+
+def test_shuffled_batches_know_the_safe_end_of_error_rates_alone():
+    with pytest.raises(TypeError, match="only the safe end is known"):
+        hs.get_noise_multiplier(tpr=0.1, fpr=0.01, steps=100, bounds=True, **EPOCH)
+    lower, upper = hs.get_noise_multiplier(bayes_success=0.6, steps=100, bounds=True, **EPOCH)
+    assert 0.0 < lower < upper
+
+
+def test_correlated_noise_says_which_targets_it_takes():
+    noise = hs.CorrelatedNoise.toeplitz([1.0, 0.5])
+    with pytest.raises(hs.UnsupportedError, match="takes epsilon and delta, or advantage, as the target"):
+        hs.get_noise_multiplier(mu=1.0, mechanism=noise, sampling=hs.FixedOrder(10), steps=20)

@@ -226,10 +226,15 @@ def test_titles_state_what_all_rows_have_in_common():
     table = hs.sweep("epsilon", noise_multiplier=[1.0, 2.0], **RUN)
     assert table.plot().get_title(loc="left") == ""
     stated = " ".join(table.plot(title=True).get_title(loc="left").split())
-    assert stated == "; ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in RUN.items())
+    written = {"delta": r"$\delta = 10^{-5}$"}
+    in_words = (f"{name.replace('_', ' ')} {value:g}" for name, value in RUN.items())
+    assert stated == "; ".join(written.get(words.partition(" ")[0], words) for words in in_words)
+    assert table.plot().get_ylabel() == "ε (nats)"
     assert table.plot(title="Two").get_title(loc="left") == "Two"
     choices = hs.plan(batch_sizes=[64, 128], **PLAN)
-    assert f"epsilon {PLAN['epsilon']:g}" in choices.plot(title=True).get_title(loc="left")
+    axes = choices.plot(title=True)
+    assert rf"$\varepsilon = {PLAN['epsilon']:g}$" in axes.get_title(loc="left")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["64", "128"]
     with pytest.raises(ValueError, match="title must be a string"):
         hs.Table({"x": [1], "y": [2]}, answer="y").plot(title=True)
     with pytest.raises(TypeError, match="title"):

@@ -1,6 +1,6 @@
 """Privacy accounting for DP-SGD whose unit is a record, a person's records or any group.
 
-- `Run`: a run in the terms of the training script, which every function takes.
+- `Run`: a run in the terms of the training script, in place of the arguments of functions and accountants.
 - `get_epsilon`, `get_delta`: the privacy of a planned run, with certified bounds.
 - `CorrelatedNoise`, `estimate_delta`: runs with correlated noise (matrix factorisation, DP-FTRL).
 - `get_noise_multiplier`, `get_sample_rate`, `get_steps`, `get_group_size`: the run that meets a target.
@@ -9,7 +9,7 @@
 - `TradeoffCurve`: trade-off functions (f-DP) and their algebra.
 - `explain`: a guarantee with everything it assumes, and what it would be under other assumptions.
 - `sampling_of`: how a data loader draws its batches.
-- `report`: the same and more, in one HTML page with pictures, or in Markdown without.
+- `report`: one page for who signs: the guarantee in plain words, its assumptions, attacks, groups and curves.
 - `hockeystick.accountants`: accountants that follow a run step by step.
 - `hockeystick.checkpoints`: accountants in files.
 - `hockeystick.renyi`: Rényi group privacy of four mechanisms, and the noise that reaches a target.

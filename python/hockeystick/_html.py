@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
@@ -12,14 +13,26 @@ from hockeystick._arguments import Floats
 from hockeystick._rounding import rounded_up
 from hockeystick.errors import OptimalOrderWarning, WideIntervalWarning
 
+_ADDRESS = re.compile(r"https?://[\w./-]*[\w/]")
+"""Addresses without a query, so that a text of the user has nothing to say in them."""
+
 SHOWN_DELTAS = (1e-5, 1e-6, 1e-8)
 """At which deltas a notebook shows the epsilon of an object."""
 
 
 def table(
-    rows: Iterable[Sequence[object]], header: Sequence[object] = (), caption: str = "", *, named: bool = False
+    rows: Iterable[Sequence[object]],
+    header: Sequence[object] = (),
+    caption: str = "",
+    *,
+    named: bool = False,
+    linked: bool = False,
 ) -> str:
-    """Table of `rows` in HTML; `named` if the first cell of a row says what the others are."""
+    """Table of `rows` in HTML; `named` if the first cell of a row says what the others are.
+
+    With `linked` addresses in cells are links.
+    """
+    cell = with_links if linked else _cell
     lines = ["<table>"]
     if caption:
         lines.append(f"<caption>{escape(caption)}</caption>")
@@ -28,10 +41,15 @@ def table(
         lines.append(f"<thead><tr>{cells}</tr></thead>")
     lines.append("<tbody>")
     for first, *others in rows:
-        start = f'<th scope="row">{_cell(first)}</th>' if named else f"<td>{_cell(first)}</td>"
-        lines.append(f"<tr>{start}{''.join(f'<td>{_cell(other)}</td>' for other in others)}</tr>")
+        start = f'<th scope="row">{cell(first)}</th>' if named else f"<td>{cell(first)}</td>"
+        lines.append(f"<tr>{start}{''.join(f'<td>{cell(other)}</td>' for other in others)}</tr>")
     lines += ["</tbody>", "</table>"]
     return "\n".join(lines)
+
+
+def with_links(value: object) -> str:
+    """Return a text in HTML in which addresses of web pages are links."""
+    return _ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', _cell(value))
 
 
 def epsilons(ask: Callable[[Floats], Floats]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Numbers as text that stays on the safe side."""
+"""Numbers as text: on the safe side, and with their nouns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def rounded_down(value: float, digits: int = 5) -> str:
 def percent_up(share: float) -> str:
     """Return a share in [0, 1] as a percentage of three digits, rounded up, at most 100."""
     return f"{min(100.0, float(rounded_up(100.0 * share, 3))):g} %"
+
+
+def steps_in_words(count: int) -> str:
+    """Return "1 step" or "7 steps"."""
+    return f"{count} step{'' if count == 1 else 's'}"
 
 
 def _rounded(value: float, digits: int, side: int) -> str:

@@ -11,9 +11,15 @@ from numpy.typing import ArrayLike
 from hockeystick import _core
 from hockeystick._arguments import FloatOrFloats, Floats, count_or_counts, float_or_floats, in_shape
 from hockeystick._curves.solving import answered
-from hockeystick._vocabulary.configuration import check_group_sizes, configure, require_within
+from hockeystick._vocabulary.configuration import (
+    check_group_sizes,
+    configure,
+    in_own_terms,
+    require_within,
+)
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.errors import UnsupportedError
 
@@ -24,13 +30,18 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
+@in_own_terms()
 def get_epsilon(
+    run: Run | None = None,
     *,
     delta: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     adjacency: str = "add_remove",
     mechanism: Mechanism | None = None,
@@ -45,7 +56,8 @@ def get_epsilon(
     ----------
     delta : array_like
         In (0, 1).
-    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, adjacency, tolerance
+    run, noise_multiplier, mechanism, sample_rate, sampling, steps, epochs, batch_size, dataset_size, \
+    group_size, adjacency, tolerance
         As in `hockeystick.get_epsilon`.
 
     Returns
@@ -81,17 +93,24 @@ def get_epsilon(
     >>> hs.get_epsilon(delta=1e-5, **run) < hs.black_box.get_epsilon(delta=1e-5, **run)
     True
     """
-    run = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
-    return _answered(_core.black_box_epsilon, float_or_floats(delta, "delta"), run, tolerance)
+    assert steps is not None
+    assert not isinstance(sampling, str)
+    asked = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
+    return _answered(_core.black_box_epsilon, float_or_floats(delta, "delta"), asked, tolerance)
 
 
+@in_own_terms()
 def get_delta(
+    run: Run | None = None,
     *,
     epsilon: ArrayLike,
     noise_multiplier: ArrayLike | None = None,
     sample_rate: ArrayLike | None = None,
-    sampling: Sampling | None = None,
-    steps: ArrayLike,
+    sampling: Sampling | str | None = None,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike = 1,
     adjacency: str = "add_remove",
     mechanism: Mechanism | None = None,
@@ -106,7 +125,8 @@ def get_delta(
     ----------
     epsilon : array_like
         At least zero, in nats.
-    noise_multiplier, mechanism, sample_rate, sampling, steps, group_size, adjacency, tolerance
+    run, noise_multiplier, mechanism, sample_rate, sampling, steps, epochs, batch_size, dataset_size, \
+    group_size, adjacency, tolerance
         As in `hockeystick.get_delta`.
 
     Returns
@@ -148,8 +168,10 @@ def get_delta(
     >>> f"{hs.get_delta(epsilon=4.0, **run):.1e}", f"{hs.black_box.get_delta(epsilon=4.0, **run):.1e}"
     ('1.3e-05', '5.0e-04')
     """
-    run = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
-    return _answered(_core.black_box_delta, float_or_floats(epsilon, "epsilon"), run, tolerance)
+    assert steps is not None
+    assert not isinstance(sampling, str)
+    asked = (noise_multiplier, sample_rate, sampling, steps, group_size, adjacency, mechanism)
+    return _answered(_core.black_box_delta, float_or_floats(epsilon, "epsilon"), asked, tolerance)
 
 
 def _answered(ask: Callable[..., Floats], at: Any, run: tuple[Any, ...], tolerance: float) -> FloatOrFloats:

@@ -13,6 +13,7 @@ from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.certifying import certificate_of_bins
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
 from hockeystick._readouts import CurveAnswers
+from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
@@ -338,9 +339,8 @@ class BinsCurve(CurveAnswers):
         return _html.table([], caption=f"BinsCurve of {self._summary()}, against {ADVERSARY}")
 
     def _summary(self) -> str:
-        return (
-            f"{self._steps} steps of {self._mechanism!r}, {self._sampling!r}, 1 record, {self._adjacency!r}"
-        )
+        steps = steps_in_words(self._steps)
+        return f"{steps} of {self._mechanism!r}, {self._sampling!r}, 1 record, {self._adjacency!r}"
 
     def _parts(self) -> tuple[Any, ...]:
         return self._mechanism, self._sampling, self._steps, self._adjacency, self._tolerance

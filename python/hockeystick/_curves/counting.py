@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -9,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import CountOrCounts, FloatOrFloats
-from hockeystick._curves.risk import check_target, search
+from hockeystick._curves.risk import Target, check_target, search
 from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._vocabulary.configuration import configure, in_own_terms
@@ -18,7 +20,8 @@ from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
-from hockeystick.errors import UnreachableError
+from hockeystick._vocabulary.terms import asked_from_outside
+from hockeystick.errors import UnreachableError, UnusualValueWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -129,9 +132,20 @@ def get_steps(
         prior=prior,
         mu=mu,
     )
+    arguments = {
+        "noise_multiplier": noise_multiplier,
+        "mechanism": mechanism,
+        "sample_rate": sample_rate,
+        "sampling": sampling,
+        "group_size": group_size,
+        "group": group,
+        "adjacency": adjacency,
+    }
     if isinstance(sampling, Shuffle):
-        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
-        return plan_shuffled(
+        if not target.is_point:
+            found = search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
+            return _not_none(found, target, bounds=bounds)
+        found = plan_shuffled(
             "steps",
             adjacency=adjacency,
             noise_multiplier=noise_multiplier,
@@ -140,12 +154,13 @@ def get_steps(
             sampling=sampling,
             group_size=group_size,
             group=group,
-            epsilon=shuffled_epsilon,
-            delta=shuffled_delta,
+            epsilon=target.epsilon,
+            delta=target.delta,
             bounds=bounds,
             tolerance=tolerance,
             executor=executor,
         )
+        return _not_none(found, target, bounds=bounds)
     step = configure(
         adjacency=target.adjacency(adjacency),
         noise_multiplier=noise_multiplier,
@@ -156,17 +171,9 @@ def get_steps(
         group=group,
     )
     if not target.is_point:
-        arguments = {
-            "noise_multiplier": noise_multiplier,
-            "mechanism": mechanism,
-            "sample_rate": sample_rate,
-            "sampling": sampling,
-            "group_size": group_size,
-            "group": group,
-            "adjacency": adjacency,
-        }
-        return search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
-    return solve(
+        found = search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
+        return _not_none(found, target, bounds=bounds)
+    found = solve(
         "steps",
         step,
         epsilon=target.epsilon,
@@ -175,6 +182,7 @@ def get_steps(
         tolerance=tolerance,
         executor=executor,
     )
+    return _not_none(found, target, bounds=bounds)
 
 
 @overload
@@ -282,8 +290,17 @@ def get_group_size(
         prior=prior,
         mu=mu,
     )
+    arguments = {
+        "noise_multiplier": noise_multiplier,
+        "mechanism": mechanism,
+        "sample_rate": sample_rate,
+        "sampling": sampling,
+        "steps": steps,
+        "adjacency": adjacency,
+    }
     if isinstance(sampling, Shuffle):
-        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
+        if not target.is_point:
+            return search("group_size", target, arguments, bounds=bounds, tolerance=tolerance)
         return plan_shuffled(
             "group_size",
             adjacency=adjacency,
@@ -291,8 +308,8 @@ def get_group_size(
             mechanism=mechanism,
             sample_rate=sample_rate,
             sampling=sampling,
-            epsilon=shuffled_epsilon,
-            delta=shuffled_delta,
+            epsilon=target.epsilon,
+            delta=target.delta,
             steps=steps,
             bounds=bounds,
             tolerance=tolerance,
@@ -307,14 +324,6 @@ def get_group_size(
         unknown="group_size",
     )
     if not target.is_point:
-        arguments = {
-            "noise_multiplier": noise_multiplier,
-            "mechanism": mechanism,
-            "sample_rate": sample_rate,
-            "sampling": sampling,
-            "steps": steps,
-            "adjacency": adjacency,
-        }
         return search("group_size", target, arguments, bounds=bounds, tolerance=tolerance)
     found = solve(
         "group_size",
@@ -341,3 +350,20 @@ def _members(found: Any, microbatches: int, bounds: bool) -> Any:
         return sizes
     misses = np.ceil(np.asarray(upper) / microbatches)
     return sizes, float(misses) if misses.shape == () else misses
+
+
+def _not_none(found: Any, target: Target, *, bounds: bool) -> Any:
+    """Return numbers of steps, with a warning in a plain call if not even one step meets the target."""
+    if np.all(np.asarray(found[0] if bounds else found) > 0):
+        return found
+    # Above are `get_steps` and what takes its terms.
+    if not asked_from_outside(sys._getframe(3).f_globals.get("__name__", "")):
+        return found
+    why = "give more noise or a smaller rate"
+    if target.mu is not None:
+        why += (
+            "; mu bounds all error rates at once, and at the smallest ones a sampled step is as one without "
+            "sampling, while advantage, or tpr and fpr, ask about one point"
+        )
+    warnings.warn(f"0 steps: not even one meets the target; {why}", UnusualValueWarning, stacklevel=4)
+    return found

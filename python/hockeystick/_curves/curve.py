@@ -25,6 +25,7 @@ from hockeystick._curves.mixed_curve import MixedCurve
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers
+from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ADVERSARY, check_adjacency
 from hockeystick._vocabulary.configuration import Segment
@@ -383,7 +384,8 @@ class PrivacyCurve(Certifiable, CurveAnswers):
 
     def _summary(self) -> str:
         kinds = f" of {len(self._steps)} kinds" if len(self._steps) > 1 else ""
-        return f"{self.steps} steps{kinds}, adjacency {self._adjacency!r}, tolerance {self._tolerance:g}"
+        steps = steps_in_words(self.steps)
+        return f"{steps}{kinds}, adjacency {self._adjacency!r}, tolerance {self._tolerance:g}"
 
     def _parts(self) -> tuple[dict[StepKind, int], str, float]:
         return self._steps, self._adjacency, self._tolerance

@@ -14,6 +14,7 @@ from hockeystick._curves.certifying import Certifiable
 from hockeystick._curves.coarsening import MOST_EXACT
 from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers
+from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary import step_kinds
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.intervals import both_ends, check_tolerance
@@ -48,7 +49,7 @@ class MixedCurve(Certifiable, CurveAnswers):
     >>> step = dict(mechanism=hs.Laplace(3.0), sampling=hs.WithoutReplacement(1, 2), steps=1)
     >>> mixed = hs.privacy_curve(adjacency="add", **step) + hs.privacy_curve(adjacency="remove", **step)
     >>> mixed
-    <MixedCurve of 1 steps 'add', 1 steps 'remove'>
+    <MixedCurve of 1 step 'add', 1 step 'remove'>
     >>> round(mixed.delta(0.2), 4)
     0.1049
     >>> sorted(mixed.segments), mixed.steps, mixed.tolerance
@@ -233,11 +234,13 @@ class MixedCurve(Certifiable, CurveAnswers):
         return MixedCurve, (self._parts, self._tolerance)
 
     def __repr__(self) -> str:
-        parts = (f"{sum(steps.values())} steps {adjacency!r}" for adjacency, steps in self._parts.items())
+        parts = (
+            f"{steps_in_words(sum(steps.values()))} {adjacency!r}" for adjacency, steps in self._parts.items()
+        )
         return f"<MixedCurve of {', '.join(parts)}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.steps} steps, tolerance {self._tolerance:g}"]
+        lines = [f"{steps_in_words(self.steps)}, tolerance {self._tolerance:g}"]
         for adjacency, segments in self.segments.items():
             lines += [f"  {adjacency}: " + ", ".join(row) for row in _rows(adjacency, segments)]
         return "\n".join([*lines, f"against {ADVERSARY}"])

@@ -170,8 +170,17 @@ def get_noise_multiplier(
             "noise, which may be that of a CorrelatedNoise; for the parameter of Laplace noise or randomized "
             "response search with get_epsilon"
         )
+    arguments = {
+        "sample_rate": sample_rate,
+        "sampling": sampling,
+        "steps": steps,
+        "group_size": group_size,
+        "group": group,
+        "adjacency": adjacency,
+    }
     if isinstance(sampling, Shuffle):
-        shuffled_epsilon, shuffled_delta = target.point("shuffled batches")
+        if not target.is_point:
+            return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
         return plan_shuffled(
             "noise_multiplier",
             adjacency=adjacency,
@@ -179,8 +188,8 @@ def get_noise_multiplier(
             sampling=sampling,
             group_size=group_size,
             group=group,
-            epsilon=shuffled_epsilon,
-            delta=shuffled_delta,
+            epsilon=target.epsilon,
+            delta=target.delta,
             steps=steps,
             bounds=bounds,
             tolerance=tolerance,
@@ -195,14 +204,6 @@ def get_noise_multiplier(
         unknown="noise_multiplier",
     )
     if not target.is_point:
-        arguments = {
-            "sample_rate": sample_rate,
-            "sampling": sampling,
-            "steps": steps,
-            "group_size": group_size,
-            "group": group,
-            "adjacency": adjacency,
-        }
         return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
     return solve(
         "noise_multiplier",

@@ -20,9 +20,10 @@ from hockeystick import _core
 from hockeystick._arguments import LARGEST_COUNT, broadcast, float_array, require
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.intervals import check_tolerance
-from hockeystick._vocabulary.sampling import WithoutReplacement
+from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnreachableError, UnsupportedError
 
 LARGEST_NOISE = 2.0**20
@@ -66,7 +67,10 @@ class Target(NamedTuple):
     def point(self, scheme: str) -> tuple[ArrayLike, ArrayLike]:
         """Return epsilon and delta, where a scheme answers for one point in one order only."""
         if self.both_orders or not self.is_point:
-            raise UnsupportedError(f"{scheme}: give epsilon and delta, or advantage, as the target")
+            raise UnsupportedError(
+                f"{scheme} takes epsilon and delta, or advantage, as the target: tpr and fpr, bayes_success "
+                "and mu ask about tests in both orders of the data sets, which are not derived for it"
+            )
         return self.epsilon, self.delta
 
 
@@ -189,6 +193,10 @@ def search(unknown: str, target: Target, arguments: dict[str, Any], *, bounds: b
         raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
     if bounds and target.mu is not None:
         raise TypeError("bounds must be left out with mu, for which only the safe end is known")
+    if bounds and isinstance(arguments.get("sampling"), Shuffle):
+        raise TypeError(
+            "bounds must be left out with error rates of shuffled batches: only the safe end is known"
+        )
     if isinstance(arguments.get("sampling"), RandomAllocation | FixedBins) and unknown == "steps":
         raise UnsupportedError(
             "the number of whole epochs is found for epsilon and delta, not for other targets"
@@ -231,12 +239,15 @@ def _one(
     """Last value that meets the target, and the first that is known to miss it (if wanted)."""
     tpr, fpr, mu = (numbers.pop(name, None) for name in ("tpr", "fpr", "mu"))
 
-    def run(value: Any, tolerance: float) -> PrivacyCurve:
-        found: PrivacyCurve = privacy_curve(**numbers, **fixed, **{unknown: value}, tolerance=tolerance)
+    def run(value: Any, tolerance: float) -> PrivacyCurve | ShuffledCurve:
+        found: PrivacyCurve | ShuffledCurve
+        found = privacy_curve(**numbers, **fixed, **{unknown: value}, tolerance=tolerance)
         return found
 
     def whole(value: Any) -> _core.TradeoffCurve:
         curve = run(value, width)
+        if isinstance(curve, ShuffledCurve):
+            return curve.compiled()  # the guarantee, whose mu and error rates are the safe ends
         return _core.TradeoffCurve.of_steps(curve.core_segments(), _order(curve.adjacency))
 
     def room(value: Any, tolerance: float) -> float:
@@ -264,7 +275,7 @@ def _most(unknown: str, fixed: dict[str, Any]) -> int:
     sampling = fixed.get("sampling")
     return (
         min(LARGEST_GROUP, sampling.dataset_size)
-        if isinstance(sampling, WithoutReplacement)
+        if isinstance(sampling, WithoutReplacement | Shuffle)
         else LARGEST_GROUP
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require
+from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require, shown
 from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick._curves.risk import check_target
 from hockeystick._progress import Report, reporting
@@ -18,7 +18,7 @@ from hockeystick._tables import Table
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick._vocabulary.spelling import spelled
-from hockeystick.errors import UnreachableError
+from hockeystick.errors import UnreachableError, UnsupportedError
 
 LEAST_STEPS = 100
 """Least number of steps of the batch sizes that are tried by default: with fewer, a model hardly trains."""
@@ -112,8 +112,9 @@ class Plan(Table):
 
 @spelled
 def plan(
+    run: Run | None = None,
     *,
-    dataset_size: int,
+    dataset_size: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     advantage: float | None = None,
@@ -124,10 +125,10 @@ def plan(
     mu: float | None = None,
     epochs: float | None = None,
     compute: float | None = None,
-    records_per_person: ArrayLike = 1,
+    records_per_person: ArrayLike | None = None,
     batch_sizes: ArrayLike | None = None,
     caps: ArrayLike | None = None,
-    adjacency: str = "add_remove",
+    adjacency: str | None = None,
     progress: Report | bool | None = None,
 ) -> Plan:
     """Batch size, steps, cap per person and noise that meet a target, the least noise per gradient first.
@@ -137,6 +138,9 @@ def plan(
 
     Parameters
     ----------
+    run : Run, optional
+        A run of Poisson samples, in place of `dataset_size`, `records_per_person`, `adjacency`, and of
+        `epochs` or `compute`. Its batch size is tried too, its noise is not used.
     dataset_size : int
         Number of records.
     epsilon, delta : float, optional
@@ -151,13 +155,13 @@ def plan(
         Number of gradients of single records in the whole training, such as ten times `dataset_size`.
     records_per_person : int or array_like of int, optional
         Largest number of records of one person; or the numbers of all persons, of which the sum is
-        `dataset_size`. With one number, every person counts as having so many.
+        `dataset_size`. With one number, every person counts as having so many. By default 1.
     batch_sizes : array_like of int, optional
         Expected batch sizes to try; by default powers of two with at least 100 steps.
     caps : array_like of int, optional
         Caps to try; by default 1, 2, 4, ... up to the largest number of records of a person.
     adjacency : {"add_remove", "add", "remove", "replace"}, optional
-        Neighbouring relation.
+        Neighbouring relation, by default "add_remove".
     progress : callable or bool, optional
         Called with the numbers of rows that are done and of all rows; True draws a bar (with tqdm).
 
@@ -203,6 +207,22 @@ def plan(
     check_target(**stated)
     target: Any = {name: float_scalar(value, name) for name, value in stated.items() if value is not None}
     in_words = ", ".join(f"{name} {value:g}" for name, value in target.items())
+    sizes_of_run: list[int] = []
+    if run is not None:
+        stated_by_run = _facts_of(run)
+        sizes_of_run = [] if run.batch_size is None else [max(1, round(run.batch_size))]
+        asked = {
+            "dataset_size": dataset_size,
+            "epochs": epochs,
+            "compute": compute,
+            "records_per_person": records_per_person,
+            "adjacency": adjacency,
+        }
+        dataset_size, epochs, compute, records_per_person, adjacency = _beside(stated_by_run, asked)
+    records_per_person = 1 if records_per_person is None else records_per_person
+    adjacency = "add_remove" if adjacency is None else adjacency
+    if dataset_size is None:
+        raise TypeError("plan() needs dataset_size, or a Run that states it")
     size = count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
     if (epochs is None) == (compute is None):
         raise TypeError("give exactly one of epochs and compute")
@@ -212,7 +232,7 @@ def plan(
     counts = _persons(records_per_person, size)
     largest = int(np.max(counts))
     tried = _caps(caps, largest)
-    sizes = _batch_sizes(batch_sizes, size, gradients)
+    sizes = _batch_sizes(batch_sizes, size, gradients, sizes_of_run)
     rows: list[tuple[Any, ...]] = []
     runs: list[Run] = []
     with reporting(progress, "plan") as report:
@@ -220,7 +240,7 @@ def plan(
             records = _kept(counts, cap, size)
             if batch <= records:
                 steps = math.ceil((gradients if epochs is None else float(epochs) * records) / batch)
-                run = Run(
+                choice = Run(
                     sampling="poisson",
                     batch_size=batch,
                     dataset_size=records,
@@ -229,12 +249,12 @@ def plan(
                     adjacency=adjacency,
                 )
                 try:
-                    sigma = float(get_noise_multiplier(run, **target))
+                    sigma = float(get_noise_multiplier(choice, **target))
                 except UnreachableError:
                     sigma = math.inf
                 if math.isfinite(sigma):
                     rows.append((batch, steps, steps * batch / records, cap, records, sigma, sigma / batch))
-                    runs.append(run.replace(noise_multiplier=sigma))
+                    runs.append(choice.replace(noise_multiplier=sigma))
             if report is not None:
                 report(done + 1, len(tried) * len(sizes))
     if not rows:
@@ -246,6 +266,40 @@ def plan(
     length = f"{gradients:g} gradients" if epochs is None else f"{epochs:g} epochs"
     caption = f"{in_words}, {length}, adjacency {adjacency!r}"
     return Plan(columns, [runs[place] for place in order], caption)
+
+
+def _facts_of(run: Run) -> dict[str, Any]:
+    """Return what a run states of what `plan` asks for."""
+    if not isinstance(run, Run):
+        raise TypeError(f"run must be a Run, got {shown(run)}; other arguments are given by name")
+    if run.sampling != "poisson" or run.max_batch_size is not None or run.microbatches > 1:
+        raise UnsupportedError(f"plan is about plain Poisson samples, got a run with {run.scheme!r}")
+    if run.group is not None or run.mechanism is not None:
+        whose = run.group if run.mechanism is None else run.mechanism
+        raise UnsupportedError(f"plan is about Gaussian noise and equal records, got a run with {whose!r}")
+    if run.dataset_size is None:
+        raise TypeError("the run does not state dataset_size, which plan needs")
+    found: dict[str, Any] = {
+        "dataset_size": run.dataset_size,
+        "records_per_person": run.records_per_person,
+        "adjacency": run.adjacency,
+    }
+    if run.epochs is not None:
+        return found | {"epochs": run.epochs}
+    steps, rate = run.number_of_steps, run.arguments["sample_rate"]
+    return found if steps is None else found | {"compute": steps * rate * run.dataset_size}
+
+
+def _beside(stated: dict[str, Any], asked: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the facts of a run with other arguments, which must not contradict it."""
+    if asked["epochs"] is not None or asked["compute"] is not None:  # the length is what is asked, if given
+        stated = {name: value for name, value in stated.items() if name not in ("epochs", "compute")}
+    for name, value in asked.items():
+        if value is not None and np.any(np.asarray(stated.get(name, value) != value)):
+            raise ValueError(
+                f"{name} contradicts the run, which states {shown(stated[name])}: use run.replace(...)"
+            )
+    return tuple(stated.get(name, value) for name, value in asked.items())
 
 
 def _persons(records_per_person: ArrayLike, dataset_size: int) -> Counts:
@@ -277,12 +331,14 @@ def _caps(caps: ArrayLike | None, largest: int) -> list[int]:
     return _vector(caps, "caps", largest)
 
 
-def _batch_sizes(batch_sizes: ArrayLike | None, dataset_size: int, gradients: float) -> list[int]:
+def _batch_sizes(
+    batch_sizes: ArrayLike | None, dataset_size: int, gradients: float, of_run: list[int]
+) -> list[int]:
     if batch_sizes is not None:
         return _vector(batch_sizes, "batch_sizes", dataset_size)
     most = min(dataset_size, max(1.0, gradients / LEAST_STEPS))
     found = [2**power for power in range(53) if SMALLEST_BATCH <= 2**power <= most]
-    return found or [max(1, int(most))]
+    return sorted({*found, *of_run}) or [max(1, int(most))]
 
 
 def _vector(values: ArrayLike, name: str, largest: int) -> list[int]:

@@ -15,6 +15,7 @@ from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._curves.renyi_readouts import LARGEST_ORDER
 from hockeystick._curves.shuffled_upper import Steps, divergence, upper_curve
 from hockeystick._readouts import CurveAnswers
+from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
@@ -380,7 +381,7 @@ class ShuffledCurve(CurveAnswers):
         noises = ", ".join(f"{noise:g}" for noise, _ in self._first)
         noise = f"noise {noises}" + (", ..." if len(self._segments) > REPEATED_SEGMENTS else "")
         about = f"{noise}, for {self._group}, adjacency {self._adjacency!r}"
-        return f"{self.steps} steps of shuffled batches, {drawn}, {about}"
+        return f"{steps_in_words(self.steps)} of shuffled batches, {drawn}, {about}"
 
     @property
     def _group(self) -> str:

@@ -84,7 +84,7 @@ class Entry(NamedTuple):
             return "not covered"
         if self.lower is None:
             return rounded_up(self.epsilon)
-        return f"{rounded_down(self.lower, 3)} to {rounded_up(self.epsilon, 3)}"
+        return f"{rounded_down(self.lower)} to {rounded_up(self.epsilon)}"
 
 
 def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) -> list[Entry]:
@@ -180,7 +180,7 @@ def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         "noise_multiplier": noise,
         "steps": run.steps,
         "group_size": run.group_size,
-        "tolerance": max(run.tolerance, 1e-4),
+        "tolerance": run.tolerance,  # a coarser one changes last digits of numbers that stand elsewhere too
     }
     try:
         ends = get_epsilon(sampling=scheme, adjacency=ZERO_OUT, bounds=True, **common)
@@ -190,7 +190,7 @@ def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
             poisson = float(get_epsilon(sample_rate=scheme.batch_size / scheme.dataset_size, **common))
     except ValueError:  # a group larger than the data set
         return None
-    note = f"at least {rounded_down(lower, 3)}; Poisson accounting says {rounded_up(poisson, 3)}"
+    note = f"at least {rounded_down(lower)}; Poisson accounting says {rounded_up(poisson)}"
     return Entry(SHUFFLED, ZERO_OUT, repr(scheme), upper, INTERVAL_STATUS, INTERVAL_SOURCE, note, lower)
 
 
@@ -237,8 +237,10 @@ def _entry(name: str, run: RecordedRun, delta: float, note: str, *, is_own: bool
         words = repr(Poisson(draws[0]) if isinstance(draws[0], float) else draws[0])
     entry = Entry(name, run.adjacency, words, None, None, None, note, is_own=is_own)
     try:
-        # The number of the run itself is as accurate as elsewhere, so that it has one rounding everywhere.
-        curve = (run if is_own else replace(run, tolerance=max(run.tolerance, 1e-4))).curve()
+        # Numbers that stand elsewhere too are as accurate as there, so that they have one rounding: that of
+        # the run itself, and that of Poisson accounting beside shuffled batches.
+        is_repeated = is_own or name == POISSON
+        curve = (run if is_repeated else replace(run, tolerance=max(run.tolerance, 1e-4))).curve()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WideIntervalWarning)
             epsilon = float(curve.epsilon(delta))

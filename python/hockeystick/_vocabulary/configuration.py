@@ -59,11 +59,13 @@ from hockeystick._vocabulary.support import (
     require_supported,
 )
 from hockeystick._vocabulary.terms import (
+    LARGE_NOISE,
     SMALL_NOISE,
     TERMS,
     asked_from_outside,
     meant,
     resolved,
+    warn_of_large_noise,
     warn_of_small_noise,
 )
 from hockeystick.errors import UnsupportedError
@@ -121,11 +123,13 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
                         f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
                     )
                 noise: Any = given.get("noise_multiplier")
-                if type(noise) in (float, int) and noise < SMALL_NOISE:
+                if type(noise) in (float, int) and not SMALL_NOISE <= noise <= LARGE_NOISE:
                     # A search of the library may pass through such noise on its way.
                     module = sys._getframe(1).f_globals.get("__name__", "")
                     if asked_from_outside(module):
                         warn_of_small_noise(float(noise))
+                        if unknown != "group_size":
+                            warn_of_large_noise(float(noise), given)
                 arguments = given
             else:
                 for name in given:

@@ -81,6 +81,8 @@ class CorrelatedNoise(WholeRun):
     3.0000
     >>> noise.noise_multiplier is None, noise.factor.is_nonnegative(4), noise.check_steps(400)
     (True, True, 400)
+    >>> noise.is_stored_matrix
+    False
     >>> hs.CorrelatedNoise.from_settings(noise.settings()) == noise
     True
     >>> hs.CorrelatedNoise.lambda_cgd(0.5).with_noise(2.0).matrix(3).tolist()
@@ -335,6 +337,11 @@ class CorrelatedNoise(WholeRun):
     def factor(self) -> Matrix:
         """The matrix C, as the functions of this package take it."""
         return self._matrix
+
+    @property
+    def is_stored_matrix(self) -> bool:
+        """Whether the matrix was given by its entries, which files of runs and states do not hold."""
+        return isinstance(self._matrix, Dense)
 
     def with_noise(self, noise_multiplier: float | None) -> CorrelatedNoise:
         """Return the same matrix with another noise multiplier."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, require, shown
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
 from hockeystick._vocabulary.sampling import (
     LARGEST_DATASET,
     FullBatch,
@@ -199,12 +200,16 @@ def steps_of(epochs: object, drawn: dict[str, Any]) -> Any:
         return _rounded_up(counts, Fraction(scheme.dataset_size, scheme.batch_size))
     if isinstance(scheme, Shuffle):
         return _rounded_up(counts, Fraction(scheme.dataset_size // scheme.batch_size))
-    if isinstance(scheme, RandomAllocation | FixedBins):
+    if isinstance(scheme, RandomAllocation | FixedBins | FixedOrder):
         return _rounded_up(counts, Fraction(scheme.batches))
+    if isinstance(scheme, MinimumSeparation):
+        raise TypeError(f"{shown(scheme)} does not say how many steps an epoch has: give steps")
     if isinstance(scheme, FullBatch):
         return _rounded_up(counts, Fraction(1))
     if isinstance(scheme, Poisson):
         rates = np.asarray(scheme.sample_rate * scheme.microbatches)
+    elif isinstance(scheme, CyclicPoisson):
+        rates = np.asarray(scheme.sample_rate / scheme.cycle)
     else:
         rates = float_array(drawn["sample_rate"], "sample_rate")
     if np.any(rates <= 0.0):

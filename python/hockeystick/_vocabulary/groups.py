@@ -122,7 +122,9 @@ def _largest_cosine(gradients: str, cosine: float | None) -> float:
 def check_group(value: object) -> Group:
     """Return `value`, which must be a group."""
     if not isinstance(value, Group):
-        raise TypeError(f"group must be a Group, got {shown(value)}")
+        is_size = isinstance(value, int) and not isinstance(value, bool)
+        hint = f"; did you mean group_size={value}?" if is_size else ""
+        raise TypeError(f"group must be a Group, got {shown(value)}{hint}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""A run of training in the user's own terms: stated once, checked, saved, and taken by every function."""
+"""A run of training in the user's own terms: stated once, checked, saved, and taken by the functions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hockeystick import _html
 from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown
 from hockeystick._atomic import write_atomically
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT, check_adjacency
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.drawing import (
     check_scheme_name,
     described_scheme,
@@ -22,18 +23,18 @@ from hockeystick._vocabulary.drawing import (
     steps_of,
 )
 from hockeystick._vocabulary.groups import Group, check_group
-from hockeystick._vocabulary.mechanisms import (
-    Gaussian,
-    Laplace,
-    Mechanism,
-    RandomizedResponse,
-    check_mechanism,
-    check_noise_multiplier,
+from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
+from hockeystick._vocabulary.participation import Participation
+from hockeystick._vocabulary.run_facts import (
+    check_run_mechanism,
+    mechanism_of,
+    noise_of,
+    participation_of,
+    plain,
 )
 from hockeystick._vocabulary.run_files import read_facts, written_as_json, written_as_toml
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson, Sampling, Shuffle, check_sample_rate
 from hockeystick._vocabulary.spelling import spelled_class, unknown_argument
-from hockeystick.errors import UnsupportedError
 
 _DRAWING = ("sample_rate", "batch_size", "dataset_size", "max_batch_size", "microbatches", "batches", "times")
 
@@ -49,14 +50,16 @@ _NO_NAME = (
 class Run:
     """A run of training, stated once in the terms of the training script.
 
-    Every function of the library takes it in place of its own arguments: ``hs.get_epsilon(run, delta=1e-5)``.
-    It cannot be changed; `replace` makes another one.
+    Functions that ask for the rate and the steps of a run take it in their place, such as
+    ``hs.get_epsilon(run, delta=1e-5)``; the page "A run in your own terms" lists them. It cannot be changed;
+    `replace` makes another one.
 
     Parameters
     ----------
     sampling : str or sampling scheme
         How batches are drawn: "poisson", "fixed", "shuffle", "full", "random_allocation" or "fixed_bins"; or
-        a scheme such as ``hs.Poisson(0.01)``, which says its sizes too. There is no default.
+        a scheme such as ``hs.Poisson(0.01)``, which says its sizes too. For `CorrelatedNoise` also
+        `FixedOrder`, `MinimumSeparation` or `CyclicPoisson`. There is no default.
     batch_size : int or float, optional
         Records in a batch; with "poisson" the expected number. Together with `dataset_size`.
     dataset_size : int, optional
@@ -70,8 +73,9 @@ class Run:
     noise_multiplier : float, optional
         Standard deviation of Gaussian noise divided by the clipping norm, at least 0. It may be left open for
         `get_noise_multiplier`.
-    mechanism : Laplace or RandomizedResponse, optional
-        Other noise, in place of `noise_multiplier`.
+    mechanism : AdaptiveClipping, BatchClipping, CorrelatedNoise, Laplace, Skellam or ..., optional
+        Other noise, in place of `noise_multiplier`: one of those or `RandomizedResponse`. `CorrelatedNoise`
+        without a stored matrix. A function that does not answer such noise says so.
     records_per_person : int, optional
         Largest number of records of one person, in [1, 10000]: the group that the guarantee is about.
     group : Group, optional
@@ -117,14 +121,14 @@ class Run:
     (Poisson(sample_rate=0.004266666666666667), 64, 8)
     """
 
-    sampling: str | Sampling | Shuffle = ""
+    sampling: str | Sampling | Shuffle | Participation = ""
     batch_size: int | float | None = None
     dataset_size: int | None = None
     sample_rate: float | None = None
     epochs: float | None = None
     steps: int | None = None
     noise_multiplier: float | None = None
-    mechanism: Mechanism | None = None
+    mechanism: Mechanism | CorrelatedNoise | None = None
     records_per_person: int = 1
     group: Group | None = None
     adjacency: str = ""
@@ -146,8 +150,7 @@ class Run:
         drawing = {name: getattr(self, name) for name in _DRAWING}
         if self.microbatches == 1:
             drawing["microbatches"] = None
-        assert isinstance(self.sampling, str)
-        self._set("_drawn", scheme_of(self.sampling, drawing))
+        self._set("_drawn", self._drawn_as(drawing))
         if self.epochs is not None:
             made = steps_of(self.epochs, self._drawn)
             if self.steps is not None and self.steps != made:
@@ -158,8 +161,21 @@ class Run:
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
+    def _drawn_as(self, drawing: dict[str, Any]) -> dict[str, Any]:
+        """Return the argument of `get_epsilon` that says how batches are drawn."""
+        if isinstance(self.sampling, str):
+            return scheme_of(self.sampling, drawing)
+        if not isinstance(self.mechanism, CorrelatedNoise):
+            raise TypeError(f"sampling {shown(self.sampling)} is for mechanism=CorrelatedNoise alone")
+        for name, value in drawing.items():
+            if value is not None and name != "dataset_size":
+                raise TypeError(f"{name} does not belong to sampling {shown(self.sampling)}")
+        return {"sampling": self.sampling}
+
     def _check_scheme(self) -> None:
-        """Write the scheme as its name and sizes."""
+        """Write the scheme as its name and sizes; one for `CorrelatedNoise` alone stays as it is."""
+        if isinstance(self.sampling, Participation):
+            return
         if isinstance(self.sampling, str):
             if not self.sampling:
                 raise TypeError(_NO_NAME)
@@ -202,15 +218,10 @@ class Run:
             self._set("noise_multiplier", check_noise_multiplier(self.noise_multiplier))
         if self.mechanism is None:
             return
-        checked = check_mechanism(self.mechanism)
-        if isinstance(checked, Gaussian):
-            self._set("noise_multiplier", checked.noise_multiplier)
+        noise = noise_of(check_run_mechanism(self.mechanism))
+        if noise is not None:
+            self._set("noise_multiplier", noise)
             self._set("mechanism", None)
-        elif not isinstance(checked, Laplace | RandomizedResponse):
-            raise UnsupportedError(
-                f"a Run has Gaussian noise, Laplace or RandomizedResponse, got {checked!r}: give other "
-                "mechanisms to the functions themselves"
-            )
 
     def _checked_adjacency(self) -> str:
         if self.adjacency == "":
@@ -228,10 +239,10 @@ class Run:
         return None if self.epochs is None else int(steps_of(self.epochs, self._drawn))
 
     @property
-    def scheme(self) -> Sampling | Shuffle:
+    def scheme(self) -> Sampling | Shuffle | Participation:
         """The sampling, as the functions take it."""
         rate = self._drawn.get("sample_rate")
-        found: Sampling | Shuffle = self._drawn["sampling"] if rate is None else Poisson(rate)
+        found: Sampling | Shuffle | Participation = self._drawn["sampling"] if rate is None else Poisson(rate)
         return found
 
     @property
@@ -263,7 +274,7 @@ class Run:
                 continue
             if entry.name in ("records_per_person",) and self.group is not None:
                 continue
-            found[entry.name] = _plain(value)
+            found[entry.name] = plain(value)
         return found
 
     @property
@@ -394,8 +405,8 @@ class Run:
         Parameters
         ----------
         facts : mapping
-            Arguments of `Run`; a mechanism is a table such as ``{"name": "laplace", "scale": 1.0}``, a group
-            a table of the arguments of `Group`.
+            Arguments of `Run`; a mechanism is a table such as ``{"name": "laplace", "scale": 1.0}``, so is a
+            scheme for `CorrelatedNoise`; a group is a table of the arguments of `Group`.
 
         Returns
         -------
@@ -418,7 +429,9 @@ class Run:
         """
         stated = dict(facts)
         if isinstance(stated.get("mechanism"), Mapping):
-            stated["mechanism"] = _mechanism(stated["mechanism"])
+            stated["mechanism"] = mechanism_of(stated["mechanism"])
+        if isinstance(stated.get("sampling"), Mapping):
+            stated["sampling"] = participation_of(stated["sampling"])
         if isinstance(stated.get("group"), Mapping):
             stated["group"] = Group(**stated["group"])
         return Run(**stated)
@@ -444,32 +457,3 @@ _EXCLUSIVE = (
 """Facts of which one takes the place of the other."""
 
 _UNSTATED: dict[str, Any] = {"records_per_person": 1, "microbatches": 1}
-
-_MECHANISMS: dict[str, type[Laplace] | type[RandomizedResponse]] = {
-    "laplace": Laplace,
-    "randomized_response": RandomizedResponse,
-}
-
-
-def _plain(value: Any) -> Any:
-    """`value` of plain JSON types."""
-    if isinstance(value, Laplace):
-        return {"name": "laplace", "scale": value.scale}
-    if isinstance(value, RandomizedResponse):
-        return {"name": "randomized_response", "p": value.p}
-    if isinstance(value, Group):
-        given = {"size": value.size, "rates": value.rates, "norms": value.norms, "gradients": value.gradients}
-        return {
-            name: list(part) if isinstance(part, tuple) else part
-            for name, part in given.items()
-            if part is not None
-        }
-    return value
-
-
-def _mechanism(table: Mapping[str, Any]) -> Mechanism:
-    arguments = dict(table)
-    kind = _MECHANISMS.get(arguments.pop("name", ""))
-    if kind is None:
-        raise ValueError(f"the name of mechanism must be one of {', '.join(_MECHANISMS)}, got {shown(table)}")
-    return kind(**arguments)

@@ -44,7 +44,7 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], str]] = {
     "epochs": (("steps",), ""),
     "n_epochs": (("epochs",), ""),
     "target_epsilon": (("epsilon", "target"), ""),
-    "eps": (("epsilon",), ""),
+    "eps": (("epsilon", "target"), ""),
     "target_delta": (("delta",), ""),
     "dlt": (("delta",), ""),
     "n": (("dataset_size",), ""),
@@ -80,6 +80,16 @@ SYNONYMS: dict[str, tuple[tuple[str, ...], str]] = {
 """Names that other libraries and papers have for an argument, with the names it has here and a hint in words.
 
 The first of our names that a function takes is the one that its error suggests."""
+
+_OF_CLIPPING = (
+    ": the clipping norm needs no argument, as noise_multiplier is the standard deviation of the noise "
+    "divided by it"
+)
+
+CLIPPING_NORMS = frozenset(
+    {"max_grad_norm", "l2_norm_clip", "clip_norm", "clipping_norm", "max_norm", "clip", "c", "l2_sensitivity"}
+)
+"""Names of the clipping norm, which no epsilon depends on."""
 
 VALUES: dict[str, dict[str, str]] = {
     "adjacency": {
@@ -120,6 +130,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     for candidate in ours:
         if candidate in names:
             return f"; did you mean {candidate}{words}?"
+    if name.lower() in CLIPPING_NORMS and "noise_multiplier" in names:
+        return _OF_CLIPPING
+    if ours or name in ("epsilon", "delta"):
+        return ""  # its meaning is known: a similar name would be another one
     near = _near(name, names)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -138,18 +152,25 @@ def suggested_value(name: str, value: object, allowed: Iterable[str]) -> str:
     ours = VALUES.get(name, {}).get(value.lower())
     if ours in known:
         return f"; did you mean {ours!r}?"
-    near = _near(value, known)
+    near = _near(value.lower(), known)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
     """Return the error for an argument that a function does not take."""
-    hint = suggestion(name, known)
-    ours, _ = SYNONYMS.get(name.lower(), ((), ""))
-    wanted = [each for each in ours if function == f"get_{each}" and each in ("epsilon", "delta")]
-    if not hint and wanted:
-        hint = f": {function} finds it; get_noise_multiplier({wanted[0]}=...) finds the noise for a target"
+    hint = suggestion(name, known) or _of_unknown(function.rpartition(".")[2], name)
     return TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def _of_unknown(function: str, name: str) -> str:
+    """Say that an argument is what a function finds, if it is, and which function takes it."""
+    ours, _ = SYNONYMS.get(name.lower(), ((), ""))
+    for each in (name, *ours):
+        if function == f"get_{each}":
+            if each in ("epsilon", "delta"):
+                return f": {function} finds it; get_noise_multiplier({each}=...) finds the noise for a target"
+            return f": {function} finds it; get_epsilon({each}=...) finds what it guarantees"
+    return ""
 
 
 def parameters_of(function: Callable[..., Any]) -> frozenset[str] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import float_array, shown
+from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
@@ -35,6 +36,14 @@ _ADJUSTABLE = {"group_size": 1, "adjacency": "add_remove"}
 SMALL_NOISE = 0.05
 """Noise multiplier below which one is told what a noise multiplier is: at 0.05 a single step has an epsilon
 of several hundred. The noise of an average over a batch of 256 has a standard deviation of that size."""
+
+
+LARGE_NOISE = 100.0
+"""Noise multiplier above which a run is looked at: published runs of DP-SGD have at most some tens."""
+
+SMALL_SIGNAL = 0.01
+"""Least group size * rate * sqrt(steps) / noise of a run with that much noise that goes without a word. It is
+about the mu of Gaussian differential privacy: at 0.01 no attack has an advantage above half a per cent."""
 
 
 def meant(error: ValueError, given: dict[str, Any]) -> str:
@@ -95,7 +104,7 @@ def resolved(
         found[keeps] = records
     if "steps" in known and "steps" not in found:
         raise TypeError("steps is missing: give steps, or epochs with batch_size and dataset_size")
-    _warn_if_unusual(found, records)
+    _warn_if_unusual(found, records, unknown)
     return found
 
 
@@ -103,8 +112,16 @@ def _beside_run(run: Run, stated: dict[str, Any], known: frozenset[str], unknown
     """Return the facts of a run with other arguments, which must not contradict it."""
     facts = run.arguments
     left_out = _OF_UNKNOWN.get(unknown, set())
+    if unknown == "noise_multiplier" and run.mechanism is not None:
+        if not isinstance(run.mechanism, CorrelatedNoise):
+            raise UnsupportedError(
+                f"the noise of Gaussian steps is asked for, and the run has {run.mechanism!r}: ask about "
+                "run.replace(mechanism=None), or search with get_epsilon"
+            )
+        facts["mechanism"] = run.mechanism.with_noise(None)  # its matrix is no noise
+        left_out = {"noise_multiplier"}
     if unknown == "sample_rate" and run.sampling != "poisson":
-        raise ValueError(f"get_sample_rate is about sampling='poisson', got a run with {run.sampling!r}")
+        raise ValueError(f"get_sample_rate needs sampling='poisson', got a run with {run.sampling!r}")
     found = {name: value for name, value in facts.items() if name not in left_out}
     for name in ("batch_size", "dataset_size", "epochs"):
         if name in stated and not _agrees(getattr(run, name), stated.pop(name)):
@@ -152,6 +169,11 @@ def _contradiction(name: str, stated: object) -> ValueError:
         f"{name} contradicts the run, which states {shown(stated)}: use run.replace(...) for another run, or "
         f"hs.sweep for several"
     )
+
+
+def step_in_terms(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of steps of an accountant with a rate or scheme in place of epochs and sizes."""
+    return _of_terms({name: value for name, value in given.items() if value is not None})[0]
 
 
 def _of_terms(stated: dict[str, Any]) -> tuple[dict[str, Any], int | None]:
@@ -214,7 +236,7 @@ def _checked_scheme(scheme: Any, sizes: dict[str, Any]) -> dict[str, Any]:
     return {"sampling": scheme}
 
 
-def _warn_if_unusual(found: dict[str, Any], records: int | None) -> None:
+def _warn_if_unusual(found: dict[str, Any], records: int | None, unknown: str) -> None:
     """Warn of values that are allowed, and are hardly ever meant."""
     delta = _one_number(found.get("delta")) if "delta" in found else None
     if delta is not None and records is not None and 1.0 / records < delta < 1.0:
@@ -228,6 +250,8 @@ def _warn_if_unusual(found: dict[str, Any], records: int | None) -> None:
     least = None if noise is None else _smallest(noise)
     if least is not None:
         warn_of_small_noise(least, stacklevel=5)
+        if unknown != "group_size":
+            warn_of_large_noise(least, found, stacklevel=5)
 
 
 def asked_from_outside(module: str) -> bool:
@@ -244,6 +268,25 @@ def warn_of_small_noise(least: float, stacklevel: int = 3) -> None:
             UnusualValueWarning,
             stacklevel=stacklevel,
         )
+
+
+def warn_of_large_noise(least: float, given: dict[str, Any], stacklevel: int = 3) -> None:
+    """Warn of a noise multiplier that leaves nothing to learn, and is perhaps a standard deviation."""
+    if least <= LARGE_NOISE:
+        return
+    rate, steps = (_one_number(given.get(name)) for name in ("sample_rate", "steps"))
+    rate = getattr(given.get("sampling"), "sample_rate", 1.0) if rate is None else rate
+    group = given.get("group_size", getattr(given.get("group"), "size", 1))
+    members = _one_number(group)
+    if steps is None or members is None or not 0.0 < members * rate * math.sqrt(steps) / least < SMALL_SIGNAL:
+        return
+    warnings.warn(
+        f"noise_multiplier {least:g} leaves nothing to learn in {steps:g} steps at this rate; if it is the "
+        "standard deviation of the noise itself, the noise multiplier is that divided by the clipping norm, "
+        "or by the sensitivity of the sum",
+        UnusualValueWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def _smallest(value: object) -> float | None:

@@ -211,8 +211,11 @@ class GroupAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | Participation | Shuffle | None = None,
+        sampling: Sampling | Participation | Shuffle | str | None = None,
         mechanism: Mechanism | CorrelatedNoise | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one step, several equal ones, or all of a run.
@@ -231,6 +234,8 @@ class GroupAccountant(Accountant):
         mechanism : Gaussian, BatchClipping, Laplace, RandomizedResponse or CorrelatedNoise, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands. All steps with equal `CorrelatedNoise` and sampling are one run.
+        batch_size, dataset_size, epochs : optional
+            Sizes in place of a rate, and epochs in place of `steps`, as in `Accountant.step`.
         steps : int, optional
             Number of equal steps, at least 0.
 

@@ -14,6 +14,7 @@ from hockeystick._vocabulary.adjacency import ADVERSARY, check_adjacency
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling, UnaccountedSampling, check_sample_rate
+from hockeystick._vocabulary.spelling import spelled, spelled_class
 from hockeystick.accountants.accumulation import batches_of, in_equal_parts
 from hockeystick.accountants.adaptive_clipping import ADVICE, PROBLEM, adapts_clipping, noise_of
 from hockeystick.accountants.history import (
@@ -26,7 +27,7 @@ from hockeystick.accountants.history import (
     microbatches_of,
     with_step,
 )
-from hockeystick.accountants.repeating import repeatable
+from hockeystick.accountants.repeating import repeatable, sized, step_of
 from hockeystick.accountants.state import history_from_state, to_state
 from hockeystick.accountants.state_limits import check_limits, refusals
 
@@ -61,6 +62,12 @@ class Accountant(ABC):
     _LARGEST_GROUP: ClassVar[int] = LARGEST_GROUP
     _ANSWERS_AT_ONCE: ClassVar[bool] = True
     """Whether a notebook may ask for epsilon to show it."""
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Have constructors refuse unknown arguments with the name that was meant."""
+        super().__init_subclass__(**others)
+        if "__init__" in vars(cls):
+            spelled_class(cls)
 
     def __init__(self, group_size: int, adjacency: str) -> None:
         self._group_size = count_scalar(group_size, "group_size", 1, self._LARGEST_GROUP)
@@ -122,6 +129,7 @@ class Accountant(ABC):
     def _delta(self, epsilon: float) -> float:
         """Upper bound on delta of all steps so far, at one number `epsilon`."""
 
+    @spelled
     def get_epsilon(self, delta: float) -> float:
         """Upper bound on epsilon of all steps so far.
 
@@ -164,6 +172,7 @@ class Accountant(ABC):
         """
         return self._epsilon(float_scalar(delta, "delta"))
 
+    @spelled
     def get_delta(self, epsilon: float) -> float:
         """Upper bound on delta of all steps so far.
 
@@ -215,7 +224,10 @@ class Accountant(ABC):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one optimisation step, several equal ones, or all of a run.
@@ -230,6 +242,11 @@ class Accountant(ABC):
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson, optional
             How the batch is drawn, or the several that are added up. Give either this or `sample_rate`.
+        batch_size, dataset_size : float and int, optional
+            Sizes in place of `sample_rate`, or of a scheme that ``sampling="fixed"`` or another name says.
+        epochs : float, optional
+            Number of epochs in place of `steps`: each has ``dataset_size / batch_size`` steps, or one over
+            the rate.
         steps : int, optional
             Number of equal steps, at least 0.
 
@@ -257,20 +274,10 @@ class Accountant(ABC):
 
     def _step_of(self, run: Run) -> dict[str, Any]:
         """Return the arguments of one step of a run, which must be about what the accountant is about."""
-        facts = run.arguments
-        if run.group is not None and run.group != getattr(self, "group", None):
-            raise ValueError(f"the run is about {run.group!r}, which the accountant is not made for")
-        if run.group is None and facts["group_size"] != self.group_size:
-            raise ValueError(
-                f"the run is about {facts['group_size']} records per person and the accountant about "
-                f"{self.group_size}: use group_size={facts['group_size']}"
-            )
-        if run.adjacency != self.adjacency:
-            raise ValueError(
-                f"adjacency must be {self.adjacency!r} as in the accountant, got {run.adjacency!r}"
-            )
-        names = ("noise_multiplier", "mechanism", "sample_rate", "sampling")
-        return {name: facts[name] for name in names if name in facts}
+        return step_of(self, run)
+
+    def _sized(self, given: dict[str, Any]) -> dict[str, Any]:
+        return sized(self, given)
 
     def _again(self, count: int) -> None:
         """Record the last step as often again."""

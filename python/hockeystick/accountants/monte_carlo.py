@@ -197,7 +197,10 @@ class MonteCarloAccountant(Accountant):
         noise_multiplier: float | None = None,
         mechanism: Mechanism | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one optimisation step, several equal ones, or all of a run.
@@ -214,6 +217,8 @@ class MonteCarloAccountant(Accountant):
             Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson, RandomAllocation or FixedBins, optional
             How the batch is drawn. Give either this or `sample_rate`.
+        batch_size, dataset_size, epochs : optional
+            Sizes in place of a rate, and epochs in place of `steps`, as in `Accountant.step`.
         steps : int, optional
             Number of equal steps, at least 0.
 

@@ -28,6 +28,7 @@ from hockeystick._vocabulary.adjacency import check_adjacency
 from hockeystick._vocabulary.configuration import Segment as CoreSegment
 from hockeystick._vocabulary.configuration import require_within
 from hockeystick._vocabulary.groups import Group, check_group
+from hockeystick._vocabulary.intervals import levels_inside
 from hockeystick._vocabulary.mechanisms import Mechanism, family_of
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Sampling, UnaccountedSampling, WithoutReplacement
@@ -207,8 +208,11 @@ class RenyiGroupAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
         mechanism: Mechanism | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one step, several equal ones, or all of a run.
@@ -227,6 +231,8 @@ class RenyiGroupAccountant(Accountant):
         mechanism : Gaussian, Laplace, Skellam or RandomizedResponse, optional
             What randomises the step, in place of `noise_multiplier`. The history keeps it where the
             noise multiplier stands.
+        batch_size, dataset_size, epochs : optional
+            Sizes in place of a rate, and epochs in place of `steps`, as in `Accountant.step`.
         steps : int, optional
             Number of equal steps, at least 0.
 
@@ -258,13 +264,13 @@ class RenyiGroupAccountant(Accountant):
     def _epsilon(self, delta: float) -> float:
         epsilon, order = self._at_best_order(delta, _core.history_epsilon, _core.rdp_to_epsilon)
         if 0.0 < epsilon < math.inf and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=levels_inside())
         return epsilon
 
     def _delta(self, epsilon: float) -> float:
         delta, order = self._at_best_order(epsilon, _core.history_delta, _core.rdp_to_delta)
         if 0.0 < delta < 1.0 and self._is_end(order):
-            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=3)
+            warnings.warn(_at_end(order), OptimalOrderWarning, stacklevel=levels_inside())
         return delta
 
     def get_renyi(self, orders: ArrayLike) -> FloatOrFloats:

@@ -1,4 +1,4 @@
-"""Several steps in one call of an accountant: a number of equal ones, or all those of a run."""
+"""Several steps in one call of an accountant: equal ones, an epoch, or all those of a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.spelling import parameters_of, unknown_argument
+from hockeystick._vocabulary.terms import TERMS, step_in_terms
+from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from hockeystick.accountants.interface import Accountant
@@ -17,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def repeatable(step: Function) -> Function:
-    """Decorate `step` of an accountant: it takes a run, or a number of equal steps.
+    """Decorate `step` of an accountant: it takes a run, a number of equal steps, or epochs and sizes.
 
     A call that fails leaves the accountant as it was, as the first of equal steps is checked before it is
     recorded.
@@ -33,6 +35,13 @@ def repeatable(step: Function) -> Function:
                 raise unknown_argument(f"{type(self).__name__}.step", name, sorted(known))
         if run is not None:
             given, steps = _of_run(self, run, steps, given)
+            for name, value in given.items():
+                if name not in known:
+                    raise UnsupportedError(
+                        f"{type(self).__name__} takes no {name}, and the run states {name}={shown(value)}"
+                    )
+        elif not TERMS.isdisjoint(given) or type(given.get("sampling")) is str:
+            given, steps = _of_terms(self, steps, given)
         count = 1 if type(steps) is int and steps == 1 else count_scalar(steps, "steps", 0)
         if count:
             step(self, **given)
@@ -40,6 +49,16 @@ def repeatable(step: Function) -> Function:
             self._again(count - 1)
 
     return cast(Function, stepped)
+
+
+def _of_terms(accountant: Accountant, steps: Any, given: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return the arguments of one step in terms of a rate or a scheme, and how many steps there are."""
+    stated = {name: value for name, value in given.items() if value is not None}
+    if not (type(steps) is int and steps == 1):
+        stated["steps"] = steps
+    found = step_in_terms(accountant._sized(stated))
+    counted = found.pop("steps", steps)
+    return found, counted
 
 
 def _of_run(
@@ -54,3 +73,31 @@ def _of_run(
     if run.number_of_steps is None:
         raise TypeError("the run states neither steps nor epochs")
     return accountant._step_of(run), run.number_of_steps
+
+
+def step_of(accountant: Accountant, run: Run) -> dict[str, Any]:
+    """Return the arguments of one step of a run, which must be about the group of the accountant."""
+    facts = run.arguments
+    if run.group is not None and run.group != getattr(accountant, "group", None):
+        raise ValueError(f"the run has {run.group!r}, which the accountant is not made for")
+    if run.group is None and facts["group_size"] != accountant.group_size:
+        raise ValueError(
+            f"the run has {facts['group_size']} records per person and the accountant "
+            f"{accountant.group_size}: use group_size={facts['group_size']}"
+        )
+    if run.adjacency != accountant.adjacency:
+        raise ValueError(
+            f"adjacency must be {accountant.adjacency!r} as in the accountant, got {run.adjacency!r}"
+        )
+    names = ("noise_multiplier", "mechanism", "sample_rate", "sampling")
+    return {name: facts[name] for name in names if name in facts}
+
+
+def sized(accountant: Accountant, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of a step with the size of the data set of the accountant, if it has one."""
+    own = getattr(accountant, "dataset_size", None)
+    if own is None or "batch_size" not in given:
+        return given
+    if given.get("dataset_size", own) != own:
+        raise ValueError(f"dataset_size must be {own} as in the accountant, got {given['dataset_size']}")
+    return {**given, "dataset_size": own}

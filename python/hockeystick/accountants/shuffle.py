@@ -7,6 +7,8 @@ from typing import Any
 
 from hockeystick._arguments import require
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.drawing import steps_of
+from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, UnaccountedSampling, check_sample_rate
 from hockeystick.accountants.history import Segment, check_answerable, check_history, check_poisson_draw
@@ -115,6 +117,9 @@ class ShuffleAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one optimisation step: one batch of the current epoch; or several, or all of a run.
@@ -127,6 +132,10 @@ class ShuffleAccountant(Accountant):
             Standard deviation of the noise in units of the clipping norm, at least zero.
         sample_rate : float
             ``batch_size / dataset_size``, or one over the number of batches of an epoch, as Opacus has it.
+        batch_size, dataset_size : int, optional
+            In place of `sample_rate`; those of the accountant.
+        epochs : float, optional
+            Number of epochs in place of `steps`: each has as many steps as it has whole batches.
         steps : int, optional
             Number of equal steps, at least 0.
 
@@ -157,7 +166,34 @@ class ShuffleAccountant(Accountant):
                 f"{run!r}"
             )
         rate = self.sampling.batch_size / self.sampling.dataset_size
-        return {"noise_multiplier": run.noise_multiplier, "sample_rate": rate}
+        return {"noise_multiplier": self._noise_of(run), "sample_rate": rate}
+
+    def _noise_of(self, run: Run) -> float | None:
+        """Return the noise multiplier of a run that clips as the accountant assumes."""
+        if run.mechanism is None:
+            return run.noise_multiplier
+        mechanism = run.mechanism
+        if isinstance(mechanism, BatchClipping):
+            units = mechanism.units_per_batch
+            if self.clipping == ("batch" if units == 1 else "mixed") and self.units_per_batch == units:
+                return mechanism.noise_multiplier
+        raise UnsupportedError(
+            f"the accountant has clipping={self.clipping!r} and units_per_batch={self.units_per_batch}, and "
+            f"the run has {mechanism!r}: BatchClipping goes with 'batch', or 'mixed' and as many units"
+        )
+
+    def _sized(self, given: dict[str, Any]) -> dict[str, Any]:
+        for name in ("batch_size", "dataset_size"):
+            own = getattr(self.sampling, name)
+            if given.pop(name, own) != own:
+                raise ValueError(f"{name} must be that of the accountant, {own}")
+        rate = self.sampling.batch_size / self.sampling.dataset_size
+        found = {"sample_rate": rate, **given}
+        if "epochs" in found:
+            steps = steps_of(found.pop("epochs"), {"sampling": self.sampling})
+            if found.setdefault("steps", steps) != steps:
+                raise ValueError(f"steps {found['steps']} contradicts epochs, which are {steps} steps")
+        return found
 
     def _epsilon(self, delta: float) -> float:
         return float(self.tradeoff_curve().epsilon(delta))

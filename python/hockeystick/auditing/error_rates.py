@@ -10,7 +10,9 @@ import numpy as np
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
+from hockeystick._vocabulary.beside import with_terms
 from hockeystick._vocabulary.groups import Group
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.auditing.proportions import at_least, at_most, check_confidence, check_trials
 from hockeystick.tradeoff import TradeoffCurve
@@ -168,15 +170,20 @@ def refutes(
     return rates.false_negative < float(curve(rates.false_positive))
 
 
+@with_terms("noise_multiplier", assumes="add_remove")
 def noise_multiplier_upper_bound(
     true_positives: int,
     positives: int,
     false_positives: int,
     negatives: int,
     *,
+    run: Run | None = None,
     sample_rate: float | None = None,
-    sampling: Sampling | None = None,
-    steps: int,
+    sampling: Sampling | str | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    batch_size: float | None = None,
+    dataset_size: int | None = None,
     group_size: int = 1,
     group: Group | None = None,
     confidence: float = 0.95,
@@ -193,12 +200,16 @@ def noise_multiplier_upper_bound(
         Number of runs without the canaries that the attack took for runs with them, in [0, negatives].
     negatives : int
         Number of runs without the canaries, in [1, 10**8].
+    run : Run, optional
+        The run but for its noise, in place of the arguments that it states.
     sample_rate : float, optional
         Probability in [0, 1] that a record is in a batch: short for ``sampling=Poisson(...)``.
     sampling : Poisson, WithoutReplacement or FullBatch, optional
         How batches are drawn. Give either this or `sample_rate`.
     steps : int
         Number of steps, at least one.
+    epochs, batch_size, dataset_size : optional
+        In place of `steps` and `sample_rate`, as in `hockeystick.get_epsilon`.
     group_size : int, optional
         Number k of copies of the canary, in [1, 10000].
     group : Group, optional
@@ -243,7 +254,7 @@ def noise_multiplier_upper_bound(
     number = count_scalar(steps, "steps", 1)
 
     def refuted(noise_multiplier: float) -> bool:
-        run = privacy_curve(
+        curve = privacy_curve(
             noise_multiplier=noise_multiplier,
             sample_rate=sample_rate,
             sampling=sampling,
@@ -251,7 +262,7 @@ def noise_multiplier_upper_bound(
             group_size=group_size,
             group=group,
         )
-        return any(_lie_below_a_line(run, *point) for point in (rates, rates[::-1]))
+        return any(_lie_below_a_line(curve, *point) for point in (rates, rates[::-1]))
 
     smallest, largest = NOISE_RANGE
     noise = 1.0

@@ -72,7 +72,8 @@ QUESTIONS = {
         "noise_multiplier",
         get_noise_multiplier,
         (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
-        "The same as noise.",
+        "Smallest noise multiplier that meets a target: the name of the unknown, as for other commands; "
+        "noise is short for it.",
         OF_TARGET,
     ),
     "sample-rate": Question(
@@ -181,7 +182,7 @@ def _explain(given: dict[str, Any]) -> None:
     """Print what a guarantee assumes."""
     arguments = arguments_of(given)
     if isinstance(arguments.get("group_size"), list):
-        raise click.UsageError("explain is about one --group-size")
+        raise click.UsageError("explain covers one --group-size")
     explanation = explain(**arguments)
     if given["as_json"]:
         _print_json(explanation)
@@ -193,9 +194,7 @@ def _report(given: dict[str, Any]) -> None:
     """Write a report and print where it is."""
     arguments = arguments_of(given)
     if isinstance(arguments.get("group_size"), list):
-        raise click.UsageError(
-            "the guarantee is about one --group-size; --group-sizes are those of the table"
-        )
+        raise click.UsageError("the guarantee covers one --group-size; --group-sizes are those of the table")
     delta, dataset_size = arguments.pop("delta"), arguments.pop("dataset_size", None)
     drawn = sampling_in_words(arguments)
     written = report(
@@ -228,7 +227,7 @@ def _certify(given: dict[str, Any]) -> None:
         raise click.UsageError("give exactly one of --epsilon and --delta")
     arguments = arguments_of(given)
     if isinstance(arguments.get("group_size"), list):
-        raise click.UsageError("a certificate is about one --group-size")
+        raise click.UsageError("a certificate covers one --group-size")
     arguments.pop("dataset_size", None)
     point = {name: arguments.pop(name) for name in ("epsilon", "delta") if name in arguments}
     certificate = privacy_curve(**arguments).certify(**point)

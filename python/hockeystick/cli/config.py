@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick import Run
+from hockeystick import CorrelatedNoise, Run
 from hockeystick._extras import needed
 from hockeystick._vocabulary.run_files import read_facts
 from hockeystick._vocabulary.sampling import Poisson
 from hockeystick._vocabulary.spelling import suggestion
-from hockeystick.cli.options import RISKS, TARGET
+from hockeystick.cli.options import NOISE, RISKS, TARGET
 from hockeystick.cli.schemes import flag
 
 click: Any = needed("click", "cli")
 
 _DRAWING = ("sample_rate", "sampling", "batch_size", "max_batch_size", "microbatches", "batches", "times")
-_NOISE = ("noise_multiplier", "mechanism", "scale", "p")
 _MEMBERS = ("group_size", "rates", "norms", "gradients")
 _LENGTH = ("steps", "epochs")
 
@@ -50,11 +49,15 @@ def with_config(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     context = click.get_current_context()
     default = click.core.ParameterSource.DEFAULT
     typed = {name for name in given if context.get_parameter_source(name) not in (default, None)}
-    for rivals in (_DRAWING, _NOISE, _MEMBERS, _LENGTH):
+    for rivals in (_DRAWING, NOISE, _MEMBERS, _LENGTH):
         if typed & set(rivals):
             filled = {name: value for name, value in filled.items() if name not in rivals}
     if typed & set(RISKS):
         filled = {name: value for name, value in filled.items() if name not in TARGET}
+    if "mechanism" in filled and "mechanism" not in names:
+        raise click.UsageError(
+            f"this command covers Gaussian noise alone, and the file states {run.mechanism!r}"
+        )
     kept = {name: value for name, value in filled.items() if name in names and name not in typed}
     return {**given, **kept, "run_sha256": run.sha256}
 
@@ -72,6 +75,8 @@ def _options_of(run: Run) -> dict[str, Any]:
         found["sample_rate"] = scheme.sample_rate
     else:
         found["batch_size"] = run.batch_size
+    if not isinstance(run.sampling, str):
+        found["sampling"] = scheme
     found["steps"] = run.number_of_steps
     if run.group is None:
         found["group_size"] = [run.records_per_person]
@@ -79,10 +84,9 @@ def _options_of(run: Run) -> dict[str, Any]:
         members = {"rates": run.group.rates, "norms": run.group.norms}
         found |= {name: list(values) for name, values in members.items() if values is not None}
         found |= {"group_size": [run.group.size], "gradients": run.group.gradients}
-    if run.mechanism is not None:
-        table = run.facts["mechanism"]
-        found |= {
-            "mechanism": table["name"],
-            **{name: table[name] for name in ("scale", "p") if name in table},
-        }
+    if isinstance(run.mechanism, CorrelatedNoise):
+        found["mechanism"] = run.mechanism
+    elif run.mechanism is not None:
+        table = dict(run.facts["mechanism"])
+        found |= {"mechanism": table.pop("name"), **table}
     return {name: value for name, value in found.items() if value is not None}

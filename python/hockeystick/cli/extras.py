@@ -95,7 +95,8 @@ MORE = [
         "plan",
         callback=_guarded(_plan),
         params=[
-            click.Option(["--dataset-size"], type=int, required=True, help="Number of records."),
+            click.Option(["--config"], type=_FILE, help="TOML or JSON file of a run of Poisson samples."),
+            click.Option(["--dataset-size"], type=int, help="Number of records."),
             *options(TARGET, OF_TARGET),
             click.Option(["--epochs"], type=float, help="Number of epochs; or give --compute."),
             click.Option(["--compute"], type=float, help="Number of gradients of single records."),
@@ -104,9 +105,7 @@ MORE = [
             ),
             click.Option(["--batch-sizes"], metavar="INTEGERS", help="Expected batch sizes to try."),
             click.Option(["--caps"], metavar="INTEGERS", help="Records to keep of a person, to try."),
-            click.Option(
-                ["--adjacency"], default="add_remove", show_default=True, help="Neighbouring relation."
-            ),
+            click.Option(["--adjacency"], help="Neighbouring relation, by default add_remove."),
             _CSV,
             click.Option(_JSON, is_flag=True, help="Print JSON with all digits."),
         ],

@@ -9,13 +9,20 @@ from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT
 from hockeystick._vocabulary.drawing import steps_of
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Laplace, Mechanism, RandomizedResponse
+from hockeystick._vocabulary.run_facts import MECHANISMS
+from hockeystick.cli.hints import NamedChoice
 from hockeystick.cli.schemes import SCHEMES, flag, sampling_of
 
 click: Any = needed("click", "cli")
 
-PARAMETERS = {"laplace": "scale", "randomized_response": "p"}
-"""The option that each mechanism other than Gaussian noise takes."""
+PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "adaptive_clipping": (("noise_multiplier", "count_noise"), ()),
+    "batch_clipping": (("noise_multiplier",), ("units_per_batch",)),
+    "laplace": (("scale",), ()),
+    "randomized_response": (("p",), ()),
+    "skellam": (("variance",), ("sensitivity",)),
+}
+"""The options that each mechanism needs, and those that it may have."""
 
 
 def _numbers(kind: type[int] | type[float]) -> Any:
@@ -65,13 +72,26 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
     "mechanism": {
         "type": click.Choice(sorted(PARAMETERS)),
-        "help": "Other noise, in place of --noise-multiplier.",
+        "help": "Other noise. laplace has --scale, randomized_response --p, skellam --variance (and "
+        "--sensitivity); batch_clipping and adaptive_clipping have --noise-multiplier, and --units-per-batch "
+        "or --count-noise.",
     },
     "scale": {"type": float, "help": "Scale of --mechanism laplace, over the clipping norm."},
     "p": {"type": float, "help": "Probability of a true answer of --mechanism randomized_response."},
+    "variance": {"type": float, "help": "Variance of the noise of --mechanism skellam."},
+    "sensitivity": {"type": int, "help": "Sensitivity of one record, of --mechanism skellam; by default 1."},
+    "units_per_batch": {
+        "type": int,
+        "help": "Parts of a batch that are clipped each, of --mechanism batch_clipping; by default 1.",
+    },
+    "count_noise": {
+        "type": float,
+        "help": "Standard deviation of the noise on the count of clipped records, of --mechanism "
+        "adaptive_clipping.",
+    },
     "sample_rate": {"type": float, "help": "Poisson sampling: probability that a record is in a batch."},
     "sampling": {
-        "type": click.Choice(SCHEMES),
+        "type": NamedChoice("sampling", SCHEMES),
         "help": "How batches are drawn. poisson: each record joins each batch independently, as in Opacus. "
         "fixed: each batch is a fresh random subset of exactly --batch-size records. full: every record is "
         "in every batch. random_allocation: each record is in one (or --times) of the --batches batches of "
@@ -139,7 +159,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "help": "Bound in [0, 1] on the cosine of the angle between two members' gradients.",
     },
     "adjacency": {
-        "type": click.Choice((*ADJACENCIES, ZERO_OUT)),
+        "type": NamedChoice("adjacency", (*ADJACENCIES, ZERO_OUT)),
         "default": "add_remove",
         "show_default": True,
         "help": "What happens to the group's records. zero_out: their gradients are replaced by 0, which is "
@@ -192,7 +212,16 @@ OF_TARGET: dict[str, dict[str, Any]] = {
 }
 """How the options of a target differ from those of an answer: one target of several is enough."""
 
-NOISE = ("noise_multiplier", "mechanism", "scale", "p")
+NOISE = (
+    "noise_multiplier",
+    "mechanism",
+    "scale",
+    "p",
+    "variance",
+    "sensitivity",
+    "units_per_batch",
+    "count_noise",
+)
 DRAWING = (
     "sample_rate",
     "sampling",
@@ -245,7 +274,10 @@ def arguments_of(given: dict[str, Any]) -> dict[str, Any]:
         If a number is out of range.
     """
     found = {name: value for name, value in given.items() if name in _PLAIN and value is not None}
-    found |= _mechanism(given)
+    made = _mechanism(given)
+    if made:
+        found.pop("noise_multiplier", None)  # which is part of the mechanism
+    found |= made
     found |= sampling_of(given)
     found |= _members(given)
     if given.get("epochs") is not None:
@@ -269,19 +301,24 @@ _FIRST = (*TARGET, "noise_multiplier", "sample_rate", "steps")
 _PLAIN = (*TARGET, "noise_multiplier", "steps", "adjacency", "tolerance")
 
 
-def _mechanism(given: dict[str, Any]) -> dict[str, Mechanism]:
+def _mechanism(given: dict[str, Any]) -> dict[str, Any]:
     chosen = given.get("mechanism")
-    for mechanism, parameter in PARAMETERS.items():
-        if given.get(parameter) is not None and chosen != mechanism:
-            raise click.UsageError(f"{flag(parameter)} belongs to --mechanism {mechanism}")
+    if chosen is not None and not isinstance(chosen, str):
+        return {"mechanism": chosen}  # that of a file, which has no options
+    wanted, more = PARAMETERS.get(chosen or "", ((), ()))
+    for mechanism, (some, others) in PARAMETERS.items():
+        for name in (*some, *others):
+            if name not in (*wanted, *more, "noise_multiplier") and given.get(name) is not None:
+                raise click.UsageError(f"{flag(name)} belongs to --mechanism {mechanism}")
     if chosen is None:
         return {}
-    parameter = PARAMETERS[chosen]
-    if given[parameter] is None:
-        raise click.UsageError(f"--mechanism {chosen} needs {flag(parameter)}")
-    return {
-        "mechanism": Laplace(given["scale"]) if chosen == "laplace" else RandomizedResponse(given["p"]),
-    }
+    for name in wanted:
+        if given.get(name) is None:
+            raise click.UsageError(f"--mechanism {chosen} needs {flag(name)}")
+    if "noise_multiplier" not in wanted and given.get("noise_multiplier") is not None:
+        raise click.UsageError(f"give exactly one of --noise-multiplier and --mechanism {chosen}")
+    stated = {name: given[name] for name in (*wanted, *more) if given.get(name) is not None}
+    return {"mechanism": MECHANISMS[chosen](**stated)}
 
 
 def _members(given: dict[str, Any]) -> dict[str, Any]:
@@ -292,5 +329,5 @@ def _members(given: dict[str, Any]) -> dict[str, Any]:
     if not members:
         return {"group_size": sizes[0] if len(sizes) == 1 else sizes} if sizes else {}
     if len(sizes) > 1:
-        raise click.UsageError("--rates, --norms, --gradients and --cosine are about one --group-size")
+        raise click.UsageError("--rates, --norms, --gradients and --cosine apply to one --group-size")
     return {"group": Group(size=sizes[0] if sizes else None, **members)}

@@ -6,6 +6,7 @@ from typing import Any
 
 from hockeystick._extras import needed
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
+from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 
 click: Any = needed("click", "cli")
@@ -55,6 +56,8 @@ def sampling_of(given: dict[str, Any]) -> dict[str, Any]:
     ValueError
         If a number is out of range.
     """
+    if given.get("sampling") is not None and not isinstance(given["sampling"], str):
+        return {"sampling": given["sampling"]}  # that of a file, which has no options
     scheme = _scheme(given)
     dataset_size, batch_size = given.get("dataset_size"), given.get("batch_size")
     found: dict[str, Any] = {} if dataset_size is None else {"dataset_size": dataset_size}
@@ -146,6 +149,8 @@ def sampling_in_words(arguments: dict[str, Any]) -> str:
         return f"fixed bins (each record is in 1 of {sampling.batches} batches, the same in each epoch)"
     if isinstance(sampling, FullBatch):
         return "full batches (every record in every batch)"
+    if isinstance(sampling, Participation):
+        return repr(sampling)
     if isinstance(sampling, Poisson):
         rate = sampling.sample_rate
     if rate is None:

@@ -44,7 +44,9 @@ def run_sweep(
 
 def run_plan(given: dict[str, Any], path: str | None, as_json: bool) -> None:
     """Print, or write as CSV, what can be chosen."""
-    _show(plan(**{name: value for name, value in given.items() if value not in (None, [])}), path, as_json)
+    stated = {name: value for name, value in given.items() if value not in (None, [])}
+    config = stated.pop("config", None)
+    _show(plan(None if config is None else Run.load(config), **stated), path, as_json)
 
 
 def check(path: str, as_json: bool) -> None:

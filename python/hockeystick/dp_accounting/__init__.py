@@ -1,4 +1,4 @@
-"""At home in dp-accounting, and so in JAX Privacy and TF Privacy. Importing this does not import it.
+"""An accountant for dp-accounting, JAX Privacy and TF Privacy. Importing this does not import them.
 
 - `ExactAccountant`: a ``dp_accounting.PrivacyAccountant`` that computes with the exact privacy curve.
 - `AccumulatedPoissonDpEvent`, `RandomAllocationDpEvent`: events for batches that dp-accounting has none for.

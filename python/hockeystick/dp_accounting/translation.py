@@ -23,7 +23,16 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, float_vector, require
+import numpy as np
+
+from hockeystick._arguments import (
+    LARGEST_GROUP,
+    count_array,
+    count_scalar,
+    float_scalar,
+    float_vector,
+    require,
+)
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.number_of_runs import NegativeBinomialRuns, PoissonRuns
 from hockeystick._extras import needed
@@ -43,6 +52,7 @@ from hockeystick._vocabulary.support import Pair
 from hockeystick.dp_accounting import known_curves
 from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
 from hockeystick.dp_accounting.known_curves import KnownCurve
+from hockeystick.dp_accounting.nested import rate_of_both
 from hockeystick.errors import UnsupportedError
 
 Kind = TypeVar("Kind")
@@ -235,18 +245,47 @@ def _full_batch(event: Any, setting: Setting) -> Translation:
 
 
 def _poisson_sampled(event: Any, setting: Setting) -> Translation:
-    rate = check_sample_rate(event.sampling_probability, "sampling_probability")
+    rate, released = check_sample_rate(event.sampling_probability, "sampling_probability"), event.event
+    while type(released) is type(event):
+        rate = rate_of_both(rate, check_sample_rate(released.sampling_probability, "sampling_probability"))
+        released = released.event
     if rate == 0.0:
-        return _of_empty_batches(event)
-    return _release(event, event.event, Poisson(rate), setting)
+        return _of_empty_batches(event, released)
+    return _release(event, released, Poisson(rate), setting)
 
 
-def _of_empty_batches(event: Any) -> Translation:
+def _tree(event: Any, setting: Setting) -> Translation:
+    """Return all nodes of trees together: one Gaussian whose sensitivity is the root of the depth.
+
+    Every record is in one leaf of one tree, and so in at most floor(log2(steps)) + 1 of its complete nodes
+    (docs/theory/known-curves.md, statement 5).
+    """
+    noise = check_noise_multiplier(event.noise_multiplier)
+    if setting.adjacency != "replace" and not setting.special:
+        raise NoPairError(
+            event,
+            "neighboring_relation must be REPLACE_SPECIAL or REPLACE_ONE for "
+            "SingleEpochTreeAggregationDpEvent: a record that is added or removed may move later ones to "
+            "other leaves.",
+        )
+    counts = np.atleast_1d(count_array(event.step_counts, "step_counts", 0))
+    require(counts.size > 0, "step_counts", "none", "at least one number of steps")
+    depth = int(counts.max()).bit_length()
+    if depth == 0:
+        return _NOTHING
+    if noise == 0.0:
+        return _EVERYTHING
+    together = noise / math.sqrt(depth) * (1.0 if depth == 1 else _ROUNDING)
+    group: dict[str, Any] = {"adjacency": setting.adjacency, "group_size": setting.group_size}
+    return _one(step_kind(noise_multiplier=together, sampling=FullBatch(), **group)[0])
+
+
+def _of_empty_batches(event: Any, released: Any) -> Translation:
     """Return nothing: sums over batches that are always empty hold no data, whatever their noise.
 
     The sums must still be those that a sample may have, so that an event is refused or not whatever its rate.
     """
-    for part, _ in _flat(event.event, event):
+    for part, _ in _flat(released, event):
         if type(part).__name__ != "NonPrivateDpEvent":
             check_noise_multiplier(part.noise_multiplier)
     return _NOTHING
@@ -255,7 +294,7 @@ def _of_empty_batches(event: Any) -> Translation:
 def _without_replacement(event: Any, setting: Setting) -> Translation:
     dataset_size = count_scalar(event.source_dataset_size, "dataset_size", 1)
     if count_scalar(event.sample_size, "batch_size", 0, dataset_size) == 0:
-        return _of_empty_batches(event)
+        return _of_empty_batches(event, event.event)
     if setting.special:
         raise NoPairError(
             event,
@@ -296,7 +335,11 @@ def _truncated(event: Any, setting: Setting) -> Translation:
 def _accumulated(event: Any, setting: Setting) -> Translation:
     rate = check_sample_rate(event.sampling_probability, "sampling_probability")
     sampling = Poisson(rate, microbatches=event.microbatches)
-    return _of_empty_batches(event) if rate == 0.0 else _release(event, event.event, sampling, setting)
+    return (
+        _of_empty_batches(event, event.event)
+        if rate == 0.0
+        else _release(event, event.event, sampling, setting)
+    )
 
 
 def _random_allocation(event: Any, setting: Setting) -> Translation:
@@ -420,7 +463,6 @@ _REFUSALS = {
         "a record may be in a batch several times; use PoissonSampledDpEvent or "
         "SampledWithoutReplacementDpEvent"
     ),
-    "SingleEpochTreeAggregationDpEvent": "only sums with independent noise have exact curves",
     "ZCDpEvent": "a zCDP guarantee bounds Rényi divergences, which RdpAccountant composes, and has no curve",
 }
 """Why events are refused that dp-accounting knows, and what to use in their place."""
@@ -443,6 +485,7 @@ _TRANSLATIONS: dict[str, Callable[[Any, Setting], Translation]] = {
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "MixtureOfGaussiansDpEvent": _mixture,
     "RandomizedResponseDpEvent": _randomized_response,
+    "SingleEpochTreeAggregationDpEvent": _tree,
     "AccumulatedPoissonDpEvent": _accumulated,
     "RandomAllocationDpEvent": _random_allocation,
 }

@@ -118,7 +118,7 @@ def budget(
 
 
 def numbers_of_steps(segments: Sequence[tuple[Any, Any, int]], number: int) -> NDArray[np.int64]:
-    """Return about so many numbers of steps, with 0, 1 and those where steps change, to draw epsilon at.
+    """Return about so many numbers of steps, closer near 0, with 1 and those where steps change.
 
     Within an epoch of batches that are dealt anew, epsilon takes ten times as long as after whole epochs:
     there the numbers are those after whole epochs.
@@ -127,12 +127,13 @@ def numbers_of_steps(segments: Sequence[tuple[Any, Any, int]], number: int) -> N
     --------
     >>> import hockeystick as hs
     >>> numbers_of_steps([(1.0, 0.01, 10)], 3).tolist()
-    [0, 1, 5, 10]
+    [0, 1, 2, 10]
     >>> numbers_of_steps([(1.0, hs.RandomAllocation(4), 18)], 5).tolist()
-    [0, 1, 4, 8, 16, 18]
+    [0, 1, 4, 12, 18]
     """
     changes = np.cumsum([0, *(count for _, _, count in segments)])
-    grid = np.round(np.linspace(0, changes[-1], number)).astype(np.int64)
+    # Epsilon is steepest at the first steps: squares of even distances are close to each other there.
+    grid = np.round(changes[-1] * np.linspace(0.0, 1.0, number) ** 2).astype(np.int64)
     for (_, draw, count), start in zip(segments, changes, strict=False):
         if isinstance(draw, RandomAllocation) and count >= 2 * draw.batches:
             inside = (start < grid) & (grid < start + count)

@@ -36,6 +36,7 @@ from hockeystick.plot.style import (
     ORANGE,
     Axes,
     canvas,
+    certified,
     entitle,
     epsilon_label,
     grey,
@@ -141,7 +142,7 @@ def epsilon_by_group_size(
             axes.plot(sizes, boxed, label="from one record alone", **BLACK_BOX)
         known = lower is not None and lower.shape == upper.shape
         narrow = known and bool(np.all(upper - lower <= NARROW * upper))
-        words = "both bounds" if narrow else "upper bound"
+        words = certified(map(guarantee.for_group, sizes.tolist())) if narrow else "upper bound"
         axes.plot(sizes, upper, marker="o", label=label or words, **style)
         if lower is not None and known and not narrow:
             axes.fill_between(sizes, lower, upper, color=style["color"], alpha=0.25, lw=0)
@@ -246,8 +247,7 @@ def schemes(
         for kind, entry in entries:
             place = rows.index(entry.name) + _offset(kind)
             if entry.epsilon is not None and _has_place(entry.epsilon):
-                digits = 5 if entry.is_own else 3  # that of the run itself as in texts
-                text = plain(float(rounded_up(entry.epsilon, digits))) if entry.lower is None else entry.shown
+                text = plain(float(rounded_up(entry.epsilon))) if entry.lower is None else entry.shown
                 _beside(axes, entry.epsilon, place, text)
             else:
                 _at_edge(axes, place, f"{RELATIONS_OF_ALL[entry.relation]}: {_missing(entry.epsilon)}")

@@ -18,6 +18,7 @@ from hockeystick.plot.style import (
     SQUARE,
     Axes,
     canvas,
+    certified,
     entitle,
     epsilon_label,
     grey,
@@ -102,7 +103,8 @@ def privacy_curve(
     with canvas(ax) as axes:
         style = next_line(axes)
         narrow = lower is not None and _within_the_line(lower, upper)
-        axes.plot(grid, _visible(upper), label=label or ("both bounds" if narrow else "upper bound"), **style)
+        words = certified([guarantee]) if narrow else "upper bound"
+        axes.plot(grid, _visible(upper), label=label or words, **style)
         if lower is not None and not narrow:
             axes.fill_between(grid, _visible(lower), _visible(upper), color=style["color"], alpha=0.25, lw=0)
             if label is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -305,6 +305,12 @@ def in_lines(text: str) -> str:
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
+def certified(guarantees: Iterable[Guarantee]) -> str:
+    """Label of a line on which both ends of certified intervals lie: of exact values, or of proven bounds."""
+    tight = all(getattr(getattr(one, "curve", None), "tight", False) for one in guarantees)
+    return "exact (certified)" if tight else "upper bound (certified)"
+
+
 def plain_logarithms(axis: Any) -> None:
     """Write numbers such as 0.5 at a logarithmic axis, powers of ten only where they are large."""
     ticker = needed("matplotlib.ticker", "plot")
@@ -320,6 +326,21 @@ def plain_logarithms(axis: Any) -> None:
 def plain(value: float) -> str:
     """`value` in six digits, without an exponent unless it is very large or small."""
     return f"{value:,.0f}" if 1e4 <= value < 1e9 else f"{value:g}"
+
+
+def quantity(name: str) -> str:
+    """Label of an axis for a column of a table: epsilon and delta by their letters."""
+    return {"epsilon": epsilon_label(None), "delta": r"$\delta$"}.get(name, name.replace("_", " "))
+
+
+def in_letters(words: str) -> str:
+    """Return words in which "delta 1e-05" and "epsilon 3" stand as formulas."""
+
+    def written(found: re.Match[str]) -> str:
+        letter = {"delta": r"\delta", "epsilon": r"\varepsilon"}[found[1]]
+        return f"${letter} = {formula(float(found[2]))}$"
+
+    return re.sub(r"\b(delta|epsilon) (\d[\d.e+-]*\d|\d)", written, words)
 
 
 def epsilon_label(delta: float | None) -> str:

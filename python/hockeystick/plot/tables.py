@@ -7,10 +7,22 @@ from typing import Any
 import numpy as np
 
 from hockeystick._tables import Table
-from hockeystick.plot.style import Axes, canvas, entitle, in_lines, next_line
+from hockeystick.plot.style import (
+    Axes,
+    canvas,
+    entitle,
+    in_letters,
+    in_lines,
+    next_line,
+    plain_logarithms,
+    quantity,
+)
 
 MOST_LINES = 12
 """Lines that can be told apart."""
+
+MOST_TICKS = 8
+"""Numbers that have room at an axis of one column."""
 
 
 def lines(table: Table, x: str | None, y: str | None, title: bool | str, ax: Axes | None) -> Axes:
@@ -31,9 +43,11 @@ def lines(table: Table, x: str | None, y: str | None, title: bool | str, ax: Axe
             chosen = np.array([place for place, other in enumerate(keys) if other == key])
             order = chosen[np.argsort(places[chosen], kind="stable")]
             words = ", ".join(f"{name} {value}" for name, value in zip(others, key, strict=True))
-            axes.plot(places[order], heights[order], marker="o", label=words or None, **next_line(axes))
-        axes.set_xlabel(across.replace("_", " "))
-        axes.set_ylabel(upright.replace("_", " "))
+            axes.plot(
+                places[order], heights[order], marker="o", label=in_letters(words) or None, **next_line(axes)
+            )
+        axes.set_xlabel(quantity(across))
+        axes.set_ylabel(quantity(upright))
         if len(distinct) > 1:
             axes.legend(loc="best")
         _entitle(axes, title, table)
@@ -42,7 +56,7 @@ def lines(table: Table, x: str | None, y: str | None, title: bool | str, ax: Axe
 
 def _entitle(axes: Axes, title: bool | str, table: Table) -> None:
     """Add a title: text, or for True what all rows of the table have in common."""
-    entitle(axes, in_lines(table.stated) if title is True and table.stated else title, None)
+    entitle(axes, in_letters(in_lines(table.stated)) if title is True and table.stated else title, None)
 
 
 def _across(table: Table) -> str:
@@ -68,8 +82,13 @@ def choices(table: Table, x: str, y: str, title: bool | str, ax: Axes | None) ->
             axes.plot(places[order], heights[order], marker="o", label=words, **next_line(axes))
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_xlabel(x.replace("_", " "))
-        axes.set_ylabel("noise per averaged gradient" if y == "noise_per_gradient" else y.replace("_", " "))
+        shown = np.unique(places)
+        shown = shown[:: -(-len(shown) // MOST_TICKS)]
+        axes.set_xticks(shown, [f"{place:g}" for place in shown.tolist()])
+        axes.minorticks_off()
+        plain_logarithms(axes.yaxis)
+        axes.set_xlabel(quantity(x))
+        axes.set_ylabel("noise per averaged gradient" if y == "noise_per_gradient" else quantity(y))
         axes.legend(loc="best")
         _entitle(axes, title, table)
         return axes

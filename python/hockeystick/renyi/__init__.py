@@ -1,4 +1,4 @@
-"""Rényi group privacy of Poisson-sampled mechanisms (RGP, sections 3 and 4).
+"""Rényi group privacy of Poisson samples and fixed batches, with rates per member (RGP, sections 3 and 4).
 
 - `group_rdp`: the Rényi divergence of one step for a group, by every bound of the paper and exactly.
 - `calibrate`, `calibrate_dp`: the noise with which a run meets a Rényi target, or (epsilon, delta).

@@ -21,8 +21,10 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._distinct import answered_once
+from hockeystick._vocabulary.beside import of_run, with_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import FAMILIES, Mechanism, check_mechanism_class, check_sensitivity
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.renyi.drawing import Drawing, check_drawing, require_known
 from hockeystick.renyi.statement import BOUNDS
@@ -31,17 +33,22 @@ CONVERSIONS = ("canonne", "optimal")
 """The conversions from a divergence of one order to (epsilon, delta)."""
 
 
+@of_run
+@with_terms("noise_multiplier")
 def calibrate(
-    mechanism: type[Mechanism],
+    mechanism: type[Mechanism] | Run,
     *,
     order: ArrayLike,
     tau: ArrayLike,
     sample_rate: ArrayLike | None = None,
-    steps: ArrayLike,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike | None = None,
     bound: str = "exact",
     sensitivity: int = 1,
-    sampling: Sampling | None = None,
+    sampling: Sampling | str | None = None,
     group: Group | None = None,
     adjacency: str = "add_remove",
 ) -> FloatOrFloats:
@@ -49,8 +56,9 @@ def calibrate(
 
     Parameters
     ----------
-    mechanism : type
-        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`.
+    mechanism : type or Run
+        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`. Or a
+        run, whose mechanism it is, with another amount of noise; its other facts take the place of arguments.
     order : array_like
         Rényi order alpha in (1, 10000].
     tau : array_like
@@ -59,6 +67,8 @@ def calibrate(
         Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
     steps : array_like of int
         Number of steps.
+    epochs, batch_size, dataset_size : array_like, optional
+        In place of `steps` and `sample_rate`, as in `hockeystick.get_noise_multiplier`.
     group_size : array_like of int, optional
         Number m of records, in [1, 100000], as in `group_rdp`.
     bound : {"exact", "jensen", "black_box", "lower"}, optional
@@ -114,6 +124,8 @@ def calibrate(
     >>> hs.renyi.calibrate(hs.Gaussian, adjacency="replace", **run).round(2)
     array([ 30.35, 121.42])
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     kind = check_mechanism_class(mechanism)
     chosen = choice(bound, "bound", BOUNDS)
     drawing = check_drawing(sample_rate, sampling, group_size, group, adjacency)
@@ -127,19 +139,24 @@ def calibrate(
     return _solved(solve, targets, steps, drawing)
 
 
+@of_run
+@with_terms("noise_multiplier")
 def calibrate_dp(
-    mechanism: type[Mechanism],
+    mechanism: type[Mechanism] | Run,
     *,
     epsilon: ArrayLike,
     delta: ArrayLike,
     sample_rate: ArrayLike | None = None,
-    steps: ArrayLike,
+    steps: ArrayLike | None = None,
+    epochs: ArrayLike | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group_size: ArrayLike | None = None,
     bound: str = "exact",
     orders: ArrayLike | None = None,
     conversion: str = "canonne",
     sensitivity: int = 1,
-    sampling: Sampling | None = None,
+    sampling: Sampling | str | None = None,
     group: Group | None = None,
     adjacency: str = "add_remove",
 ) -> FloatOrFloats:
@@ -149,8 +166,9 @@ def calibrate_dp(
 
     Parameters
     ----------
-    mechanism : type
-        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`.
+    mechanism : type or Run
+        What randomises the steps: the class `Gaussian`, `Laplace`, `Skellam` or `RandomizedResponse`. Or a
+        run, whose mechanism it is, with another amount of noise; its other facts take the place of arguments.
     epsilon : array_like
         Finite and at least zero.
     delta : array_like
@@ -159,6 +177,8 @@ def calibrate_dp(
         Probability in [0, 1] that a record is in the batch: short for ``sampling=Poisson(...)``.
     steps : array_like of int
         Number of steps.
+    epochs, batch_size, dataset_size : array_like, optional
+        In place of `steps` and `sample_rate`, as in `hockeystick.get_noise_multiplier`.
     group_size : array_like of int, optional
         Number of records, in [1, 100000], as in `group_rdp`.
     bound : {"exact", "jensen", "black_box"}, optional
@@ -213,6 +233,8 @@ def calibrate_dp(
     35.77
     24.95
     """
+    assert steps is not None
+    assert not isinstance(sampling, str)
     kind = check_mechanism_class(mechanism)
     chosen = choice(bound, "bound", BOUNDS)
     require(chosen != "lower", "bound", repr(chosen), "an upper bound, as a lower one guarantees nothing")

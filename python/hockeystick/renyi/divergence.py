@@ -22,6 +22,7 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._distinct import answered_once
+from hockeystick._vocabulary.beside import one_step, with_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, family_of
 from hockeystick._vocabulary.sampling import Sampling
@@ -39,6 +40,11 @@ from hockeystick.renyi.statement import (
 Component: TypeAlias = Callable[[int, float], float]
 
 
+@one_step(
+    "give its mechanism and sampling=run.scheme, or ask hs.privacy_curve(run).renyi(order) about all steps",
+    "the divergence of several steps is the sum of theirs",
+)
+@with_terms()
 def group_rdp(
     mechanism: Mechanism | None = None,
     orders: ArrayLike | None = None,
@@ -47,7 +53,9 @@ def group_rdp(
     group_size: ArrayLike | None = None,
     bound: str | None = None,
     component: Component | ArrayLike | None = None,
-    sampling: Sampling | None = None,
+    sampling: Sampling | str | None = None,
+    batch_size: ArrayLike | None = None,
+    dataset_size: ArrayLike | None = None,
     group: Group | None = None,
     adjacency: str = "add_remove",
 ) -> RenyiBound | RenyiBounds:
@@ -76,6 +84,8 @@ def group_rdp(
         added or replaced records, the result does too.
     sampling : Poisson, WithoutReplacement or FullBatch, optional
         How the batch is drawn, in place of `sample_rate`. Not where `component` is given.
+    batch_size, dataset_size : array_like, optional
+        Sizes in place of `sample_rate`, or of a scheme that ``sampling="fixed"`` or another name says.
     group : Group, optional
         A group whose members have rates of their own, in place of `group_size` and `sample_rate`. Not
         where `component` is given.
@@ -94,7 +104,7 @@ def group_rdp(
         If an argument is out of range, shapes do not fit together, or an exact divergence of Skellam
         noise takes more than a million terms.
     TypeError
-        If an argument has the wrong type or is missing.
+        If an argument has the wrong type or is missing; for a `Run`, which is more than one step.
     UnsupportedError
         If no bound is known for such batches or such a group; if "exact" is asked about replaced records
         with `Skellam` noise, or with `Laplace` noise on Poisson samples.
@@ -154,6 +164,7 @@ def group_rdp(
     >>> f"{hs.renyi.group_rdp(noise, sampling=hs.WithoutReplacement(300, 10_000), **four):.6f}"
     '0.006441'
     """
+    assert not isinstance(sampling, str)
     if orders is None:
         raise TypeError("orders is missing")
     if component is not None:

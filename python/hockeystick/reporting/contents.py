@@ -48,7 +48,6 @@ from hockeystick.reporting.document import (
     Table,
 )
 from hockeystick.reporting.officers import (
-    LABELS,
     limits,
     one_in,
     protected,
@@ -57,6 +56,7 @@ from hockeystick.reporting.officers import (
     signature,
     verdict,
 )
+from hockeystick.reporting.plainly import assumed, technical, technical_draw, technical_noise
 from hockeystick.reporting.reproducing import code_for
 from hockeystick.tradeoff import TradeoffCurve
 
@@ -125,16 +125,17 @@ def document_of(question: Question) -> Document:
             Section("The guarantee in plain words", _plain_words(question, facts)),
             _protection(question, facts),
             limits(),
-            *signature(question.form),
-            Section("What it assumes", [_assumed(facts), *_steps(question)]),
+            signature({name: question.form.get(name, "") for name in FORM}),
+            Section("What it assumes", [_assumed(question, facts), *_steps(question)]),
             Section("Records and groups", _groups(question)),
             Section("The same noise and steps under other assumptions", _schemes(question)),
             Section("Curves", _curves(question, facts)),
-            Section("To be disclosed with the guarantee", _to_disclose(question, facts)),
+            Section("For engineers: to be disclosed with the guarantee", _to_disclose(question, facts)),
+            Section("For engineers: how epsilon was computed", [_table(technical(facts.assumptions))]),
             Section("For engineers: how to reproduce it", _reproduce(question)),
         ]
         if question.certified and isinstance(question.guarantee, ExactGuarantee):
-            sections.insert(-3, section_of(question.guarantee.curve, question.delta))
+            sections.insert(-4, section_of(question.guarantee.curve, question.delta))
         sections.append(references(sections))
     return Document(question.title, facts.statement, sections)
 
@@ -170,8 +171,8 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         return {"trade-off function": repr(curve)[1:-1], "adversary": curve.adversary}
     what = "the dominating pair"
     words = {
-        "mechanism": "; ".join(dict.fromkeys(_noise(noise) for noise, _, _ in run.segments)),
-        "sampling": "; ".join(dict.fromkeys(_draw(draw) for _, draw, _ in run.segments)),
+        "mechanism": "; ".join(dict.fromkeys(technical_noise(noise) for noise, _, _ in run.segments)),
+        "sampling": "; ".join(dict.fromkeys(technical_draw(draw) for _, draw, _ in run.segments)),
         "adjacency": RELATIONS[run.adjacency],
         "group": unit if run.group is None else f"{unit}: {run.group!r}",
         "steps": str(run.steps),
@@ -277,7 +278,7 @@ def _steps(question: Question) -> list[Block]:
         return []
     own = isinstance(question.guarantee, AccountantGuarantee) or run.has_own_rates
     rows = tuple(
-        (_noise(noise), "as above" if own else _draw(draw), str(count))
+        (technical_noise(noise), "as above" if own else technical_draw(draw), str(count))
         for noise, draw, count in run.segments[:MAX_KINDS]
     )
     blocks: list[Block] = [Table(("noise", "sampling", "steps"), rows)]
@@ -408,8 +409,8 @@ def _without_requests(facts: Facts) -> dict[str, str]:
     }
 
 
-def _assumed(facts: Facts) -> Table:
-    return _table({LABELS.get(name, name): text for name, text in facts.assumptions.items()})
+def _assumed(question: Question, facts: Facts) -> Table:
+    return _table(assumed(question.source, question.guarantee, facts.assumptions, (facts.lower, facts.upper)))
 
 
 def _protection(question: Question, facts: Facts) -> Section:
@@ -487,11 +488,3 @@ def _found(attacks: Attacks, rate: float) -> str:
 
 def _table(words: Mapping[str, str], header: tuple[str, ...] = ()) -> Table:
     return Table(header, tuple((name, text) for name, text in words.items()))
-
-
-def _noise(noise: object) -> str:
-    return f"Gaussian noise, noise multiplier {noise:g}" if isinstance(noise, float) else repr(noise)
-
-
-def _draw(draw: object) -> str:
-    return f"Poisson sampling, rate {draw:g}" if isinstance(draw, float) else repr(draw)

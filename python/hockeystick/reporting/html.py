@@ -98,7 +98,7 @@ def _text_block(block: Block) -> str:
     if isinstance(block, Points):
         return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
     if isinstance(block, Table):
-        return _html.table(block.rows, block.header, named=True)
+        return _html.table(block.rows, block.header, named=True, linked=True)
     assert isinstance(block, Code)
     return f"<pre><code>{escape(block.text)}</code></pre>"
 

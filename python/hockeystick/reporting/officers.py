@@ -5,60 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hockeystick._rounding import rounded_up
+from hockeystick.reporting.cited import REFERENCES
 from hockeystick.reporting.document import Block, Paragraph, Points, Section, Table
-
-REFERENCES = {
-    "GROUP": (
-        "S. Mahloujifar, A. Sablayrolles, G. Cormode, S. Jha. Optimal Group Privacy for DP-SGD. "
-        "Bulletin of the IEEE Computer Society Technical Committee on Data Engineering."
-    ),
-    "RGP": (
-        "Y. Jiang, X. Luo, Y. Yang, X. Xiao. Calibrating Noise for Group Privacy in Subsampled "
-        "Mechanisms. Proceedings of the VLDB Endowment 18(2), 322–334, 2024. "
-        "doi:10.14778/3705829.3705848"
-    ),
-    "PITFALLS": (
-        "C. J. Lebeda, M. Regehr, G. Kamath, T. Steinke. Avoiding Pitfalls for Privacy Accounting"
-        " of Subsampled Mechanisms under Composition. 2024. arXiv:2405.20769"
-    ),
-    "SHUFFLE": (
-        "M. van Dijk, P. H. Nguyen, T. N. Nguyen, L. M. Nguyen. Generalizing DP-SGD with "
-        "Shuffling and Batch Clipping. 2022. arXiv:2212.05796"
-    ),
-    "INDIVIDUAL": (
-        "D. Yu, G. Kamath, J. Kulkarni, T.-Y. Liu, J. Yin, H. Zhang. Individual Privacy "
-        "Accounting for Differentially Private Stochastic Gradient Descent. Transactions on "
-        "Machine Learning Research, 2023. arXiv:2206.02617"
-    ),
-    "Chua et al. 2024": (
-        "L. Chua, B. Ghazi, C. Harrison, E. Leeman, P. Kamath, R. Kumar, P. Manurangsi, A. Sinha,"
-        " C. Zhang. Balls-and-Bins Sampling for DP-SGD. 2024. arXiv:2412.16802"
-    ),
-    "Feldman and Shenfeld 2025": (
-        "V. Feldman, M. Shenfeld. Privacy Amplification by Random Allocation. 2025. arXiv:2502.08202"
-    ),
-    "Ganesh 2025": (
-        "A. Ganesh. Tighter Privacy Analysis for Truncated Poisson Sampling. 2025. arXiv:2508.15089"
-    ),
-    "Ponomareva et al. 2023": (
-        "N. Ponomareva et al. How to DP-fy ML: A Practical Guide to Machine Learning with "
-        "Differential Privacy. Journal of Artificial Intelligence Research 77, 2023. "
-        "arXiv:2303.00654"
-    ),
-}
-"""The works that a report cites, by their short names."""
-
-LABELS = {
-    "mechanism": "noise",
-    "sampling": "how batches are drawn",
-    "adjacency": "what may differ between the data",
-    "group": "unit that is protected",
-    "adversary": "attacker",
-    "status": "how close to the truth",
-    "theorem": "proven by",
-    "certified": "epsilon lies between",
-}
-"""The names of the assumptions in a report."""
 
 NOT_COVERED = (
     "Other uses of the same data: training runs that were tried to find settings, earlier or "
@@ -71,6 +19,10 @@ NOT_COVERED = (
     "Data of a person that reach the training outside of that person's own records, for instance "
     "in the records of somebody else.",
 )
+
+
+BLANK = "_" * 30
+"""A line of a form to be filled in by hand."""
 
 
 def one_in(delta: float) -> str:
@@ -134,12 +86,10 @@ def limits() -> Section:
     return Section("What is not covered", [Points(NOT_COVERED)])
 
 
-def signature(fields: Mapping[str, str]) -> list[Section]:
-    """Return the form to sign, if anything for it is given: what is given, and a line to sign on."""
-    if not fields:
-        return []
-    rows = [*fields.items(), ("signature", "\u00a0" * 20)]
-    return [Section("Responsibility", [Table((), tuple(rows))])]
+def signature(fields: Mapping[str, str]) -> Section:
+    """Return the form to sign: what is given, and empty lines for what is not and for the signature."""
+    rows = [(name, text or BLANK) for name, text in {**fields, "signature": ""}.items()]
+    return Section("Responsibility", [Table((), tuple(rows))])
 
 
 def references(sections: Iterable[Section]) -> Section:

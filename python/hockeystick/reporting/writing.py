@@ -85,7 +85,7 @@ def report(
         extra "verify", and a run that the checker covers.
     model, dataset, responsible, date : str, optional
         For the form that the responsible person signs: what was trained, on which data, who answers for
-        it, and when. Without any of them there is no form.
+        it, and when. What is left out is an empty line.
 
     Returns
     -------

@@ -20,10 +20,12 @@ from hockeystick._arguments import (
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.guarantee import check_noise
 from hockeystick.shuffle.membership import MembershipLaw, check_plan
+from hockeystick.shuffle.runs import of_run
 
 KEPT = 0.5
 """Probability that a clipped unit is kept."""
@@ -156,10 +158,11 @@ class FilteredRun:
         return float(self.delta(0.0))
 
 
+@of_run
 def filtered(
-    sampling: Shuffle | WithoutReplacement,
+    sampling: Shuffle | WithoutReplacement | Run,
     *,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
     epochs: int = 1,
     group_size: int = 1,
     clipping: str = "individual",
@@ -169,8 +172,8 @@ def filtered(
 
     Parameters
     ----------
-    sampling : Shuffle or WithoutReplacement
-        How batches are made, see `membership_law`.
+    sampling : Shuffle, WithoutReplacement or Run
+        How batches are made, see `membership_law`; a run states all other arguments too.
     noise_multiplier : float
         Standard deviation of the noise in clipping norms, above zero: twice the σ of SHUFFLE.
     epochs, group_size, clipping, units_per_batch : optional

@@ -13,19 +13,22 @@ from hockeystick._arguments import count_scalar, float_scalar, require, shown
 from hockeystick._curves import shuffled_upper
 from hockeystick._curves.renyi_readouts import GaussianMixture
 from hockeystick._curves.shuffled_upper import LEAST_NOISE, Law
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
+from hockeystick.shuffle.runs import of_replaced_run, of_run
 from hockeystick.tradeoff import TradeoffCurve
 
 SENSITIVITY = shuffled_upper.SENSITIVITY["replace"]
 """Clipping norms by which a unit can move when its records are replaced."""
 
 
+@of_run
 def tradeoff(
-    sampling: Shuffle | WithoutReplacement,
+    sampling: Shuffle | WithoutReplacement | Run,
     *,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
     epochs: int = 1,
     group_size: int = 1,
     clipping: str = "individual",
@@ -35,8 +38,8 @@ def tradeoff(
 
     Parameters
     ----------
-    sampling : Shuffle or WithoutReplacement
-        How batches are made, see `membership_law`.
+    sampling : Shuffle, WithoutReplacement or Run
+        How batches are made, see `membership_law`; a run states all other arguments too.
     noise_multiplier : float
         Standard deviation of the noise in clipping norms, above zero: twice the σ of SHUFFLE.
     epochs, group_size, clipping, units_per_batch : optional
@@ -70,10 +73,11 @@ def tradeoff(
     return _curve(tradeoff, plan, noise, mixture(laws), mixtures=squared_distances(laws))
 
 
+@of_replaced_run
 def upper_bound(
-    sampling: Shuffle | WithoutReplacement,
+    sampling: Shuffle | WithoutReplacement | Run,
     *,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
     epochs: int = 1,
     group_size: int = 1,
     clipping: str = "individual",
@@ -85,7 +89,7 @@ def upper_bound(
     Parameters
     ----------
     sampling, noise_multiplier, epochs, group_size, clipping, units_per_batch
-        As for `tradeoff`.
+        As for `tradeoff`; a run must have ``adjacency="replace"``.
     split : int, optional
         c² at which the law is split; by default that with the largest advantage, which bounds best.
 
@@ -117,10 +121,11 @@ def upper_bound(
     return _curve(upper_bound, plan, noise, *chosen)
 
 
+@of_run
 def lower_bound(
-    sampling: Shuffle | WithoutReplacement,
+    sampling: Shuffle | WithoutReplacement | Run,
     *,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
     epochs: int = 1,
     group_size: int = 1,
     clipping: str = "individual",
@@ -163,10 +168,11 @@ def lower_bound(
     return _curve(lower_bound, plan, noise, *chosen)
 
 
+@of_run
 def closed_form(
-    sampling: Shuffle,
+    sampling: Shuffle | Run,
     *,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
     epochs: int = 1,
     group_size: int = 1,
     clipping: str = "individual",
@@ -175,8 +181,8 @@ def closed_form(
 
     Parameters
     ----------
-    sampling : Shuffle
-        How batches are made; μ does not depend on their size.
+    sampling : Shuffle or Run
+        How batches are made; a run states all other arguments too. μ does not depend on their size.
     noise_multiplier : float
         Twice the σ of SHUFFLE, above zero.
     epochs : int, optional

@@ -19,7 +19,9 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
+from hockeystick.shuffle.runs import of_run
 
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9
@@ -193,8 +195,9 @@ def _units(batch_size: int, clipping: str, units_per_batch: object) -> int:
     return units
 
 
+@of_run
 def membership_law(
-    sampling: Shuffle | WithoutReplacement,
+    sampling: Shuffle | WithoutReplacement | Run,
     *,
     epochs: int = 1,
     group_size: int = 1,
@@ -205,9 +208,10 @@ def membership_law(
 
     Parameters
     ----------
-    sampling : Shuffle or WithoutReplacement
+    sampling : Shuffle, WithoutReplacement or Run
         How batches of b out of N records are made. An epoch has N // b of them; with `Shuffle` the
-        records left over are in none.
+        records left over are in none. A run, of
+        records that are replaced or zeroed out and of whole epochs, states all other arguments too.
     epochs : int, optional
         E, in [1, 10^9].
     group_size : int, optional

@@ -210,7 +210,10 @@ class IndividualAccountant(Accountant):
         *,
         noise_multiplier: float | None = None,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
+        epochs: float | None = None,
         steps: int = 1,
     ) -> None:
         """Record one step, several equal ones, or all of a run, with the norms of the moment.
@@ -227,6 +230,8 @@ class IndividualAccountant(Accountant):
             How the batch is drawn. Give either this or `sample_rate`. Of several Poisson batches that are
             added up, `get_epsilon` is exact; examples' own epsilons are those of as many steps with a part of
             the noise each, which is an upper bound.
+        batch_size, dataset_size, epochs : optional
+            As in `Accountant.step`; `dataset_size` is that of the accountant.
         steps : int, optional
             Number of equal steps, at least 0.
 

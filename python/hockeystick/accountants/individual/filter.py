@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
 from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.planning import get_noise_multiplier
+from hockeystick._vocabulary.beside import one_step, with_terms
 from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
+from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.accountants.history import check_gaussian_step
 from hockeystick.accountants.individual.accounts import shifts_of
 from hockeystick.accountants.individual.norms import check_norms
@@ -29,6 +31,7 @@ VERSION = 1
 """Version of the saved form."""
 
 
+@spelled_class
 class IndividualFilter:
     """Privacy filter: stops each example before its own steps cost more than (epsilon, delta).
 
@@ -152,13 +155,20 @@ class IndividualFilter:
             budget *= 1.0 - 1e-12
         return budget
 
+    @one_step(
+        "give noise_multiplier=run.noise_multiplier and sampling=run.scheme with the norms of each step",
+        "call it once a step, with the norms of that step",
+    )
+    @with_terms()
     def step(
         self,
         norms: ArrayLike,
         *,
         noise_multiplier: float,
         sample_rate: float | None = None,
-        sampling: Sampling | None = None,
+        sampling: Sampling | str | None = None,
+        batch_size: float | None = None,
+        dataset_size: int | None = None,
     ) -> NDArray[np.bool_]:
         """Say who may take part in the next step, and charge them for it.
 
@@ -173,6 +183,8 @@ class IndividualFilter:
             Probability in [0, 1] that an example is in the batch: short for ``sampling=Poisson(...)``.
         sampling : Poisson or FullBatch, optional
             How the batch is drawn. Give either this or `sample_rate`.
+        batch_size, dataset_size : optional
+            Sizes in place of `sample_rate`.
 
         Returns
         -------
@@ -187,7 +199,8 @@ class IndividualFilter:
             If an argument is out of range, the number of examples is not that of the first step, or a step
             that is not Gaussian follows Gaussian ones; the filter stays as it was.
         TypeError
-            If an argument has the wrong type; the filter stays as it was.
+            If an argument has the wrong type, such as a `Run`, as norms are those of one step; the filter
+            stays as it was.
 
         Examples
         --------

@@ -1,0 +1,108 @@
+"""A `Run`, epochs and sizes for functions that have positional arguments of their own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from hockeystick._vocabulary.mechanisms import Gaussian, Skellam
+from hockeystick._vocabulary.run import Run
+from hockeystick._vocabulary.spelling import parameters_of, unknown_argument
+from hockeystick._vocabulary.terms import TERMS, resolved
+from hockeystick.errors import UnsupportedError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def one_step(of_run: str, of_steps: str) -> Callable[[Function], Function]:
+    """Decorate a function about one step, which refuses a run, steps and epochs by name.
+
+    Parameters
+    ----------
+    of_run, of_steps : str
+        What to do instead with a run, and with several steps.
+    """
+
+    def decorate(function: Function) -> Function:
+        name = function.__qualname__
+
+        @functools.wraps(function)
+        def asked(*positional: Any, **given: Any) -> Any:
+            if "run" in given or any(isinstance(value, Run) for value in positional):
+                raise TypeError(f"{name}() is about one step, and a Run has many: {of_run}")
+            if "epochs" in given or "steps" in given:
+                raise TypeError(f"{name}() is about one step, and takes no steps or epochs: {of_steps}")
+            return function(*positional, **given)
+
+        return cast(Function, asked)
+
+    return decorate
+
+
+def of_run(function: Function) -> Function:
+    """Decorate a function of a class of mechanisms, in whose place a run may stand."""
+
+    @functools.wraps(function)
+    def asked(mechanism: Any = None, *positional: Any, **given: Any) -> Any:
+        if isinstance(mechanism, Run):
+            given["run"] = mechanism
+        run = given.get("run")
+        if isinstance(run, Run):
+            kind = Gaussian if run.mechanism is None else type(run.mechanism)
+            if isinstance(mechanism, type) and mechanism is not kind:
+                raise ValueError(
+                    f"mechanism contradicts the run, which has {kind.__name__}, got {mechanism.__name__}"
+                )
+            if isinstance(run.mechanism, Skellam):
+                given.setdefault("sensitivity", run.mechanism.sensitivity)
+            mechanism, given["run"] = kind, run.replace(mechanism=None)
+        if mechanism is None:
+            raise TypeError(
+                f"{function.__name__}() needs a mechanism, which is a class such as Gaussian, or a Run"
+            )
+        return function(mechanism, *positional, **given)
+
+    return cast(Function, asked)
+
+
+def with_terms(unknown: str = "", assumes: str = "") -> Callable[[Function], Function]:
+    """Decorate a function so that it takes ``run=``, and epochs and sizes in place of rate and steps.
+
+    Parameters
+    ----------
+    unknown : str, optional
+        What the function finds, which is not taken from a run.
+    assumes : str, optional
+        The neighbouring relation of a function that takes no adjacency, which a run must have.
+    """
+
+    def decorate(function: Function) -> Function:
+        named = parameters_of(function)
+        assert named is not None
+        known = named
+
+        @functools.wraps(function)
+        def asked(*positional: Any, run: Run | None = None, **given: Any) -> Any:
+            for name in given:
+                if name not in known:
+                    raise unknown_argument(function.__name__, name, sorted(known))
+            is_in_terms = not TERMS.isdisjoint(given) or type(given.get("sampling")) is str
+            if run is not None or is_in_terms:
+                given = resolved(run, given, known | ({"adjacency"} if assumes else set()), unknown, "")
+                if assumes and given.get("adjacency", assumes) != assumes:
+                    raise UnsupportedError(
+                        f"{function.__name__}() is about adjacency={assumes!r}, and the run states "
+                        f"{given['adjacency']!r}"
+                    )
+                if assumes:
+                    given.pop("adjacency", None)
+            elif "steps" in known and given.get("steps") is None:
+                raise TypeError(
+                    f"{function.__name__}() needs steps, or epochs with sizes or a rate, or a Run"
+                )
+            return function(*positional, **given)
+
+        return cast(Function, asked)
+
+    return decorate
