@@ -217,19 +217,20 @@ def test_schemes_that_do_not_compose_under_one_adjacency_are_refused_and_nothing
     accountant = GroupAccountant(group_size=2, adjacency="replace")
     accountant.step(noise_multiplier=9.0, sampling=FIXED)
     state = accountant.state_dict()
+    dealt = hs.RandomAllocation(10)
     for refused in (
-        {"mechanism": hs.RandomizedResponse(0.6), "sample_rate": 0.02},
-        {"mechanism": hs.Laplace(8.0), "sample_rate": 0.02},
+        {"noise_multiplier": 9.0, "sampling": dealt},
+        {"mechanism": hs.Laplace(8.0), "sampling": dealt},
     ):
         with pytest.raises(hs.UnsupportedError, match="not supported together: use "):
             accountant.step(**refused)
-    with pytest.raises(hs.UnsupportedError, match="Poisson sampling, records replaced"):
-        accountant.history = [(9.0, FIXED, 1), (hs.Laplace(8.0), 0.02, 1)]
+    with pytest.raises(hs.UnsupportedError, match="random allocation, records replaced"):
+        accountant.history = [(9.0, FIXED, 1), (hs.Laplace(8.0), dealt, 1)]
     foreign = GroupAccountant(group_size=2)
-    foreign.history = [(hs.Laplace(8.0), 0.02, 1)]
+    foreign.history = [(hs.Laplace(8.0), dealt, 1)]
     with pytest.raises(ValueError, match="adjacency of the saved accountant"):
         accountant.load_state_dict(foreign.state_dict())
-    with pytest.raises(hs.UnsupportedError, match="Poisson sampling, records replaced"):
+    with pytest.raises(hs.UnsupportedError, match="random allocation, records replaced"):
         accountant.load_state_dict({**state, "history": foreign.state_dict()["history"]})
     assert accountant.state_dict() == state
 

@@ -185,8 +185,7 @@ def test_schemes_are_those_of_explain_and_the_shuffled_one():
 
 
 def test_schemes_that_are_not_covered_say_so():
-    run = {name: value for name, value in RUN.items() if name != "noise_multiplier"}
-    axes = hs.plot.schemes(group_size=4, mechanism=hs.Laplace(2.0), **run)
+    axes = hs.plot.schemes(group=hs.Group(2, gradients="orthogonal"), **RUN)
     assert "replace: not covered" in [text.get_text() for text in axes.texts]
     assert len(axes.get_yticklabels()) == 3  # the size of the data set is not known: no shuffling
 
