@@ -229,7 +229,7 @@ def test_titles_state_what_all_rows_have_in_common():
     written = {"delta": r"$\delta = 10^{-5}$"}
     in_words = (f"{name.replace('_', ' ')} {value:g}" for name, value in RUN.items())
     assert stated == "; ".join(written.get(words.partition(" ")[0], words) for words in in_words)
-    assert table.plot().get_ylabel() == "ε (nats)"
+    assert table.plot().get_ylabel() == r"$\varepsilon$ (nats)"
     assert table.plot(title="Two").get_title(loc="left") == "Two"
     choices = hs.plan(batch_sizes=[64, 128], **PLAN)
     axes = choices.plot(title=True)

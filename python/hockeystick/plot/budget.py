@@ -129,7 +129,7 @@ def numbers_of_steps(segments: Sequence[tuple[Any, Any, int]], number: int) -> N
     >>> numbers_of_steps([(1.0, 0.01, 10)], 3).tolist()
     [0, 1, 2, 10]
     >>> numbers_of_steps([(1.0, hs.RandomAllocation(4), 18)], 5).tolist()
-    [0, 1, 4, 12, 18]
+    [0, 1, 4, 8, 18]
     """
     changes = np.cumsum([0, *(count for _, _, count in segments)])
     # Epsilon is steepest at the first steps: squares of even distances are close to each other there.
