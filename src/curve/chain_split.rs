@@ -309,7 +309,7 @@ mod tests {
             assert!(found.len() as u64 <= most);
             assert_eq!(
                 found.iter().map(|run| run.links).sum::<u64>(),
-                split.iter().map(|run| run.links).sum()
+                split.iter().map(|run| run.links).sum::<u64>()
             );
             assert!((sum_of(&found) - sum_of(&split)).abs() < 1e-12);
         }

@@ -23,6 +23,9 @@ use crate::stopping::carried;
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
+/// Cells from the heaviest loss to an atom at most: more than a composition may have, and few enough for memory.
+const FARTHEST_ATOM: f64 = 4e6;
+
 /// The outputs that one task sweeps: those in [from, to], whose losses lie from grid point `first` to beyond grid point `last`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
@@ -47,7 +50,7 @@ impl Cells {
     /// Both laws of `loss` at spacing h, tilted by c and scaled by e^−`log_scale` (about K(c)).
     ///
     /// Cells are coarse where a loss tilted by `saddle` has little mass. The work is subtracted from `allowance`, a budget
-    /// in terms of densities; `None` if it runs out.
+    /// in terms of densities; `None` if it runs out, or if an atom is farther away than [`FARTHEST_ATOM`].
     pub(crate) fn new(
         loss: &mut StepLoss,
         (c, saddle): (f64, f64),
@@ -58,6 +61,10 @@ impl Cells {
     ) -> Option<Self> {
         let support = loss.support(c, log_tolerance);
         let origin = support.heaviest(c, spacing);
+        let is_near = |atom: &Atom| ((atom.loss - origin) / spacing).abs() < FARTHEST_ATOM;
+        if !support.atoms.iter().all(is_near) {
+            return None;
+        }
         let frame = Frame::new((origin, spacing), c, log_scale, *allowance);
         let profile = Profile::new(&support.sweeps, &frame, saddle);
         let mut parts: Vec<HalfCells> = Vec::new();
@@ -152,6 +159,15 @@ mod tests {
         let loss = |i: usize| law.origin + (law.first + i as i64) as f64 * spacing;
         let gain = |(i, mass): (usize, &f64)| mass * -(epsilon - loss(i)).min(0.0).exp_m1();
         law.masses.iter().enumerate().map(gain).sum()
+    }
+
+    /// Replaced records with two answers have three atoms and nothing between: so fine a grid has no room for them.
+    #[test]
+    fn atoms_that_are_too_many_cells_apart_have_no_laws() {
+        let mut loss = StepLoss::replaced_response(&GroupLaw::binomial(1, 0.3).unwrap(), 0.7).unwrap();
+        let mut at = |spacing: f64| Cells::new(&mut loss, (0.0, 0.0), 0.0, spacing, -40.0, &mut u64::MAX.clone());
+        assert!(at(1e-3).is_some());
+        assert!(at(1e-300).is_none() && at(f64::MIN_POSITIVE).is_none());
     }
 
     #[test]
