@@ -155,6 +155,22 @@ def test_chains_of_records_with_heavy_tails_fall_faster_than_gaussian_ones():
         assert hs.get_delta(epsilon=epsilon, group_size=size, **run) <= 1e-5
 
 
+@pytest.mark.parametrize(
+    ("sampling", "noise", "steps", "size", "most"),
+    [
+        (hs.RandomAllocation(600), 1.0, 60_000, 16, 82.1),
+        (hs.RandomAllocation(600), 2.0, 60_000, 32, 53.3),
+        (hs.RandomAllocation(100), 1.0, 1000, 24, 280.0),
+        (hs.FixedBins(100), 3.0, 1000, 12, 29.9),
+    ],
+)
+def test_chains_of_many_records_divide_epsilon_unevenly(sampling, noise, steps, size, most):
+    # Parts that fall evenly had 13,481, 53.6, 3,203 and 133. No chain has less than as many single epsilons.
+    run = {"delta": 1e-5, "noise_multiplier": noise, "sampling": sampling, "steps": steps}
+    found = hs.get_epsilon(group_size=size, tolerance=1e-2, **run)
+    assert size * hs.get_epsilon(**run) < found < most
+
+
 def test_large_groups_are_bounded_by_a_chain_of_records():
     run = {"noise": 2.0, "delta": 1e-5}
     sizes = (1, 4, 6, 8, 16)

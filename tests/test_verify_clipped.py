@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from certified_runs import claims_are_sharp, made_once
 from flint import ctx
 from verified_steps import POISSON, as_numbers, proven, step, two_steps
 
@@ -137,31 +138,12 @@ CURVES = {
 @pytest.fixture(scope="module")
 def certificates():
     """Certificates of epsilon at DELTA, made when they are asked for."""
-    made = {}
-
-    def certificate(name):
-        if name not in made:
-            made[name] = CURVES[name].certify(delta=DELTA)
-        return made[name]
-
-    return certificate
+    return made_once(CURVES, DELTA)
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificates):
-    curve, certificate = CURVES[name], certificates(name)
-    verified, lines = certificate.verify()
-    assert verified, lines
-    least, most = (float(end) for end in curve.bounds(delta=DELTA))
-    upper, lower = certificate.claims
-    assert lower["epsilon"] <= most
-    assert least <= upper["epsilon"] < most * 1.002 + 1e-4
-    for claim in (
-        upper | {"at_most": DELTA * 0.99},
-        {"epsilon": lower["epsilon"] * 0.99, "at_most": DELTA},
-        {"epsilon": lower["epsilon"], "at_least": DELTA * 1.02},
-    ):
-        assert not certificate.with_claims([claim]).verify()[0], claim
+    claims_are_sharp(CURVES[name], certificates(name), DELTA)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from certified_runs import made_once
 from flint import ctx
 from verified_steps import POISSON, as_numbers, proven, step, two_steps
 
@@ -124,14 +125,7 @@ CURVES = {
 @pytest.fixture(scope="module")
 def certificates():
     """Certificates of epsilon at DELTA, made when they are asked for."""
-    made = {}
-
-    def certificate(name):
-        if name not in made:
-            made[name] = CURVES[name].certify(delta=DELTA)
-        return made[name]
-
-    return certificate
+    return made_once(CURVES, DELTA)
 
 
 @pytest.mark.parametrize("name", CURVES)

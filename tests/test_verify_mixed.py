@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from certified_runs import claims_are_sharp, made_once
 from flint import ctx
 from verified_steps import POISSON, after, proven, step, two_steps
 
@@ -60,31 +61,12 @@ MIXED = {
 @pytest.fixture(scope="module")
 def certificates():
     """Certificates of epsilon at DELTA, made when they are asked for."""
-    made = {}
-
-    def certificate(name):
-        if name not in made:
-            made[name] = MIXED[name].certify(delta=DELTA)
-        return made[name]
-
-    return certificate
+    return made_once(MIXED, DELTA)
 
 
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_curves_are_certified_and_claim_no_more_than_is_true(name, certificates):
-    curve, certificate = MIXED[name], certificates(name)
-    verified, lines = certificate.verify()
-    assert verified, lines
-    least, most = (float(end) for end in curve.bounds(delta=DELTA))
-    upper, lower = certificate.claims
-    assert lower["epsilon"] <= most
-    assert least <= upper["epsilon"] < most * 1.002 + 1e-4
-    for claim in (
-        upper | {"at_most": DELTA * 0.99},
-        {"epsilon": lower["epsilon"] * 0.99, "at_most": DELTA},
-        {"epsilon": lower["epsilon"], "at_least": DELTA * 1.02},
-    ):
-        assert not certificate.with_claims([claim]).verify()[0], claim
+    claims_are_sharp(MIXED[name], certificates(name), DELTA)
 
 
 @pytest.mark.parametrize(

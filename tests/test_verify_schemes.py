@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from certified_runs import made_once
 
 import hockeystick as hs
 import hockeystick_verify
@@ -86,14 +87,7 @@ DELTA = 1e-4
 @pytest.fixture(scope="module")
 def certificates():
     """Certificates of epsilon at DELTA, made when they are asked for."""
-    made = {}
-
-    def certificate(name):
-        if name not in made:
-            made[name] = CURVES[name].certify(delta=DELTA)
-        return made[name]
-
-    return certificate
+    return made_once(CURVES, DELTA)
 
 
 def verdict(document):

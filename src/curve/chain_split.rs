@@ -210,7 +210,8 @@ pub(crate) fn falling(count: u64, most: u64, total: f64, fall: f64) -> Vec<Run> 
     (0..runs).map(run).collect()
 }
 
-/// The same links with ε that are `factor` times as far from their mean.
+/// Spreads a split: every ε is moved to `factor` times its distance from the mean, which keeps their sum. A factor above 1 makes the ε fall
+/// faster from link to link.
 pub(crate) fn stretched(split: &[Run], factor: f64) -> Vec<Run> {
     let links: u64 = split.iter().map(|run| run.links).sum();
     let mean = sum_of(split) / links as f64;
@@ -221,7 +222,8 @@ pub(crate) fn stretched(split: &[Run], factor: f64) -> Vec<Run> {
     split.iter().map(stretch).collect()
 }
 
-/// The same links in at most `most` runs, each with the mean ε of those that it joins.
+/// Shortens a split: neighbouring runs are joined until there are at most `most`, so that the curve of one record is evaluated that often. A
+/// joined run has the mean ε of its links, which keeps their sum.
 pub(crate) fn joined(split: &[Run], most: u64) -> Vec<Run> {
     let size = split.len().div_ceil(most.max(1) as usize).max(1);
     let join = |some: &[Run]| {

@@ -49,11 +49,11 @@ const FAR_FACTOR: f64 = 1.15;
 const SMALLEST_LOG_DELTA: f64 = -80.0;
 /// Rényi orders of that bound less 1: √2 apart, which costs a few per cent of its exponent at most.
 const ORDERS: std::ops::Range<i32> = -6..22;
-/// Where the ε of equal parts is this many times that of the pair, no other split is tried, as they gain a few per cent.
+/// Where the ε of equal parts is this many times that of the pair, no other split is tried. For curves with tails like Gaussian ones they gain
+/// a few per cent; a chain of many dealt records might gain more.
 const HOPELESS: f64 = 1.5;
-/// Work on the curve of one record, in density evaluations, beyond which only equal parts are tried: a tenth of a
-/// second. After few steps, where curves are that expensive, other splits lowered ε by two or three parts in ten thousand; with twice
-/// the value an answer takes about twice as long there.
+/// Work on the curve of one record, in density evaluations, beyond which no further split is tried: a tenth of a second. The table may take
+/// three times as much. With twice the value an answer takes about twice as long after few steps, where curves are that expensive.
 const EXPENSIVE: u64 = 20_000_000;
 
 /// Equal parts are near other splits where their ε is at most this many times what the table expects of those.

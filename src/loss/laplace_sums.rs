@@ -121,7 +121,8 @@ fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
     climb(knots, (excess, error), scale);
 }
 
-/// The same bounds on r(x)/r(0), and log r(0).
+/// Turns bounds on the ratio r, against the noise alone, into bounds on r(x)/r(0), the ratio against the mirrored mixture right of 0. Also
+/// returns log r(0), the factor by which the mirrored mixture's density exceeds that of the noise there.
 pub(crate) fn over_first(mut knots: Vec<Knot>, scale: f64) -> (Vec<Knot>, Approx) {
     let first = knots.first().map_or(Approx::default(), |knot| knot.log_ratio);
     let less = |log: Approx| Approx {
