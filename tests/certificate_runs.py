@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 import hockeystick as hs
-from hockeystick_verify import allocation, check, read
+from hockeystick_verify import allocation, check, lattice, read
 
 SEED = 25
 SCHEMES = ("poisson",) * 3 + ("fixed", "full", "rates", "norms", "orthogonal", "microbatches", "adaptive")
@@ -31,6 +31,13 @@ OTHERS = 3500
 DERIVED = 4600
 """From this number on, runs are of `DERIVED_SCHEMES`."""
 DERIVED_SCHEMES = ("chain", "history", "poisson replaced", "times", "renyi", "trade-off")
+LATER = 5000
+"""From this number on, runs are of `LATER_SCHEMES`, which have certificates since later."""
+LATER_SCHEMES = (
+    "clipped batches", "clipped replaced", "mixed", "cosine", "laplace poisson replaced",
+    "response poisson replaced", "laplace allocation", "laplace bins", "allocation beside others",
+    "chain of dealt", "correlated bins",
+)  # fmt: skip
 MOST_SECONDS = 60
 """Processor time for one run, to make its certificate and to check it."""
 OTHER_SCHEMES = (
@@ -60,6 +67,8 @@ class RandomRun(NamedTuple):
 def random_run(number):
     """Run of this number: it depends on nothing else."""
     generator = np.random.default_rng([SEED, number])
+    if number >= LATER:
+        return _later(generator)
     if number >= DERIVED:
         return _derived(generator)
     if number >= OTHERS:
@@ -178,6 +187,60 @@ def _derived(generator):
     return RandomRun((scheme,), curve, delta, bool(generator.random() < 0.5), other)
 
 
+def _later(generator):
+    """Draw a run of `LATER_SCHEMES`."""
+    scheme = str(generator.choice(LATER_SCHEMES))
+    noise, rate = _log_uniform(generator, 0.8, 8.0), _log_uniform(generator, 1e-3, 0.3)
+    size, steps = int(generator.choice((1, 2, 3, 8))), int(_log_uniform(generator, 1.0, 1000.0))
+    batches, epochs = int(_log_uniform(generator, 2.0, 50.0)), int(_log_uniform(generator, 1.0, 10.0))
+    delta, by_epsilon = float(10 ** -generator.uniform(2.0, 9.0)), bool(generator.random() < 0.5)
+    direction = str(generator.choice(("add_remove", "add", "remove")))
+    dealt = {"sampling": hs.RandomAllocation(batches), "steps": batches * epochs, "adjacency": direction}
+    plain = {"noise_multiplier": noise, "sample_rate": rate, "steps": steps}
+    if scheme.startswith("clipped"):
+        adjacency = "replace" if scheme.endswith("replaced") else direction
+        del plain["noise_multiplier"]
+        curve = hs.privacy_curve(
+            mechanism=hs.BatchClipping(2 * noise), group_size=size, adjacency=adjacency, **plain
+        )
+    elif scheme == "mixed":
+        one = hs.privacy_curve(adjacency="add", **plain)
+        curve = one + hs.privacy_curve(
+            noise_multiplier=noise, sample_rate=rate / 2, steps=steps, adjacency="remove"
+        )
+    elif scheme == "cosine":
+        group = hs.Group(size=min(size + 1, 4), gradients="bounded", cosine=float(generator.uniform(0, 1)))
+        curve = hs.privacy_curve(group=group, adjacency=direction, **plain)
+    elif scheme.endswith("poisson replaced"):
+        mechanism = hs.Laplace(2 * noise) if scheme.startswith("laplace") else hs.RandomizedResponse(0.7)
+        curve = hs.privacy_curve(
+            mechanism=mechanism, sample_rate=rate, steps=min(steps, 300), group_size=size, adjacency="replace"
+        )
+    elif scheme.startswith("laplace"):
+        if scheme == "laplace bins":
+            dealt["sampling"] = hs.FixedBins(batches)
+        curve = hs.privacy_curve(mechanism=hs.Laplace(1.0 + noise), **dealt)
+    elif scheme == "allocation beside others":
+        curve = hs.privacy_curve(noise_multiplier=2.0 + noise, **dealt)
+        curve = curve + hs.privacy_curve(
+            mechanism=hs.Laplace(2 * noise), sample_rate=rate, steps=min(steps, 50), adjacency=direction
+        )
+    elif scheme == "chain of dealt":
+        curve = hs.privacy_curve(
+            noise_multiplier=2.0 + noise, group_size=int(generator.integers(7, 17)), **dealt
+        )
+    else:
+        decay = float(generator.uniform(0.1, 0.9))
+        mechanism = hs.CorrelatedNoise.lambda_cgd(decay, noise)
+        curve = hs.privacy_curve(
+            mechanism=mechanism,
+            sampling=hs.FixedBins(min(batches, 8)),
+            steps=min(batches, 8) * min(epochs, 4),
+            adjacency=direction,
+        )
+    return RandomRun((scheme,), curve, delta, by_epsilon)
+
+
 def certified(run):
     """Certificate of a random run; None if no finite epsilon is known."""
     if run.other:
@@ -204,6 +267,7 @@ def _outcome(number):
     if certificate is None:
         return row | {"outcome": "no finite epsilon"}
     allocation.transforms.cache_clear()
+    lattice.composed_run.cache_clear()
     found = check(read(certificate.to_json()))
     row |= {"outcome": "verified" if all(each.holds for each in found) else "NOT VERIFIED"}
     widths = [(each.upper - each.lower) / each.upper for each in found if each.upper]

@@ -42,10 +42,18 @@ def _many_groups(sampling, size, count):
         # A chain asks for the curve at up to 64 places for each claim.
         (
             _many_groups({"name": "without_replacement", "batch_size": 10, "dataset_size": 200}, 64, 1),
-            {"method": "chain", "spacing": 0.1, "points": 1 << 19, "first": -50, "tilt": 1.0,
-             "outer_tilt": 2.0, "left_tilt": 0.0, "kinds": [],
+            {"method": "chain",
+             "one": {"bits": 128, "method": "lattice", "spacing": 0.1, "points": 1 << 19, "first": -50,
+                     "tilt": 1.0, "outer_tilt": 2.0, "left_tilt": 0.0, "kinds": []},
              "splits": [[{"epsilon": 0.0, "links": 1}] * 64] * 16},
             "more sums over the window",
+        ),
+        (
+            _many_groups({"name": "random_allocation", "batches": 10}, 64, 1),
+            {"method": "chain",
+             "one": {"bits": 128, "method": "allocation", "spacing": 0.1, "terms": 10**5, "rules": []},
+             "splits": [[{"epsilon": 0.0, "links": 1}] * 64] * 16},
+            "more points of the line",
         ),
     ],
 )  # fmt: skip

@@ -11,7 +11,16 @@ import pytest
 from flint import arb, ctx
 
 import hockeystick as hs
-from hockeystick_verify import NotProvenError, allocation, check, checker, claims, lattice, parts
+from hockeystick_verify import (
+    NotProvenError,
+    RefusedError,
+    allocation,
+    check,
+    checker,
+    claims,
+    lattice,
+    parts,
+)
 
 BITS = 192
 
@@ -425,19 +434,27 @@ def test_a_chain_of_one_link_is_the_curve():
     given = window(spacing=2 * loss, points=64, first=-20, outer_tilt=3.0, kinds=kinds)
     epsilon = arb(1) / 2
     curve = lattice.enclose(replaced, "replace", given, [epsilon])[0]
-    chain = given | {"splits": [[{"epsilon": 0.5, "links": 1}]]}
+    one = given | {"bits": BITS, "method": "lattice"}
+    chain = {"one": one, "splits": [[{"epsilon": 0.5, "links": 1}]]}
     once = float(claims.chain(replaced, "replace", chain, [epsilon])[0].upper())
     assert once == pytest.approx(float(curve.upper()), rel=1e-8)
     double = {"adjacency": "replace", "steps": [step(COIN, {"name": "full_batch"}, count=3, size=2)]}
     parts_ = [{"epsilon": 1.0, "links": 1}, {"epsilon": -0.5, "links": 1}]
-    found = float(claims.chain(double, "replace", given | {"splits": [parts_]}, [epsilon])[0].upper())
-    one, half = (float(lattice.enclose(replaced, "replace", given, [arb(e)])[0].upper()) for e in (1.0, 0.5))
-    wanted = math.exp(-0.5) * one + (1 - math.exp(-0.5) + math.exp(-0.5) * half)
+    found = float(claims.chain(double, "replace", {"one": one, "splits": [parts_]}, [epsilon])[0].upper())
+    whole, half = (
+        float(lattice.enclose(replaced, "replace", given, [arb(e)])[0].upper()) for e in (1.0, 0.5)
+    )
+    wanted = math.exp(-0.5) * whole + (1 - math.exp(-0.5) + math.exp(-0.5) * half)
     assert found == pytest.approx(min(1.0, wanted), rel=1e-8)
     with pytest.raises(NotProvenError, match="link for every record"):
         claims.chain(double, "replace", chain, [epsilon])
     with pytest.raises(NotProvenError, match="sum to epsilon at most"):
-        claims.chain(replaced, "replace", given | {"splits": [[{"epsilon": 0.6, "links": 1}]]}, [epsilon])
+        claims.chain(replaced, "replace", {"one": one, "splits": [[{"epsilon": 0.6, "links": 1}]]}, [epsilon])
+    with pytest.raises(NotProvenError, match="parts below 0"):
+        removed = {**double, "adjacency": "remove"}
+        claims.chain(removed, "remove", {"one": one, "splits": [parts_]}, [epsilon])
+    with pytest.raises(RefusedError, match="on a lattice, or for dealt"):
+        claims.chain(double, "replace", {"one": chain | {"method": "chain"}, "splits": [parts_]}, [epsilon])
 
 
 def test_a_renyi_divergence_of_full_batches_is_attained():

@@ -29,7 +29,7 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.parts import above
-from hockeystick_verify.variants import ZERO, composition, direction_of
+from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, refuse_alike
 
 LARGEST_EPOCH = 10**6
 LARGEST_MEMBERS = 6
@@ -44,7 +44,6 @@ ANGLES, LEVELS = 16, 40
 """Turns, and levels of W, among which the bound on the decay of a part of an epoch is chosen."""
 
 NAMES = "random_allocation fixed_bins full_batch poisson without_replacement"
-DEALT = ("random_allocation", "fixed_bins")
 
 
 class Allocation(NamedTuple):
@@ -158,15 +157,12 @@ class Others(NamedTuple):
 
 def divided(run: Object, added: list[bool]) -> tuple[list[Epoch], Others]:
     """Return the epochs of dealt batches of a run, and its other steps; some are of `added` records."""
-    epochs, seen = [], []
+    epochs: list[Epoch] = []
+    refuse_alike(run)
     others: dict[bool, list[Object]] = {False: [], True: []}
     for (step, count), mirrored in zip(steps_of(run, "adjacency"), added, strict=True):
         if choice(step["sampling"].get("name"), "sampling", NAMES) in DEALT:
             epochs += [each._replace(added=mirrored) for each in epochs_of_step(step, count)]
-            kind = (step["mechanism"], {"times": 1} | step["sampling"], step["group"]["size"])
-            if kind in seen:
-                raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
-            seen.append(kind)
         else:
             others[mirrored].append({**step, "adjacency": "remove"})
     first, last = (

@@ -29,6 +29,8 @@ from hockeystick_verify.parallel import Ball, Sums, exported, imported
 from hockeystick_verify.variants import composition, directions, plain
 
 LARGEST_LINKS = 1000
+LARGEST_CHAIN = 5 * 10**6
+"""Most points of the line, times the epsilons of all links: they take about a minute."""
 NOT_FINITE = "an enclosure is not finite: the witness asks for too few bits"
 COMPARED_BITS = 256
 """Bits of the comparisons with claims; those of the witnesses may be fewer or more."""
@@ -37,7 +39,7 @@ PARTS = 100
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
-    "chain": "spacing points first tilt outer_tilt left_tilt kinds splits",
+    "chain": "splits one",
     "renyi": "order kinds",
     "bins": "lattice contour",
 }
@@ -50,7 +52,7 @@ Report = Callable[[int, int], object]
 
 
 def single(run: Object) -> tuple[Object, int]:
-    """Return the run with one replaced record in place of the group, and the size of the group."""
+    """Return the run with one record in place of the group, and the size of the group."""
     steps, sizes = [], set()
     for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
         fields(step, "a step", "mechanism sampling group count")
@@ -63,9 +65,9 @@ def single(run: Object) -> tuple[Object, int]:
 
 
 def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
-    """Bound delta of k replaced records by the curve of one (V16); the lower ends are 0."""
-    if direction != "replace":
-        raise RefusedError("chains are about replaced records")
+    """Bound delta of k records by the curve of one (V16); the lower ends are 0."""
+    if direction not in ("add", "remove", "replace"):
+        raise RefusedError("chains are about records that are added, removed or replaced in all steps")
     one, links = single(run)
     splits = []
     for split in items(witness["splits"], "splits", len(epsilons), len(epsilons)):
@@ -75,7 +77,14 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
             raise NotProvenError("V16: a chain must have a link for every record")
         splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in given], counts))
     asked = [abs(part) for parts, _ in splits for part in parts]
-    curve = iter(lattice.enclose(one, direction, witness, asked))
+    if direction != "replace" and any(part < 0 for parts, _ in splits for part in parts):
+        raise NotProvenError("V16: parts below 0 need a curve of both orders")
+    if method_of(witness["one"]) not in ("lattice", "allocation"):
+        raise RefusedError("in a chain, the curve of one record is proven on a lattice, or for dealt batches")
+    terms = witness["one"].get("terms", 0)
+    if isinstance(terms, int) and terms * len(asked) > LARGEST_CHAIN:
+        raise RefusedError("the chains ask for more points of the line than are computed")
+    curve = iter(enclose((one, direction, witness["one"], [float(each) for each in asked])))
     found = []
     for epsilon, (parts, counts) in zip(epsilons, splits, strict=True):
         total, after = arb(0), sum((p * n for p, n in zip(parts, counts, strict=True)), arb(0))

@@ -6,25 +6,27 @@ the means of e^loss are kept where possible; discrete Fourier transforms compose
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
-from fractions import Fraction
-from itertools import pairwise
+from functools import lru_cache
 from typing import NamedTuple
 
 from flint import acb, arb, ctx
 
+from hockeystick_verify.cells import Cell, cells_of_part
 from hockeystick_verify.checker import (
     NotProvenError,
     Object,
     RefusedError,
-    exact,
     fields,
     items,
     number,
+    steps_of,
     whole,
 )
-from hockeystick_verify.parts import Atom, Part, Step, above, mirrored, steps_in_parts
+from hockeystick_verify.dealt_lattice import Dealt, cells_of_epoch, epochs_of_step, is_dealt, work_of
+from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts
+from hockeystick_verify.variants import refuse_alike
 
 LARGEST_POINTS = 1 << 19
 LARGEST_CELLS = 10**6
@@ -36,75 +38,8 @@ EXACT = 4e-15
 """How much a loss may be beyond the bounds of its cell, relative to the largest: nodes are doubles."""
 
 
-class Cell(NamedTuple):
-    """Outputs with losses between two bounds (None: no bound), and their probabilities under P and Q."""
-
-    p: arb
-    q: arb
-    low: arb | None
-    high: arb | None
-
-
 Masses = dict[int, arb]
 """Probability under P by place on the lattice."""
-
-
-# ---------------------------------------------------------------- nodes: chosen, not believed
-
-
-def rough_loss(part: Part) -> Callable[[float], float]:
-    """Return the loss of an output in doubles."""
-    scale, gaussian = float(part.scale), part.noise == "gaussian"
-    laws = [[(math.log(float(w)), float(s)) for s, w in law.items()] for law in (part.p, part.q)]
-
-    def log_density(law: list[tuple[float, float]], x: float) -> float:
-        if gaussian:
-            each = [log + s * (x - s / 2) / scale**2 for log, s in law]
-        else:
-            each = [log - abs(x - s) / scale for log, s in law]
-        top = max(each)
-        return top + math.log1p(math.fsum([math.exp(e - top) for e in each]) - 1)
-
-    return lambda x: log_density(laws[0], x) - log_density(laws[1], x)
-
-
-def nodes(part: Part, targets: list[float]) -> list[float]:
-    """Return outputs at which the loss is about each of the ascending targets, where there are such."""
-    shifts = [float(s) for s in (*part.p, *part.q)]
-    reach = (50.0 if part.noise == "gaussian" else 0.0) * float(part.scale)
-    low, high = min(shifts) - reach, max(shifts) + reach
-    low = low if part.low is None else max(low, float(part.low))
-    high = high if part.high is None else min(high, float(part.high))
-    found: list[float] = []
-    loss = rough_loss(part)
-    top, at, value, step = loss(high), low, loss(low), (high - low) / 1000
-    for target in targets:
-        if not value < target < top:
-            continue
-        after = min(at + step, high)
-        ahead = loss(after)
-        while ahead < target and after < high:
-            at, value, step = after, ahead, 2 * step
-            after = min(after + step, high)
-            ahead = loss(after)
-        below, over, under, upper = at, after, value, ahead
-        for turn in range(200):
-            share = (target - under) / (upper - under) if turn % 3 < 2 and upper > under else 0.5
-            middle = below + min(max(share, 1e-3), 1 - 1e-3) * (over - below)
-            if not below < middle < over:
-                break
-            here = loss(middle)
-            if here < target:
-                below, under = middle, here
-            else:
-                over, upper = middle, here
-            if abs(here - target) <= 2e-16 * max(1.0, abs(target)):
-                break
-        best = below if abs(under - target) < abs(upper - target) else over
-        step = max((best - at), 1e-12) * 1.5
-        at, value = best, loss(best)
-        found.append(best)
-    return found
 
 
 # ---------------------------------------------------------------- V11: cells of a step
@@ -117,6 +52,8 @@ class Grid(NamedTuple):
     spacing: arb
     ranges: list[tuple[int, int, int]]
     coarser: list[int]
+    dealt: object = None
+    """Numbers of the witness for an epoch of dealt batches."""
 
     def at(self, i: int) -> arb:
         """Loss of a place."""
@@ -131,77 +68,23 @@ class Grid(NamedTuple):
         return [start + i * half_spacing for i in sorted(doubled)]
 
 
-def density(part: Part, law: dict[Fraction, arb], x: arb) -> arb:
-    """Density of a mixture at x, up to what P and Q share."""
-    total = arb(0)
-    for shift, weight in law.items():
-        s = exact(shift)
-        if part.noise == "gaussian":
-            total += weight * (s * (x - s / 2) / part.scale**2).exp()
-        else:
-            total += weight * (-abs(x - s) / part.scale).exp()
-    return total
-
-
-def end_of_loss(part: Part, upper: bool) -> arb | None:
-    """Bound on the loss beyond all nodes, or None if there is none: its limit, as it does not decrease."""
-    bound = part.high if upper else part.low
-    if bound is not None:
-        x = exact(bound)
-        return (density(part, part.p, x) / density(part, part.q, x)).log()
-    if part.noise == "laplace":
-        outermost = (max if upper else min)((*part.p, *part.q))
-        x = exact(outermost)
-        return (density(part, part.p, x) / density(part, part.q, x)).log()
-    ends = [(max if upper else min)(law) for law in (part.p, part.q)]
-    return (part.p[ends[0]] / part.q[ends[1]]).log() if ends[0] == ends[1] else None
-
-
-def cells_of_part(part: Part, targets: list[float]) -> list[Cell]:
-    """Cut the outputs of a part at nodes, and enclose probabilities and losses of the cells."""
-    places = [arb(x) for x in nodes(part, targets)]
-    low, high = (None if end is None else exact(end) for end in part[5:])
-    places = [x for x in places if (low is None or x > low) and (high is None or x < high)]
-    if part.noise == "laplace":  # outputs beyond all shifts have one loss
-        for end in (min((*part.p, *part.q)), max((*part.p, *part.q))):
-            x = exact(end)
-            if (low is None or x > low) and (high is None or x < high):
-                places.append(x)
-        places.sort(key=float)
-        places = [x for i, x in enumerate(places) if i == 0 or x > places[i - 1]]
-    if any(not a < b for a, b in pairwise(places)):
-        raise NotProvenError("V11: the nodes are not in order")
-    losses = [(density(part, part.p, x) / density(part, part.q, x)).log() for x in places]
-    bounds: list[arb | None] = [end_of_loss(part, False), *losses, end_of_loss(part, True)]
-    laws = [(part.p, mirrored(part.p)), (part.q, mirrored(part.q))]
-
-    def tail(which: int, x: arb | None, right: bool) -> arb:
-        """Probability of outputs above x, or below it."""
-        if x is None:
-            return arb(0)
-        if right != bool(x > 0):
-            return arb(0)  # not needed
-        return above(part.noise, part.scale, laws[which][0 if right else 1], x if right else -x)
-
-    ends: list[arb | None] = [low, *places, high]
-    sides = [[(tail(w, x, False), tail(w, x, True)) for x in ends] for w in (0, 1)]
-    found = []
-    for i, (first, last) in enumerate(pairwise(ends)):
-        masses = []
-        for side in sides:
-            if last is not None and not last > 0:
-                mass = side[i + 1][0] - side[i][0]
-            elif first is not None and first > 0:
-                mass = side[i][1] - side[i + 1][1]
-            else:
-                mass = 1 - side[i][0] - side[i + 1][1]
-            masses.append(part.weight * mass.max(arb(0)))
-        found.append(Cell(masses[0], masses[1], bounds[i], bounds[i + 1]))
+def pairs_of(run: Object, direction: str) -> list[tuple[Step | Dealt, int]]:
+    """Return the pairs of a run with their numbers: those of dealt batches come last."""
+    refuse_alike(run)
+    others = [step for step, _ in steps_of(run, "adjacency") if not is_dealt(step)]
+    found: list[tuple[Step | Dealt, int]] = []
+    if others:
+        found += steps_in_parts({**run, "steps": others}, direction)
+    for step, count in steps_of(run, "adjacency"):
+        if is_dealt(step):
+            found += epochs_of_step(step, count, direction)
     return found
 
 
-def cells(step: Step, grid: Grid, half: bool) -> list[Cell]:
-    """Return the cells of a step."""
+def cells(step: Step | Dealt, grid: Grid, half: bool) -> list[Cell]:
+    """Return the cells of a step, or of an epoch."""
+    if isinstance(step, Dealt):
+        return cells_of_epoch(step, grid.dealt)
     found, coarser = [], iter(grid.coarser)
     for each in step:
         if isinstance(each, Atom):
@@ -323,9 +206,11 @@ def composed(kinds: list[Kind], window: Window) -> list[arb]:
     return [each.real for each in acb.dft(total or [acb(1)] * window.points, inverse=True)]
 
 
-def sums(kinds: list[Kind], window: Window, epsilons: list[arb]) -> list[arb]:
+def sums(
+    kinds: list[Kind], window: Window, epsilons: list[arb], folded: list[arb] | None = None
+) -> list[arb]:
     """Sum (1 - e^(epsilon - loss))_+ over the window, which counts losses outside it too (V12)."""
-    folded = composed(kinds, window)
+    folded = composed(kinds, window) if folded is None else folded
     spacing = kinds[0].grid.spacing
     offset = sum((kind.steps * kind.grid.start for kind in kinds), arb(0))
     found = []
@@ -355,25 +240,29 @@ def moments(kinds: list[Kind], tilt: arb) -> arb:
 
 def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, Kind]]:
     """Laws of every kind of step: the upper one, with its mass of infinite loss, and the lower one."""
-    steps = steps_in_parts(run, direction)
+    steps = pairs_of(fields(run, "run", "adjacency steps"), direction)
     spacing = number(witness["spacing"], "spacing", 1e-12, 1e6)
     tilt = number(witness["tilt"], "tilt", 0.0, 1e6)
     given, found, work = items(witness["kinds"], "kinds", len(steps), len(steps)), [], 0
     grids = []
     for entry, (step, _) in zip(given, steps, strict=True):
-        entry = fields(entry, "a kind", "start ranges coarser")
+        entry = fields(entry, "a kind", "start ranges coarser", "dealt" if isinstance(step, Dealt) else "")
         start, ranges = number(entry["start"], "start", -1e6, 1e6), []
         for each in items(entry["ranges"], "ranges", 0, 128):
             first, last, stride = items(each, "a range", 3, 3)
             whole(first, "first", -LARGEST_INDEX, LARGEST_INDEX)
             whole(last, "last", first, LARGEST_INDEX)
             ranges.append((first, last, whole(stride, "stride", 1, LARGEST_INDEX)))
-        sizes = [len(part.p) + len(part.q) for part in step if isinstance(part, Part)]
+        sizes: list[int] = []
+        if isinstance(step, Dealt):
+            work += work_of(entry.get("dealt"), step)
+        else:
+            sizes = [len(part.p) + len(part.q) for part in step if isinstance(part, Part)]
         coarser = items(entry["coarser"], "coarser", len(sizes), len(sizes))
         for size, times in zip(sizes, coarser, strict=True):
             whole(times, "coarser", 1, LARGEST_INDEX)
             work += size * sum((last - first) // (stride * times) + 1 for first, last, stride in ranges)
-        grids.append(Grid(start, spacing, ranges, coarser))
+        grids.append(Grid(start, spacing, ranges, coarser, entry.get("dealt")))
     points = len(steps) * whole(witness["points"], "points", 2, LARGEST_POINTS)
     if max(work, points // 2) * ctx.prec > LARGEST_CELLS * 128:
         raise RefusedError("the witness asks for more cells than are computed")
@@ -381,7 +270,9 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
         largest = max([1.0, *(abs(float(grid.at(i))) for r in grid.ranges for i in r[:2])])
         slack = arb(EXACT * largest)
         up, lost = rounded_up(cells(step, grid, False), grid, slack)
-        down, sink = rounded_down(cells(step, grid, True), grid, tilt)
+        # Of an epoch of dealt batches there is no lower law: what the others reveal alone is left out too.
+        known = not isinstance(step, Dealt)
+        down, sink = rounded_down(cells(step, grid, True), grid, tilt) if known else ({}, arb(0))
         raised = Grid(grid.start + slack, spacing, [], [])
         found.append(
             (Kind(up, raised, count), lost, Kind(down, Grid(grid.start - sink, spacing, [], []), count))
@@ -389,24 +280,43 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
     return found
 
 
+class Composed(NamedTuple):
+    """The run by its upper law and by its lower one, each folded to the window."""
+
+    upper: list[Kind]
+    lower: list[Kind]
+    lost: arb
+    """Probability of an infinite loss under the upper law."""
+    folded: tuple[list[arb], list[arb]]
+
+
+@lru_cache(maxsize=2)
+def composed_run(text: str, _precision: int) -> Composed:
+    """Compose a run; the last two are kept, as a certificate is made by asking its proof several times."""
+    run, direction, witness = json.loads(text)
+    both, window = laws(run, direction, witness), window_of(witness)
+    upper, lower = [kind for kind, _, _ in both], [kind for _, _, kind in both]
+    lost = sum((kind.steps * mass for kind, mass, _ in both), arb(0))
+    return Composed(upper, lower, lost, (composed(upper, window), composed(lower, window)))
+
+
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon (V11, V12)."""
     window = window_of(witness)
     if window.points * len(epsilons) * ctx.prec > LARGEST_SUMS * 128:
         raise RefusedError("the witness asks for more sums over the window than are computed")
-    both = laws(run, direction, witness)
-    upper, lower = [kind for kind, _, _ in both], [kind for _, _, kind in both]
-    lost = sum((kind.steps * mass for kind, mass, _ in both), arb(0))
+    upper, lower, lost, folded = composed_run(json.dumps([run, direction, witness]), ctx.prec)
     spacing, period = upper[0].grid.spacing, upper[0].grid.spacing * window.points
     top = sum((k.steps * k.grid.start for k in upper), arb(0)) + (window.first + window.points) * spacing
     above_window = (-window.outer * top).exp() * moments(upper, window.outer)
-    most = [each + lost + above_window for each in sums(upper, window, epsilons)]
+    most = [each + lost + above_window for each in sums(upper, window, epsilons, folded[0])]
     end = sum((k.steps * k.grid.start for k in lower), arb(0)) + (window.first + window.points) * spacing
     under = moments(lower, -window.left) * (window.left * end).exp()
     under /= ((window.tilt + window.left) * period).exp() - 1
     outer = moments(lower, window.outer) / (((window.outer - window.tilt) * period).exp() - 1)
     found = []
-    for epsilon, most_here, least in zip(epsilons, most, sums(lower, window, epsilons), strict=True):
+    least = sums(lower, window, epsilons, folded[1])
+    for epsilon, most_here, least_here in zip(epsilons, most, least, strict=True):
         aliases = under + (-window.outer * epsilon).exp() * outer
-        found.append((least - aliases).union(most_here))
+        found.append((least_here - aliases).union(most_here))
     return found

@@ -38,9 +38,22 @@ from hockeystick_verify.checker import (
 CLIPPED, BOUNDED = "batch_clipping", "bounded"
 MIXED = "mixed"
 """The adjacency of a run whose steps are seen under relations of their own."""
-ZERO = Fraction(0)
+DEALT = ("random_allocation", "fixed_bins")
+"""Schemes that deal records into the batches of an epoch."""
+ZERO, ONE = Fraction(0), Fraction(1)
 ROOT_BITS = 96
 """Norms of sums are rounded up to multiples of 2^-96."""
+
+
+def refuse_alike(run: Object) -> None:
+    """Refuse entries with the same dealt batches: each deals anew, but they read like one deal (V13)."""
+    seen = []
+    for step, _ in steps_of(run, "adjacency"):
+        if step["sampling"].get("name") in DEALT:
+            kind = (step["mechanism"], {"times": 1} | step["sampling"], step["group"].get("size"))
+            if kind in seen:
+                raise RefusedError("dealt batches that are alike are one entry: each entry deals anew (V13)")
+            seen.append(kind)
 
 
 # ---------------------------------------------------------------- steps that are plain ones

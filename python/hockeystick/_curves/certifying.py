@@ -12,8 +12,8 @@ from hockeystick._core import __version__
 from hockeystick._curves.allocation_witness import allocation_witness
 from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
-from hockeystick._curves.chain_witness import chain_witness
-from hockeystick._curves.described_run import described, described_parts, directions, laws, method_of
+from hockeystick._curves.chain_witness import Chains
+from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.renyi_witness import renyi_witness
 from hockeystick._curves.witness import MOST_WORK, Witness
@@ -37,8 +37,9 @@ at both: its errors, relative to delta, grow by about e to this. Otherwise the u
 DELICATE = 1e-60
 """The delta below which a witness on a line is checked before it is handed out: of 4,998 random runs four had
 claims that theirs did not imply, three of them about a smaller delta and one about an epsilon of 0."""
-MOST_ABOVE = 2.0
-"""How many times larger than the answer a proven bound on delta may be."""
+MOST_ABOVE, MOST_DIGITS = 2.0, 0.02
+"""How many times larger than the answer a proven bound on delta may be; or by which part of its digits, where
+that is more: far in the tail epsilon hardly changes by it."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
@@ -158,7 +159,7 @@ def _is_delicate(certificate: Certificate) -> bool:
 def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
     method = method_of(run)
     several = any(step["group"]["size"] > 1 for step in run["steps"])
-    if method == "lattice" and several and run["adjacency"] != "mixed":
+    if method in ("lattice", "allocation") and several and run["adjacency"] != "mixed":
         asked = {"epsilon": epsilon} if delta is None else {"delta": delta}
         if cast("PrivacyCurve", curve).bound_used(**asked) == "chain":
             return "chain"
@@ -216,11 +217,14 @@ def _on_a_line(
 class _Enclosures:
     """What the checker proves about delta, with the witnesses that it is given."""
 
-    def __init__(self, curve: Curve, run: dict[str, Any], method: str, epsilon: float, level: float) -> None:
+    def __init__(
+        self, curve: Curve, run: dict[str, Any], method: str, ends: tuple[float, float], level: float
+    ) -> None:
         self.checker = needed("hockeystick_verify.claims", "verify")
         self.curve, self.run, self.method = curve, run, method
         self.witnesses: dict[str, Any] = {}
-        floor = math.log(max(level, 1e-300))
+        self.chains = Chains(cast("PrivacyCurve", curve), run) if method == "chain" else None
+        (least, epsilon), floor = ends, math.log(max(level, 1e-300))
         try:
             plain = needed("hockeystick_verify.variants", "verify").plain(run)
             for direction in directions(run):
@@ -229,14 +233,14 @@ class _Enclosures:
                 elif method == "bins":
                     self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
                 elif method == "lattice":
-                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor).find()
+                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor, least).find()
         except self.checker.RefusedError as error:
             raise UnsupportedError(f"the checker does not cover this run: {error}") from None
 
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
-        if self.method == "chain":
-            self.witnesses = {"replace": chain_witness(cast("PrivacyCurve", self.curve), self.run, epsilons)}
+        if self.chains is not None:
+            self.witnesses = self.chains.witnesses(epsilons)
         claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
         try:
             found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
@@ -253,13 +257,14 @@ def _by_the_checker(
     The certificate is about the run as it is described: the numbers of the claims come from the checker.
     """
     low, high, _, level = _asked(curve, epsilon, delta)
-    enclosures = _Enclosures(curve, run, method, high, level)
-    sharp = method == "lattice" or (method == "allocation" and _is_tight(curve))
+    enclosures = _Enclosures(curve, run, method, (low, high), level)
+    is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    sharp = (method == "lattice" and not is_dealt) or (method == "allocation" and _is_tight(curve))
     if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
         sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
     if epsilon is not None:
         ((lower, upper),) = enclosures.bounds([high])
-        if upper > MOST_ABOVE * level > 0.0 or upper >= 1.0:
+        if upper > max(MOST_ABOVE, level**-MOST_DIGITS if level else 0.0) * level > 0.0 or upper >= 1.0:
             raise UnsupportedError(f"the checker proves delta <= {upper:.3g} only, where {level:.3g} is true")
         claims = [{"epsilon": high, "at_most": upper}]
         if sharp and lower > 0.0:

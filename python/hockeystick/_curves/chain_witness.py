@@ -1,14 +1,17 @@
-"""Witness for a chain of replaced records: how epsilon is divided; nothing here is proven."""
+"""Witness for a chain of records: how epsilon is divided; nothing here is proven."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hockeystick._curves.allocation_witness import allocation_witness
+from hockeystick._curves.described_run import directions, method_of
 from hockeystick._curves.lattice_witness import LatticeWitness
-from hockeystick.errors import UnsupportedError
+from hockeystick.errors import UnsupportedError, WideIntervalWarning
 
 if TYPE_CHECKING:
     from hockeystick._arguments import Floats
@@ -16,39 +19,91 @@ if TYPE_CHECKING:
 
 LARGEST_CHAIN = 64
 """Most links: each has a part of epsilon of its own."""
+MARGIN = 0.1
+"""By which part the epsilons of the links may move before the curve of one record needs another witness."""
+PLACES = 100
+"""Epsilons at which the curve of one record is known to the search."""
 
 
-def chain_witness(curve: PrivacyCurve, run: dict[str, Any], epsilons: list[float]) -> dict[str, Any]:
-    """Return the witness: the curve of one record on a lattice, and the parts of every epsilon."""
-    sizes = {kind.records for kind, _ in curve.segments}
-    if len(sizes) > 1 or max(sizes) > LARGEST_CHAIN:
-        raise UnsupportedError(f"certificates cover chains of one group of up to {LARGEST_CHAIN} records")
-    links = sizes.pop()
-    one = type(curve)(
-        {kind._replace(group=1): n for kind, n in curve.segments}, curve.adjacency, curve.tolerance
-    )
-    splits = [_split(one, links, epsilon) for epsilon in epsilons]
-    middle = float(np.median(splits[0]))
-    described = {**run, "steps": [{**step, "group": {"size": 1}} for step in run["steps"]]}
-    low = min(max(abs(float(each)), 0.0) for split in splits for each in split)
-    level = float(np.asarray(one.delta(max(middle, 0.0))))
-    witness = LatticeWitness(described, "replace", low, math.log(max(level, 1e-300))).find()
-    parts = [[{"epsilon": float(each), "links": 1} for each in split] for split in splits]
-    return {**witness, "method": "chain", "splits": parts}
+class Links:
+    """The curve of one record, and how much of epsilon each link of a chain gets.
+
+    The bound is B_k with B_0 = 0 and B_i = e^(epsilon_i) B_(i-1) + delta(epsilon_i). Where it is smallest
+    under a fixed sum, -delta'(epsilon_i) = e^(epsilon_i) (B_(i-1) + m_(i-1)) with
+    m_i = m_0 e^(epsilon_1 + ... + epsilon_i): every part follows from the first one.
+    """
+
+    def __init__(self, curve: PrivacyCurve, adjacency: str) -> None:
+        sizes = {kind.records for kind, _ in curve.segments}
+        if len(sizes) > 1 or max(sizes) > LARGEST_CHAIN:
+            raise UnsupportedError(f"certificates cover chains of one group of up to {LARGEST_CHAIN} records")
+        self.number = sizes.pop()
+        segments = {kind._replace(group=1): count for kind, count in curve.segments}
+        self.one = type(curve)(segments, adjacency, curve.tolerance)
+        self._at = self._deltas = self._steepness = np.zeros(0)
+
+    def _know(self, most: float) -> None:
+        """Tabulate the curve up to `most`."""
+        if self._at.size and self._at[-1] >= most:
+            return
+        self._at = np.linspace(0.0, most, PLACES)
+        with warnings.catch_warnings():  # the parts are chosen by it, and nothing is claimed of it
+            warnings.simplefilter("ignore", WideIntervalWarning)
+            self._deltas = np.maximum(np.asarray(self.one.delta(self._at)), 1e-300)
+        logs = np.log(self._deltas)
+        slopes = -np.gradient(logs, self._at) * self._deltas
+        self._steepness = np.minimum.accumulate(np.log(np.maximum(slopes, 1e-300)) - self._at)
+
+    def _delta(self, epsilon: float) -> float:
+        return math.exp(float(np.interp(epsilon, self._at, np.log(self._deltas))))
+
+    def _from_first(self, first: float) -> list[float]:
+        """All parts, if the first one is this."""
+        parts, total = [first], self._delta(first)
+        rest = math.exp(float(np.interp(first, self._at, self._steepness)) + first)
+        for _ in range(self.number - 1):
+            wanted = math.log(total + rest)
+            part = float(np.interp(-wanted, -self._steepness, self._at))
+            total = math.exp(part) * total + self._delta(part)
+            rest *= math.exp(part)
+            parts.append(part)
+        return parts
+
+    def split(self, epsilon: float) -> Floats:
+        """Return parts of epsilon with about the smallest bound."""
+        self._know(epsilon)
+        low, high = 0.0, epsilon
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if sum(self._from_first(middle)) < epsilon else (low, middle)
+        parts = np.array(self._from_first(low))
+        return parts * min(1.0, epsilon * (1 - 1e-13) / max(float(parts.sum()), 1e-300))
 
 
-def _split(one: PrivacyCurve, links: int, epsilon: float) -> Floats:
-    """Evenly falling parts with the smallest bound."""
-    places = (links - 1) / 2 - np.arange(links)
-    even = epsilon * (1 - 1e-13) / links
+class Chains:
+    """Witnesses for a group in all directions of a run, at any epsilons near the first ones."""
 
-    def bound(fall: float) -> float:
-        parts = even + fall * places
-        deltas = np.asarray(one.delta(np.abs(parts)))
-        deltas = np.where(parts < 0, 1 - np.exp(parts) * (1 - deltas), deltas)
-        after = parts.sum() - np.cumsum(parts)
-        return float((np.exp(after) * deltas).sum())
+    def __init__(self, curve: PrivacyCurve, run: dict[str, Any]) -> None:
+        self._ones: dict[str, dict[str, Any]] = {}
+        self._links = {direction: Links(curve, direction) for direction in directions(run)}
+        steps = [{**step, "group": {"size": 1}} for step in run["steps"]]
+        self._single = {**run, "steps": steps}
 
-    falls = np.linspace(0.0, 2.0 * even / max(links - 1, 1), 41)
-    best = float(falls[int(np.argmin([bound(float(fall)) for fall in falls]))])
-    return np.array(even + best * places, dtype=np.float64)
+    def witnesses(self, epsilons: list[float]) -> dict[str, Any]:
+        """Return the witness of each direction: that of one record, and the parts of every epsilon."""
+        found = {}
+        for direction, links in self._links.items():
+            splits = [links.split(epsilon) for epsilon in epsilons]
+            if direction not in self._ones:
+                least, most = min(map(min, splits)) * (1 - MARGIN), max(map(max, splits)) * (1 + MARGIN)
+                self._ones[direction] = self._one(direction, least, most)
+            parts = [[{"epsilon": float(each), "links": 1} for each in split] for split in splits]
+            one = self._ones[direction]
+            found[direction] = {"bits": one["bits"], "method": "chain", "splits": parts, "one": one}
+        return found
+
+    def _one(self, direction: str, least: float, most: float) -> dict[str, Any]:
+        level = math.log(max(float(np.asarray(self._links[direction].one.bounds(epsilon=most)[1])), 1e-300))
+        if method_of(self._single) == "allocation":
+            return allocation_witness(self._single, direction, most, level)
+        return LatticeWitness(self._single, direction, most, level, least).find()

@@ -6,78 +6,40 @@ Nothing here is proven, as in `hockeystick._curves.witness`. The pairs are those
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hockeystick._arguments import Floats
+from hockeystick._curves.dealt_witness import DealtLaw
+from hockeystick._curves.step_law import StepLaw
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
-POINTS = tuple(1 << size for size in range(8, 19))
-"""Sizes of the window that are tried, smallest first; the checker takes a second for every 30,000 points."""
-FINE, GOOD, ENOUGH = 1e-6, 5e-4, 2e-2
+POINTS = (*(1 << size for size in range(8, 19)), 458_000)
+"""Sizes of the window that are tried, smallest first; the checker takes a second for every 30,000 points, and
+refuses more than 524,288."""
+FINE, GOOD, ENOUGH = 1e-6, 5e-4, 0.5
 """Relative widths: aimed at where windows of `CHEAP` points suffice, aimed at otherwise, and accepted."""
 CHEAP = 1 << 13
 """From so many points on, `GOOD` is enough. Half a second to check; twice as many take twice the time."""
 NEGLIGIBLE = math.log(1e-7)
 """Logarithm of what each of the further errors may be, relative to delta."""
-OUTPUTS = 20_001
 MOST_CELLS = 4.0e5
 BLOCKS = 24
 RISE = 0.5
 """How much the logarithms of the moments in the window's bounds may rise because losses are rounded."""
 MOST_RANGES = 128
 TILTS = np.geomspace(1e-3, 1e5, 321)
+OUTER_TILTS = (1.001, 1.003, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 60.0)
+"""Tilts of the bound on losses above the window that are tried, over that of the sum. Where a step has rare
+and large losses, moments grow fast beyond the saddle point, and only close tilts keep the window short."""
 MOST_TILT = 1e6
 """Largest tilt that the checker takes."""
+ABOVE = tuple(0.5 * place for place in range(81))
+"""How far above epsilon losses are told apart; 17 is enough for `NEGLIGIBLE` unless other losses are low."""
 EXACT_BITS = 128
-
-
-class StepLaw:
-    """The loss of a step under P, in doubles: losses in ascending order, and logarithms of probabilities."""
-
-    def __init__(self, step: Any, count: int, log_delta: float) -> None:
-        self.count = count
-        self.components = sum(
-            len(part.p) + len(part.q) for part in step if hasattr(part, "p") and part_of(part)
-        )
-        self.atoms = not any(part_of(part) for part in step)
-        found = [_part(part, log_delta) if part_of(part) else _atom(part) for part in step]
-        self.parts = [each for part, each in zip(step, found, strict=True) if part_of(part)]
-        losses, logs = (np.concatenate([each[i] for each in found]) for i in (0, 1))
-        order = np.argsort(losses)
-        self.losses, self.logs = losses[order], logs[order]
-        ends = [_ends(part) for part in step]
-        self.low, self.high = min(low for low, _ in ends), max(high for _, high in ends)
-
-    def cumulant(self, tilt: float) -> float:
-        """Logarithm of E[e^(tilt loss)]."""
-        return self.count * _log_sum(self.logs + tilt * self.losses)
-
-    def shares(self, tilt: float) -> list[float]:
-        """How much each continuous part has of E[e^(tilt loss)], but at least a little."""
-        sizes = [_log_sum(logs + tilt * losses) for losses, logs in self.parts]
-        whole = _log_sum(self.logs + tilt * self.losses)
-        return [math.exp(max(size - whole, -60.0)) for size in sizes]
-
-    def weights(self, tilt: float) -> Floats:
-        """Probabilities under the law tilted by e^(tilt loss)."""
-        logs = self.logs + tilt * self.losses
-        found: Floats = np.exp(logs - _log_sum(logs))
-        return found
-
-    def range(self, tilt: float, level: float) -> tuple[float, float]:
-        """Losses between which all probabilities, tilted or not, are but for a part e^level."""
-        low, high = math.inf, -math.inf
-        for each in (0.0, tilt):
-            weights = self.weights(each)
-            upper = np.cumsum(weights[::-1])[::-1]
-            lower = np.cumsum(weights)
-            places = np.flatnonzero((upper > math.exp(level)) & (lower > math.exp(level)))
-            low, high = min(low, float(self.losses[places[0]])), max(high, float(self.losses[places[-1]]))
-        return low, high
+DIGITS = 45.0
+"""Accuracy of the transforms relative to delta, in natural logarithms."""
 
 
 def _smooth(least: float) -> int:
@@ -86,76 +48,49 @@ def _smooth(least: float) -> int:
     return unit * math.ceil(least / unit)
 
 
-def part_of(part: Any) -> bool:
-    """Whether a part of a step is a continuous one, and not an atom."""
-    return len(part) > 2
-
-
-def _log_sum(values: Floats) -> float:
-    top = float(values.max())
-    return top + math.log(float(np.exp(values - top).sum())) if top > -math.inf else -math.inf
-
-
-def _atom(atom: Any) -> tuple[Floats, Floats]:
-    p, q = float(atom.p), float(atom.q)
-    return np.array([math.log(p / q)]), np.array([math.log(p)])
-
-
-def _mixture(part: Any, law: Any, x: Floats) -> Floats:
-    """Logarithm of the density of a mixture at outputs."""
-    scale, found = float(part.scale), np.full_like(x, -np.inf)
-    for shift, weight in law.items():
-        away = (x - float(shift)) / scale
-        each = -(away**2) / 2 if part.noise == "gaussian" else -np.abs(away)
-        found = np.logaddexp(found, math.log(float(weight)) + each)
-    return found - math.log(scale * (math.sqrt(2 * math.pi) if part.noise == "gaussian" else 2.0))
-
-
-def _part(part: Any, log_delta: float) -> tuple[Floats, Floats]:
-    scale = float(part.scale)
-    shifts = sorted(float(shift) for shift in (*part.p, *part.q))
-    gaussian = part.noise == "gaussian"
-    reach = scale * (math.sqrt(2 * (60 - log_delta)) if gaussian else 80 - log_delta)
-    low = shifts[0] - reach if part.low is None else float(part.low)
-    high = shifts[-1] + reach if part.high is None else float(part.high)
-    edges = np.linspace(low, high, OUTPUTS)
-    if not gaussian:
-        inner = [shift for shift in (shifts[0], shifts[-1]) if low < shift < high]
-        edges = np.unique(
-            np.concatenate([np.linspace(a, b, OUTPUTS // 3) for a, b in _between(low, high, inner)])
-        )
-    x = (edges[1:] + edges[:-1]) / 2
-    log_p, log_q = _mixture(part, part.p, x), _mixture(part, part.q, x)
-    return log_p - log_q, log_p + np.log(np.diff(edges)) + math.log(float(part.weight))
-
-
-def _between(low: float, high: float, inner: list[float]) -> list[tuple[float, float]]:
-    ends = [low, *inner, high]
-    return list(pairwise(ends))
-
-
-def _ends(part: Any) -> tuple[float, float]:
-    """Least and largest loss of a part; infinite ones if it has no bound."""
-    if not part_of(part):
-        loss = math.log(float(part.p) / float(part.q))
-        return loss, loss
-    lattice = needed("hockeystick_verify.lattice", "verify")
-    low, high = lattice.end_of_loss(part, False), lattice.end_of_loss(part, True)
-    return (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
-
-
 class LatticeWitness:
-    """Looks for a window and spacings about one ordered pair, near one epsilon."""
+    """Looks for a window and spacings about one ordered pair, near one epsilon and down to `least`."""
 
-    def __init__(self, run: dict[str, Any], direction: str, epsilon: float, log_delta: float) -> None:
-        parts = needed("hockeystick_verify.parts", "verify")
+    def __init__(
+        self,
+        run: dict[str, Any],
+        direction: str,
+        epsilon: float,
+        log_delta: float,
+        least: float | None = None,
+    ) -> None:
+        checker = needed("hockeystick_verify.lattice", "verify")
         self.context = needed("flint", "verify").ctx
         self.context.prec = EXACT_BITS
         self.epsilon, self.log_delta, self.allowed, self.aimed = epsilon, log_delta, 1.0, GOOD
-        steps = parts.steps_in_parts(run, direction)
-        self.laws = [StepLaw(step, count, log_delta) for step, count in steps]
+        self.least = epsilon if least is None else least
+        steps = checker.pairs_of(run, direction)
+        self.laws = [self._law(step, count) for step, count in steps]
         self.steps = sum(law.count for law in self.laws)
+        self._cut()
         self.tilt = self._saddle()
+
+    def _law(self, step: Any, count: int) -> StepLaw:
+        law = StepLaw if isinstance(step, list) else DealtLaw
+        return law(step, count, self.log_delta)
+
+    def _cut(self) -> None:
+        """Leave out what one step decides: losses that no others make up for, and very large ones.
+
+        If losses have a largest value, a step whose loss is so low that all others at their largest do not
+        reach epsilon contributes nothing. A step whose loss is L alone contributes (1 - e^(epsilon - S))_+
+        with S = L + S', and E[e^(-S')] <= 1 for the other steps: to count it as 1 adds at most
+        e^(epsilon - L) of its probability. Without this, far losses make the window very long.
+        """
+        most = sum(law.count * law.high for law in self.laws)
+        goal = self.log_delta + NEGLIGIBLE - math.log(len(self.laws))
+        for law in self.laws:
+            if law.atoms:
+                continue
+            floor = self.epsilon - (most - law.high) if math.isfinite(most) else -math.inf
+            above = [self.epsilon + more for more in ABOVE]
+            enough = [loss for loss in above if law.above(loss) + self.epsilon - loss <= goal]
+            law.within(floor, enough[0] if enough else math.inf)
 
     def _cumulant(self, tilt: float) -> float:
         return sum(law.cumulant(tilt) for law in self.laws)
@@ -176,7 +111,7 @@ class LatticeWitness:
         """Losses below and above epsilon that the window needs, and the tilts of its bounds."""
         goal = self.log_delta + NEGLIGIBLE
         best = (math.inf, math.inf, 0.0, 0.0)
-        for factor in (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 60.0):
+        for factor in OUTER_TILTS:
             outer = min(self.tilt * factor, MOST_TILT)
             raised = self._cumulant(outer) - outer * self.epsilon - goal
             up = max(raised / outer, 1e-6)
@@ -196,11 +131,13 @@ class LatticeWitness:
             If the interval would be wide, or the checker would take long.
         """
         down, up, outer, left = self._window()
+        down = max(down, self.epsilon - self.least)
         period = 1.02 * (down + up) + 1e-9
         curvature = self.tilt * (self.tilt + 1.0)
         exact = len(self.laws) == 1 and self.laws[0].atoms
         first = self.laws[0]
         bounded = len(self.laws) == 1 and not exact and math.isfinite(first.low) and math.isfinite(first.high)
+        bounded = bounded and first.floor == first.low and first.cap == first.high
         for points in POINTS:
             spacing = period / points
             if exact:
@@ -219,7 +156,7 @@ class LatticeWitness:
             width = sum(widths) / self.allowed
             good = FINE if points < CHEAP else GOOD
             if width < good or (points == POINTS[-1] and width < ENOUGH):
-                self.aimed = max(min(width, GOOD), FINE)
+                self.aimed = max(width, FINE)
                 break
         else:
             raise UnsupportedError(
@@ -231,8 +168,10 @@ class LatticeWitness:
             points = _smooth(period / spacing + 8)
         offset = sum(law.count * kind["start"] for law, kind in zip(self.laws, kinds, strict=True))
         place = math.floor((self.epsilon - down - offset) / spacing) - 4
-        lost = -self.log_delta + 40 + math.log(self.steps)
-        bits = max(96, math.ceil((lost + max(0.0, self.tilt * down)) / math.log(2.0)) + 64)
+        # Errors of the transforms are relative to the whole tilted law, which is e^height.
+        height = self._cumulant(self.tilt) - self.tilt * self.epsilon
+        lost = max(height - self.log_delta, 0.0) + math.log(self.steps) + DIGITS
+        bits = max(96, math.ceil(lost / math.log(2.0)) + 32)
         found: dict[str, Any] = {
             "bits": min(bits, 1024),
             "method": "lattice",
@@ -253,9 +192,11 @@ class LatticeWitness:
         start = law.high if math.isfinite(law.high) else 0.0
         if law.atoms:
             return {"start": float(law.losses[-1]), "ranges": [], "coarser": []}
+        if isinstance(law, DealtLaw):
+            return {"start": start, "ranges": [], "coarser": [], "dealt": law.entry}
         level = max(self.log_delta + NEGLIGIBLE - math.log(self.steps) - 5.0, -690.0)
         low, high = law.range(self.tilt, level)
-        low, high = max(low, law.low), min(high, law.high)
+        low, high = max(low, law.floor), min(high, law.cap)
         first, last = math.floor((low - start) / spacing) - 2, math.ceil((high - start) / spacing) + 2
         weights, *at_ends = (law.weights(tilt) for tilt in (self.tilt, *ends))
         places = (law.losses - start) / spacing
