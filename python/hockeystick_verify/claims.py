@@ -201,8 +201,7 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     jobs = [(run, way, witness[way], points) for way in ways] if points else []
     enclosed = each_of(jobs, progress, processes)
     ctx.prec = COMPARED_BITS  # in one process or in several
-    each = zip(points, zip(*enclosed, strict=True), strict=True)
-    curve = iter([largest(found, epsilon) for epsilon, found in each] if points else [])
+    curve = iter([largest(each) for each in zip(*enclosed, strict=True)])
     found = []
     for claim in claims:
         if "order" in claim:
