@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from flint import arb, ctx
 
-from hockeystick_verify import NotProvenError, claims, lattice, parts
+from hockeystick_verify import NotProvenError, RefusedError, claims, lattice, parts
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_laws_of_a_run_stand_by_their_slack_and_sink():
     witness |= {"kinds": [{"start": 0.1, "ranges": [[-9, 9, 1]], "coarser": []}]}
     ((up, lost, down),) = lattice.laws({"adjacency": "remove", "steps": [step]}, "remove", witness)
     largest = max(abs(0.1 + 0.5 * i) for i in (-9, 9))
-    assert float(up.grid.start - arb(0.1)) == pytest.approx(lattice.EXACT * max(1.0, largest), rel=1e-9)
+    assert float(up.grid.start - arb(0.1)) == pytest.approx(lattice.EXACT * largest, rel=1e-9, abs=0.0)
     assert lost.is_zero()
     losses = [math.log(p / q) for p, q in ((0.625, 0.75), (0.375, 0.25))]
     for place in down.masses:
@@ -81,6 +81,16 @@ def test_laws_of_a_run_stand_by_their_slack_and_sink():
     mean = sum(float(mass) * float(down.grid.at(place)) for place, mass in down.masses.items())
     assert mean <= 0.625 * losses[0] + 0.375 * losses[1]
     assert (up.steps, down.steps) == (3, 3)
+
+
+def test_masses_without_an_upper_bound_count_as_infinite_losses():
+    cells = [
+        lattice.Cell(arb(0.25), arb(0.5), arb(-2), None),
+        lattice.Cell(arb(0.5), arb(0.5), arb(0), arb(0)),
+    ]
+    masses, lost = lattice.rounded_up([*cells, cells[0]], grid_of(), arb(0))
+    assert float(lost) == 0.5
+    assert {place: float(mass) for place, mass in masses.items()} == {0: 0.5}
 
 
 @pytest.mark.parametrize(
@@ -188,6 +198,8 @@ def test_the_rest_of_a_binomial_tail_is_nearly_attained():
 
 
 def test_laplace_tails_at_a_shift_are_enclosed():
+    for x, wanted in ((2.5, math.exp(-1.5) / 2), (-0.5, 1 - math.exp(-1.5) / 2), (1.0, 0.5)):
+        assert float(parts.above("laplace", arb(1), law(0, 1), arb(x))) == pytest.approx(wanted, rel=1e-12)
     unknown = arb(1, 0.25)
     found = parts.above("laplace", arb(1), law(0, 1), unknown)
     lower, upper = ends(found)
@@ -256,6 +268,13 @@ def test_bounds_that_are_derived_have_no_lower_ends():
     for found in (chain, renyi):
         assert found.contains(0)
         assert float(found.upper()) > 0.01
+
+
+@pytest.mark.parametrize("gradients", ["near", "orthogonal", "bounded", None, 1])
+def test_chains_of_gradients_that_nobody_knows_are_refused(gradients):
+    step = {"mechanism": {}, "sampling": {}, "group": {"size": 2, "gradients": gradients}, "count": 3}
+    with pytest.raises(RefusedError, match="gradients of a chain must be one of aligned"):
+        claims.single({"adjacency": "replace", "steps": [step]})
 
 
 def test_renyi_divergences_add_up_over_steps_and_are_the_largest_of_both_orders():

@@ -355,3 +355,37 @@ def test_runs_with_a_far_step_have_the_errors_of_the_page(line):
     wanted = 2 * end + second + 1 / mpmath.expm1(period) + rest
     assert float(upper - lower) == pytest.approx(float(wanted), rel=1e-4)
     assert min(end, second, rest) > 1e-4 * wanted
+
+
+# ---- V9
+
+
+def run_of(way, *counts, sampling=("poisson", 0.25)):
+    name, rate = sampling
+    each = {"mechanism": {"name": "gaussian", "noise_multiplier": 1.0}, "group": {"size": 1}}
+    each |= {"sampling": {"name": name} | ({} if rate is None else {"sample_rate": rate})}
+    return {"adjacency": way, "steps": [each | {"count": count} for count in counts]}
+
+
+def test_largest_losses_add_up_over_all_steps():
+    most = few_steps.largest_loss(checker.composition(run_of("add", 3, 4), "add"))
+    assert float(most) == pytest.approx(-7 * math.log(0.75), rel=1e-12)
+
+
+def test_only_added_records_that_may_be_in_no_batch_have_a_largest_loss():
+    full = run_of("add", 1, sampling=("full_batch", None))["steps"]
+    for way in ("remove", "replace"):
+        assert few_steps.largest_loss(checker.composition(run_of(way, 2), way)) is None
+    beside = {"adjacency": "add", "steps": run_of("add", 2)["steps"] + full}
+    assert few_steps.largest_loss(checker.composition(beside, "add")) is None
+    never_away = checker.Composition([(pair_of("add", none=0), 1)], arb(0))
+    assert few_steps.largest_loss(never_away) is None
+
+
+def test_what_is_never_exceeded_is_so_at_every_epsilon_that_is_asked_for():
+    most = -math.log(0.75)
+    both = few_steps.enclose(run_of("add", 1), "add", {"bits": 128}, [arb(most / 2), arb(most * 1.01)])
+    assert both[0] > 1e-3
+    assert both[1].contains(0)
+    (alone,) = few_steps.enclose(run_of("add", 1), "add", {"bits": 128}, [arb(most * 1.01)])
+    assert alone.is_zero()

@@ -55,6 +55,7 @@ def single(run: Object) -> tuple[Object, int]:
     for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
         fields(step, "a step", "mechanism sampling group count")
         group = fields(step["group"], "group", "size", "gradients")
+        choice(group.get("gradients", "aligned"), "gradients of a chain", "aligned")
         sizes.add(whole(group["size"], "group size", 1, LARGEST_LINKS))
         steps.append({**step, "group": {"size": 1}})
     if len(sizes) > 1:
