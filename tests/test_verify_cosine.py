@@ -80,6 +80,8 @@ def test_roots_are_rounded_up_by_less_than_the_last_bit():
     for square in (Fraction(2), Fraction(1, 3), Fraction(10**6 + 1), Fraction(1, 10**12), Fraction(0.1)):
         root, last = variants.root_above(square), Fraction(1, 2**96)
         assert root**2 > square > (root - last) ** 2
+    # The root is rounded up even if the square is less than a last bit above that of a whole number of them.
+    assert variants.root_above(1 + Fraction(1, 2**200)) == 1 + Fraction(1, 2**96)
 
 
 def test_a_cosine_of_one_is_that_of_aligned_gradients():

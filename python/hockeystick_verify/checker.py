@@ -364,7 +364,7 @@ class Nodes:
         after = []
         for start, slope in ways:
             start, slope = self.falling(last, start, slope)
-            if first <= 0 and last >= slope * variance:
+            if last >= slope * variance:  # and first <= 0, as it was read
                 growth = (start + slope * (slope * variance / 2 - last)).exp()
                 after.append(growth * normal_above(last / self.sigma - slope * self.sigma))
         if not after:
@@ -568,9 +568,9 @@ def compared(value: arb, claim: Object, epsilon: float, name: str) -> Proven:
     return Proven(epsilon, down(value.lower()), -down((-value).lower()), words, bool(holds), name)
 
 
-def largest(deltas: tuple[arb, ...], epsilon: float) -> arb:
-    """Return the largest of the curves of the ordered pairs at a point, within what every curve is."""
-    found = (1 - arb(epsilon).exp()).max(arb(0))
+def largest(deltas: tuple[arb, ...]) -> arb:
+    """Return the largest of the curves of the ordered pairs at a point, within [0, 1]."""
+    found = arb(0)
     for delta in deltas:
         if not delta.is_finite():
             raise NotProvenError("an enclosure is not finite: the witness asks for too few bits")
@@ -591,7 +591,7 @@ def check(certificate: Object) -> list[Proven]:
     witness = fields(certificate["witness"], "witness", " ".join(ways))
     curves = [enclose(run, way, witness[way], [arb(e) for e in epsilons]) for way in ways]
     each = zip(claims, epsilons, zip(*curves, strict=True), strict=True)
-    return [compared(largest(found, e), claim, e, f"delta({e!r})") for claim, e, found in each]
+    return [compared(largest(found), claim, e, f"delta({e!r})") for claim, e, found in each]
 
 
 if __name__ == "__main__":

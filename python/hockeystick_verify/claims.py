@@ -57,6 +57,7 @@ def single(run: Object) -> tuple[Object, int]:
     for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
         fields(step, "a step", "mechanism sampling group count")
         group = fields(step["group"], "group", "size", "gradients")
+        choice(group.get("gradients", "aligned"), "gradients of a chain", "aligned")
         sizes.add(whole(group["size"], "group size", 1, LARGEST_LINKS))
         steps.append({**step, "group": {"size": 1}})
     if len(sizes) > 1:
@@ -210,8 +211,7 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     jobs = [(run, way, witness[way], points) for way in ways] if points else []
     enclosed = each_of(jobs, progress, processes)
     ctx.prec = COMPARED_BITS  # in one process or in several
-    each = zip(points, zip(*enclosed, strict=True), strict=True)
-    curve = iter([largest(found, epsilon) for epsilon, found in each] if points else [])
+    curve = iter([largest(each) for each in zip(*enclosed, strict=True)])
     found = []
     for claim in claims:
         if "order" in claim:

@@ -78,13 +78,10 @@ def above(noise: str, scale: arb, law: Law, x: arb) -> arb:
         away = (x - exact(shift)) / scale
         if noise == "gaussian":
             found += weight * (away / arb(2).sqrt()).erfc() / 2
-        elif away >= 0:
-            found += weight * (-away).exp() / 2
         elif away <= 0:
             found += weight * (1 - away.exp() / 2)
-        else:
-            half = (-abs(away)).exp() / 2
-            found += weight * half.union(1 - half)
+        else:  # If `away` may be a < 0, then 1/2 <= 1 - e^a / 2 <= e^-a / 2.
+            found += weight * (-away).exp() / 2
     return found
 
 
