@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from flint import arb, ctx
 
-from hockeystick_verify import NotProvenError, RefusedError, claims, lattice, parts
+from hockeystick_verify import NotProvenError, RefusedError, cells, claims, lattice, parts
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def law(*weights, sign=1):
 
 def test_losses_are_raised_by_the_slack_and_lowered_by_the_sink():
     # One outcome of loss 2.25: up to 3 with the slack, down to what is at most 2.25 with the sink.
-    cell = lattice.Cell(arb(2.25).exp() / 16, arb(1) / 16, arb(2.25), arb(2.25))
+    cell = cells.Cell(arb(2.25).exp() / 16, arb(1) / 16, arb(2.25), arb(2.25))
     slack = arb(0.25) + arb(2) ** -60
     masses, lost = lattice.rounded_up([cell], grid_of(), slack)
     assert lost.is_zero()
@@ -53,7 +53,7 @@ def test_losses_are_raised_by_the_slack_and_lowered_by_the_sink():
 def test_the_mean_is_kept_with_the_bounds_that_the_slack_allows():
     # Losses between -0.1 and 1.1 at the points 0 and 1 with the slack 0.1.
     slack, p, q = 0.1, 0.5, 0.3
-    cell = lattice.Cell(arb(p), arb(q), arb(-0.1), arb(1.1))
+    cell = cells.Cell(arb(p), arb(q), arb(-0.1), arb(1.1))
     masses, _ = lattice.rounded_up([cell], grid_of(), arb(slack) + arb(2) ** -50)
     under, over = math.exp(-slack), math.exp(1 + slack)
     assert float(masses[1]) == pytest.approx(over * (p - under * q) / (over - under), rel=1e-12)
@@ -84,11 +84,11 @@ def test_laws_of_a_run_stand_by_their_slack_and_sink():
 
 
 def test_masses_without_an_upper_bound_count_as_infinite_losses():
-    cells = [
-        lattice.Cell(arb(0.25), arb(0.5), arb(-2), None),
-        lattice.Cell(arb(0.5), arb(0.5), arb(0), arb(0)),
+    found = [
+        cells.Cell(arb(0.25), arb(0.5), arb(-2), None),
+        cells.Cell(arb(0.5), arb(0.5), arb(0), arb(0)),
     ]
-    masses, lost = lattice.rounded_up([*cells, cells[0]], grid_of(), arb(0))
+    masses, lost = lattice.rounded_up([*found, found[0]], grid_of(), arb(0))
     assert float(lost) == 0.5
     assert {place: float(mass) for place, mass in masses.items()} == {0: 0.5}
 
@@ -98,20 +98,20 @@ def test_masses_without_an_upper_bound_count_as_infinite_losses():
 )
 def test_cells_of_which_too_little_is_known_are_not_believed(low, high):
     with pytest.raises((NotProvenError, ValueError, OverflowError)):
-        lattice.rounded_up([lattice.Cell(arb(0.5), arb(0.25), low, high)], grid_of(), arb(0))
+        lattice.rounded_up([cells.Cell(arb(0.5), arb(0.25), low, high)], grid_of(), arb(0))
 
 
 def test_means_of_which_too_little_is_known_are_not_believed():
-    cell = lattice.Cell(arb(0.5, 0.49), arb(0.25), arb(0), arb(1))
+    cell = cells.Cell(arb(0.5, 0.49), arb(0.25), arb(0), arb(1))
     with pytest.raises(NotProvenError, match="V11: a mean loss has too wide a ball"):
         lattice.rounded_down([cell], grid_of(spacing=0.01), arb(1))
 
 
 def test_nodes_that_are_not_in_order_are_not_believed(monkeypatch):
-    monkeypatch.setattr(lattice, "nodes", lambda *_: [0.5, 0.25, 1.0])
+    monkeypatch.setattr(cells, "nodes", lambda *_: [0.5, 0.25, 1.0])
     part = parts.Part(arb(1), "gaussian", arb(1), law(0.75, 0.25), law(1))
     with pytest.raises(NotProvenError, match="V11: the nodes are not in order"):
-        lattice.cells_of_part(part, [0.0])
+        cells.cells_of_part(part, [0.0])
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_losses_beyond_all_nodes_have_their_limits(part, below, above):
     noise, p, q = part
     made = parts.Part(arb(1), noise, arb(2 if noise == "laplace" else 1), p, q)
     for upper, wanted in ((False, below), (True, above)):
-        found = lattice.end_of_loss(made, upper)
+        found = cells.end_of_loss(made, upper)
         assert found is None if wanted is None else float(found) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_the_loss_of_a_joined_part_ends_at_its_bound(noise):
     right, left, _ = parts.joined(noise, arb(1), arb(0.25), 2)
-    assert float(lattice.end_of_loss(right, False)) == pytest.approx(0.0, abs=1e-12)
-    assert float(lattice.end_of_loss(left, True)) == pytest.approx(0.0, abs=1e-12)
+    assert float(cells.end_of_loss(right, False)) == pytest.approx(0.0, abs=1e-12)
+    assert float(cells.end_of_loss(left, True)) == pytest.approx(0.0, abs=1e-12)
 
 
 # ---- V10
@@ -260,7 +260,8 @@ def test_bounds_that_are_derived_have_no_lower_ends():
         "left_tilt": 4.0,
     }
     witness |= {"kinds": [{"start": loss, "ranges": [], "coarser": []}]}
-    witness |= {"splits": [[{"epsilon": 0.5, "links": 1}]]}
+    one = witness | {"bits": 128, "method": "lattice"}
+    witness = {"one": one, "splits": [[{"epsilon": 0.5, "links": 1}]]}
     (chain,) = claims.chain({"adjacency": "replace", "steps": [step]}, "replace", witness, [arb(0.5)])
     gaussian = step | {"mechanism": {"name": "gaussian", "noise_multiplier": 2.0}}
     run = {"adjacency": "remove", "steps": [gaussian]}

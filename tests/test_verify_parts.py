@@ -450,8 +450,8 @@ def test_a_chain_of_one_link_is_the_curve():
         claims.chain(double, "replace", chain, [epsilon])
     with pytest.raises(NotProvenError, match="sum to epsilon at most"):
         claims.chain(replaced, "replace", {"one": one, "splits": [[{"epsilon": 0.6, "links": 1}]]}, [epsilon])
+    removed = {**double, "adjacency": "remove"}
     with pytest.raises(NotProvenError, match="parts below 0"):
-        removed = {**double, "adjacency": "remove"}
         claims.chain(removed, "remove", {"one": one, "splits": [parts_]}, [epsilon])
     with pytest.raises(RefusedError, match="on a lattice, or for dealt"):
         claims.chain(double, "replace", {"one": chain | {"method": "chain"}, "splits": [parts_]}, [epsilon])

@@ -21,7 +21,7 @@ LARGEST_CHAIN = 64
 """Most links: each has a part of epsilon of its own."""
 MARGIN = 0.1
 """By which part the epsilons of the links may move before the curve of one record needs another witness."""
-PLACES = 100
+PLACES = 300
 """Epsilons at which the curve of one record is known to the search."""
 
 

@@ -87,7 +87,7 @@ class LatticeWitness:
         for law in self.laws:
             if law.atoms:
                 continue
-            floor = self.epsilon - (most - law.high) if math.isfinite(most) else -math.inf
+            floor = self.least - (most - law.high) if math.isfinite(most) else -math.inf
             above = [self.epsilon + more for more in ABOVE]
             enough = [loss for loss in above if law.above(loss) + self.epsilon - loss <= goal]
             law.within(floor, enough[0] if enough else math.inf)
