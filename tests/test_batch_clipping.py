@@ -368,7 +368,6 @@ def test_a_step_of_one_record_is_not_taken_for_that_of_the_group():
         ({"group": hs.Group(norms=[1.0, 0.5]), "sample_rate": 0.1}, "norms and angles say nothing"),
         ({"group": hs.Group(2, gradients="orthogonal"), "sample_rate": 0.1}, "norms and angles say nothing"),
         ({"group": hs.Group(rates=[0.1]), "sampling": hs.FullBatch()}, "rates of members are for Poisson"),
-        ({"sampling": hs.Poisson(0.1, microbatches=2), "adjacency": "replace"}, "several clipped units"),
         ({"sampling": hs.Shuffle(10, 100), "adjacency": "zero_out"}, "not supported together"),
     ],
 )
@@ -385,14 +384,6 @@ def test_units_are_parts_of_a_fixed_batch():
             hs.get_epsilon(delta=1e-5, mechanism=mixed, sampling=sampling, steps=10)
     with pytest.raises(ValueError, match="units_per_batch must be a divisor of batch_size 10"):
         hs.get_epsilon(delta=1e-5, mechanism=mixed, sampling=hs.WithoutReplacement(10, 100), steps=10)
-    with pytest.raises(hs.UnsupportedError, match="several clipped units"):
-        hs.get_epsilon(
-            delta=1e-5,
-            mechanism=mixed,
-            sampling=hs.WithoutReplacement(8, 100),
-            steps=10,
-            adjacency="replace",
-        )
 
 
 def test_accountants_without_such_a_pair_refuse_the_step():
