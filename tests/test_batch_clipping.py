@@ -349,8 +349,12 @@ def test_a_step_of_one_record_is_not_taken_for_that_of_the_group():
     (described,) = curve.certify(delta=1e-5).run["steps"]
     assert described["mechanism"] == {"name": "batch_clipping", "noise_multiplier": 4.0}
     assert (described["sampling"]["sample_rate"], described["group"]) == (0.01, {"size": 4})
-    with pytest.raises(hs.UnsupportedError, match="stand for a group in batches clipped as a whole"):
-        RecordedRun.of_curve(curve)
+    recorded = RecordedRun.of_curve(curve)
+    assert (recorded.segments, recorded.group_size) == (((hs.BatchClipping(4.0), 0.01, 100),), 4)
+    assert recorded.for_group(8).curve() == hs.privacy_curve(
+        mechanism=hs.BatchClipping(4.0), sample_rate=0.01, steps=100, group_size=8
+    )
+    assert "BatchClipping(4)  Poisson(0.01)  4 records" in str(curve)
 
 
 # What is refused
@@ -364,7 +368,6 @@ def test_a_step_of_one_record_is_not_taken_for_that_of_the_group():
         ({"group": hs.Group(norms=[1.0, 0.5]), "sample_rate": 0.1}, "norms and angles say nothing"),
         ({"group": hs.Group(2, gradients="orthogonal"), "sample_rate": 0.1}, "norms and angles say nothing"),
         ({"group": hs.Group(rates=[0.1]), "sampling": hs.FullBatch()}, "rates of members are for Poisson"),
-        ({"sampling": hs.Poisson(0.1, microbatches=2), "adjacency": "replace"}, "several clipped units"),
         ({"sampling": hs.Shuffle(10, 100), "adjacency": "zero_out"}, "not supported together"),
     ],
 )
@@ -381,14 +384,6 @@ def test_units_are_parts_of_a_fixed_batch():
             hs.get_epsilon(delta=1e-5, mechanism=mixed, sampling=sampling, steps=10)
     with pytest.raises(ValueError, match="units_per_batch must be a divisor of batch_size 10"):
         hs.get_epsilon(delta=1e-5, mechanism=mixed, sampling=hs.WithoutReplacement(10, 100), steps=10)
-    with pytest.raises(hs.UnsupportedError, match="several clipped units"):
-        hs.get_epsilon(
-            delta=1e-5,
-            mechanism=mixed,
-            sampling=hs.WithoutReplacement(8, 100),
-            steps=10,
-            adjacency="replace",
-        )
 
 
 def test_accountants_without_such_a_pair_refuse_the_step():
@@ -405,12 +400,6 @@ def test_accountants_without_such_a_pair_refuse_the_step():
             accountant.history = [(clipping, 0.1, 1)]
     with pytest.raises(hs.UnsupportedError, match="no black-box bound"):
         hs.black_box.get_epsilon(delta=1e-5, mechanism=clipping, sample_rate=0.1, steps=1, group_size=2)
-    with pytest.raises(hs.UnsupportedError, match="no search for the sample rate"):
-        hs.get_sample_rate(epsilon=1.0, delta=1e-5, mechanism=clipping, steps=10)
-    with pytest.raises(hs.UnsupportedError, match="no search for the group size"):
-        hs.get_group_size(epsilon=1.0, delta=1e-5, mechanism=clipping, sample_rate=0.01, steps=10)
-    steps = hs.get_steps(epsilon=1.0, delta=1e-5, mechanism=clipping, sample_rate=0.01)
-    assert steps == hs.get_steps(epsilon=1.0, delta=1e-5, noise_multiplier=1.0, sample_rate=0.01)
 
 
 @pytest.mark.parametrize("arguments", [(-1.0,), (math.nan,), (1.0, 0), (1.0, 1.5)])

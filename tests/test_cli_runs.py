@@ -264,7 +264,10 @@ def test_a_command_about_gaussian_noise_refuses_a_file_with_other_noise(tmp_path
     run = hs.Run(sampling="full", steps=3, mechanism=hs.Laplace(2.0))
     path = run.save(tmp_path / "run.toml")
     text = call("noise", "--config", path, "--epsilon", 3, "--delta", 1e-5, status=2)
-    assert "covers Gaussian noise alone, and the file states Laplace(scale=2.0)" in " ".join(text.split())
+    assert (
+        "covers Gaussian noise and BatchClipping alone, and the file states Laplace(scale=2.0)"
+        in " ".join(text.split())
+    )
 
 
 @pytest.mark.parametrize(

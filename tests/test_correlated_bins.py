@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick.kernels import gram_monte_carlo_delta
+from hockeystick.kernels import gaussian_mixtures, gram_monte_carlo_delta
 from hockeystick.kernels.gaussian_mixtures import mean_bounds
 
 IDENTITY = hs.CorrelatedNoise.toeplitz([1.0])
@@ -292,3 +292,39 @@ def test_arguments_are_checked(changes, error, words):
 def test_the_kernel_checks_its_arrays(weights, gram, counts, words):
     with pytest.raises(ValueError, match=words):
         gram_monte_carlo_delta(1.0, weights, gram, samples=10, direction="remove", seed=1, counts=counts)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_several_epsilons_have_the_samples_and_the_intervals_of_each(direction):
+    weights, gram = np.full(5, 0.2), np.diag([1.0, 1.0, 2.0, 2.0, 0.5]) + 0.3
+    how = {"samples": 20_000, "direction": direction, "seed": 4, "confidence": 0.999}
+    levels = np.array([[0.0, 0.4, 1.0], [2.0, 4.0, 8.0]])
+    found = gram_monte_carlo_delta(levels, weights, gram, **how)
+    for place, level in np.ndenumerate(levels):
+        alone = gram_monte_carlo_delta(level, weights, gram, **how)
+        assert [end[place] for end in found] == list(alone)
+        assert all(type(end) is float for end in alone)
+    assert all(end.shape == levels.shape for end in found)
+    assert np.all(np.diff(found.estimate.ravel()) <= 0.0)
+    assert found.upper[0, 2] < found.lower[0, 0]
+    assert np.all((found.lower <= found.estimate) & (found.estimate <= found.upper))
+    assert gram_monte_carlo_delta([], weights, gram, **how).estimate.shape == (0,)
+    for bad in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            gram_monte_carlo_delta([1.0, bad], weights, gram, **how)
+
+
+def test_samples_are_drawn_once_for_all_epsilons(monkeypatch):
+    drawn = []
+    batches = gaussian_mixtures._batches
+
+    def counted(mixture, root, direction, samples, generator):
+        drawn.append(samples)
+        return batches(mixture, root, direction, samples, generator)
+
+    monkeypatch.setattr(gaussian_mixtures, "_batches", counted)
+    gram_monte_carlo_delta(
+        np.linspace(0.0, 2.0, 7), [0.5, 0.5], np.eye(2), samples=3000, direction="remove", seed=1
+    )
+    assert drawn.count(3000) == 1
+    assert max(drawn) == 3000

@@ -89,9 +89,9 @@ def test_a_curve_keeps_its_own_steps():
 
 def test_a_noise_multiplier_is_that_of_gaussian_noise():
     run = {"epsilon": 1.0, "delta": 1e-5, "sample_rate": 0.1, "steps": 5}
-    with pytest.raises(TypeError, match=r"takes no mechanism: .*get_epsilon"):
+    with pytest.raises(TypeError, match=r"takes no mechanism but .*get_epsilon"):
         hs.get_noise_multiplier(**run, mechanism=hs.Laplace(1.0))
-    # The one mechanism that it takes says how Gaussian noise is correlated.
+    # The mechanisms that it takes say how Gaussian noise is correlated, or what is clipped.
     parameter = inspect.signature(hs.get_noise_multiplier).parameters["mechanism"]
-    assert parameter.annotation == "CorrelatedNoise | None"
+    assert parameter.annotation == "CorrelatedNoise | BatchClipping | None"
     assert np.isfinite(hs.get_noise_multiplier(**run))

@@ -273,7 +273,9 @@ def test_functions_answer_what_they_know_of_such_runs_and_refuse_the_rest():
     known = RenyiGroupAccountant()
     known.step(skellam)
     assert known.get_epsilon(1e-5) > 0.0
-    for run in (clipped, skellam, hs.Run(mechanism=hs.Laplace(1.0), **fixed)):
+    sigma = hs.get_noise_multiplier(clipped, epsilon=3.0, delta=1e-5)
+    assert hs.get_epsilon(clipped.replace(noise_multiplier=sigma), delta=1e-5) <= 3.0
+    for run in (skellam, hs.Run(mechanism=hs.Laplace(1.0), **fixed)):
         with pytest.raises(hs.UnsupportedError, match="the noise of Gaussian steps is asked for"):
             hs.get_noise_multiplier(run, epsilon=3.0, delta=1e-5)
     with pytest.raises(hs.UnsupportedError, match="IndividualAccountant takes no mechanism"):

@@ -311,14 +311,30 @@ def test_accountants_of_single_records_are_refused_for_units(accountant):
 
 def test_what_has_no_pair_is_refused_before_the_first_step():
     for accountant, changes in (
-        (GroupAccountant(adjacency="replace"), {"units": 2}),
-        (GroupAccountant(adjacency="replace"), {"units": 2, "sampling": "subsample"}),
+        (GroupAccountant(group=hs.Group(rates=[0.5])), {"units": 2, "sampling": "subsample"}),
         (GroupAccountant(group=hs.Group(norms=[0.5])), {"units": 1}),
         (GroupAccountant(group=hs.Group(3, gradients="orthogonal"), adjacency="replace"), {}),
     ):
         with pytest.raises(hs.UnsupportedError):
             training.train(gradients, START, **RUN, **changes, local=never, accountant=accountant)
         assert len(accountant) == 0
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "subsample"])
+def test_replaced_records_of_several_units_are_accounted_for(sampling):
+    accountant = GroupAccountant(2, adjacency="replace")
+    training.train(gradients, START, **RUN, units=2, sampling=sampling, accountant=accountant)
+    ((mechanism, draw, steps),) = accountant.history
+    assert mechanism.units_per_batch == (2 if sampling == "subsample" else 1)
+    exact = hs.get_epsilon(
+        delta=1e-5,
+        mechanism=mechanism,
+        sampling=draw,
+        steps=steps,
+        group_size=2,
+        adjacency="replace",
+    )
+    assert accountant.get_epsilon(1e-5) == pytest.approx(exact, rel=2e-6)
 
 
 def test_accounts_of_examples_know_gradients_only():

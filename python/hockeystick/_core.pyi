@@ -41,6 +41,7 @@ __all__ = [
     "membership_law",
     "monte_carlo_delta",
     "one_run_epsilon_lower_bound",
+    "pattern_law",
     "poisson_binomial_law",
     "probability_at_least",
     "rdp_to_delta",
@@ -294,3 +295,13 @@ def membership_law(
     epochs: int,
     rounds: int,
 ) -> tuple[_Counts, _Array, float, float]: ...
+def pattern_law(
+    sampling: str,
+    dataset_size: int,
+    batch_size: int,
+    units_per_batch: int,
+    group_size: int,
+    epochs: int,
+    rounds: int,
+    largest: int,
+) -> tuple[_Counts, int, _Array, float, float]: ...

@@ -12,7 +12,7 @@ from typing_extensions import NotRequired
 
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 
@@ -74,7 +74,7 @@ class DeltaArguments(_Common, _NoiseOfRuns, _DrawingOrShuffling, _Members, _Leng
 class NoiseMultiplierArguments(_Common, _Members, _Length, _Target):
     """Of `get_noise_multiplier`."""
 
-    mechanism: NotRequired[CorrelatedNoise | None]
+    mechanism: NotRequired[CorrelatedNoise | BatchClipping | None]
     sample_rate: NotRequired[ArrayLike | None]
     sampling: NotRequired[Sampling | Shuffle | Participation | str | None]
 

@@ -162,7 +162,10 @@ impl Step {
                     (None, Sampling::FixedBatch { .. }) if self.group.size == 1 => {
                         StepLoss::replace_fixed_batch(&law, sigma)?
                     }
-                    (None, Sampling::FixedBatch { .. }) => StepLoss::replace_group_fixed_batch(&law, sigma)?,
+                    // The shift of a mixture is published where it is not 0: `docs/theory/batch-clipping.md`, Theorem 6.
+                    (None, Sampling::FixedBatch { .. } | Sampling::Mixture) => {
+                        StepLoss::replace_group_fixed_batch(&law, sigma)?
+                    }
                     (None, sampling) => return Err(unsupported(sampling.name(), "replacement")),
                 }
             }

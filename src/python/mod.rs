@@ -47,7 +47,7 @@ mod _core {
     #[pymodule_export]
     use super::shuffled::shuffled_interval;
     #[pymodule_export]
-    use super::tradeoff::{TradeoffCurve, membership_law};
+    use super::tradeoff::{TradeoffCurve, membership_law, pattern_law};
     use super::{Bound, PyModule, PyResult};
 
     /// Makes what all threads share and make at its first use, which a process that is forked meanwhile would wait for.

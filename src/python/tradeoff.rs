@@ -6,7 +6,7 @@ use crate::python::arrays::{PyReadonlyArray1, PyReadonlyArrayDyn};
 use crate::python::convert::{count, entries, guarded, vector};
 use crate::python::monitor::{unless_cancelled, watched};
 use crate::python::vocabulary::{Segment, run_of};
-use crate::shuffle::{EpochRun, EpochSampling, MembershipLaw};
+use crate::shuffle::{EpochRun, EpochSampling, MembershipLaw, PatternLaw};
 use crate::step::Adjacency;
 use crate::stopping::carried;
 use crate::threads::in_pool;
@@ -223,6 +223,43 @@ pub(crate) fn membership_law<'py>(
     let squares: Vec<i64> = law.squares.iter().map(|&square| square as i64).collect();
     Ok((
         squares.to_pyarray(py),
+        law.probabilities.to_pyarray(py),
+        law.left_out,
+        law.rounding,
+    ))
+}
+
+/// T_1, T_2, … of every pattern, one pattern after the other; their number; probabilities, what is left out, and rounding.
+type Patterns<'py> = (Bound<'py, PyArray1<i64>>, usize, Vector<'py>, f64, f64);
+
+#[pyfunction]
+pub(crate) fn pattern_law<'py>(
+    py: Python<'py>,
+    sampling: EpochSampling,
+    dataset_size: i64,
+    batch_size: i64,
+    units_per_batch: i64,
+    group_size: i64,
+    epochs: i64,
+    rounds: i64,
+    largest: i64,
+) -> PyResult<Patterns<'py>> {
+    let law = watched(py, None, move |_| {
+        let run = EpochRun {
+            sampling,
+            dataset_size: count("dataset_size", dataset_size)?,
+            batch_size: count("batch_size", batch_size)?,
+            units_per_batch: count("units_per_batch", units_per_batch)?,
+            group_size: count("group_size", group_size)?,
+            epochs: 1,
+        };
+        let (epochs, rounds) = (count("epochs", epochs)?, count("rounds", rounds)?);
+        PatternLaw::of(&run, epochs, rounds, count("largest", largest)? as usize)
+    })?;
+    let tails: Vec<i64> = law.tails.iter().flatten().map(|&tail| tail as i64).collect();
+    Ok((
+        tails.to_pyarray(py),
+        law.tails.len(),
         law.probabilities.to_pyarray(py),
         law.left_out,
         law.rounding,

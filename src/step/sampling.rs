@@ -25,7 +25,8 @@ pub enum Sampling {
         dataset_size: u64,
     },
     /// An explicit mixture, for pairs that come from elsewhere: the sum is shifted by one of the group's `norms`, of any size, each of
-    /// which has one of the probabilities `rates`. For Gaussian noise, added or removed.
+    /// which has one of the probabilities `rates`. For Gaussian noise. If records are replaced, the shift is a distance, and is published
+    /// where it is not 0.
     Mixture,
     /// Random allocation ("balls in bins"): every record goes into exactly `times` of the `batches` batches of an epoch, each choice with the
     /// same probability and independently of the other records, and again in every epoch. A number of steps counts batches: where it

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import CountOrCounts, FloatOrFloats
+from hockeystick._curves.clipped_planning import plan_clipped
 from hockeystick._curves.risk import Target, check_target, search
 from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
 from hockeystick._vocabulary.terms import asked_from_outside
@@ -311,6 +312,16 @@ def get_group_size(
             epsilon=target.epsilon,
             delta=target.delta,
             steps=steps,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
+    if isinstance(mechanism, BatchClipping):
+        return plan_clipped(
+            "group_size",
+            mechanism,
+            target,
+            arguments,
             bounds=bounds,
             tolerance=tolerance,
             executor=executor,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import FloatOrFloats
+from hockeystick._curves.clipped_planning import plan_clipped
 from hockeystick._curves.risk import check_target, search
 from hockeystick._curves.shuffled_planning import plan_shuffled
 from hockeystick._curves.solving import solve
@@ -16,7 +17,7 @@ from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Mechanism
+from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
@@ -60,7 +61,7 @@ def get_noise_multiplier(
     group_size: ArrayLike = 1,
     group: Group | None = None,
     adjacency: str = "add_remove",
-    mechanism: CorrelatedNoise | None = None,
+    mechanism: CorrelatedNoise | BatchClipping | None = None,
     bounds: bool = False,
     tolerance: float = DEFAULT_TOLERANCE,
     executor: Executor | None = None,
@@ -95,9 +96,9 @@ def get_noise_multiplier(
         As in `get_epsilon`.
     epochs, batch_size, dataset_size
         As in `get_epsilon`.
-    mechanism : CorrelatedNoise, optional
-        Noise that is correlated over the run: finds the noise multiplier of Z, in place of the one that the
-        mechanism has.
+    mechanism : CorrelatedNoise or BatchClipping, optional
+        Noise that is correlated over the run: finds the noise multiplier of Z. Batches that are clipped as a
+        whole: finds the noise multiplier of the batch. It takes the place of the one that the mechanism has.
     bounds, tolerance, executor
         As in `get_epsilon`.
 
@@ -164,12 +165,6 @@ def get_noise_multiplier(
             tolerance=tolerance,
             executor=executor,
         )
-    if mechanism is not None:
-        raise TypeError(
-            "get_noise_multiplier() takes no mechanism: the unknown is the noise multiplier of Gaussian "
-            "noise, which may be that of a CorrelatedNoise; for the parameter of Laplace noise or randomized "
-            "response search with get_epsilon"
-        )
     arguments = {
         "sample_rate": sample_rate,
         "sampling": sampling,
@@ -178,6 +173,22 @@ def get_noise_multiplier(
         "group": group,
         "adjacency": adjacency,
     }
+    if isinstance(mechanism, BatchClipping):
+        return plan_clipped(
+            "noise_multiplier",
+            mechanism,
+            target,
+            arguments,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
+    if mechanism is not None:
+        raise TypeError(
+            "get_noise_multiplier() takes no mechanism but CorrelatedNoise and BatchClipping: the unknown is "
+            "the noise multiplier of Gaussian noise; for the parameter of Laplace noise or randomized "
+            "response search with get_epsilon"
+        )
     if isinstance(sampling, Shuffle):
         if not target.is_point:
             return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
@@ -312,6 +323,24 @@ def get_sample_rate(
         prior=prior,
         mu=mu,
     )
+    arguments = {
+        "noise_multiplier": noise_multiplier,
+        "mechanism": mechanism,
+        "steps": steps,
+        "group_size": group_size,
+        "group": group,
+        "adjacency": adjacency,
+    }
+    if isinstance(mechanism, BatchClipping):
+        return plan_clipped(
+            "sample_rate",
+            mechanism,
+            target,
+            arguments,
+            bounds=bounds,
+            tolerance=tolerance,
+            executor=executor,
+        )
     step = configure(
         adjacency=target.adjacency(adjacency),
         noise_multiplier=noise_multiplier,
@@ -321,14 +350,6 @@ def get_sample_rate(
         unknown="sample_rate",
     )
     if not target.is_point:
-        arguments = {
-            "noise_multiplier": noise_multiplier,
-            "mechanism": mechanism,
-            "steps": steps,
-            "group_size": group_size,
-            "group": group,
-            "adjacency": adjacency,
-        }
         return search("sample_rate", target, arguments, bounds=bounds, tolerance=tolerance)
     return solve(
         "sample_rate",

@@ -2,8 +2,8 @@
 
 Advantage and Bayes success are one point of the curve delta(epsilon) each, so that the compiled solver
 answers them. Error rates and mu ask about the whole curve: they are met or missed by a run, and a search over
-runs finds the last that meets them. Every answer of the search was checked by a certified end of the
-trade-off function.
+runs finds the last that meets them. The search also takes points, for runs that the solver has no unknown of.
+Every answer of the search was checked by a certified end of the curve or the trade-off function.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.intervals import check_tolerance
+from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.errors import UnreachableError, UnsupportedError
 
@@ -168,14 +170,14 @@ def _inside(values: NDArray[np.float64], name: str, low: float, high: float) -> 
 
 
 def search(unknown: str, target: Target, arguments: dict[str, Any], *, bounds: bool, tolerance: float) -> Any:
-    """Find the last run that meets error rates or mu, for every element of arguments that broadcast.
+    """Find the last run that meets a target, for every element of arguments that broadcast.
 
     Parameters
     ----------
     unknown : {"noise_multiplier", "sample_rate", "steps", "group_size"}
-        What is looked for.
+        What is looked for. With `BatchClipping` it is the noise multiplier of that.
     target : Target
-        Error rates or mu.
+        Error rates, mu, or a point of the curve.
     arguments : dict
         The others, as `privacy_curve` takes them; numbers may be arrays.
     bounds : bool
@@ -202,7 +204,8 @@ def search(unknown: str, target: Target, arguments: dict[str, Any], *, bounds: b
             "the number of whole epochs is found for epsilon and delta, not for other targets"
         )
     numbers = {name: arguments[name] for name in _NUMBERS if arguments.get(name) is not None}
-    numbers |= {name: value for name in ("tpr", "fpr", "mu") if (value := getattr(target, name)) is not None}
+    wanted = ("epsilon", "delta") if target.is_point else ("tpr", "fpr", "mu")
+    numbers |= {name: value for name in wanted if (value := getattr(target, name)) is not None}
     arrays = {name: np.asarray(value) for name, value in numbers.items()}
     fixed = {name: value for name, value in arguments.items() if name not in _NUMBERS and value is not None}
     fixed["adjacency"] = target.adjacency(fixed["adjacency"])
@@ -237,11 +240,18 @@ def _one(
     unknown: str, numbers: dict[str, Any], fixed: dict[str, Any], width: float, bounds: bool
 ) -> tuple[Any, float]:
     """Last value that meets the target, and the first that is known to miss it (if wanted)."""
-    tpr, fpr, mu = (numbers.pop(name, None) for name in ("tpr", "fpr", "mu"))
+    tpr, fpr, mu, epsilon, delta = (
+        numbers.pop(name, None) for name in ("tpr", "fpr", "mu", "epsilon", "delta")
+    )
 
     def run(value: Any, tolerance: float) -> PrivacyCurve | ShuffledCurve:
         found: PrivacyCurve | ShuffledCurve
-        found = privacy_curve(**numbers, **fixed, **{unknown: value}, tolerance=tolerance)
+        known = {**numbers, **fixed}
+        if unknown == "noise_multiplier" and isinstance(known.get("mechanism"), BatchClipping):
+            known["mechanism"] = replace(known["mechanism"], noise_multiplier=value)
+        else:
+            known[unknown] = value
+        found = privacy_curve(**known, tolerance=tolerance)
         return found
 
     def whole(value: Any) -> _core.TradeoffCurve:
@@ -254,9 +264,15 @@ def _one(
         """How far a run is on the safe side of the target, certified; negative where that is not known."""
         if mu is not None:
             return float(mu - whole(value).mu(0.0))
+        if epsilon is not None:
+            if epsilon > 0.0:
+                return float(epsilon - run(value, tolerance).epsilon(delta))
+            return float(delta - run(value, tolerance).delta(0.0))
         return float(run(value, tolerance).beta(fpr) - (1.0 - tpr))
 
     def misses(value: Any) -> bool:
+        if epsilon is not None:
+            return bool(run(value, width).bounds(delta=delta)[0] > epsilon)
         return bool(whole(value).beta(np.array([fpr]))[1][0] < 1.0 - tpr)
 
     certain = misses if bounds else None

@@ -15,6 +15,7 @@ from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick._curves.risk import check_target
 from hockeystick._progress import Report, reporting
 from hockeystick._tables import Table
+from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick._vocabulary.spelling import spelled
@@ -32,7 +33,8 @@ class Plan(Table):
 
     Columns: ``batch_size`` (expected), ``steps``, ``epochs``, ``cap`` (records that are kept of one person),
     ``records`` (in the data set after that), ``noise_multiplier``, and ``noise_per_gradient``: the standard
-    deviation of the noise on the averaged gradient, in units of the clipping norm.
+    deviation of the noise on the averaged gradient, in units of the clipping norm. With batches that are
+    clipped as a whole (`BatchClipping`) it is that of the noise on the one clipped update.
 
     Examples
     --------
@@ -140,7 +142,8 @@ def plan(
     ----------
     run : Run, optional
         A run of Poisson samples, in place of `dataset_size`, `records_per_person`, `adjacency`, and of
-        `epochs` or `compute`. Its batch size is tried too, its noise is not used.
+        `epochs` or `compute`. Its batch size is tried too, its noise multiplier is not used. With
+        ``mechanism=BatchClipping(...)`` the batches of all choices are clipped as a whole.
     dataset_size : int
         Number of records.
     epsilon, delta : float, optional
@@ -185,7 +188,8 @@ def plan(
     -----
     The noise on an averaged gradient is ``noise_multiplier / batch_size`` clipping norms. For the same
     number of epochs larger batches have less of it, and fewer steps. What is best for a model lies between:
-    where the curve becomes flat, larger batches no longer help.
+    where the curve becomes flat, larger batches no longer help. A batch that is clipped as a whole has one
+    update of at most one clipping norm, however large it is: its noise is ``noise_multiplier``.
 
     Examples
     --------
@@ -208,8 +212,10 @@ def plan(
     target: Any = {name: float_scalar(value, name) for name, value in stated.items() if value is not None}
     in_words = ", ".join(f"{name} {value:g}" for name, value in target.items())
     sizes_of_run: list[int] = []
+    clipping: BatchClipping | None = None
     if run is not None:
         stated_by_run = _facts_of(run)
+        clipping = run.mechanism if isinstance(run.mechanism, BatchClipping) else None
         sizes_of_run = [] if run.batch_size is None else [max(1, round(run.batch_size))]
         asked = {
             "dataset_size": dataset_size,
@@ -247,13 +253,15 @@ def plan(
                     steps=steps,
                     records_per_person=min(cap, records),
                     adjacency=adjacency,
+                    mechanism=clipping,
                 )
                 try:
                     sigma = float(get_noise_multiplier(choice, **target))
                 except UnreachableError:
                     sigma = math.inf
                 if math.isfinite(sigma):
-                    rows.append((batch, steps, steps * batch / records, cap, records, sigma, sigma / batch))
+                    noise = sigma / batch if clipping is None else sigma
+                    rows.append((batch, steps, steps * batch / records, cap, records, sigma, noise))
                     runs.append(choice.replace(noise_multiplier=sigma))
             if report is not None:
                 report(done + 1, len(tried) * len(sizes))
@@ -265,6 +273,7 @@ def plan(
     columns = {name: [rows[place][number] for place in order] for number, name in enumerate(names)}
     length = f"{gradients:g} gradients" if epochs is None else f"{epochs:g} epochs"
     caption = f"{in_words}, {length}, adjacency {adjacency!r}"
+    caption += "" if clipping is None else ", batches clipped as a whole"
     return Plan(columns, [runs[place] for place in order], caption)
 
 
@@ -274,7 +283,8 @@ def _facts_of(run: Run) -> dict[str, Any]:
         raise TypeError(f"run must be a Run, got {shown(run)}; other arguments are given by name")
     if run.sampling != "poisson" or run.max_batch_size is not None or run.microbatches > 1:
         raise UnsupportedError(f"plan is about plain Poisson samples, got a run with {run.scheme!r}")
-    if run.group is not None or run.mechanism is not None:
+    known = run.mechanism is None or isinstance(run.mechanism, BatchClipping)
+    if run.group is not None or not known:
         whose = run.group if run.mechanism is None else run.mechanism
         raise UnsupportedError(f"plan is about Gaussian noise and equal records, got a run with {whose!r}")
     if run.dataset_size is None:

@@ -34,24 +34,24 @@ class RecordedRun:
     @classmethod
     def of_curve(cls, curve: PrivacyCurve) -> RecordedRun:
         """Return the run of a curve; the order of its segments is not that of the run."""
-        if any(isinstance(kind.draw, Mixture) for kind, _ in curve.segments):
+        steps = tuple((kind.asked, count) for kind, count in curve.segments)
+        if any(kind.pair.stands_for_others and kind.pair.clipped is None for kind, _ in steps):
+            raise UnsupportedError(
+                "this curve has steps of one record that stand for several groups in batches clipped as a "
+                "whole: ask about each of them"
+            )
+        if any(isinstance(kind.draw, Mixture) for kind, _ in steps):
             raise UnsupportedError(
                 "this curve has steps that are given by their mixture of shifts, of which nothing is known "
                 "for other groups and schemes: ask the curve itself"
             )
-        if any(kind.pair.of_whole_run for kind, _ in curve.segments):
+        if any(kind.pair.of_whole_run for kind, _ in steps):
             raise UnsupportedError(
                 "this curve has steps that stand for a run with correlated noise, of which nothing is known "
                 "for other groups and schemes: ask the curve itself, or a GroupAccountant that recorded it"
             )
-        if any(kind.pair.stands_for_others for kind, _ in curve.segments):
-            raise UnsupportedError(
-                "this curve has steps of one record that stand for a group in batches clipped as a whole, of "
-                "which nothing is known for other groups and schemes: ask the curve itself, or a "
-                "GroupAccountant that recorded them"
-            )
-        segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in curve.segments)
-        kinds = [kind for kind, _ in curve.segments]
+        segments = tuple(_segment(kind, count, curve.adjacency) for kind, count in steps)
+        kinds = [kind for kind, _ in steps]
         group = _group(kinds[0]) if kinds else None
         size = kinds[0].records if kinds else 1
         if any(_group(kind) != group or kind.records != size for kind in kinds):

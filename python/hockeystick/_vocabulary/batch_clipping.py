@@ -34,6 +34,17 @@ _ALL_REPLACED = Pair(True, "batch clipping: every batch moves by two clipping no
 _REPLACED = Pair(
     False, "batch clipping: PITFALLS, Theorem 14, for batches with a member", stands_for_others=True
 )
+_UNITS_REPLACED = Pair(
+    False,
+    "mixed clipping: PITFALLS, Theorem 14, by the number of units with a member",
+    stands_for_others=True,
+)
+_RECORDS_REPLACED = Pair(
+    False,
+    "units of one record: the smaller of PITFALLS, Theorem 14, for a group, and GROUP, Theorem 5, for a "
+    "chain of records",
+    stands_for_others=True,
+)
 
 Draw: TypeAlias = FloatOrFloats | Sampling
 
@@ -44,6 +55,8 @@ class Equivalent(NamedTuple):
     noise: float
     draw: Draw | Mixture
     pair: Pair
+    records: int = 1
+    """How many records: one, but where every unit is a record, which are as records clipped one by one."""
 
 
 def equivalent(
@@ -107,12 +120,18 @@ def _replaced(mechanism: BatchClipping, draw: Draw, sizes: CountOrCounts, group:
     noise = mechanism.noise_multiplier
     if isinstance(draw, FullBatch):
         return Equivalent(noise, draw, _ALL_REPLACED)
-    if mechanism.units_per_batch > 1 or (isinstance(draw, Poisson) and draw.microbatches > 1):
-        raise UnsupportedError(
-            f"{mechanism!r} and sampling {draw!r} have no proven pair for replaced records where a step has "
-            f"several clipped units: use adjacency='add_remove', 'add' or 'remove', or one unit"
-        )
     size = int(_one(sizes, "group_size"))
+    units = mechanism.units_per_batch
+    if isinstance(draw, WithoutReplacement) and units > 1:
+        require(draw.batch_size % units == 0, "units_per_batch", units, f"a divisor of {draw.batch_size}")
+        if size == 1:
+            return Equivalent(noise, draw, _REPLACED)
+        if units == draw.batch_size:
+            return Equivalent(noise, draw, _RECORDS_REPLACED, size)
+        return Equivalent(noise / FARTHEST, units_with_members(draw, size, units), _UNITS_REPLACED)
+    if isinstance(draw, Poisson) and draw.microbatches > 1:
+        share = float(probability_of_any(_one(_rates(draw), "sample_rate"), size, group))
+        return Equivalent(noise / FARTHEST, _of_samples(share, draw.microbatches), _UNITS_REPLACED)
     if isinstance(draw, WithoutReplacement):
         if size == 1:
             return Equivalent(noise, draw, _REPLACED)
@@ -187,12 +206,24 @@ def units_with_members(draw: WithoutReplacement, size: int, units: int) -> Mixtu
         old = np.maximum(held * (batch // units) - placed, 0) / left
         given = given * old + np.concatenate([[0.0], (given * new)[:-1]])
         law = law + probability * given
-    # P(L >= l), each of them rounded up: a law with larger tails dominates.
-    tails = np.minimum(1.0, np.cumsum(law[::-1])[::-1] * (1.0 + 1e-14 * (size + 10)))
+    return _rounded_up(law, 1e-14 * (size + 10))
+
+
+def _of_samples(share: float, samples: int) -> Mixture:
+    """Law of the number of Poisson samples with a member, which each has with the probability `share`."""
+    law = np.ones(1)
+    for _ in range(samples):
+        law = np.append(law * (1.0 - share), 0.0) + np.append(0.0, law * share)
+    return _rounded_up(law, 1e-15 * (samples + 10))
+
+
+def _rounded_up(law: Floats, rounding: float) -> Mixture:
+    """Return a law of 0, 1, ... whose P(L >= l) are rounded up: one with larger tails dominates."""
+    tails = np.minimum(1.0, np.cumsum(law[::-1])[::-1] * (1.0 + rounding))
     tails[0] = 1.0
     weights = tails - np.concatenate([tails[1:], [0.0]])
     kept = np.flatnonzero(weights > 0.0)
-    return Mixture(tuple(weights[kept].tolist()), tuple(held[kept].astype(float).tolist()))
+    return Mixture(tuple(weights[kept].tolist()), tuple(kept.astype(float).tolist()))
 
 
 def _hypergeometric(draw: WithoutReplacement, size: int) -> Floats:

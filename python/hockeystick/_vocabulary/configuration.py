@@ -261,16 +261,12 @@ def _of_clipped_batches(
     unknown: str,
 ) -> Step:
     """Return the step of one record that stands for one whose batches are clipped as a whole."""
-    if unknown:
-        raise UnsupportedError(
-            f"{mechanism!r} has no search for the {unknown.replace('_', ' ')}: a group of g at rate q is one "
-            f"record at rate 1 - (1 - q)^g with half of the noise multiplier, for which there is one"
-        )
+    assert not unknown, "planned by the step that stands for it"
     require_within(sizes, draw)
-    noise, drawn, pair = equivalent(mechanism, draw, sizes, group, adjacency)
+    noise, drawn, pair, records = equivalent(mechanism, draw, sizes, group, adjacency)
     if isinstance(sizes, int) and not isinstance(draw, np.ndarray):
         pair = pair._replace(clipped=ClippedStep(mechanism, draw, sizes, group.rates if group else None))
-    return Step(noise, cast(Draw, drawn), 1, adjacency, pair)
+    return Step(noise, cast(Draw, drawn), records, adjacency, pair)
 
 
 def _require_equal_counts(mechanism: AdaptiveClipping, group: Group) -> None:

@@ -31,6 +31,7 @@ from hockeystick._vocabulary.run_facts import (
     noise_of,
     participation_of,
     plain,
+    with_noise,
 )
 from hockeystick._vocabulary.run_files import read_facts, written_as_json, written_as_toml
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson, Sampling, Shuffle, check_sample_rate
@@ -290,8 +291,9 @@ class Run:
         ----------
         **changes
             Arguments of `Run`; None takes a fact back. Where `steps` is given, `epochs` no longer is, and the
-            other way round; the same holds for `noise_multiplier` and `mechanism`, for `sample_rate` and the
-            two sizes, and for `records_per_person` and `group`.
+            other way round; the same holds for `sample_rate` and the two sizes, and for `records_per_person`
+            and `group`. `noise_multiplier` is that of a mechanism which has one, such as `BatchClipping`, and
+            takes the place of any other; with ``mechanism=None`` it is that of Gaussian noise alone.
 
         Returns
         -------
@@ -316,6 +318,11 @@ class Run:
         for name in changes:
             if name not in stated:
                 raise unknown_argument("Run.replace", name, stated)
+        if changes.get("noise_multiplier") is not None and "mechanism" not in changes:
+            changed = with_noise(self.mechanism, changes["noise_multiplier"])
+            if changed is not None:
+                changes = {name: value for name, value in changes.items() if name != "noise_multiplier"}
+                changes["mechanism"] = changed
         for left, right in _EXCLUSIVE:
             for new, old in ((left, right), (right, left)):
                 if any(changes.get(name) is not None for name in new):

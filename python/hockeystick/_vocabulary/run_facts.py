@@ -122,3 +122,14 @@ def participation_of(table: Mapping[str, Any]) -> Participation:
 def noise_of(mechanism: Mechanism | CorrelatedNoise) -> float | None:
     """Return the noise multiplier of Gaussian noise, which a run states as such; None for other noise."""
     return mechanism.noise_multiplier if isinstance(mechanism, Gaussian) else None
+
+
+def with_noise(
+    mechanism: Mechanism | CorrelatedNoise | None, noise_multiplier: float
+) -> Mechanism | CorrelatedNoise | None:
+    """Return the mechanism with another noise multiplier, None if it has none."""
+    if isinstance(mechanism, CorrelatedNoise):
+        return mechanism.with_noise(noise_multiplier)
+    if isinstance(mechanism, AdaptiveClipping | BatchClipping):
+        return dataclasses.replace(mechanism, noise_multiplier=noise_multiplier)
+    return None

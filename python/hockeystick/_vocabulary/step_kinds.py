@@ -15,6 +15,7 @@ from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import (
     FAMILIES,
     AdaptiveClipping,
+    BatchClipping,
     Mechanism,
     check_noise_multiplier,
     family_of,
@@ -60,6 +61,16 @@ class StepKind(NamedTuple):
     def has_own_rates(self) -> bool:
         """Whether members' rates take the place of the sample rate."""
         return isinstance(self.group, Group) and self.group.rates is not None
+
+    @property
+    def asked(self) -> StepKind:
+        """The step that was asked about, where this one of a single record stands for it; for words only."""
+        clipped = self.pair.clipped
+        if clipped is None:
+            return self
+        group = clipped.size if clipped.rates is None else Group(rates=clipped.rates)
+        draw = 1.0 if clipped.rates is not None and isinstance(clipped.draw, float) else clipped.draw
+        return StepKind(clipped.mechanism, draw, group, self.pair)
 
 
 def step_kind(
@@ -161,11 +172,15 @@ def for_core(steps: dict[StepKind, int]) -> list[Segment]:
 def _noise_in_words(noise: float | Mechanism) -> str:
     if isinstance(noise, AdaptiveClipping):
         return f"AdaptiveClipping({noise.noise_multiplier:g}, {noise.count_noise:g})"
+    if isinstance(noise, BatchClipping):
+        units = f", {noise.units_per_batch}" if noise.units_per_batch > 1 else ""
+        return f"BatchClipping({noise.noise_multiplier:g}{units})"
     return f"{FAMILIES[family_of(noise)].__name__}({parameter_of(noise):g})"
 
 
 def row(kind: StepKind, count: int, adjacency: str) -> tuple[str, str, str, str, str]:
     """One line of the printed table."""
+    kind = kind.asked
     draw, members = kind.draw, kind.group if isinstance(kind.group, Group) else None
     if isinstance(draw, Mixture):
         sampling = f"mixture of {len(draw.weights)}"

@@ -15,6 +15,7 @@ import numpy as np
 from hockeystick._arguments import float_array, shown
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.drawing import check_scheme_name, described_scheme, scheme_of, steps_of
+from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick.errors import UnreachableError, UnsupportedError, UnusualValueWarning
@@ -113,12 +114,13 @@ def _beside_run(run: Run, stated: dict[str, Any], known: frozenset[str], unknown
     facts = run.arguments
     left_out = _OF_UNKNOWN.get(unknown, set())
     if unknown == "noise_multiplier" and run.mechanism is not None:
-        if not isinstance(run.mechanism, CorrelatedNoise):
+        if isinstance(run.mechanism, CorrelatedNoise):
+            facts["mechanism"] = run.mechanism.with_noise(None)  # its matrix is no noise
+        elif not isinstance(run.mechanism, BatchClipping):  # whose units are no noise
             raise UnsupportedError(
                 f"the noise of Gaussian steps is asked for, and the run has {run.mechanism!r}: ask about "
                 "run.replace(mechanism=None), or search with get_epsilon"
             )
-        facts["mechanism"] = run.mechanism.with_noise(None)  # its matrix is no noise
         left_out = {"noise_multiplier"}
     if unknown == "sample_rate" and run.sampling != "poisson":
         raise ValueError(f"get_sample_rate needs sampling='poisson', got a run with {run.sampling!r}")

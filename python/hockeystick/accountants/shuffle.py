@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hockeystick._arguments import require
+from hockeystick._arguments import require, require_type
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
 from hockeystick._vocabulary.drawing import steps_of
 from hockeystick._vocabulary.mechanisms import BatchClipping
@@ -15,6 +15,7 @@ from hockeystick.accountants.history import Segment, check_answerable, check_his
 from hockeystick.accountants.interface import Accountant
 from hockeystick.accountants.repeating import repeatable
 from hockeystick.errors import UnsupportedError
+from hockeystick.shuffle.filtering import WITHOUT_COINS, FilteredRun, filtered_history
 from hockeystick.shuffle.guarantee import of_history
 from hockeystick.shuffle.membership import check_plan
 from hockeystick.tradeoff import TradeoffCurve
@@ -42,6 +43,9 @@ class ShuffleAccountant(Accountant):
         `units_per_batch` parts of the batch.
     units_per_batch : int, optional
         A divisor of `batch_size`; for "mixed".
+    filtered : bool, optional
+        Whether every clipped unit is kept with probability 1/2, by coins that nobody sees, as
+        ``hockeystick.training.train(..., filtered=True)`` does (SHUFFLE, Appendix D).
 
     Raises
     ------
@@ -59,6 +63,10 @@ class ShuffleAccountant(Accountant):
     best one against this adversary, and far weaker than that of Poisson sampling against the usual one
     (SHUFFLE, appendix G).
 
+    With `filtered` it is that of `hockeystick.shuffle.filtered`, an upper bound for an adversary who knows
+    the batches and not the coins; the smallest noise multiplier of the run counts for all of its steps.
+    There is no trade-off function of it: ask for epsilon and delta.
+
     References
     ----------
     M. van Dijk, P. H. Nguyen, T. N. Nguyen and L. M. Nguyen, "Generalizing DP-SGD with Shuffling and Batch
@@ -74,6 +82,8 @@ class ShuffleAccountant(Accountant):
     2.5944
     >>> accountant.sampling, accountant.clipping, accountant.units_per_batch, accountant.mechanism()
     (Shuffle(batch_size=100, dataset_size=5000), 'individual', 100, 'shuffle')
+    >>> accountant.filtered
+    False
     """
 
     def __init__(
@@ -83,10 +93,13 @@ class ShuffleAccountant(Accountant):
         group_size: int = 1,
         clipping: str = "individual",
         units_per_batch: int | None = None,
+        filtered: bool = False,
     ) -> None:
         self._plan = check_plan(Shuffle(batch_size, dataset_size), 1, group_size, clipping, units_per_batch)
+        require_type(filtered, bool, "filtered")
+        self._filtered = filtered
         super().__init__(self._plan.group_size, "replace")
-        self._kept: tuple[list[Segment], TradeoffCurve] | None = None
+        self._kept: tuple[list[Segment], TradeoffCurve | FilteredRun] | None = None
 
     @property
     def sampling(self) -> Shuffle:
@@ -104,6 +117,35 @@ class ShuffleAccountant(Accountant):
     def units_per_batch(self) -> int:
         """Clipped units of a batch."""
         return self._plan.units_per_batch
+
+    @property
+    def filtered(self) -> bool:
+        """Whether every clipped unit is kept with probability 1/2."""
+        return self._filtered
+
+    def require_all_units(self, who: str) -> None:
+        """Raise unless all clipped units are accounted for, which is what a loop without coins releases.
+
+        Parameters
+        ----------
+        who : str
+            Subject and verb of what keeps all units, for the message.
+
+        Raises
+        ------
+        UnsupportedError
+            If the accountant is about units that are kept with probability 1/2.
+
+        Examples
+        --------
+        >>> from hockeystick.accountants import ShuffleAccountant
+        >>> ShuffleAccountant(batch_size=10, dataset_size=100).require_all_units("this loop keeps")
+        """
+        if self._filtered:
+            raise UnsupportedError(
+                f"a ShuffleAccountant with filtered=True is about units that are kept with probability 1/2, "
+                f"and {who} all of them: use filtered=False"
+            )
 
     @classmethod
     def mechanism(cls) -> str:
@@ -196,10 +238,14 @@ class ShuffleAccountant(Accountant):
         return found
 
     def _epsilon(self, delta: float) -> float:
-        return float(self.tradeoff_curve().epsilon(delta))
+        if self._filtered and any(noise == 0.0 for noise, _, _ in self._answerable()):
+            return math.inf
+        return float(self._answering().epsilon(delta))
 
     def _delta(self, epsilon: float) -> float:
-        return float(self.tradeoff_curve().delta(epsilon))
+        if self._filtered and any(noise == 0.0 for noise, _, _ in self._answerable()):
+            return 1.0
+        return float(self._answering().delta(epsilon))
 
     def tradeoff_curve(self) -> TradeoffCurve:
         """Trade-off function of all steps so far.
@@ -213,6 +259,8 @@ class ShuffleAccountant(Accountant):
         ------
         ValueError
             If the law of the run would take too many operations.
+        UnsupportedError
+            If units are kept with probability 1/2.
 
         Examples
         --------
@@ -223,12 +271,31 @@ class ShuffleAccountant(Accountant):
         >>> accountant.tradeoff_curve().advantage() < 0.5
         True
         """
-        # The list is the user's to change, so it is checked again.
+        found = self._answering()
+        if isinstance(found, FilteredRun):
+            raise UnsupportedError(
+                "units that are kept with probability 1/2 have no trade-off function here: use get_epsilon "
+                "and get_delta, or filtered=False for an upper bound"
+            )
+        return found
+
+    def _answerable(self) -> list[Segment]:
+        """Return the history, checked again: the list is the user's to change."""
         history = self._checked(self.history)
         check_answerable(history)
+        return history
+
+    def _answering(self) -> TradeoffCurve | FilteredRun:
+        """Return what has the epsilon and delta of all steps so far."""
+        history = self._answerable()
         if self._kept is None or self._kept[0] != history:
             steps = tuple((noise, count) for noise, _, count in history)
-            self._kept = (history, of_history(self.sampling, steps=steps, **self._group()))
+            if self._filtered:
+                least = min((noise for noise, count in steps if count), default=1.0)
+                run = filtered_history(self._plan, least, sum(count for _, count in steps))
+                self._kept = (history, run)
+            else:
+                self._kept = (history, of_history(self.sampling, steps=steps, **self._group()))
         return self._kept[1]
 
     def _checked(self, segments: object) -> list[Any]:
@@ -262,17 +329,22 @@ class ShuffleAccountant(Accountant):
 
     def _settings(self) -> dict[str, Any]:
         size, batch = self.sampling.dataset_size, self.sampling.batch_size
-        return {"batch_size": batch, "dataset_size": size, **self._group()}
+        found = {"batch_size": batch, "dataset_size": size, **self._group()}
+        return found | ({"filtered": True} if self._filtered else {})
 
     def _sampling(self) -> str:
         size, batch = self.sampling.dataset_size, self.sampling.batch_size
         return f"shuffled, {size // batch} batches of {batch} of {size} records in an epoch"
 
     def _adversary(self) -> str:
-        return STRONG_ADVERSARY
+        return f"{STRONG_ADVERSARY}{WITHOUT_COINS if self._filtered else ''}"
 
     def _status(self) -> str:
+        if self._filtered:
+            return (
+                "upper bound, units kept with probability 1/2 (SHUFFLE, Appendix D; PITFALLS, Proposition 13)"
+            )
         return "exact for this adversary, an upper bound for others (SHUFFLE, Theorem 5.6)"
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}; {STRONG_ADVERSARY}>"
+        return f"{super().__repr__()[:-1]}; {self._adversary()}>"

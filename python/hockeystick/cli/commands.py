@@ -21,15 +21,18 @@ from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
+from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.config import with_config
 from hockeystick.cli.extras import MORE
 from hockeystick.cli.hints import Command
 from hockeystick.cli.options import (
     ALWAYS,
+    CLIPPED,
     DRAWING,
     MEMBERS,
     NOISE,
+    OF_CLIPPED,
     OF_TARGET,
     REPORTED,
     SIGNED,
@@ -64,17 +67,17 @@ QUESTIONS = {
     "noise": Question(
         "noise_multiplier",
         get_noise_multiplier,
-        (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
+        (*TARGET, *CLIPPED, *DRAWING, "steps", "epochs", *MEMBERS),
         "Smallest noise multiplier that meets a target.",
-        OF_TARGET,
+        OF_TARGET | OF_CLIPPED,
     ),
     "noise-multiplier": Question(
         "noise_multiplier",
         get_noise_multiplier,
-        (*TARGET, *DRAWING, "steps", "epochs", *MEMBERS),
+        (*TARGET, *CLIPPED, *DRAWING, "steps", "epochs", *MEMBERS),
         "Smallest noise multiplier that meets a target: the name of the unknown, as for other commands; "
         "noise is short for it.",
-        OF_TARGET,
+        OF_TARGET | OF_CLIPPED,
     ),
     "sample-rate": Question(
         "sample_rate",
@@ -127,10 +130,18 @@ def _answer(question: Question, given: dict[str, Any]) -> None:
             "version": __version__,
             **of_file,
             "sampling": drawn,
-            "arguments": _plain(arguments),
+            "arguments": _plain(_without_noise(question.unknown, arguments)),
             "results": results,
         }
     )
+
+
+def _without_noise(unknown: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments without the noise of a mechanism, where that is what is asked for."""
+    mechanism = arguments.get("mechanism")
+    if unknown != "noise_multiplier" or not isinstance(mechanism, BatchClipping):
+        return arguments
+    return arguments | {"mechanism": f"BatchClipping(units_per_batch={mechanism.units_per_batch})"}
 
 
 def _ends(question: Question, arguments: dict[str, Any]) -> tuple[Any, Any]:

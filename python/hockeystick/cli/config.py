@@ -54,10 +54,12 @@ def with_config(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
             filled = {name: value for name, value in filled.items() if name not in rivals}
     if typed & set(RISKS):
         filled = {name: value for name, value in filled.items() if name not in TARGET}
-    if "mechanism" in filled and "mechanism" not in names:
-        raise click.UsageError(
-            f"this command covers Gaussian noise alone, and the file states {run.mechanism!r}"
-        )
+    is_asked = "noise_multiplier" not in names  # of the noise multiplier, or of noise alone
+    if "mechanism" in filled and (
+        "mechanism" not in names or (is_asked and filled["mechanism"] != "batch_clipping")
+    ):
+        covered = "Gaussian noise and BatchClipping" if "mechanism" in names else "Gaussian noise"
+        raise click.UsageError(f"this command covers {covered} alone, and the file states {run.mechanism!r}")
     kept = {name: value for name, value in filled.items() if name in names and name not in typed}
     return {**given, **kept, "run_sha256": run.sha256}
 

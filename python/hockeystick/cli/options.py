@@ -222,6 +222,15 @@ NOISE = (
     "units_per_batch",
     "count_noise",
 )
+CLIPPED = ("mechanism", "units_per_batch")
+OF_CLIPPED: dict[str, dict[str, Any]] = {
+    "mechanism": {
+        "type": click.Choice(["batch_clipping"]),
+        "help": "batch_clipping: every batch is clipped as a whole, or --units-per-batch parts of it, in "
+        "place of every record.",
+    },
+}
+"""What is said of the mechanism where its noise multiplier is asked for, and how its options differ."""
 DRAWING = (
     "sample_rate",
     "sampling",
@@ -305,6 +314,8 @@ def _mechanism(given: dict[str, Any]) -> dict[str, Any]:
     chosen = given.get("mechanism")
     if chosen is not None and not isinstance(chosen, str):
         return {"mechanism": chosen}  # that of a file, which has no options
+    if "noise_multiplier" not in given and chosen is not None:
+        given = {**given, "noise_multiplier": 0.0}  # which is asked for, and not that of the mechanism
     wanted, more = PARAMETERS.get(chosen or "", ((), ()))
     for mechanism, (some, others) in PARAMETERS.items():
         for name in (*some, *others):

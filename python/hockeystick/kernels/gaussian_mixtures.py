@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import (
+    Counts,
     Floats,
     choice,
     count_scalar,
     float_array,
     float_scalar,
     float_vector,
+    in_shape,
     require,
 )
 from hockeystick.kernels.monte_carlo import MonteCarloEstimate
@@ -56,7 +58,7 @@ class Mixture(NamedTuple):
 
 
 def gram_monte_carlo_delta(
-    epsilon: float,
+    epsilon: ArrayLike,
     weights: ArrayLike,
     gram: ArrayLike,
     *,
@@ -72,8 +74,9 @@ def gram_monte_carlo_delta(
 
     Parameters
     ----------
-    epsilon : float
-        Finite and at least zero.
+    epsilon : array_like, any shape
+        Finite and at least zero. All elements have the same samples, and each the interval that it has alone,
+        which holds with its confidence on its own.
     weights : array_like, shape (n,)
         Probabilities of the components, of sum 1.
     gram : array_like, shape (d, d)
@@ -92,7 +95,7 @@ def gram_monte_carlo_delta(
     Returns
     -------
     MonteCarloEstimate
-        ``(estimate, lower, upper)``.
+        ``(estimate, lower, upper)``: floats, or arrays of the shape of `epsilon`.
 
     Raises
     ------
@@ -124,27 +127,47 @@ def gram_monte_carlo_delta(
     >>> found.lower < 2.7828486829e-3 < found.upper
     True
     """
-    level = float_scalar(epsilon, "epsilon")
-    require(math.isfinite(level) and level >= 0.0, "epsilon", level, "in [0, inf)")
+    levels = float_array(epsilon, "epsilon")
+    for level in levels.ravel().tolist():
+        require(math.isfinite(level) and level >= 0.0, "epsilon", level, "in [0, inf)")
     mixture = _checked(weights, gram, counts)
     total = count_scalar(samples, "samples", 2)
     way = choice(direction, "direction", ("remove", "add"))
     certainty = float_scalar(confidence, "confidence")
     require(0.0 < certainty < 1.0, "confidence", certainty, "in (0, 1)")
     streams = np.random.SeedSequence(count_scalar(seed, "seed", 0, 2**64 - 1)).spawn(3)
-    generators = [np.random.Generator(np.random.Philox(stream)) for stream in streams]
-    if not np.any(mixture.squares > 0.0):
-        return MonteCarloEstimate(0.0, 0.0, 0.0)
-    root = _root(mixture.gram)
-    sampler = _best_of_tilts(mixture, root, level, way, generators[1])
-    mean, second = 0.0, 0.0
-    for values in _batches(sampler, total, len(mixture.log_weights), generators[0]):
-        mean += float(values.sum())
-        second += float((values * values).sum())
-    mean /= total
-    variance = max(second / total - mean * mean, 0.0) * total / (total - 1)
-    lower, upper = mean_bounds(mean, variance, total, 1.0 - certainty)
-    return MonteCarloEstimate(sampler.bound * mean, sampler.bound * lower, min(sampler.bound * upper, 1.0))
+    found = np.zeros((3, levels.size))
+    if np.any(mixture.squares > 0.0) and levels.size:
+        root = _root(mixture.gram)
+        samplers = [
+            # Every epsilon chooses by the same samples, as if it were alone.
+            _best_of_tilts(mixture, root, level, way, _generator(streams[1]))
+            for level in levels.ravel().tolist()
+        ]
+        sums = np.zeros((2, levels.size))
+        for drawn in _batches(mixture, root, way, total, _generator(streams[0])):
+            for place, sampler in enumerate(samplers):
+                values = sampler.value(drawn)
+                sums[:, place] += float(values.sum()), float((values * values).sum())
+        for place, sampler in enumerate(samplers):
+            first, second = sums[:, place].tolist()
+            found[:, place] = _interval(sampler.bound, first, second, total, 1.0 - certainty)
+    estimate, lower, upper = (in_shape(row, levels.shape) for row in found)
+    return MonteCarloEstimate(estimate, lower, upper)
+
+
+def _generator(stream: np.random.SeedSequence) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(stream))
+
+
+def _interval(
+    bound: float, total: float, squares: float, samples: int, risk: float
+) -> tuple[float, float, float]:
+    """Estimate and both ends, from the sum and the sum of squares of values in [0, 1]."""
+    mean = total / samples
+    variance = max(squares / samples - mean * mean, 0.0) * samples / (samples - 1)
+    lower, upper = mean_bounds(mean, variance, samples, risk)
+    return bound * mean, bound * lower, min(bound * upper, 1.0)
 
 
 def mean_bounds(mean: float, variance: float, samples: int, risk: float) -> tuple[float, float]:
@@ -195,11 +218,20 @@ def _binary_divergence(mean: float, other: float) -> float:
     return first + second
 
 
+class _Drawn(NamedTuple):
+    """Samples of what does not depend on epsilon."""
+
+    chosen: Counts | None
+    """Component of each sample, of the mixture; None for the noise."""
+    products: Floats
+    """Inner products of each sample's standard normal vector with the means; not to be changed."""
+
+
 class _Sampler(NamedTuple):
-    """Draws a variable in [0, 1] whose expectation times `bound` is delta."""
+    """A variable in [0, 1] whose expectation times `bound` is delta, as a function of what was drawn."""
 
     bound: float
-    draw: Callable[[int, np.random.Generator], Floats]
+    value: Callable[[_Drawn], Floats]
 
 
 def _best_of_tilts(
@@ -207,24 +239,31 @@ def _best_of_tilts(
 ) -> _Sampler:
     """Return the sampler with the smallest spread on a few samples, which are not used again."""
     make = _stretched if direction == "remove" else _moved_away
-    samplers = [make(mixture, root, epsilon, share) for share in (0.0, 0.35, 0.7, 1.0)]
+    samplers = [make(mixture, epsilon, share) for share in (0.0, 0.35, 0.7, 1.0)]
     widths = []
     for sampler in samplers:
-        values = np.concatenate(list(_batches(sampler, _PILOT, len(mixture.log_weights), generator)))
+        batches = _batches(mixture, root, direction, _PILOT, generator)
+        values = np.concatenate([sampler.value(drawn) for drawn in batches])
         lower, upper = mean_bounds(float(values.mean()), float(values.var(ddof=1)), 100 * _PILOT, 0.1)
         widths.append(sampler.bound * (upper - lower))
     return samplers[int(np.argmin(widths))]
 
 
 def _batches(
-    sampler: _Sampler, samples: int, components: int, generator: np.random.Generator
-) -> Iterator[Floats]:
-    size = max(1, _NUMBERS_AT_ONCE // components)
+    mixture: Mixture, root: Floats, direction: str, samples: int, generator: np.random.Generator
+) -> Iterator[_Drawn]:
+    size = max(1, _NUMBERS_AT_ONCE // len(mixture.log_weights))
+    probabilities = np.exp(mixture.log_weights)
+    probabilities /= probabilities.sum()
     for start in range(0, samples, size):
-        yield sampler.draw(min(size, samples - start), generator)
+        count = min(size, samples - start)
+        chosen = None
+        if direction == "remove":
+            chosen = generator.choice(len(probabilities), size=count, p=probabilities)
+        yield _Drawn(chosen, generator.standard_normal((count, root.shape[1])) @ root.T)
 
 
-def _stretched(mixture: Mixture, root: Floats, epsilon: float, share: float) -> _Sampler:
+def _stretched(mixture: Mixture, epsilon: float, share: float) -> _Sampler:
     """E[(W - e^epsilon)_+] with means times t >= 1: the variable (W - e^epsilon)_+ / W_t under W_t.
 
     As W_t >= W^t exp(-t (t - 1) G / 2) for the largest squared norm G of a mean, it is at most
@@ -243,12 +282,11 @@ def _stretched(mixture: Mixture, root: Floats, epsilon: float, share: float) -> 
     t = 1.0 + share * (best - 1.0)
     # A little more than the bound, for the rounding of ratios.
     bound = math.exp(min(log_bound(t), _LARGEST_LOG)) * (1.0 + 1e-9)
-    squares, probabilities = mixture.squares, np.exp(mixture.log_weights)
+    squares = mixture.squares
 
-    def draw(samples: int, generator: np.random.Generator) -> Floats:
-        chosen = generator.choice(len(probabilities), size=samples, p=probabilities / probabilities.sum())
-        products = generator.standard_normal((samples, root.shape[1])) @ root.T
-        products += t * mixture.products[chosen]
+    def value(drawn: _Drawn) -> Floats:
+        assert drawn.chosen is not None
+        products = drawn.products + t * mixture.products[drawn.chosen]
         exponents = mixture.of_components(products)
         log_ratio = _log_sum(mixture.log_weights + exponents - 0.5 * squares)
         log_stretched = _log_sum(mixture.log_weights + t * exponents - 0.5 * t * t * squares)
@@ -256,10 +294,10 @@ def _stretched(mixture: Mixture, root: Floats, epsilon: float, share: float) -> 
         logs = np.minimum(log_ratio - log_stretched, _LARGEST_LOG)
         return np.minimum(gain * np.exp(logs) / bound, 1.0)
 
-    return _Sampler(bound, draw)
+    return _Sampler(bound, value)
 
 
-def _moved_away(mixture: Mixture, root: Floats, epsilon: float, share: float) -> _Sampler:
+def _moved_away(mixture: Mixture, epsilon: float, share: float) -> _Sampler:
     """E[(1 - e^epsilon W)_+] under the noise moved by -t times the average mean.
 
     Where W < e^-epsilon, the average inner product with the means is below -epsilon + g / 2 with the average
@@ -276,14 +314,14 @@ def _moved_away(mixture: Mixture, root: Floats, epsilon: float, share: float) ->
     t = share * max(room, 0.0) / length if length > 0.0 else 0.0
     bound = math.exp(min(-t * room + 0.5 * t * t * length, 0.0)) * (1.0 + 1e-9)
 
-    def draw(samples: int, generator: np.random.Generator) -> Floats:
-        products = generator.standard_normal((samples, root.shape[1])) @ root.T - t * products_of_average
+    def value(drawn: _Drawn) -> Floats:
+        products = drawn.products - t * products_of_average
         log_ratio = _log_sum(mixture.log_weights + mixture.of_components(products) - 0.5 * squares)
         gain = -np.expm1(np.minimum(epsilon + log_ratio, 0.0))
         logs = np.minimum(t * (products @ average) + 0.5 * t * t * length, _LARGEST_LOG)
         return np.minimum(gain * np.exp(logs) / bound, 1.0)
 
-    return _Sampler(bound, draw)
+    return _Sampler(bound, value)
 
 
 def _log_sum(logs: Floats) -> Floats:

@@ -308,6 +308,7 @@ def _check_accountant(accountant: object, sampling: object) -> None:
     if accountant is None:
         return
     if isinstance(accountant, ShuffleAccountant):
+        accountant.require_all_units("BatchClippingOptimizer keeps")
         if accountant.sampling != sampling:
             raise SamplingMismatchError(f"sampling must be {accountant.sampling!r}, got {sampling!r}")
         require(

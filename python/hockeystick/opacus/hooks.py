@@ -143,6 +143,7 @@ def charge_for(
     """
     scheme = check_loader(loader, on_mismatch="ignore")
     if isinstance(accountant, ShuffleAccountant):
+        accountant.require_all_units("the optimizers of Opacus keep")
         wanted = accountant.sampling
         sizes = (scheme.batch_size, scheme.dataset_size)
         if scheme.name == "shuffle" and sizes == (wanted.batch_size, wanted.dataset_size):

@@ -149,7 +149,7 @@ def closeness(source: Any, guarantee: Guarantee) -> str:
             "between two bounds: there are data for which epsilon is at least the lower one, and the upper "
             "one holds even for an attacker who knows which records are in which batch"
         )
-    if isinstance(source, ShuffleAccountant):
+    if isinstance(source, ShuffleAccountant) and not source.filtered:
         return "exact for an attacker who knows which records are in which batch, an upper bound for others"
     if isinstance(source, MonteCarloAccountant):
         return (

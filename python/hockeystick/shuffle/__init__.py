@@ -23,11 +23,13 @@ Noise is that of Opacus, ``noise_multiplier`` clipping norms C; SHUFFLE adds N(0
 from hockeystick.shuffle.filtering import FilteredRun, filtered, thinned_law
 from hockeystick.shuffle.guarantee import closed_form, lower_bound, tradeoff, upper_bound
 from hockeystick.shuffle.membership import MembershipLaw, membership_law
+from hockeystick.shuffle.patterns import PatternLaw
 from hockeystick.shuffle.table import TableRow, table
 
 __all__ = [
     "FilteredRun",
     "MembershipLaw",
+    "PatternLaw",
     "TableRow",
     "closed_form",
     "filtered",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,16 +20,21 @@ from hockeystick._arguments import (
 )
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
+from hockeystick._curves.shuffled_upper import LEAST_NOISE
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
+from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
-from hockeystick.errors import UnsupportedError
 from hockeystick.shuffle.guarantee import check_noise
-from hockeystick.shuffle.membership import MembershipLaw, check_plan
+from hockeystick.shuffle.membership import MembershipLaw, Plan, check_plan
+from hockeystick.shuffle.patterns import PatternLaw, pattern_law
 from hockeystick.shuffle.runs import of_run
 
 KEPT = 0.5
 """Probability that a clipped unit is kept."""
+
+WITHOUT_COINS = ", without the coins that keep units"
+"""What the adversary does not know."""
 
 _MOST_BLOCKS = 48
 """Largest number of curves. Numbers of rounds are put into so many blocks, and all of a block count as its
@@ -55,37 +61,51 @@ class FilteredRun:
     'strong adversary (knows batch membership), without the coins that keep units'
     """
 
-    rounds: MembershipLaw
-    """Law of the number of rounds in which a unit holds members of the group."""
+    rounds: MembershipLaw | PatternLaw
+    """Law of the number of rounds in which a unit holds members of the group; or, where several units of a
+    round may hold some, of the numbers of rounds with so many of them."""
     noise_multiplier: float
     """Standard deviation of the noise in clipping norms."""
 
     def __post_init__(self) -> None:
-        require_type(self.rounds, MembershipLaw, "rounds")
+        if not isinstance(self.rounds, PatternLaw):
+            require_type(self.rounds, MembershipLaw, "rounds")
         check_noise(self.noise_multiplier)
 
     @property
     def adversary(self) -> str:
         """The adversary that the answers are about."""
-        return f"{STRONG_ADVERSARY}, without the coins that keep units"
+        return f"{STRONG_ADVERSARY}{WITHOUT_COINS}"
 
     @cached_property
     def _parts(self) -> tuple[list[tuple[float, PrivacyCurve]], float]:
         """Probabilities with the curves of their numbers of rounds, and a bound on the rest."""
-        weights = self.rounds.probabilities * (1.0 + self.rounds.rounding + 1e-13)
+        law = self.rounds
+        weights = law.probabilities * (1.0 + law.rounding + 1e-13)
+        if isinstance(law, PatternLaw):
+            return [
+                (float(weight), self._curve(law.counts(pattern))) for pattern, weight in enumerate(weights)
+            ], law.left_out
         blocks = np.array_split(np.arange(weights.size), min(_MOST_BLOCKS, weights.size))
         found = [
-            (float(weights[block].sum()), self._curve(int(self.rounds.squares[block[-1]])))
-            for block in blocks
+            (float(weights[block].sum()), self._curve({1: int(law.squares[block[-1]])})) for block in blocks
         ]
-        return found, self.rounds.left_out
+        return found, law.left_out
 
-    def _curve(self, rounds: int) -> PrivacyCurve:
-        curve = privacy_curve(
-            noise_multiplier=self.noise_multiplier, sample_rate=KEPT, steps=rounds, adjacency="replace"
-        )
-        assert isinstance(curve, PrivacyCurve)
-        return curve
+    def _curve(self, counts: dict[int, int]) -> PrivacyCurve:
+        """Curve of so many rounds, given for each number of units with members."""
+        whole = PrivacyCurve({}, "replace", DEFAULT_TOLERANCE)
+        for units, rounds in counts.items():
+            curve = privacy_curve(
+                noise_multiplier=self.noise_multiplier,
+                sample_rate=KEPT,
+                steps=rounds,
+                group_size=units,
+                adjacency="replace",
+            )
+            assert isinstance(curve, PrivacyCurve)
+            whole = whole + curve
+        return whole
 
     def delta(self, epsilon: ArrayLike) -> FloatOrFloats:
         """Upper bound on delta.
@@ -142,10 +162,33 @@ class FilteredRun:
         while self.delta(high) > level:
             low, high = high, 2.0 * high
             require(high <= 1e6, "delta", level, "one that some epsilon up to 1e6 reaches")
+        return self._between(level, low, high)
+
+    def _between(self, level: float, low: float, high: float) -> float:
+        """Shrink an interval of which the upper end meets the level: by interpolation of the logarithm."""
+        at_low, at_high = (self._excess(end, level) for end in (low, high))
+        turn = 0
         while high - low > _RELATIVE_WIDTH * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.delta(middle) <= level else (middle, high)
+            share = at_low / (at_low - at_high) if math.isfinite(at_low - at_high) else 0.5
+            # Beyond the root by less than half of the width, now on one side of it and now on the other.
+            share += 0.4 * _RELATIVE_WIDTH * high / (high - low) * (1.0 if turn % 2 else -1.0)
+            if turn % 4 == 3 or not 0.0 < share < 1.0:
+                share = 0.5
+            middle = low + share * (high - low)
+            excess = self._excess(middle, level)
+            if excess <= 0.0:
+                high, at_high = middle, excess
+            else:
+                low, at_low = middle, excess
+            turn += 1
         return high
+
+    def _excess(self, epsilon: float, level: float) -> float:
+        """Logarithm of delta over the level; at most 0 where the level is met."""
+        delta = float(self.delta(epsilon))
+        if delta <= level:
+            return min(0.0, math.log(delta / level)) if delta > 0.0 else -math.inf
+        return max(math.log(delta / level), 1e-300)
 
     def advantage(self) -> float:
         """Upper bound on the advantage of a membership attack.
@@ -177,8 +220,7 @@ def filtered(
     noise_multiplier : float
         Standard deviation of the noise in clipping norms, above zero: twice the σ of SHUFFLE.
     epochs, group_size, clipping, units_per_batch : optional
-        As for `membership_law`. Groups of several records need batch clipping, so that a round has at
-        most one unit that holds any.
+        As for `membership_law`. Where several units of a round may hold members, groups have at most 16.
 
     Returns
     -------
@@ -191,15 +233,12 @@ def filtered(
         If an argument is out of range.
     TypeError
         If an argument has the wrong type.
-    UnsupportedError
-        For groups without batch clipping.
 
     Notes
     -----
-    SHUFFLE, Appendix D, which leaves the analysis open (`docs/theory/filtering.md`). One unit with members,
-    kept by a coin, is one record in a Poisson sample at rate 1/2 that is replaced: its update is there in
-    half of the cases, so that the sum moves from one end of the ball to 0 or to the other end. Rounds
-    of which no unit was kept must be released too, as noise.
+    SHUFFLE, Appendix D, which leaves the analysis open (`docs/theory/filtering.md`). k units with members,
+    kept by coins, are a group of k records in a Poisson sample at rate 1/2 that are replaced: their updates
+    are there in half of the cases. Rounds of which no unit was kept must be released too, as noise.
 
     Examples
     --------
@@ -212,12 +251,19 @@ def filtered(
     """
     noise = check_noise(noise_multiplier)
     plan = check_plan(sampling, epochs, group_size, clipping, units_per_batch)
+    return FilteredRun(_rounds(plan, plan.epochs, 0), noise)
+
+
+def filtered_history(plan: Plan, noise_multiplier: float, steps: int) -> FilteredRun:
+    """Privacy of so many steps of shuffled batches, from the start of an epoch; for `ShuffleAccountant`."""
+    return FilteredRun(_rounds(plan, *divmod(steps, plan.rounds)), max(noise_multiplier, LEAST_NOISE))
+
+
+def _rounds(plan: Plan, epochs: int, rounds: int) -> MembershipLaw | PatternLaw:
+    """Law of what counts in whole epochs and the first rounds of another."""
     if plan.group_size > 1 and plan.units_per_batch > 1:
-        raise UnsupportedError(
-            f"a group of {plan.group_size} records in {plan.units_per_batch} units of a batch has no proven "
-            f"pair where units are kept with probability 1/2: use clipping='batch' or group_size=1"
-        )
-    return FilteredRun(plan.law(), noise)
+        return pattern_law(plan, epochs, rounds)
+    return replace(plan, epochs=epochs).law(rounds)
 
 
 def thinned_law(law: MembershipLaw) -> MembershipLaw:

@@ -45,7 +45,12 @@ class StepAccountant(Protocol):
 
 
 def step_charger(
-    accountant: StepAccountant | None, sampling: str, dataset_size: int, batch_size: int, units: int | None
+    accountant: StepAccountant | None,
+    sampling: str,
+    dataset_size: int,
+    batch_size: int,
+    units: int | None,
+    filtered: bool = False,
 ) -> Callable[[float], object]:
     """Return the function of the noise multiplier that records one step as its batch was drawn.
 
@@ -62,6 +67,8 @@ def step_charger(
         Checked sizes; for Poisson sampling, `batch_size` is the expected one.
     units : int or None
         Number of clipped parts of a batch; None for individual clipping.
+    filtered : bool, optional
+        Whether clipped units are kept with probability 1/2; of shuffled batches alone.
 
     Raises
     ------
@@ -81,6 +88,13 @@ def step_charger(
     rate = batch_size / dataset_size
     if isinstance(accountant, ShuffleAccountant):
         _check_shuffle_accountant(accountant, sampling, Shuffle(batch_size, dataset_size), units)
+        require(
+            accountant.filtered == filtered,
+            "accountant.filtered",
+            accountant.filtered,
+            f"{filtered}, as in this training clipped units are "
+            f"{'kept with probability 1/2' if filtered else 'all kept'}",
+        )
         return lambda noise_multiplier: step(noise_multiplier=noise_multiplier, sample_rate=rate)
     if sampling == "subsample" and units == batch_size:
         units = None  # every record is a unit

@@ -12,6 +12,9 @@ from hockeystick._gradients import Indices
 from hockeystick._vocabulary.sampling import LARGEST_DATASET, check_sample_rate
 from hockeystick.training.seeds import Seed, generator_from
 
+KEPT = 0.5
+"""Probability that a clipped unit is kept (SHUFFLE, Appendix D)."""
+
 Units: TypeAlias = Indices | list[Indices]
 """A batch, or its clipped units where they are drawn on their own."""
 
@@ -174,6 +177,19 @@ def drawn_units(
         return poisson_batches(records, size / records, rounds, seed=random)
     samples = poisson_batches(records, size / units / records, rounds * units, seed=random)
     return ([next(samples) for _ in range(units)] for _ in range(rounds))
+
+
+def kept_units(batch: Units, units: int | None, random: np.random.Generator) -> Units:
+    """Those clipped units of a batch of a fixed size that coins keep; without `units` a unit is a record.
+
+    Units that are left out are empty, and so count as 0.
+    """
+    assert isinstance(batch, np.ndarray)
+    if units is None:
+        return batch[random.random(batch.size) < KEPT]
+    coins = random.random(units) < KEPT
+    parts = np.split(batch, units)
+    return [part if coin else part[:0] for part, coin in zip(parts, coins, strict=True)]
 
 
 def check_sizes(dataset_size: object, batch_size: object) -> tuple[int, int]:

@@ -8,13 +8,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, choice, count_scalar, require
+from hockeystick._arguments import Floats, choice, count_scalar, require, require_type
 from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
-from hockeystick.training.batches import Units, check_sizes, drawn_units
+from hockeystick.training.batches import Units, check_sizes, drawn_units, kept_units
 from hockeystick.training.clipping import individual_clipping, mixed_clipping
 from hockeystick.training.local import Local, mean_gradient, unit_updates
 from hockeystick.training.norms import gradient_norms
@@ -36,6 +36,7 @@ def train(
     learning_rate: float | Callable[[int], float],
     seed: Seed,
     units: int | None = None,
+    filtered: bool = False,
     sampling: str = "poisson",
     local: Local | None = None,
     receive: Callable[[int, Floats], ArrayLike | None] | None = None,
@@ -78,6 +79,10 @@ def train(
         divides `batch_size`. By default every record is a unit: individual clipping; 1 is batch clipping.
         With Poisson sampling every part is a Poisson sample of its own, at the rate
         ``batch_size / units / dataset_size``.
+    filtered : bool, optional
+        Whether every clipped unit of a shuffled batch is kept with probability 1/2, by a coin of its own that
+        nobody may see (SHUFFLE, Appendix D). Its noise is added even if no unit is kept, and the sum is
+        divided by the expected number of units, half of them.
     sampling : {"poisson", "subsample", "shuffle"}, optional
         How the batches are drawn: by `poisson_batches`, by `subsampled_batches`, or as by
         `shuffled_batches`, afresh for each epoch.
@@ -151,7 +156,8 @@ def train(
     - ``"subsample"``: accountants whose ``step`` has a parameter ``sampling``, as `GroupAccountant` and
       `IndividualAccountant`. It is given `hockeystick.WithoutReplacement`.
     - ``"shuffle"``: a `ShuffleAccountant` of the same sizes, between two epochs, whose ``units_per_batch`` is
-      `units`, or `batch_size` without them. ``step`` is given ``sample_rate=batch_size / dataset_size``.
+      `units`, or `batch_size` without them, and whose ``filtered`` is that of the training. ``step`` is given
+      ``sample_rate=batch_size / dataset_size``.
 
     With `units`, a `ShuffleAccountant` or a `GroupAccountant` is needed, which records
     `hockeystick.BatchClipping`: the others assume that one record added or removed moves the update by C,
@@ -204,6 +210,7 @@ def train(
     random = generator_from(seed)
     scheme = choice(sampling, "sampling", SAMPLINGS)
     parts = _check_units(units, size, scheme)
+    share = _check_filtered(filtered, scheme)
     for name, function in (
         ("callback", callback),
         ("local", local),
@@ -213,7 +220,7 @@ def train(
         if function is not None:
             check_callable(function, name)
     individual = _individual(accountant, refresh_every, parts, local, max_grad_norm)
-    charge = step_charger(accountant, scheme, records, size, parts)
+    charge = step_charger(accountant, scheme, records, size, parts, filtered)
     refresher = None
     if individual is not None:
         every = 1 if refresh_every is None else refresh_every
@@ -237,16 +244,32 @@ def train(
                     refresher.before_step()
                 norm = norm_of(step)
                 bound = _bound(individual, batch, norm)
-                update = _update(gradients, local, current, batch, bound, parts)
+                kept = kept_units(batch, parts, random) if filtered else batch
+                update = _update(gradients, local, current, kept, bound, parts)
                 noisy = update + noise * norm * random.standard_normal(current.size)
                 charge(noise)
-                current = current - rate_of(step) * noisy / (size if parts is None else parts)
+                current = current - rate_of(step) * noisy / (share * (size if parts is None else parts))
                 current = _replaced(postprocess, step, current, "postprocess")
                 if report is not None:
                     report(step, total_epochs * rounds)
             if callback is not None:
                 history.append(callback(epoch, current))
     return current, history
+
+
+def _check_filtered(filtered: object, scheme: str) -> float:
+    """Share of the units that is kept on average."""
+    require_type(filtered, bool, "filtered")
+    if not filtered:
+        return 1.0
+    require(
+        scheme == "shuffle",
+        "filtered",
+        filtered,
+        f"False with sampling={scheme!r}: coins are accounted for with sampling='shuffle', and make of "
+        "Poisson samples others at half of the rate",
+    )
+    return 0.5
 
 
 def _update(
