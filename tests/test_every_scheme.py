@@ -193,10 +193,6 @@ REFUSED = {
     },
     **{(scheme, "MonteCarloAccountant"): NOT_GAUSSIAN for scheme in ("laplace allocation", "laplace bins")},
     ("shuffle", "certify"): (hs.UnsupportedError, "batches of a shuffled epoch are none"),
-    **{
-        (scheme, "certify"): (hs.UnsupportedError, "with Gaussian noise")
-        for scheme in ("laplace allocation", "laplace bins")
-    },
     **{(scheme, "repeated"): STAYING for scheme in ("bins", "laplace bins")},
     **{
         (scheme, "replace"): (hs.UnsupportedError, "records replaced")
