@@ -106,7 +106,9 @@ mod tests {
         for (found, exact) in law.log_weights().iter().zip(binomial.log_weights()) {
             assert!((found - exact).abs() < 1e-14);
         }
-        assert!(step.outcome(None).is_err());
+        // Its shifts are distances where records are replaced.
+        let replaced = StepLoss::replace_group_fixed_batch(&law, 1.0).unwrap();
+        assert!(matches!(step.outcome(None), Ok(StepOutcome::Loss(_))) && replaced.is_some());
         step.mechanism = Mechanism::Laplace { scale: 1.0 };
         assert!(step.outcome(Some(Direction::Add)).is_err());
         step.group.norms = Some(vec![0.0, -1.0, 2.0]);
