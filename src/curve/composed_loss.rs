@@ -8,7 +8,6 @@ use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Found, Query, StartingPoint};
 use crate::curve::evaluators::Evaluators;
 use crate::curve::loss_sum::LossSum;
-use crate::curve::rounded_masses::RoundedMasses;
 use crate::curve::routes::Route;
 use crate::curve::singular_mass::{SingularMass, delta_of_constant};
 use crate::curve::{one_step, routes};
@@ -36,9 +35,6 @@ const UNKNOWN: StartingPoint = StartingPoint {
 #[derive(Debug)]
 pub struct ComposedLoss {
     singular: SingularMass,
-    /// Whether all of the singular mass is rounding.
-    only_rounded: bool,
-    rounded: RoundedMasses,
     losses: LossSum,
     noiseless: Option<Noiseless>,
 }
@@ -73,7 +69,6 @@ impl ComposedLoss {
     /// The composition of `steps` with their numbers; `adds` if P has no member of the group.
     pub fn new(steps: Vec<(StepOutcome, u64)>, adds: bool) -> Self {
         let mut singular = SingularMass::none(steps.len());
-        let (mut rounded, mut log_missing) = (RoundedMasses::default(), 0.0);
         let mut segments = Vec::new();
         // Gaussian losses N(μ²/2, μ²) add up to one.
         let mut square = 0.0;
@@ -101,13 +96,6 @@ impl ComposedLoss {
                         add(loss, steps);
                     }
                 }
-                StepOutcome::Rounded { loss, rounding } => {
-                    log_missing += steps * (-rounding.missing).ln_1p();
-                    rounded.add(steps, rounding);
-                    if let Some(loss) = loss {
-                        add(loss, steps);
-                    }
-                }
             }
         }
         if square > 0.0 {
@@ -116,13 +104,8 @@ impl ComposedLoss {
                 steps: 1.0,
             });
         }
-        let only_rounded = !rounded.is_empty() && !singular.is_positive();
-        // Of what is missing nothing is said but that it has some loss.
-        singular.add(1.0, log_missing, 0.0);
         Self {
             singular,
-            only_rounded,
-            rounded,
             losses: LossSum::new(segments, singular.rounding()),
             noiseless: None,
         }
@@ -214,9 +197,6 @@ impl ComposedLoss {
         if self.singular.is_total() {
             return Enclosure::of_logs(0.0, 0.0);
         }
-        if self.only_rounded && epsilon >= self.largest_loss() {
-            return Enclosure::ZERO;
-        }
         let inner = epsilon - self.offset();
         if self.singular.is_positive() && self.losses.is_on_lattice() {
             // The singular mass may be so large that a bound on the other part suffices.
@@ -271,8 +251,7 @@ impl ComposedLoss {
             return f64::INFINITY;
         }
         let largest_loss = self.largest_loss().max(0.0);
-        let excess = self.rounded.log_moment_excess(order - 1.0) / (order - 1.0);
-        let common = (self.losses.renyi(order, largest_loss) + excess).min(largest_loss);
+        let common = self.losses.renyi(order, largest_loss).min(largest_loss);
         (common + self.offset()) * (1.0 + 4.0 * f64::EPSILON)
     }
 
@@ -291,10 +270,7 @@ impl ComposedLoss {
     pub(crate) fn epsilon_with_margin(&mut self, log_delta: f64, tolerance: f64, margin: f64) -> Result<Found> {
         // The singular mass is part of δ at every ε.
         if self.singular.log_mass() > log_delta + SINGULAR_MARGIN || self.offset() == f64::INFINITY {
-            return match self.only_rounded {
-                true => Ok(Interval::of_bounds(0.0, self.largest_loss())?.into()),
-                false => Ok(Interval::exact(f64::INFINITY).into()),
-            };
+            return Ok(Interval::exact(f64::INFINITY).into());
         }
         if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
             return Ok(found.into());
@@ -352,7 +328,7 @@ impl ComposedLoss {
 
     /// Whether some output may reveal P for certain.
     fn reveals(&self) -> bool {
-        self.singular.is_positive() && !self.only_rounded
+        self.singular.is_positive()
     }
 
     /// The largest loss of the run, rounded up; infinite where an output may reveal whether a member was there.
@@ -360,7 +336,7 @@ impl ComposedLoss {
         if self.reveals() {
             return f64::INFINITY;
         }
-        let common = self.losses.max_loss().rounded_up() + self.rounded.loss_excess();
+        let common = self.losses.max_loss().rounded_up();
         if self.offset() == 0.0 {
             common
         } else {

@@ -22,7 +22,6 @@ mod pair_curve;
 pub mod planning;
 mod planning_start;
 mod range_cache;
-mod rounded_masses;
 pub(crate) mod routes;
 mod single_step_bounds;
 mod singular_mass;

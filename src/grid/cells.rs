@@ -60,6 +60,11 @@ impl Cells {
         allowance: &mut u64,
     ) -> Option<Self> {
         let support = loss.support(c, log_tolerance);
+        if let Some(fine) = &support.fine {
+            // Their own sum is known better than K(c).
+            let frame = Frame::new((0.0, spacing), c, fine.log_scale, *allowance);
+            return Some(frame.laws(&[frame.fine_atoms(fine)], support.outside));
+        }
         let origin = support.heaviest(c, spacing);
         let is_near = |atom: &Atom| ((atom.loss - origin) / spacing).abs() < FARTHEST_ATOM;
         if !support.atoms.iter().all(is_near) {

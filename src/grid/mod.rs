@@ -4,6 +4,7 @@ mod cell_sizes;
 mod cells;
 mod chunk;
 pub(crate) mod composition;
+mod fine_atoms;
 mod frame;
 mod laws;
 pub(crate) mod sweep;

@@ -10,7 +10,12 @@ const MOST_CURVES: usize = 300;
 
 /// The range of the losses of a step that count at tilt c; `None` if they are too many curves for a grid.
 pub(crate) fn range(loss: &mut StepLoss, c: f64, log_tolerance: f64) -> Option<(f64, f64)> {
-    let Support { sweeps, atoms, .. } = loss.support(c, log_tolerance);
+    let Support {
+        sweeps, atoms, fine, ..
+    } = loss.support(c, log_tolerance);
+    if let Some(fine) = fine {
+        return Some(fine.range());
+    }
     if sweeps.len() > MOST_CURVES {
         return None;
     }

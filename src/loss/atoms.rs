@@ -176,6 +176,7 @@ impl PrivacyLoss for AtomLoss {
         Support {
             sweeps: Vec::new(),
             atoms: self.atoms.clone(),
+            fine: None,
             outside: 0.0,
         }
     }

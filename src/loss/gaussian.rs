@@ -172,6 +172,7 @@ impl PrivacyLoss for GaussianLoss {
         Support {
             sweeps,
             atoms,
+            fine: None,
             outside: OUTSIDE_SWEEP,
         }
     }

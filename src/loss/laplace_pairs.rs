@@ -70,6 +70,7 @@ impl PrivacyLoss for LaplaceLoss {
         Support {
             sweeps: sweeps.collect(),
             atoms: loss.atoms().to_vec(),
+            fine: None,
             outside: 0.0,
         }
     }

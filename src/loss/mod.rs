@@ -9,7 +9,7 @@
 //! | Gaussian noise, sampled | smooth in the output | `smooth*`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
-//! | Laplace noise, records dealt into batches | atoms on a lattice | `allocation_laplace` |
+//! | Laplace noise, records dealt into batches | two laws of atoms on a fine lattice | `dealt_laplace` |
 //! | finitely many outcomes | atoms | `atoms` |
 //! | several independent outputs | a sum of losses | `independent_sum` |
 //! | very many steps of different noise and rates | a sum of losses, interpolated | `schedule` |
@@ -21,10 +21,10 @@
 //! N(0, σ²) against a mixture Σ_j w_j N(s_j, σ²), with weights that say how many members of the group are in the batch.
 
 pub(crate) mod allocation;
-mod allocation_laplace;
 pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
 mod continuation;
+mod dealt_laplace;
 pub(crate) mod gate;
 pub(crate) mod gaussian;
 mod gaussian_curve;

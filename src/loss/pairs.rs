@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::loss::StepLoss;
 use crate::special::extended::Extended;
-use crate::special::log_space::log1p_exp;
 use crate::special::normal::log_upper_tail;
 use crate::step::group::require_group_size;
 use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
@@ -31,41 +30,12 @@ pub enum StepOutcome {
         /// The loss of the conditional laws; none if they are equal.
         loss: Option<StepLoss>,
     },
-    /// A loss that is finite at every output, of laws whose probabilities were computed with a relative error; none if one output is left.
-    Rounded {
-        /// The loss of the computed laws, normalised.
-        loss: Option<StepLoss>,
-        /// What they may lack.
-        rounding: MassRounding,
-    },
     /// The output reveals whether a member was in the batch, as the noise is too small to hide it. With probability
     /// e^`log_unseen` no member is.
     RevealsMembership {
         /// log w_0.
         log_unseen: f64,
     },
-}
-
-/// How far the pair (P, Q) of a step may be from computed laws (P̂, Q̂), whose loss is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MassRounding {
-    /// η: P ≥ (1 − η)·P̂ and Q ≥ (1 − η)·Q̂.
-    pub missing: f64,
-    /// r: the part of E_P[e^{cℓ}] over the outputs of P̂ is at most e^{r(1 + c)} times that of P̂, for c ≥ 0.
-    pub log_factor: f64,
-    /// log D: the rest of E_P[e^{cℓ}] is at most D·e^{(1 + c)L}.
-    pub log_left_out: f64,
-    /// L: no loss is larger.
-    pub largest_loss: f64,
-    /// By how much L exceeds the largest loss of the computed laws.
-    pub loss_excess: f64,
-}
-
-impl MassRounding {
-    /// By how much log E_P[e^{cℓ}] may exceed that of the computed laws, which is at least 0 for c ≥ 0.
-    pub(crate) fn log_moment_excess(&self, c: f64) -> f64 {
-        self.log_factor * (1.0 + c) + log1p_exp(self.log_left_out + (1.0 + c) * self.largest_loss)
-    }
 }
 
 /// A step with little noise, as if it had none.

@@ -164,6 +164,7 @@ impl PrivacyLoss for PublicOutcomeLoss {
         let mut whole = Support {
             sweeps: Vec::new(),
             atoms: Vec::new(),
+            fine: None,
             outside: 0.0,
         };
         for (log_weight, loss) in &mut self.parts {

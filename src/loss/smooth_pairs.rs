@@ -183,6 +183,7 @@ impl PrivacyLoss for SmoothLoss {
         Support {
             sweeps,
             atoms,
+            fine: None,
             outside: nodes.error,
         }
     }

@@ -32,9 +32,7 @@ pub(super) fn replaced_pair(step: &Step) -> Result<Box<dyn ExactPair>> {
     Ok(match step.outcome(None)? {
         StepOutcome::Nothing => Box::new(EqualPair),
         StepOutcome::Loss(loss) => Box::new(ReplacedPair(loss)),
-        StepOutcome::Partly { .. } | StepOutcome::Rounded { .. } | StepOutcome::RevealsMembership { .. } => {
-            Box::new(UnknownPair)
-        }
+        StepOutcome::Partly { .. } | StepOutcome::RevealsMembership { .. } => Box::new(UnknownPair),
     })
 }
 

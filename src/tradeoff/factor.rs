@@ -166,7 +166,6 @@ impl Factor {
                 },
                 StepOutcome::RevealsMembership { log_unseen } => Limits::singular(-log_unseen.exp_m1()),
                 StepOutcome::Partly { log_common, .. } => Limits::singular(-log_common.exp_m1()),
-                StepOutcome::Rounded { rounding, .. } => Limits::pure(rounding.largest_loss.next_up()),
             },
         })
     }

@@ -145,10 +145,6 @@ impl LaplaceSum {
                 self.offset += steps * offset;
                 loss.as_ref()
             }
-            StepOutcome::Rounded { loss, rounding } => {
-                self.log_common += steps * (-rounding.missing).ln_1p();
-                loss.as_ref()
-            }
             StepOutcome::RevealsMembership { .. } => return None,
         };
         let Some(loss) = loss else { return Some(()) };

@@ -41,9 +41,10 @@ class RandomAllocation:
     one record in several batches, it is an upper bound: how many members share a batch, or which part of
     the batches each choice is made from, is taken as published; and a last part of an epoch counts as a
     whole one. Larger groups, and groups of records in several batches, are bounded by a chain of data sets
-    that lose one record each (GROUP, Theorem 5). `estimate_delta` estimates their true values. Laplace noise
-    has upper bounds: one record on a lattice, groups by a chain. Shuffled batches (`Shuffle`) are something
-    else: their sizes are fixed, so that records push each other out.
+    that lose one record each (GROUP, Theorem 5). `estimate_delta` estimates their true values. With Laplace
+    noise the pair of one record in one batch of an epoch is tight too, and groups are bounded by a chain.
+    Shuffled batches (`Shuffle`) are something else: their sizes are fixed, so that records push each other
+    out.
 
     References
     ----------

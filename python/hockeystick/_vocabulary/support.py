@@ -85,8 +85,7 @@ _PATTERNS = Pair(
 )
 _BLOCKS_OF_GROUP = Pair(False, "GROUP, Theorem 5, for a chain of records; Feldman and Shenfeld 2025 for one")
 _BLOCKS = Pair(False, "Feldman and Shenfeld 2025: one allocation in each of as many blocks")
-_LATTICE = Pair(False, "one of the batches of an epoch, on a lattice that is above it in convex order")
-_CHAIN_ON_LATTICE = Pair(False, "GROUP, Theorem 5, for a chain of records, each on such a lattice")
+_CHAIN_OF_ALLOCATIONS = Pair(False, "GROUP, Theorem 5, for a chain of records")
 _PUBLIC_BINS = Pair(False, "every batch taken as published: one output that moves by the whole group")
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
@@ -134,8 +133,8 @@ _SUPPORTED = {
         SEVERAL: _MIRRORED_LOG_CONCAVE,
         RATES: _MIRRORED_LOG_CONCAVE,
     },
-    ("laplace", "random_allocation", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
-    ("laplace", "several_allocations", "add_remove"): {ONE: _LATTICE, SEVERAL: _CHAIN_ON_LATTICE},
+    ("laplace", "random_allocation", "add_remove"): {ONE: _ALLOCATION, SEVERAL: _CHAIN_OF_ALLOCATIONS},
+    ("laplace", "several_allocations", "add_remove"): {ONE: _BLOCKS, SEVERAL: _CHAIN_OF_ALLOCATIONS},
     ("laplace", "fixed_bins", "add_remove"): {ONE: _PUBLIC_BINS, SEVERAL: _PUBLIC_BINS},
     ("laplace", "full_batch", "add_remove"): {ONE: _LOG_CONCAVE, SEVERAL: _LOG_CONCAVE},
     ("laplace", "without_replacement", "add_remove"): {ONE: _PROPOSITION_9, SEVERAL: _FIXED_GROUP},

@@ -4,7 +4,7 @@ use crate::error::{Error, Result, require};
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::groups::{self, MAX_MEMBERS};
-use crate::loss::allocation_laplace;
+use crate::loss::dealt_laplace;
 use crate::loss::pairs::StepOutcome;
 use crate::step::{Direction, Group, Mechanism, Sampling, Step};
 
@@ -93,7 +93,7 @@ impl Step {
 
 impl Step {
     /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several. For groups, and
-    /// in bins that stay, batches are taken as published. The last epoch counts as a whole one.
+    /// in bins that stay, batches are taken as published, and there and in blocks the last epoch counts as a whole one.
     fn allocated_with_laplace(&self, scale: f64, direction: Direction, count: u64) -> Result<Outcomes> {
         let members = self.group.size;
         if self.group != Group::of(members) || members == 0 {
@@ -113,8 +113,17 @@ impl Step {
             let moved = members.saturating_mul(times);
             return Ok(vec![(public_with_laplace(scale, moved, direction)?, epochs)]);
         }
-        let of = |size: u64| allocation_laplace::outcome(scale, size, direction);
-        in_blocks(batches, times, epochs, of)
+        let of = |released: u64, size: u64| dealt_laplace::outcome(scale, released, size, direction);
+        if times > 1 {
+            return in_blocks(batches, times, epochs, |size| of(size, size));
+        }
+        let mut found = Vec::new();
+        for (released, number) in [(batches, count / batches), (count % batches, 1)] {
+            if released > 0 && number > 0 {
+                found.push((of(released, batches)?, number));
+            }
+        }
+        Ok(found)
     }
 }
 

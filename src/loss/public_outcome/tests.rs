@@ -74,6 +74,7 @@ impl PrivacyLoss for Wrong {
         Support {
             sweeps: Vec::new(),
             atoms: vec![Atom::new(0.3, 0.25f64.ln())],
+            fine: None,
             outside: self.change_error,
         }
     }
