@@ -87,6 +87,8 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::StepLoss;
+    use crate::loss::pairs::StepOutcome;
     use crate::step::Direction;
 
     #[test]
