@@ -30,9 +30,11 @@ impl Disc {
         below.min(self.above_transition() * factor + self.error_of_linear_part(half_width))
     }
 
-    /// Bound on the error of interpolating α(α − 1)/2w, in a disc of its own: of the radius 0.8·w₀, where |w| is at least 0.2·w₀.
+    /// The largest error of interpolating α(α − 1)/2w, that at w₀ − r. The polynomial p through 1/w at the zeros of T_n(t), t = (w − w₀)/r,
+    /// makes 1 − w·p(w) a polynomial of degree n that is 0 there and 1 at w = 0: T_n(t)/T_n(−w₀/r).
     fn error_of_linear_part(&self, half_width: f64) -> f64 {
-        0.5 * self.order * (self.order - 1.0) / (0.2 * self.centre) * disc_factor(0.8 * self.centre / half_width)
+        let at_zero = (COEFFICIENTS as f64 * (self.centre / half_width).acosh()).cosh();
+        0.5 * self.order * (self.order - 1.0) / ((self.centre - half_width) * at_zero)
     }
 
     /// Bound on the error of interpolation where K is nearly linear in 1/w: `smallest` is K at w₀ + r, where its non-linear
@@ -96,6 +98,7 @@ mod tests {
     use super::*;
     use crate::individual::direct::excess;
     use crate::individual::step_moments::Outputs;
+    use crate::special::chebyshev;
     use realfft::num_complex::Complex64;
     use std::f64::consts::PI;
 
@@ -211,14 +214,22 @@ mod tests {
     }
 
     #[test]
-    fn the_linear_part_is_interpolated_within_its_bound() {
+    fn the_error_of_the_linear_part_is_that_of_its_interpolant() {
         let disc = disc(0.3, 6.0, 0.9, 0.1);
-        // 1/w is interpolated with the error T₉(t)/T₉(t')/w, where t' = −w₀/r is the place of its pole.
-        for half_width in [0.5 * 0.9, 0.25 * 0.9, 0.9 / 9.0] {
-            let pole = (COEFFICIENTS as f64 * (disc.centre / half_width).acosh()).cosh();
-            let error = 0.5 * 6.0 * 5.0 / (disc.centre - half_width) / pole;
-            let bound = disc.error_of_linear_part(half_width);
-            assert!(error <= bound, "{half_width}: {error} {bound}");
+        for half_width in [0.5 * 0.9, 0.25 * 0.9, 0.9 / 6.0] {
+            let linear = |t: f64| 15.0 / (0.9 + half_width * t);
+            let values = std::array::from_fn(|k| linear(chebyshev::angle(COEFFICIENTS, k).cos()));
+            let powers =
+                chebyshev::powers(&chebyshev::coefficients(&chebyshev::weights::<COEFFICIENTS>(), &values));
+            let errors = (-100..=100).map(|i| f64::from(i) / 100.0).map(|t| {
+                let found = powers.iter().rev().fold(0.0, |sum, power| sum * t + power);
+                (found - linear(t)).abs()
+            });
+            let (largest, bound) = (errors.fold(0.0, f64::max), disc.error_of_linear_part(half_width));
+            assert!(
+                (largest - bound).abs() < 1e-3 * bound,
+                "{half_width}: {largest} {bound}"
+            );
         }
     }
 }
