@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _html
-from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, require, shown
+from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats, Floats, count_scalar, require, shown
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.certifying import certificate_of_bins
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
@@ -17,7 +17,7 @@ from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, both_ends, check_tolerance
+from hockeystick._vocabulary.intervals import both_ends, check_tolerance
 from hockeystick.errors import UnsupportedError
 
 _SUPPORTS = 96

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import CountOrCounts, FloatOrFloats
+from hockeystick._arguments import DEFAULT_TOLERANCE, CountOrCounts, FloatOrFloats
 from hockeystick._curves.meeting import value_that_meets
 from hockeystick._curves.risk import Target, check_target
 from hockeystick._vocabulary.configuration import in_own_terms, microbatches_of
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats
+from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats
 from hockeystick._curves.meeting import value_that_meets
 from hockeystick._curves.risk import check_target
 from hockeystick._curves.whole_runs import solve_whole_run
 from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run

@@ -10,14 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require, shown
+from hockeystick._arguments import (
+    LARGEST_DATASET,
+    Counts,
+    count_array,
+    count_scalar,
+    float_scalar,
+    require,
+    shown,
+)
 from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick._curves.risk import check_target
 from hockeystick._progress import Report, reporting
 from hockeystick._tables import Table
 from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.errors import UnreachableError, UnsupportedError
 

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, require, shown
+from hockeystick._arguments import (
+    LARGEST_DATASET,
+    Floats,
+    count_scalar,
+    float_array,
+    float_scalar,
+    require,
+    shown,
+)
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
-from hockeystick._vocabulary.sampling import (
-    LARGEST_DATASET,
-    FullBatch,
-    Poisson,
-    Sampling,
-    Shuffle,
-    WithoutReplacement,
-)
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, WithoutReplacement
 from hockeystick._vocabulary.spelling import suggested_value
 
 SCHEMES = ("poisson", "fixed", "full", "random_allocation", "fixed_bins", "shuffle")

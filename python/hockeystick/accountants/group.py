@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hockeystick._arguments import DEFAULT_TOLERANCE
 from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
@@ -13,7 +14,7 @@ from hockeystick._vocabulary.adjacency import ZERO_OUT, check_adjacency
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
 from hockeystick._vocabulary.run import Run

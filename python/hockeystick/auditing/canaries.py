@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, count_scalar
+from hockeystick._arguments import LARGEST_DATASET, Floats, count_scalar
 from hockeystick._gradients import Gradients, Indices, check_callable, gradient_rows
-from hockeystick._vocabulary.sampling import LARGEST_DATASET
 
 
 def insert_canaries(

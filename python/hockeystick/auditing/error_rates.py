@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hockeystick import Group, PrivacyCurve, Run, privacy_curve
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.beside import with_terms
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.auditing.proportions import at_least, at_most, check_confidence, check_trials
 from hockeystick.tradeoff import TradeoffCurve

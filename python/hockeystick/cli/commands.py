@@ -10,19 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hockeystick import report
+from hockeystick import (
+    BatchClipping,
+    Shuffle,
+    get_delta,
+    get_epsilon,
+    get_group_size,
+    get_noise_multiplier,
+    get_sample_rate,
+    get_steps,
+    privacy_curve,
+    report,
+)
 from hockeystick._arguments import LARGEST_GROUP
 from hockeystick._core import __version__
-from hockeystick._curves.accounting import get_delta, get_epsilon
-from hockeystick._curves.counting import get_group_size, get_steps
-from hockeystick._curves.making import privacy_curve
-from hockeystick._curves.planning import get_noise_multiplier, get_sample_rate
 from hockeystick._curves.solving import LARGEST_STEPS, SAFE_SIDE, WHOLE
 from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
-from hockeystick._vocabulary.mechanisms import BatchClipping
-from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick.cli.config import with_config
 from hockeystick.cli.extras import MORE
 from hockeystick.cli.hints import Command

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick import CorrelatedNoise, Run
+from hockeystick import CorrelatedNoise, Poisson, Run
 from hockeystick._extras import needed
 from hockeystick._vocabulary.run_files import read_facts
-from hockeystick._vocabulary.sampling import Poisson
 from hockeystick._vocabulary.spelling import suggestion
 from hockeystick.cli.options import NOISE, RISKS, TARGET
 from hockeystick.cli.schemes import flag

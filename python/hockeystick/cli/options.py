@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick import Group
+from hockeystick._arguments import DEFAULT_TOLERANCE
 from hockeystick._extras import needed
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT
 from hockeystick._vocabulary.drawing import steps_of
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.run_facts import MECHANISMS
 from hockeystick.cli.hints import NamedChoice
 from hockeystick.cli.schemes import SCHEMES, flag, sampling_of

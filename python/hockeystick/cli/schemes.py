@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick import FixedBins, FullBatch, Poisson, RandomAllocation, Shuffle, WithoutReplacement
 from hockeystick._extras import needed
-from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.participation import Participation
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
 
 click: Any = needed("click", "cli")
 

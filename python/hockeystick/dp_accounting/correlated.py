@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick import CorrelatedNoise, CyclicPoisson, FixedOrder, FullBatch, MinimumSeparation
 from hockeystick._arguments import count_scalar
 from hockeystick._curves.whole_runs import whole_run_kinds
 from hockeystick._extras import needed
-from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
-from hockeystick._vocabulary.sampling import FullBatch
 from hockeystick._vocabulary.step_kinds import in_order
 
 

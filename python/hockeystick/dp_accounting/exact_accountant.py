@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hockeystick import PrivacyCurve
 from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
     LARGEST_COUNT,
     LARGEST_GROUP,
     FloatOrFloats,
@@ -20,9 +22,8 @@ from hockeystick._arguments import (
     require,
     shown,
 )
-from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._extras import needed
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick.dp_accounting.known_curves import KnownCurve
 from hockeystick.dp_accounting.pure import noiseless_delta, pure_epsilon
 from hockeystick.dp_accounting.translation import NoPairError, Setting, translate

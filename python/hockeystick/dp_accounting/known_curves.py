@@ -33,8 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hockeystick import BestOf
 from hockeystick._arguments import Floats, require
-from hockeystick._curves.best_of import BestOf
 from hockeystick.tradeoff import TradeoffCurve
 
 LARGEST_EPSILON = 600.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hockeystick import _core
-from hockeystick._curves.curve import PrivacyCurve
+from hockeystick import PrivacyCurve, _core
 
 
 def pure_epsilon(curve: PrivacyCurve) -> float:

@@ -25,7 +25,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from hockeystick import (
+    FullBatch,
+    Laplace,
+    NegativeBinomialRuns,
+    Poisson,
+    PoissonRuns,
+    PrivacyCurve,
+    RandomAllocation,
+    RandomizedResponse,
+    WithoutReplacement,
+)
 from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
     LARGEST_GROUP,
     count_array,
     count_scalar,
@@ -33,20 +45,9 @@ from hockeystick._arguments import (
     float_vector,
     require,
 )
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.number_of_runs import NegativeBinomialRuns, PoissonRuns
 from hockeystick._extras import needed
-from hockeystick._vocabulary.allocation import RandomAllocation
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse, check_noise_multiplier
-from hockeystick._vocabulary.sampling import (
-    FullBatch,
-    Mixture,
-    Poisson,
-    Sampling,
-    WithoutReplacement,
-    check_sample_rate,
-)
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
+from hockeystick._vocabulary.sampling import Mixture, Sampling, check_sample_rate
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick._vocabulary.support import Pair
 from hockeystick.dp_accounting import known_curves

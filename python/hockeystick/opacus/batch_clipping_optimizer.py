@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from hockeystick import BatchClipping, FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick._arguments import float_scalar, require
 from hockeystick._extras import needed
-from hockeystick._vocabulary.mechanisms import BatchClipping, check_noise_multiplier
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, WithoutReplacement
+from hockeystick._vocabulary.mechanisms import check_noise_multiplier
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants import GroupAccountant, ShuffleAccountant
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
 

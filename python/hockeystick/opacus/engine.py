@@ -6,17 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hockeystick._arguments import choice, count_scalar
+from hockeystick import Poisson, Shuffle
+from hockeystick._arguments import LARGEST_DATASET, choice, count_scalar
 from hockeystick._extras import needed
 from hockeystick._loaders.torch_loaders import ON_MISMATCH, check_loader, complain
 from hockeystick._vocabulary.adjacency import ZERO_OUT
-from hockeystick._vocabulary.sampling import (
-    LARGEST_DATASET,
-    Poisson,
-    Sampling,
-    Shuffle,
-    UnaccountedSampling,
-)
+from hockeystick._vocabulary.sampling import Sampling, UnaccountedSampling
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import check_draw
 from hockeystick.errors import SamplingMismatchError

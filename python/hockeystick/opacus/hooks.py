@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hockeystick import FullBatch, Poisson, Shuffle, WithoutReplacement
 from hockeystick._arguments import choice
 from hockeystick._loaders.torch_loaders import (
     ON_MISMATCH,
@@ -16,15 +17,7 @@ from hockeystick._loaders.torch_loaders import (
     mismatch,
 )
 from hockeystick._vocabulary.adjacency import ZERO_OUT
-from hockeystick._vocabulary.sampling import (
-    FullBatch,
-    Poisson,
-    Sampling,
-    Shuffle,
-    UnaccountedSampling,
-    WithoutReplacement,
-    check_sampling,
-)
+from hockeystick._vocabulary.sampling import Sampling, UnaccountedSampling, check_sampling
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.accountants.adaptors import (
     ADVICE,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from hockeystick import Poisson, Shuffle, get_noise_multiplier
 from hockeystick._arguments import float_scalar, require
-from hockeystick._curves.planning import get_noise_multiplier
-from hockeystick._vocabulary.sampling import Poisson, Sampling, Shuffle
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants import Accountant, GroupAccountant
 
 SMALLEST, LARGEST = 1e-3, 1e6

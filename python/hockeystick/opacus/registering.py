@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any, ClassVar
 
+from hockeystick import Group
 from hockeystick._arguments import choice, require, shown, text
 from hockeystick._extras import needed
 from hockeystick._loaders.torch_loaders import ON_MISMATCH, complain
-from hockeystick._vocabulary.groups import Group
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import Optimizer, require_pair
 from hockeystick.opacus.hooks import charge_for, step_hook

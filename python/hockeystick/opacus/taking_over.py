@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
+from hockeystick import Group
+from hockeystick._arguments import DEFAULT_TOLERANCE
 from hockeystick.accountants import GroupAccountant
 from hockeystick.accountants.adaptors import segments_from_json
 

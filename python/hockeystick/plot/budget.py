@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hockeystick import RandomAllocation
 from hockeystick._arguments import count_scalar, float_scalar, require
 from hockeystick._guarantees.guarantee import Guarantee, guarantee_of, warnings_left_out
-from hockeystick._vocabulary.allocation import RandomAllocation
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (
     ORANGE,

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hockeystick import Poisson
 from hockeystick._arguments import (
+    LARGEST_DATASET,
     LARGEST_RENYI_GROUP,
     Counts,
     Floats,
@@ -27,9 +29,8 @@ from hockeystick._guarantees.comparison import (
 )
 from hockeystick._guarantees.guarantee import guarantee_of, warnings_left_out
 from hockeystick._guarantees.recorded_run import RecordedRun
+from hockeystick._guarantees.wording import ZERO_OUT
 from hockeystick._rounding import rounded_up
-from hockeystick._vocabulary.adjacency import ZERO_OUT
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot.style import (

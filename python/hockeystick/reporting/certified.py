@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hockeystick._curves.curve import PrivacyCurve
+from hockeystick import PrivacyCurve
 from hockeystick._extras import needed
 from hockeystick.reporting.document import Block, Code, Paragraph, Section, Table
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hockeystick import plot
+from hockeystick import Laplace, Poisson, Skellam, plot
 from hockeystick._core import __version__
 from hockeystick._guarantees.attacks import Attacks
 from hockeystick._guarantees.comparison import (
@@ -29,11 +29,8 @@ from hockeystick._guarantees.guarantee import (
     TradeoffGuarantee,
     warnings_left_out,
 )
-from hockeystick._guarantees.wording import CHANGED, NORMALISER, RELATIONS, disclosure
+from hockeystick._guarantees.wording import ADVERSARY, CHANGED, NORMALISER, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
-from hockeystick._vocabulary.adjacency import ADVERSARY
-from hockeystick._vocabulary.mechanisms import Laplace, Skellam
-from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.plot.style import FALSE_POSITIVE_RATES, SQUARE
 from hockeystick.reporting.certified import section_of

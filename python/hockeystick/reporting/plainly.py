@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, ShuffledGuarantee
-from hockeystick._rounding import rounded_down, rounded_up
-from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
-from hockeystick._vocabulary.mechanisms import (
+from hockeystick import (
     AdaptiveClipping,
     BatchClipping,
+    FixedBins,
+    FullBatch,
     Gaussian,
     Laplace,
+    Poisson,
+    RandomAllocation,
     RandomizedResponse,
+    Shuffle,
     Skellam,
+    WithoutReplacement,
 )
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Shuffle, WithoutReplacement
+from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, ShuffledGuarantee
+from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
 
 LABELS = {

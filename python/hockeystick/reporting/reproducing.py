@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hockeystick._curves.curve import PrivacyCurve
+from hockeystick import Poisson, PrivacyCurve, ShuffledCurve
+from hockeystick._arguments import DEFAULT_TOLERANCE
 from hockeystick._curves.expression import steps_of
-from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.recorded_run import RecordedRun
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.sampling import Poisson
 from hockeystick.accountants import Accountant, GroupAccountant, IndividualAccountant
 from hockeystick.accountants.adaptors import AnySegment
 from hockeystick.tradeoff import TradeoffCurve

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import count_array, count_scalar, float_scalar, require, text
+from hockeystick import PrivacyCurve, Run, Shuffle, ShuffledCurve, WithoutReplacement, privacy_curve
+from hockeystick._arguments import LARGEST_DATASET, count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._curves.shuffled_curve import ShuffledCurve
 from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
-from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, Shuffle, WithoutReplacement
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError

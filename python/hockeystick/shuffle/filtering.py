@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
     FloatOrFloats,
     Floats,
     float_array,
@@ -22,7 +23,6 @@ from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.shuffled_upper import LEAST_NOISE
 from hockeystick._vocabulary.adjacency import STRONG_ADVERSARY
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Shuffle, WithoutReplacement
 from hockeystick.shuffle.guarantee import check_noise

@@ -5,10 +5,9 @@ from __future__ import annotations
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hockeystick import BatchClipping, Gaussian, Poisson, Shuffle, WithoutReplacement
 from hockeystick._arguments import require
 from hockeystick._gradients import check_callable
-from hockeystick._vocabulary.mechanisms import BatchClipping, Gaussian, Mechanism
-from hockeystick._vocabulary.sampling import Poisson, Sampling, Shuffle, WithoutReplacement
 from hockeystick.accountants import (
     GroupAccountant,
     MonteCarloAccountant,
@@ -102,7 +101,7 @@ def step_charger(
     fixed = WithoutReplacement(batch_size, dataset_size)
     if units is not None:
         parts = units
-        drawn: Sampling = Poisson(batch_size / parts / dataset_size, microbatches=parts)
+        drawn: Poisson | WithoutReplacement = Poisson(batch_size / parts / dataset_size, microbatches=parts)
         if sampling == "subsample":
             drawn = fixed
         in_batch = parts if sampling == "subsample" else 1
@@ -170,7 +169,9 @@ def _check_other_accountant(
     )
 
 
-def _require_pair(accountant: StepAccountant, mechanism: Mechanism, drawn: Sampling) -> None:
+def _require_pair(
+    accountant: StepAccountant, mechanism: Gaussian | BatchClipping, drawn: Poisson | WithoutReplacement
+) -> None:
     """Raise ``UnsupportedError`` if a `GroupAccountant` has no pair for such a step, before it is taken."""
     if isinstance(accountant, GroupAccountant):
         size, group = accountant.group_size, accountant.group

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hockeystick._arguments import count_scalar, require
+from hockeystick import Poisson
+from hockeystick._arguments import LARGEST_DATASET, count_scalar, require
 from hockeystick._gradients import Indices
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, check_sample_rate
 from hockeystick.training.seeds import Seed, generator_from
 
 KEPT = 0.5
@@ -159,7 +159,7 @@ def poisson_batches(dataset_size: int, sample_rate: float, steps: int, *, seed: 
     300.0
     """
     records = count_scalar(dataset_size, "dataset_size", 1, LARGEST_DATASET)
-    rate = check_sample_rate(sample_rate)
+    rate = Poisson(sample_rate).sample_rate
     number = count_scalar(steps, "steps", 0)
     random = generator_from(seed)
     return (np.flatnonzero(random.random(records) < rate) for _ in range(number))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Floats, count_scalar
+from hockeystick._arguments import LARGEST_DATASET, Floats, count_scalar
 from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
-from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick.training.clipping import row_norms
 
 CHUNK_SIZE = 1024

@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hockeystick import Gaussian
 from hockeystick._arguments import Floats, choice, count_scalar, require, require_type
 from hockeystick._gradients import Gradients, check_callable, check_weights, gradient_rows
 from hockeystick._progress import Report, reporting
-from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick.accountants.adaptors import NormAccountant, NormRefresher
 from hockeystick.training.accounting import SAMPLINGS, StepAccountant, step_charger
 from hockeystick.training.batches import Units, check_sizes, drawn_units, kept_units
@@ -205,7 +205,7 @@ def train(
     records, size = check_sizes(dataset_size, batch_size)
     total_epochs = count_scalar(epochs, "epochs", 1)
     norm_of = clipping_schedule(max_grad_norm)
-    noise = check_noise_multiplier(noise_multiplier)
+    noise = Gaussian(noise_multiplier).noise_multiplier
     rate_of = rate_schedule(learning_rate)
     random = generator_from(seed)
     scheme = choice(sampling, "sampling", SAMPLINGS)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import Floats
+from hockeystick._arguments import DEFAULT_TOLERANCE, Floats
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._progress import Report
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.sampling import Poisson, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants.group import GroupAccountant

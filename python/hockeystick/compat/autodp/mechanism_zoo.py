@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hockeystick import FullBatch, Laplace, Poisson, PrivacyCurve, RandomizedResponse, privacy_curve
 from hockeystick._arguments import FloatOrFloats, float_scalar, float_vector, require
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse
-from hockeystick._vocabulary.sampling import FullBatch, Poisson
 from hockeystick.compat.autodp.steps import ROUNDED_UP, Steps, gaussian, responses
 from hockeystick.tradeoff import TradeoffCurve
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hockeystick import Gaussian, Laplace, RandomizedResponse
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._vocabulary.mechanisms import Gaussian, Laplace, RandomizedResponse
 
 Noise = Gaussian | Laplace | RandomizedResponse
 

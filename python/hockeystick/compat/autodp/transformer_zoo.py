@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from hockeystick import Gaussian, Laplace
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._vocabulary.mechanisms import Gaussian, Laplace
 from hockeystick.compat.autodp.mechanism_zoo import Mechanism
 from hockeystick.compat.autodp.steps import Steps
 from hockeystick.errors import UnsupportedError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hockeystick import get_noise_multiplier
 from hockeystick._arguments import float_scalar, require
-from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick.compat.prv_accountant.accountant import PRVAccountant, Triple
 from hockeystick.compat.prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism
 from hockeystick.errors import UnreachableError

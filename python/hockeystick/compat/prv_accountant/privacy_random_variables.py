@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hockeystick import FullBatch, Laplace, PrivacyCurve, RandomizedResponse, privacy_curve
 from hockeystick._arguments import float_scalar, require
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._vocabulary.mechanisms import Laplace, RandomizedResponse
-from hockeystick._vocabulary.sampling import FullBatch
 
 __all__ = [
     "ApproximateDPMechanism",
