@@ -35,12 +35,7 @@ pub(crate) fn place(v: f64) -> (i32, f64) {
 
 /// T_n(τ).
 pub(crate) fn polynomials(tau: f64) -> Terms {
-    let mut values = [1.0; TERMS];
-    values[1] = tau;
-    for n in 2..TERMS {
-        values[n] = 2.0 * tau * values[n - 1] - values[n - 2];
-    }
-    values
+    chebyshev::polynomials(tau)
 }
 
 /// v at the interpolation nodes of an octave.

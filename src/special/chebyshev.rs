@@ -22,6 +22,16 @@ pub(crate) fn coefficients<const N: usize>(weights: &[[f64; N]; N], values: &[f6
         .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
 }
 
+/// T₀(x), …, T_{N−1}(x).
+pub(crate) fn polynomials<const N: usize>(x: f64) -> [f64; N] {
+    let mut values = [1.0; N];
+    values[1] = x;
+    for j in 2..N {
+        values[j] = 2.0 * x * values[j - 1] - values[j - 2];
+    }
+    values
+}
+
 /// Coefficients of the powers of x of Σ a_j·T_j(x), by the recurrence T_{j+1} = 2x·T_j − T_{j−1}.
 pub(crate) fn powers<const N: usize>(coefficients: &[f64; N]) -> [f64; N] {
     let mut powers = [0.0; N];

@@ -34,9 +34,6 @@ WAYS = (
     "the batches of an epoch, drawn afresh in each) or 'fixed_bins' (the same bins in every epoch)"
 )
 
-SIZED = ("poisson", "fixed", "shuffle")
-"""Schemes that have a batch size."""
-
 _ROUNDING = 1e-9
 """Relative distance from a whole number of steps that is due to the rounding of a sample rate."""
 
