@@ -52,8 +52,8 @@ TOOLS = LAYERS[0]
 SHARED = {
     "_guarantees": "what explanations, pictures and reports ask about a guarantee",
     "_loaders": "how loaders draw, for the adaptors",
-    "accountants.adaptors": "what adaptors ask of accountants, and users need not",
-    "plot.style": "colours and sizes of pictures",
+    "accountants._adaptors": "what adaptors ask of accountants, and users need not",
+    "plot._style": "colours and sizes of pictures",
 }
 """Modules and packages besides the interface of a package that others may use."""
 
@@ -67,10 +67,10 @@ sample, and how a curve was made."""
 PERIPHERAL = ("auditing", "checkpoints", "plot", "release", "reporting", "training")
 """Rooms that use the interface, tools, and what is named above."""
 
-COMPUTED_BY_THE_CORE = {"auditing.one_run", "auditing.proportions"}
+COMPUTED_BY_THE_CORE = {"auditing._one_run", "auditing._proportions"}
 """Modules at the edge whose mathematics is in the compiled core."""
 
-PRIVATE = {("reporting.reproducing", "_recipe")}
+PRIVATE = {("reporting._reproducing", "_recipe")}
 """Private attributes of objects of other packages that are used at the edge."""
 
 
@@ -142,7 +142,7 @@ def test_every_room_has_a_place_in_the_table() -> None:
 def test_the_imports_are_seen() -> None:
     assert Use("_curves.curve", "PrivacyCurve") in USES["_curves.making"]
     assert Use("_core", None) in USES["_curves.composed_run"]
-    assert Use("cli.commands", "hockeystick") in USES["cli"]  # inside a function
+    assert Use("cli._commands", "hockeystick") in USES["cli"]  # inside a function
     assert USES["hockeystick"] == {Use("_core", "__version__")}  # the others are for type checkers alone
     assert sum(map(len, USES.values())) > 500
 
@@ -198,6 +198,13 @@ def public_names(package: str) -> set[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
     raise AssertionError(f"{package} has no __all__")
+
+
+def test_modules_that_are_not_interface_have_an_underscore() -> None:
+    interface = {"__main__", "cli", "datasets", "errors", "hockeystick", "reporting", "tradeoff"}
+    interface |= public_names("hockeystick") | {f"compat.{name}" for name in public_names("compat")}
+    private = {module for module in TREES if any(part.startswith("_") for part in module.split("."))}
+    assert set(TREES) - private <= interface
 
 
 @pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in OUR_OBJECTS))

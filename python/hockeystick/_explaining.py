@@ -31,7 +31,7 @@ from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, parameter_of
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick._vocabulary.step_kinds import StepKind
-from hockeystick.accountants.adaptors import check_draw
+from hockeystick.accountants._adaptors import check_draw
 
 
 class Explanation(dict[str, Any]):

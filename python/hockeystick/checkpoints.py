@@ -23,7 +23,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.accountants.adaptors import (
+from hockeystick.accountants._adaptors import (
     MAX_BYTES,
     MAX_PARTS,
     check_keys,

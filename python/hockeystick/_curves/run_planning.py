@@ -114,7 +114,7 @@ class Plan(Table):
         >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6)  # doctest: +SKIP
         >>> axes = choices.plot()  # doctest: +SKIP
         """
-        return import_module("hockeystick.plot.tables").choices(
+        return import_module("hockeystick.plot._tables").choices(
             self, x or "batch_size", y or self.answer, title, ax
         )
 

@@ -12,7 +12,7 @@ from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind
-from hockeystick.accountants.adaptors import AnySegment, merged
+from hockeystick.accountants._adaptors import AnySegment, merged
 from hockeystick.errors import UnsupportedError
 
 
