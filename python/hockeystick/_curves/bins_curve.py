@@ -351,7 +351,7 @@ class BinsCurve(CurveAnswers):
         return enclosed(unknown, self._mechanism, noise, self._sampling, self._steps, adjacency, at)
 
     def _support(self) -> tuple[Floats, Floats]:
-        """e^epsilon and upper bounds on delta there, larger of both orders, at epsilons up to tiny deltas."""
+        """Return e^epsilon, and the larger of both orders' upper bounds on delta there, up to tiny deltas."""
         if self._lines is None:
             largest = float(self._enclosed("epsilon", np.array([1e-9]), "add_remove")[1][0])
             largest = min(max(largest, 1e-3), LARGEST_EPSILON)

@@ -315,7 +315,7 @@ def _missing(epsilon: float | None) -> str:
 
 
 def _has_place(epsilon: float | None) -> bool:
-    """Whether a logarithmic axis has it."""
+    """Whether the value has a place on a logarithmic axis."""
     return epsilon is not None and 0.0 < epsilon < np.inf
 
 

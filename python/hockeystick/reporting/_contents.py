@@ -237,7 +237,7 @@ def _instead(question: Question) -> str:
 
 
 def _whose(question: Question, facts: Facts) -> str:
-    """Return the unit as a sentence about a person has it."""
+    """Return the unit in the words of a sentence about a person."""
     size = question.guarantee.group_size
     is_group = size > 1 and not isinstance(question.guarantee, TradeoffGuarantee)
     return f"the {size} records of a person" if is_group else facts.unit
