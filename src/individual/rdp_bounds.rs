@@ -209,7 +209,7 @@ mod tests {
         for ratio in [9.0f64, 14.0, 24.0, 48.0] {
             let largest = (COEFFICIENTS as f64 * ratio.asinh()).sinh();
             let bound = disc_factor(ratio) * largest;
-            assert!(1.0 <= bound && bound < 1.1, "{ratio}: {bound}");
+            assert!((1.0..1.1).contains(&bound), "{ratio}: {bound}");
         }
     }
 
