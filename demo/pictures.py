@@ -22,7 +22,7 @@ from demo.table import (
     renyi_accountant,
     simulated_delta,
 )
-from hockeystick.plot.style import is_dark, palette
+from hockeystick.plot._style import is_dark, palette
 
 # Colours are those of hockeystick's own pictures: blue, orange, green and purple that stay apart under the
 # common forms of colour blindness (Okabe and Ito 2008); markers differ as well, for print.

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hockeystick as hs
-from hockeystick.plot.style import is_dark, palette
+from hockeystick.plot._style import is_dark, palette
 
 RUN = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000}
 GROUP_SIZES = (1, 4, 16)

@@ -10,7 +10,7 @@ from python_surface import CURVE
 
 import hockeystick as hs
 from hockeystick import auditing, checkpoints, distributed, plot, release
-from hockeystick.cli.commands import hockeystick as command_line
+from hockeystick.cli._commands import hockeystick as command_line
 
 mpl.use("agg")
 

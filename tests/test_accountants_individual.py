@@ -17,7 +17,7 @@ from scipy.stats import norm as normal
 import hockeystick as hs
 from hockeystick import kernels
 from hockeystick._vocabulary.sampling import UnaccountedSampling
-from hockeystick.accountants import GroupAccountant, IndividualAccountant, adaptors
+from hockeystick.accountants import GroupAccountant, IndividualAccountant, _adaptors
 from hockeystick.errors import WideIntervalWarning
 
 NORMS = np.array([3e-4, 0.004, 0.05, 0.3, 0.77, 0.999])
@@ -491,10 +491,10 @@ def test_steps_count_once_after_an_interruption_between_kinds_of_steps(exact, mo
 
 def test_adaptors_record_steps_where_they_count():
     accountant = IndividualAccountant(2)
-    adaptors.record(accountant, 1.0, 0.1)
-    adaptors.record_equal_steps(accountant, 1.0, FIXED, 3)
+    _adaptors.record(accountant, 1.0, 0.1)
+    _adaptors.record_equal_steps(accountant, 1.0, FIXED, 3)
     assert accountant.history == [(1.0, 0.1, 1), (1.0, FIXED, 3)]
     refused = UnaccountedSampling(0.1, "nobody knows how")
     with pytest.raises((TypeError, ValueError)):
-        adaptors.record(accountant, 1.0, refused)
+        _adaptors.record(accountant, 1.0, refused)
     assert accountant.history == [(1.0, 0.1, 1), (1.0, FIXED, 3)]

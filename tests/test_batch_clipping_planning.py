@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hockeystick as hs
-from hockeystick.cli.commands import hockeystick
+from hockeystick.cli._commands import hockeystick
 
 pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 

@@ -17,7 +17,7 @@ import pytest
 import hockeystick as hs
 from hockeystick import _atomic, checkpoints
 from hockeystick.accountants import GroupAccountant, IndividualAccountant, IndividualFilter
-from hockeystick.opacus.registering import registered_class
+from hockeystick.opacus._registering import registered_class
 
 TOP = Path(__file__).parents[1]
 GOLDEN = TOP / "tests" / "data" / "states"

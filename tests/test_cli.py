@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import hockeystick as hs
-from hockeystick.cli.commands import hockeystick
+from hockeystick.cli._commands import hockeystick
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import hockeystick as hs
-from hockeystick.cli.commands import hockeystick
+from hockeystick.cli._commands import hockeystick
 
 FACTS = {"batch_size": 100, "dataset_size": 10_000, "epochs": 10, "noise_multiplier": 1.0}
 RUN = hs.Run(**FACTS, records_per_person=2, sampling="poisson")
@@ -211,7 +211,7 @@ def test_completion_scripts(shell):
 
 
 def test_every_command_has_json():
-    from hockeystick.cli.commands import hockeystick
+    from hockeystick.cli._commands import hockeystick
 
     for name, command in hockeystick.commands.items():
         assert "--json" in {option for each in command.params for option in each.opts}, name

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hockeystick as hs
-from hockeystick.cli.commands import hockeystick
+from hockeystick.cli._commands import hockeystick
 
 NOISE = ["--noise-multiplier", "1"]
 SIZES = ["--batch-size", "100", "--dataset-size", "6000"]

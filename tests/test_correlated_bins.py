@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick.kernels import gaussian_mixtures, gram_monte_carlo_delta
-from hockeystick.kernels.gaussian_mixtures import mean_bounds
+from hockeystick.kernels import _gaussian_mixtures, gram_monte_carlo_delta
+from hockeystick.kernels._gaussian_mixtures import mean_bounds
 
 IDENTITY = hs.CorrelatedNoise.toeplitz([1.0])
 PUBLISHED = hs.CorrelatedNoise.toeplitz([1.0, 1.0 / 2.0, 1.0 / 4.0, 1.0 / 8.0])
@@ -316,13 +316,13 @@ def test_several_epsilons_have_the_samples_and_the_intervals_of_each(direction):
 
 def test_samples_are_drawn_once_for_all_epsilons(monkeypatch):
     drawn = []
-    batches = gaussian_mixtures._batches
+    batches = _gaussian_mixtures._batches
 
     def counted(mixture, root, direction, samples, generator):
         drawn.append(samples)
         return batches(mixture, root, direction, samples, generator)
 
-    monkeypatch.setattr(gaussian_mixtures, "_batches", counted)
+    monkeypatch.setattr(_gaussian_mixtures, "_batches", counted)
     gram_monte_carlo_delta(
         np.linspace(0.0, 2.0, 7), [0.5, 0.5], np.eye(2), samples=3000, direction="remove", seed=1
     )

@@ -75,7 +75,7 @@ def test_monte_carlo_has_the_bits_of_one_process(client):
 
 
 def test_sweeps_and_individual_epsilons_have_the_bits_of_one_process(monkeypatch, client):
-    monkeypatch.setattr("hockeystick.accountants.individual.answers.SMALLEST_PART", 200)
+    monkeypatch.setattr("hockeystick.accountants._individual.answers.SMALLEST_PART", 200)
     executor = client.get_executor()
     sweep = {"delta": [1e-7, 1e-5], "noise_multiplier": [[1.0], [2.0]], "sample_rate": 0.01, "steps": 50}
     np.testing.assert_array_equal(hs.get_epsilon(**sweep, executor=executor), hs.get_epsilon(**sweep))

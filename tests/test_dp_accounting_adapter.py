@@ -348,7 +348,7 @@ def test_empty_batches_do_not_hide_an_event_that_has_no_pair(dpa):
 
 
 def test_every_event_of_dp_accounting_is_answered_or_refused_by_name():
-    from hockeystick.dp_accounting.translation import _REFUSALS, _TRANSLATIONS
+    from hockeystick.dp_accounting._translation import _REFUSALS, _TRANSLATIONS
 
     events = __import__("dp_accounting").dp_event
     known = {name for name in dir(events) if name.endswith("DpEvent") and name != "DpEvent"}

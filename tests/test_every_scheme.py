@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hockeystick as hs
 from hockeystick._rounding import rounded_down
-from hockeystick.cli.commands import hockeystick
+from hockeystick.cli._commands import hockeystick
 
 pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 

@@ -159,7 +159,7 @@ def test_a_sweep_keeps_scalars_empty_arrays_and_groups():
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_individual_epsilons_have_the_same_bits(monkeypatch, pool, exact):
-    monkeypatch.setattr("hockeystick.accountants.individual.answers.SMALLEST_PART", 150)
+    monkeypatch.setattr("hockeystick.accountants._individual.answers.SMALLEST_PART", 150)
     norms = np.random.default_rng(1).uniform(0.1, 1.0, (3, 300))
     accountant = IndividualAccountant(300, exact=exact)
     for row in norms:

@@ -16,7 +16,7 @@ import hockeystick as hs
 from hockeystick import checkpoints
 from hockeystick._strict_json import parse
 from hockeystick.accountants import GroupAccountant, IndividualAccountant, IndividualFilter
-from hockeystick.accountants.state_limits import MAX_DEPTH, MAX_PARTS, MAX_TEXT_LENGTH, check_limits
+from hockeystick.accountants._state_limits import MAX_DEPTH, MAX_PARTS, MAX_TEXT_LENGTH, check_limits
 from hockeystick.errors import StateTypeError
 
 GOLDEN = sorted((Path(__file__).parent / "data" / "states" / hs.__version__).glob("[!a]*.json"))

@@ -10,7 +10,7 @@ import pytest
 
 import hockeystick as hs
 from hockeystick.accountants import IndividualAccountant
-from hockeystick.accountants.individual import norm_history
+from hockeystick.accountants._individual import norm_history
 
 RNG = np.random.default_rng(0)
 NORMS = RNG.uniform(0.3, 1.1, (3, 30))

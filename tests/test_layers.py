@@ -24,6 +24,8 @@ LAYERS = (
         "_curves", "black_box", "kernels", "renyi", "shuffle", "tradeoff",
     },
     {"accountants"},
+    # The names of users, each imported when it is asked for.
+    {"hockeystick"},
     {"_guarantees", "_loaders"},
     # Adaptors to other libraries, and what is built on the interface.
     {
@@ -31,7 +33,6 @@ LAYERS = (
         "release", "training",
     },
     {"reporting"},
-    {"hockeystick"},
     # The command line, and data sets for experiments, which nothing else uses.
     {"cli", "datasets"},
     {"__main__"},
@@ -45,20 +46,31 @@ OUR_OBJECTS = (
 AT_THE_EDGE = (*OUR_OBJECTS, "opacus")
 """Rooms that use public names of the others and nothing else; one has to touch objects of Opacus."""
 
+TOOLS = LAYERS[0]
+"""Rooms that know nothing of privacy, for all others."""
+
 SHARED = {
-    "_curves": "the public functions and curves, which the package itself exports",
     "_guarantees": "what explanations, pictures and reports ask about a guarantee",
-    "_loaders": "how loaders draw, which the adaptors and the package itself export",
-    "_vocabulary": "the public nouns, which the package itself exports, and their checks",
-    "accountants.adaptors": "what adaptors ask of accountants, and users need not",
-    "plot.style": "colours and sizes of pictures",
+    "_loaders": "how loaders draw, for the adaptors",
+    "accountants._adaptors": "what adaptors ask of accountants, and users need not",
+    "plot._style": "colours and sizes of pictures",
 }
 """Modules and packages besides the interface of a package that others may use."""
 
-COMPUTED_BY_THE_CORE = {"auditing.one_run", "auditing.proportions"}
+BESIDE_THE_INTERFACE = {
+    "auditing": {"_vocabulary.beside.with_terms", "_vocabulary.sampling.Sampling"},
+    "reporting": {"_curves.expression.steps_of", "_vocabulary.spelling.spelled"},
+}
+"""Names that peripheral packages use and users do not: how a function takes a run, the type of all ways to
+sample, and how a curve was made."""
+
+PERIPHERAL = ("auditing", "checkpoints", "plot", "release", "reporting", "training")
+"""Rooms that use the interface, tools, and what is named above."""
+
+COMPUTED_BY_THE_CORE = {"auditing._one_run", "auditing._proportions"}
 """Modules at the edge whose mathematics is in the compiled core."""
 
-PRIVATE = {("reporting.reproducing", "_recipe")}
+PRIVATE = {("reporting._reproducing", "_recipe")}
 """Private attributes of objects of other packages that are used at the edge."""
 
 
@@ -130,7 +142,7 @@ def test_every_room_has_a_place_in_the_table() -> None:
 def test_the_imports_are_seen() -> None:
     assert Use("_curves.curve", "PrivacyCurve") in USES["_curves.making"]
     assert Use("_core", None) in USES["_curves.composed_run"]
-    assert Use("cli.commands", "hockeystick") in USES["cli"]  # inside a function
+    assert Use("cli._commands", "hockeystick") in USES["cli"]  # inside a function
     assert USES["hockeystick"] == {Use("_core", "__version__")}  # the others are for type checkers alone
     assert sum(map(len, USES.values())) > 500
 
@@ -142,21 +154,42 @@ def test_arrows_point_down(module: str) -> None:
     assert not up, f"{module} uses what is built on it: {up}"
 
 
+def is_shared(module: str) -> bool:
+    return any(module == known or module.startswith(f"{known}.") for known in SHARED)
+
+
 @pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in AT_THE_EDGE))
 def test_packages_at_the_edge_use_public_names(module: str) -> None:
+    files = {path.stem for path in ROOT.glob("*.py")} | {"_core"}
     for use in USES[module]:
         if room(use.module) == room(module) or use == Use("_core", "__version__"):
             continue
         assert use.module != "_core" or module in COMPUTED_BY_THE_CORE, f"{module} uses the compiled core"
         assert use.name is None or not use.name.startswith("_"), f"{module} imports {use.name}"
-        if any(use.module == known or use.module.startswith(f"{known}.") for known in SHARED):
+        if room(use.module) in TOOLS or is_shared(use.module):
             continue
-        modules = {path.stem for path in ROOT.glob("*.py")} | {"_core"}
-        is_package = room(use.module) not in modules
-        if not is_package or use.module == "hockeystick":
-            continue
-        assert use.module == room(use.module), f"{module} uses {use.module}, which is private to its package"
-        assert use.name is None or use.name in public_names(use.module), f"{module} imports {use}"
+        if room(use.module) in ("_curves", "_vocabulary"):
+            assert use.name not in public_names("hockeystick"), f"{module} imports {use}, which users have"
+        elif room(use.module) not in files:
+            assert use.module == room(use.module), (
+                f"{module} uses {use.module}, which is private to its package"
+            )
+            assert use.name is None or use.name in public_names(use.module), f"{module} imports {use}"
+
+
+def beside_the_interface(module: str) -> set[str]:
+    """The names that a module imports and that users do not have."""
+    return {
+        f"{use.module}.{use.name}"
+        for use in USES[module]
+        if room(use.module).startswith("_") and room(use.module) not in TOOLS and not is_shared(use.module)
+    }
+
+
+@pytest.mark.parametrize("package", PERIPHERAL)
+def test_peripheral_packages_use_the_interface(package: str) -> None:
+    used = {name for module in TREES if room(module) == package for name in beside_the_interface(module)}
+    assert used == BESIDE_THE_INTERFACE.get(package, set())
 
 
 def public_names(package: str) -> set[str]:
@@ -165,6 +198,13 @@ def public_names(package: str) -> set[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
     raise AssertionError(f"{package} has no __all__")
+
+
+def test_modules_that_are_not_interface_have_an_underscore() -> None:
+    interface = {"__main__", "cli", "datasets", "errors", "hockeystick", "reporting", "tradeoff"}
+    interface |= public_names("hockeystick") | {f"compat.{name}" for name in public_names("compat")}
+    private = {module for module in TREES if any(part.startswith("_") for part in module.split("."))}
+    assert set(TREES) - private <= interface
 
 
 @pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in OUR_OBJECTS))

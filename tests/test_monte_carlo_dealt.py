@@ -143,16 +143,16 @@ def test_noise_that_changes_within_an_epoch_is_refused():
 
 
 def test_many_kinds_of_poisson_samples_are_rounded_beside_dealt_batches(monkeypatch):
-    from hockeystick.accountants import monte_carlo
+    from hockeystick.accountants import _monte_carlo
 
     history = [(1.0 + 0.01 * i, 0.05, 1) for i in range(40)] + [(2.0, hs.RandomAllocation(10), 20)]
     exact = accountant(history, samples=40_000, adjacency="remove").get_delta_interval(1.5)
-    monkeypatch.setattr(monte_carlo, "MAX_EXACT", 20)
-    monkeypatch.setattr(monte_carlo, "MAX_ROUNDED", 10)
+    monkeypatch.setattr(_monte_carlo, "MAX_EXACT", 20)
+    monkeypatch.setattr(_monte_carlo, "MAX_ROUNDED", 10)
     rounded = accountant(history, samples=40_000, adjacency="remove").get_delta_interval(1.5)
     assert rounded.lower <= exact.upper
     assert exact.lower <= rounded.upper < 2.0 * exact.upper
-    monkeypatch.setattr(monte_carlo, "MAX_EXACT", 1)
+    monkeypatch.setattr(_monte_carlo, "MAX_EXACT", 1)
     dealt = [(2.0, hs.RandomAllocation(10), 10), (3.0, hs.RandomAllocation(10), 10)]
     with pytest.raises(hs.UnsupportedError, match="kinds of steps with dealt batches"):
         accountant(dealt).get_delta(1.0)

@@ -65,7 +65,7 @@ def test_every_picture_fits_a_page(notebook: Path) -> None:
 def test_the_style_is_set_in_one_place(notebook: Path) -> None:
     code = "\n".join(source_of(cell) for cell in cells_of(notebook) if cell["cell_type"] == "code")
     assert code.count("hs.plot.use_style()") == 1
-    assert not re.findall(r"#[0-9A-Fa-f]{6}\b", code), "import colours from hockeystick.plot.style"
+    assert not re.findall(r"#[0-9A-Fa-f]{6}\b", code), "import colours from hockeystick.plot._style"
 
 
 def test_links_lead_to_files_beside_the_notebooks(notebook: Path) -> None:

@@ -456,7 +456,7 @@ def test_an_engine_searches_noise_for_its_own_accountant_whoever_registers_later
 def test_a_registered_accountant_is_printed_as_what_it_is():
     hs.opacus.register()
     kind = type(engine().accountant)
-    assert f"{kind.__module__}.{kind.__qualname__}" == "hockeystick.accountants.group.GroupAccountant"
+    assert f"{kind.__module__}.{kind.__qualname__}" == "hockeystick.accountants._group.GroupAccountant"
 
 
 def test_arguments_of_other_accountants_are_left_alone():

@@ -14,7 +14,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.opacus.opacus_classes import is_hooked
+from hockeystick.opacus._opacus_classes import is_hooked
 
 pytestmark = [
     pytest.mark.opacus,

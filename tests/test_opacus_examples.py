@@ -60,7 +60,7 @@ def run_examples(module, name, names):
 
 
 def test_norms_of_a_data_set(run):
-    assert run_examples("opacus.per_example", "per_example_norms", run)["norms"].shape == (RECORDS,)
+    assert run_examples("opacus._per_example", "per_example_norms", run)["norms"].shape == (RECORDS,)
 
 
 def test_a_loader_that_shuffles_is_refused(run):
@@ -68,7 +68,7 @@ def test_a_loader_that_shuffles_is_refused(run):
 
 
 def test_a_tracker_that_is_attached(run):
-    run_examples("opacus.tracker", "IndividualTracker", run)
+    run_examples("opacus._tracker", "IndividualTracker", run)
     run["loss_fn"](run["model"](run["dataset"].tensors[0]), run["dataset"].tensors[1]).backward()
     run["optimizer"].step()
     [(noise, rate, steps, *_)] = [tuple(entry) for entry in run["accountant"].history]
@@ -81,7 +81,7 @@ def test_clipping_to_norms_of_their_own(run):
     before = [each.detach().clone() for each in run["model"].parameters()]
     # The loop of the example takes model and gradients to be there.
     names = run_examples(
-        "opacus.individual_optimizer", "IndividualClippingOptimizer", run | {"accountant": accountant}
+        "opacus._individual_optimizer", "IndividualClippingOptimizer", run | {"accountant": accountant}
     )
     assert isinstance(names["optimizer"], hs.opacus.IndividualClippingOptimizer)
     after = run["model"].parameters()
@@ -94,9 +94,9 @@ def test_clipping_of_whole_batches(run):
 
     loader = DPDataLoader(run["dataset"], sample_rate=RATE)
     run |= {"torch": torch, "model": torch.nn.Linear(4, 2), "loader": loader}
-    names = run_examples("opacus.batch_clipping_optimizer", "BatchClippingOptimizer", run)
+    names = run_examples("opacus._batch_clipping_optimizer", "BatchClippingOptimizer", run)
     assert names["optimizer"].accountant.history == [(hs.BatchClipping(4.0), RATE, len(loader))]
-    run_examples("opacus.batch_clipping_optimizer", "BatchClippingOptimizer.end_unit", names)
+    run_examples("opacus._batch_clipping_optimizer", "BatchClippingOptimizer.end_unit", names)
     assert names["optimizer"].accountant.history == [(hs.BatchClipping(4.0), RATE, 2 * len(loader))]
 
 
@@ -109,7 +109,7 @@ def _registry(monkeypatch):
 
 @pytest.mark.usefixtures("_registry")
 def test_an_accountant_under_a_name():
-    engine = run_examples("opacus.registering", "register", {})["engine"]
+    engine = run_examples("opacus._registering", "register", {})["engine"]
     assert type(engine.accountant).__name__ == "GroupAccountant"
 
 
@@ -118,7 +118,7 @@ def test_an_engine_with_noise_that_is_known(run):
 
     bare = torch.nn.Linear(4, 2)
     run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
-    names = run_examples("opacus.engine", "PrivacyEngine.make_private", run)
+    names = run_examples("opacus._engine", "PrivacyEngine.make_private", run)
     assert names["optimizer"].noise_multiplier == 1.0
 
 
@@ -128,7 +128,7 @@ def test_an_engine_that_finds_the_noise(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # the example writes a file
     bare = torch.nn.Linear(4, 2)
     run |= {"model": bare, "optimizer": torch.optim.SGD(bare.parameters(), lr=0.1)}
-    names = run_examples("opacus.engine", "PrivacyEngine", run)
+    names = run_examples("opacus._engine", "PrivacyEngine", run)
     steps = 10 * len(run["loader"])
     needed = {"epsilon": 8.0, "delta": 1e-5, "sample_rate": RATE, "steps": steps, "group_size": 8}
     assert names["optimizer"].noise_multiplier == hs.get_noise_multiplier(**needed)

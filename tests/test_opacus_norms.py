@@ -251,7 +251,7 @@ def test_a_missing_extra_is_named(module, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "hockeystick.opacus.individual_optimizer", raising=False)
+    monkeypatch.delitem(sys.modules, "hockeystick.opacus._individual_optimizer", raising=False)
     uses = {
         "torch": lambda: hs.opacus.per_example_norms(None, [1], None),
         "opacus.optimizers": lambda: hs.opacus.IndividualClippingOptimizer,

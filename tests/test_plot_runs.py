@@ -17,7 +17,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.plot.style import BLUE, PALETTE
+from hockeystick.plot._style import BLUE, PALETTE
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 

@@ -7,7 +7,7 @@ from report_pages import page, words
 
 import hockeystick as hs
 from hockeystick._rounding import rounded_down, rounded_up
-from hockeystick.reporting.cited import REFERENCES
+from hockeystick.reporting._cited import REFERENCES
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 CURVE = hs.privacy_curve(**RUN)

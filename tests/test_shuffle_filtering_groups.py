@@ -11,8 +11,8 @@ import hockeystick as hs
 from hockeystick import training
 from hockeystick.accountants import ShuffleAccountant
 from hockeystick.opacus import BatchClippingOptimizer
-from hockeystick.shuffle.filtering import filtered_history
-from hockeystick.shuffle.membership import check_plan
+from hockeystick.shuffle._filtering import filtered_history
+from hockeystick.shuffle._membership import check_plan
 
 SIGMA = 1.3
 
@@ -131,7 +131,7 @@ def test_patterns_that_are_put_together_cost_little(monkeypatch):
     sampling = hs.Shuffle(100, 5000)
     how_many = {"noise_multiplier": 20.0, "epochs": 10, "group_size": 4}
     found = hs.shuffle.filtered(sampling, **how_many)
-    monkeypatch.setattr("hockeystick.shuffle.patterns.MOST_PATTERNS", 2000)
+    monkeypatch.setattr("hockeystick.shuffle._patterns.MOST_PATTERNS", 2000)
     exact_run = hs.shuffle.filtered(sampling, **how_many)
     assert found.rounds.probabilities.size <= 192 < exact_run.rounds.probabilities.size
     assert exact_run.delta(0.5) <= found.delta(0.5) <= 1.05 * exact_run.delta(0.5)

@@ -215,7 +215,7 @@ def test_the_report_reproduces_it(tmp_path):
 def test_the_command_line_takes_a_largest_size():
     from click import testing
 
-    from hockeystick.cli.commands import hockeystick
+    from hockeystick.cli._commands import hockeystick
 
     options = ["--delta", "1e-5", "--noise-multiplier", "2", "--steps", "10"]
     size = ["--max-batch-size", "120", "--dataset-size", "1000"]

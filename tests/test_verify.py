@@ -436,7 +436,7 @@ def test_only_exact_curves_are_reported_with_certificates(tmp_path):
 def test_the_command_line_certifies_and_verifies(tmp_path):
     from click import testing
 
-    from hockeystick.cli.commands import hockeystick
+    from hockeystick.cli._commands import hockeystick
 
     path = str(tmp_path / "made.json")
     run = ["--noise-multiplier", "1", "--sample-rate", "0.01", "--steps", "1000"]

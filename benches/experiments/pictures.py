@@ -14,13 +14,13 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from hockeystick.plot import style
+from hockeystick.plot import _style
 
 DOTS_PER_INCH = 160
-WIDTH = style.PAGE_WIDTH
+WIDTH = _style.PAGE_WIDTH
 
-BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = style.PALETTE
-BLACK, GREY = style.ink(), style.grey()
+BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY = _style.PALETTE
+BLACK, GREY = _style.ink(), _style.grey()
 DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 """Line of a constant that other numbers are compared with."""
 
@@ -39,12 +39,12 @@ def picture(
 ) -> Iterator[Any]:
     """Axes of a new picture, one or an array of them, which is written to `name`.png afterwards."""
     rows, columns = (1, panels) if isinstance(panels, int) else panels
-    with style.one_column():
+    with _style.one_column():
         figure, axes = plt.subplots(
             rows, columns, figsize=(width, height), layout="constrained", squeeze=False, **more
         )
         for each in axes.flat:
-            style.styled(each)
+            _style.styled(each)
         yield axes[0, 0] if axes.size == 1 else axes[0] if rows == 1 else axes
         output.mkdir(parents=True, exist_ok=True)
         figure.savefig(output / f"{name}.png", dpi=DOTS_PER_INCH, metadata={"Software": None})

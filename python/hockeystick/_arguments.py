@@ -33,6 +33,12 @@ LARGEST_GROUP = 10_000
 LARGEST_RENYI_GROUP = 100_000
 """Largest group size of the Rényi bounds."""
 
+LARGEST_DATASET = 2**53
+"""Largest data set: up to here float64 tells whole numbers apart."""
+
+DEFAULT_TOLERANCE = 1e-6
+"""Relative width of the certified interval that the functions aim at."""
+
 LARGEST_ORDER = 1e4
 """Largest Rényi order at which the core computes the exact divergence."""
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._curves.accounting import get_epsilon
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
+from hockeystick import (
+    BatchClipping,
+    Group,
+    Poisson,
+    PrivacyCurve,
+    Run,
+    Shuffle,
+    WithoutReplacement,
+    get_epsilon,
+    privacy_curve,
+)
+from hockeystick._arguments import DEFAULT_TOLERANCE, LARGEST_DATASET, count_scalar, float_scalar, require
 from hockeystick._guarantees.comparison import (
     BOUNDS,
     INTERVAL_SOURCE,
@@ -17,23 +25,13 @@ from hockeystick._guarantees.comparison import (
     status,
 )
 from hockeystick._guarantees.recorded_run import RecordedRun
-from hockeystick._guarantees.wording import CHANGED, RELATIONS, disclosure
+from hockeystick._guarantees.wording import ADVERSARY, CHANGED, RELATIONS, disclosure
 from hockeystick._rounding import rounded_up
-from hockeystick._vocabulary.adjacency import ADVERSARY
 from hockeystick._vocabulary.configuration import in_own_terms
-from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
-from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism, check_mechanism, parameter_of
-from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import (
-    LARGEST_DATASET,
-    Poisson,
-    Sampling,
-    Shuffle,
-    WithoutReplacement,
-)
+from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, parameter_of
+from hockeystick._vocabulary.sampling import Sampling
 from hockeystick._vocabulary.step_kinds import StepKind
-from hockeystick.accountants.adaptors import check_draw
+from hockeystick.accountants._adaptors import check_draw
 
 
 class Explanation(dict[str, Any]):

@@ -206,7 +206,7 @@ class Table:
         >>> table = hs.sweep("epsilon", delta=1e-5, noise_multiplier=[1.0, 2.0], sample_rate=0.01, steps=9)
         >>> axes = table.plot()  # doctest: +SKIP
         """
-        return import_module("hockeystick.plot.tables").lines(self, x, y, title, ax)
+        return import_module("hockeystick.plot._tables").lines(self, x, y, title, ax)
 
     def __str__(self) -> str:
         rows = self._printed()

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core
-from hockeystick._arguments import FloatOrFloats, Floats, count_or_counts, float_or_floats, in_shape
+from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
+    FloatOrFloats,
+    Floats,
+    count_or_counts,
+    float_or_floats,
+    in_shape,
+)
 from hockeystick._curves.solving import answered
 from hockeystick._vocabulary.configuration import (
     check_group_sizes,
@@ -17,7 +24,7 @@ from hockeystick._vocabulary.configuration import (
     in_own_terms,
     require_within,
 )
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Poisson, Sampling

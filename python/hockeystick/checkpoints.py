@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hockeystick import Group
 from hockeystick._arguments import count_scalar, shown
 from hockeystick._atomic import read_regular, write_atomically
 from hockeystick._strict_json import check_parts, parse
-from hockeystick._vocabulary.groups import Group
 from hockeystick.accountants import (
     Accountant,
     GroupAccountant,
@@ -23,7 +23,7 @@ from hockeystick.accountants import (
     RenyiGroupAccountant,
     ShuffleAccountant,
 )
-from hockeystick.accountants.adaptors import (
+from hockeystick.accountants._adaptors import (
     MAX_BYTES,
     MAX_PARTS,
     check_keys,

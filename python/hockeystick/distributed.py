@@ -24,7 +24,7 @@ from hockeystick._extras import needed
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.accountants import IndividualAccountant
-from hockeystick.accountants.adaptors import (
+from hockeystick.accountants._adaptors import (
     DEFAULT_ORDERS,
     check_draw,
     check_history,

@@ -5,7 +5,7 @@ use crate::error::{Error, Result, require};
 use crate::special::binomial::Binomial;
 use crate::special::root::solve_decreasing;
 
-/// Most canaries; their masses are kept.
+/// Largest number of canaries: a mass is kept for each.
 const MAX_CANARIES: u64 = 1_000_000;
 /// Width to which ε is found.
 const WIDTH: f64 = 1e-12;

@@ -15,7 +15,7 @@ const ANGLES: [f64; 8] = [0.05, 0.08, 0.12, 0.17, 0.23, 0.3, 0.4, 0.5];
 const STARTS: (i32, i32) = (-18, 18);
 /// Maximum number of nodes.
 const MOST_NODES: usize = 1600;
-/// The number of nodes is a multiple of it.
+/// The number of nodes is a multiple of this.
 const NODE_STEP: usize = 4;
 /// Nodes at which the errors of a contour are predicted.
 const SAMPLES: usize = 12;
@@ -152,7 +152,7 @@ impl Contour {
         (s.re * level + modulus).exp() / (PI * self.angle.cos() * s.im) * (1.0 + 1e-9)
     }
 
-    /// About what the errors of the values of φ will contribute.
+    /// An estimate of what the errors of the values of φ will contribute.
     fn predicted(&self, transform: &Transform, level: f64) -> f64 {
         let stride = (self.count / SAMPLES).max(1);
         (0..self.count)

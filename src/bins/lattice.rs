@@ -17,7 +17,7 @@ const PHASES: [f64; 6] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.72];
 const TYPICAL_TURN: f64 = 0.7;
 /// −log of what the ends leave out, before it is multiplied by what turning by about 1 costs.
 const ENDS: f64 = 40.0;
-/// The turning cost that the ends are chosen for is at most this.
+/// Largest turning cost for which the ends leave room.
 const LARGEST_COST: f64 = 60.0;
 /// θ²/2 of the turn θ for whose cost the ends leave room: most turns are smaller. What is beyond the ends is counted with the cost of the
 /// turn that is used.

@@ -19,7 +19,7 @@ pub(crate) const MAX_SEGMENTS: usize = 1_000_000;
 const NARROWEST_LINES: f64 = 1e-6;
 /// The δ at which the search for the best line ends, over the smaller one of α and 1 − α.
 const NEGLIGIBLE: f64 = 0.01;
-/// The smaller one of α and 1 − α, at least, for that δ.
+/// Least min(α, 1 − α) from which that δ is computed.
 const SMALLEST_ALPHA: f64 = 1e-12;
 /// Range of the ε at which the search for the best line ends.
 const LIMITS: (f64, f64) = (1e-3, 1e6);

@@ -3,7 +3,7 @@
 //! K(z; v) is analytic in log v, so that on an octave [2^j, 2^{j+1}) it is Σ_n a_n T_n(τ) with τ = 2log₂(v/2^j) − 1 up to a tiny
 //! error. The moments Σ_t T_n(τ_t) of an example's steps then give Σ_t K(z; v_t) for every z at once.
 
-use crate::special::chebyshev::interpolation_factor;
+use crate::special::chebyshev::{self, angle, interpolation_factor};
 use std::f64::consts::{LN_2, PI};
 use std::sync::LazyLock;
 
@@ -35,12 +35,7 @@ pub(crate) fn place(v: f64) -> (i32, f64) {
 
 /// T_n(τ).
 pub(crate) fn polynomials(tau: f64) -> Terms {
-    let mut values = [1.0; TERMS];
-    values[1] = tau;
-    for n in 2..TERMS {
-        values[n] = 2.0 * tau * values[n - 1] - values[n - 2];
-    }
-    values
+    chebyshev::polynomials(tau)
 }
 
 /// v at the interpolation nodes of an octave.
@@ -50,20 +45,11 @@ pub(crate) fn nodes(octave: i32) -> Terms {
 
 /// v at the interpolation nodes of a part of an octave, from `start` on and of this length in octaves.
 pub(crate) fn nodes_of(start: f64, length: f64) -> Terms {
-    std::array::from_fn(|k| start * (LN_2 * length * 0.5 * (1.0 + angle(k).cos())).exp())
-}
-
-fn angle(k: usize) -> f64 {
-    PI * (k as f64 + 0.5) / TERMS as f64
+    std::array::from_fn(|k| start * (LN_2 * length * 0.5 * (1.0 + angle(TERMS, k).cos())).exp())
 }
 
 /// Weights of the values at the nodes in each coefficient.
-static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(|| {
-    std::array::from_fn(|n| {
-        let weight = if n == 0 { 1.0 } else { 2.0 } / TERMS as f64;
-        std::array::from_fn(|k| weight * (n as f64 * angle(k)).cos())
-    })
-});
+static WEIGHTS: LazyLock<[Terms; TERMS]> = LazyLock::new(chebyshev::weights);
 
 /// Computes the weights, which are otherwise computed at their first use.
 #[cfg(feature = "python")]
@@ -73,9 +59,7 @@ pub(crate) fn prepare() {
 
 /// Coefficients of the polynomial with these values at the nodes.
 pub(crate) fn coefficients(values: &Terms) -> Terms {
-    WEIGHTS
-        .each_ref()
-        .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
+    chebyshev::coefficients(&WEIGHTS, values)
 }
 
 /// Σ a_n b_n, four sums at a time.

@@ -4,10 +4,9 @@
 //!
 //! > e^K = √(w/2π) e^{−1/8w} ∫ G(y) e^{−wy²/2} dy,
 //!
-//! so it is analytic for Re w > 0, and for complex w the modulus of the integral is at most that at Re w. A polynomial of degree
-//! n that interpolates K at the Chebyshev nodes of [w₀ − r, w₀ + r] errs by at most 4Mρ^{−n}/(ρ − 1) if |K| ≤ M (up to linear
-//! terms) in the disc |w − w₀| ≤ R, which holds the Bernstein ellipse with ρ + 1/ρ = 2R/r (Trefethen 2013,
-//! Theorem 8.2). K is analytic in the disc if e^K has no zero there, of which one of three facts makes sure (f = R/w₀):
+//! so it is analytic for Re w > 0, and for complex w the modulus of the integral is at most that at Re w. If |K| ≤ M (up to linear
+//! terms) in the disc |w − w₀| ≤ R, it is so in the Bernstein ellipse of [w₀ − r, w₀ + r] with ρ + 1/ρ = 2R/r, and the polynomial that
+//! interpolates K at Chebyshev nodes is off by at most M times [`interpolation_factor`](chebyshev::interpolation_factor). K is analytic in the disc if e^K has no zero there, of which one of three facts makes sure (f = R/w₀):
 //!
 //! * **Below the phase transition.** The integrand (1 + u)^α − 1 − αu of E = e^K − 1 is not negative, so |E(w)| ≤
 //!   (1 − f²)^{−1/4} e^{f²/8(w₀−R)}·E(w₀ − R) =: b, as |w|/Re w ≤ (1 − f²)^{−1/2} and E falls with w. If b < 1, M = −log(1 − b).
@@ -27,9 +26,9 @@
 
 use crate::individual::rdp_bounds::{COEFFICIENTS, DEGREE, Disc, LEBESGUE};
 use crate::individual::step_moments::{Outputs, RELATIVE_ERROR};
+use crate::special::chebyshev;
 use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
-use std::f64::consts::PI;
 
 /// Number of orders that share an interval: what fills the registers.
 pub(crate) const LANES: usize = 8;
@@ -229,35 +228,17 @@ impl Maker<'_> {
 
     /// Interpolates D at the Chebyshev nodes of the first kind.
     fn polynomial(&self, centre: f64, half_width: f64) -> Polynomial {
-        let mut chebyshev = [[0.0; LANES]; COEFFICIENTS];
-        for k in 0..COEFFICIENTS {
-            let angle = PI * (k as f64 + 0.5) / COEFFICIENTS as f64;
-            let values = self.log_moments(centre + half_width * angle.cos());
-            for (j, sums) in chebyshev.iter_mut().enumerate() {
-                let weight = if j == 0 { 1.0 } else { 2.0 } / COEFFICIENTS as f64 * (j as f64 * angle).cos();
-                for lane in 0..LANES {
-                    sums[lane] += weight * (values[lane] + FLOOR) / (self.orders[lane] - 1.0) * (1.0 + MARGIN);
-                }
-            }
-        }
-        // T_{j+1} = 2tT_j − T_{j−1}, as coefficients of powers of t.
+        let values: [Lanes; COEFFICIENTS] = std::array::from_fn(|k| {
+            self.log_moments(centre + half_width * chebyshev::angle(COEFFICIENTS, k).cos())
+        });
+        let weights = chebyshev::weights();
         let mut coefficients = [[0.0; LANES]; COEFFICIENTS];
-        let (mut before, mut now) = ([0.0; COEFFICIENTS], [0.0; COEFFICIENTS]);
-        now[0] = 1.0;
-        for (j, sums) in chebyshev.iter().enumerate() {
-            for (power, scale) in now.iter().enumerate() {
-                for lane in 0..LANES {
-                    coefficients[power][lane] += scale * sums[lane];
-                }
+        for (lane, order) in self.orders.iter().enumerate() {
+            let divergences = values.map(|values| (values[lane] + FLOOR) / (order - 1.0) * (1.0 + MARGIN));
+            let powers = chebyshev::powers(&chebyshev::coefficients(&weights, &divergences));
+            for (coefficients, power) in coefficients.iter_mut().zip(powers) {
+                coefficients[lane] = power;
             }
-            let mut next = [0.0; COEFFICIENTS];
-            for power in 0..DEGREE {
-                next[power + 1] = if j == 0 { now[power] } else { 2.0 * now[power] };
-            }
-            for (next, before) in next.iter_mut().zip(&before) {
-                *next -= before;
-            }
-            (before, now) = (now, next);
         }
         Polynomial {
             centre,

@@ -20,8 +20,8 @@ const MIN_DISTANCE: f64 = 1e-9;
 const EXCESS_TOLERANCE: f64 = 0.02;
 /// Makes the excess of a search 1 where ε is five spreads, or log δ five units, away.
 const EXCESS_SCALE: f64 = 0.2;
-/// Steps in the coordinate of the strip by which brackets grow: the first, which is a factor of 2 in c, the largest (64), and one
-/// too small to go on with.
+/// Steps by which a bracket grows, in the coordinate of the strip: the first, a factor of 2 in c; the largest, a factor of 64; and one
+/// with which the search gives up.
 const FIRST_STEP: f64 = std::f64::consts::LN_2;
 const MAX_STEP: f64 = 6.0 * FIRST_STEP;
 const MIN_STEP: f64 = 0.01;

@@ -60,12 +60,13 @@ const LOG_NEGLIGIBLE: f64 = -30.0;
 const CONCENTRATED: f64 = 0.03;
 /// Products of nodes in x and y that the contour of one of several bands may cost.
 const MAX_BAND_PRODUCTS: f64 = 4e7;
-/// Saddle point of the runs with a largest loss below ℓ, times ℓ, from which the search starts: 30 to 50 in what was measured.
+/// Where the search for the saddle point of the runs with losses below ℓ starts, times ℓ: saddle points times ℓ between 30 and 50 were
+/// measured.
 const TYPICAL_SADDLE: f64 = 30.0;
-/// Steps from which on their small losses may add up to ε more often than one of them is large, and a saddle point tells how often: of
-/// two steps it was said to be 300 times as often as it is.
+/// Number of steps from which on their small losses may add up to ε more often than one of them is large, and a saddle-point estimate of
+/// the probability is good enough. For two steps it was 300 times too large.
 const MANY_STEPS: f64 = 10.0;
-/// −log of the fraction of the error that is allowed by which a band must be below it to be left out as a whole.
+/// A band is left out as a whole where a bound on it is below e^−3 of the error that is allowed.
 const NEGLIGIBLE: f64 = 3.0;
 
 /// The near parts of all segments at one choice of gates.
@@ -88,7 +89,7 @@ struct Question {
 /// Where the search for a saddle point starts.
 #[derive(Debug, Clone, Copy)]
 enum Start {
-    /// At that of the whole law, above which that of its runs with a far step is not.
+    /// At the saddle point of the whole law; that of its runs with a far step is no larger.
     WholeLaw(f64),
     /// Anywhere.
     Guess(f64),

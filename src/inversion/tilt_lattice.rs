@@ -14,14 +14,14 @@ use rustc_hash::FxHashMap;
 /// and a half at 15; with a spacing twice as large four times as many digits would be lost. With half of it twice as many ε are the first of
 /// their cell.
 const SPACING: f64 = 0.125;
-/// log of the factor that a contour may lose over its cell: so much is lost at 22 standard deviations.
+/// log of the largest factor that a contour may lose over its cell, as it does at 22 standard deviations.
 const MAX_LOG_LOSS: f64 = 4.0;
 /// How many times wider the range of losses that δ comes from may be at the upper end of a cell. It changes by a few per cent, unless a
 /// rare and large loss takes over.
 const MAX_WIDENING: f64 = 1.5;
 /// Places of the lattice: tilts from 1e-12 to 1e12.
 const PLACES: std::ops::RangeInclusive<i32> = -221..=221;
-/// Moments at most for one search. Newton's method takes three or four.
+/// Maximum number of moments for one search. Newton's method takes three or four.
 const MAX_ROUNDS: usize = 60;
 /// Rounds of Newton's method before steps are doubled.
 const NEWTON_ROUNDS: usize = 3;

@@ -46,17 +46,7 @@ impl LaplaceLoss {
         let weights = weights_of_whole_numbers(law);
         let last = weights.len() - 1;
         let knots = knots(&weights, scale);
-        let first = Branch { direction, first: 0 };
-        let mut loss = Self {
-            scale,
-            branches: vec![first],
-            atoms: Vec::new(),
-            log_weights: weights,
-            knots,
-            mirrored: None,
-            max_loss: MaxLoss::NOTHING,
-            work: 0,
-        };
+        let mut loss = Self::of(scale, (&[direction], 0), weights, knots);
         loss.atoms = match direction {
             Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
             Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
@@ -82,17 +72,7 @@ impl LaplaceLoss {
         // r(1) = (1 − γ) + γ, which logarithms would round.
         let nothing = Approx::default();
         (knots[1].excess, knots[1].log_ratio) = (nothing, nothing);
-        let both = [Direction::Add, Direction::Remove];
-        let mut loss = Self {
-            scale,
-            branches: both.map(|direction| Branch { direction, first: 1 }).to_vec(),
-            atoms: Vec::new(),
-            log_weights: weights,
-            knots,
-            mirrored: None,
-            max_loss: MaxLoss::NOTHING,
-            work: 0,
-        };
+        let mut loss = Self::of(scale, (&[Direction::Add, Direction::Remove], 1), weights, knots);
         let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
         loss.atoms = vec![
             loss.highest(Direction::Add),
@@ -114,19 +94,32 @@ impl LaplaceLoss {
         let last = weights.len() - 1;
         let (knots, factor) = over_first(knots(&weights, scale), scale);
         let both = [Direction::Add, Direction::Remove];
-        let mut loss = Self {
-            scale,
-            branches: both.map(|direction| Branch { direction, first: 0 }).to_vec(),
-            atoms: Vec::new(),
-            log_weights: weights.iter().map(|weight| weight - factor.value).collect(),
-            knots,
-            mirrored: Some(factor),
-            max_loss: MaxLoss::NOTHING,
-            work: 0,
-        };
+        let weights = weights.iter().map(|weight| weight - factor.value).collect();
+        let mut loss = Self::of(scale, (&both, 0), weights, knots);
+        loss.mirrored = Some(factor);
         loss.atoms = both.map(|direction| loss.highest(direction)).to_vec();
         loss.max_loss = loss.max_loss_at(last);
         loss
+    }
+
+    /// A loss with branches in these directions from a whole number on, whose atoms and largest loss are still to be found.
+    fn of(
+        scale: f64,
+        (directions, first): (&[Direction], usize),
+        log_weights: Vec<f64>,
+        knots: Vec<Knot>,
+    ) -> Self {
+        let branch = |&direction: &Direction| Branch { direction, first };
+        Self {
+            scale,
+            branches: directions.iter().map(branch).collect(),
+            atoms: Vec::new(),
+            log_weights,
+            knots,
+            mirrored: None,
+            max_loss: MaxLoss::NOTHING,
+            work: 0,
+        }
     }
 
     /// log of the factor of the densities, which is 1 but for mirrored pairs.

@@ -196,6 +196,13 @@ impl Engine {
 }
 
 impl Composition {
+    fn holding(engine: Engine, tolerance: f64) -> Self {
+        Self {
+            engine: Arc::new(engine),
+            tolerance,
+        }
+    }
+
     /// Asks every question in turn; the lock is taken without the GIL and outside the pool.
     fn ask<T: Send + 'static>(
         &self,
@@ -232,10 +239,7 @@ impl Composition {
                 curve,
             })
         })?;
-        Ok(Self {
-            engine: Arc::new(engine),
-            tolerance,
-        })
+        Ok(Self::holding(engine, tolerance))
     }
 
     /// The composition of parts that are seen under relations of their own.
@@ -253,10 +257,7 @@ impl Composition {
                 curve,
             })
         })?;
-        Ok(Self {
-            engine: Arc::new(engine),
-            tolerance,
-        })
+        Ok(Self::holding(engine, tolerance))
     }
 
     /// The composition of very many different steps, by a few hundred of them; None where they do not belong to noise schedules.
@@ -278,10 +279,7 @@ impl Composition {
                 curve: Renewable::holding(curve),
             }))
         })?;
-        Ok(found.map(|engine| Self {
-            engine: Arc::new(engine),
-            tolerance,
-        }))
+        Ok(found.map(|engine| Self::holding(engine, tolerance)))
     }
 
     fn delta<'py>(&self, py: Python<'py>, epsilon: PyReadonlyArrayDyn<'py, f64>) -> PyResult<Pair<'py>> {

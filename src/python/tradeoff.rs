@@ -190,6 +190,19 @@ impl TradeoffCurve {
     }
 }
 
+/// The batches of some epochs, from the sizes of the data set, a batch, its units and the group.
+fn epoch_run(sampling: EpochSampling, sizes: [i64; 4], epochs: i64) -> Result<EpochRun> {
+    let [dataset_size, batch_size, units_per_batch, group_size] = sizes;
+    Ok(EpochRun {
+        sampling,
+        dataset_size: count("dataset_size", dataset_size)?,
+        batch_size: count("batch_size", batch_size)?,
+        units_per_batch: count("units_per_batch", units_per_batch)?,
+        group_size: count("group_size", group_size)?,
+        epochs: count("epochs", epochs)?,
+    })
+}
+
 /// c², its probabilities, a bound on what is left out and one on relative rounding.
 type Law<'py> = (Bound<'py, PyArray1<i64>>, Vector<'py>, f64, f64);
 
@@ -206,14 +219,8 @@ pub(crate) fn membership_law<'py>(
 ) -> PyResult<Law<'py>> {
     let law = watched(py, None, move |_| {
         let rounds = u64::try_from(rounds).unwrap_or(0);
-        let run = EpochRun {
-            sampling,
-            dataset_size: count("dataset_size", dataset_size)?,
-            batch_size: count("batch_size", batch_size)?,
-            units_per_batch: count("units_per_batch", units_per_batch)?,
-            group_size: count("group_size", group_size)?,
-            epochs: count("epochs", epochs.max(1))?,
-        };
+        let sizes = [dataset_size, batch_size, units_per_batch, group_size];
+        let run = epoch_run(sampling, sizes, epochs.max(1))?;
         match (epochs, rounds) {
             (0, rounds) => MembershipLaw::of_rounds(&run, rounds),
             (_, 0) => MembershipLaw::of(&run),
@@ -245,14 +252,7 @@ pub(crate) fn pattern_law<'py>(
     largest: i64,
 ) -> PyResult<Patterns<'py>> {
     let law = watched(py, None, move |_| {
-        let run = EpochRun {
-            sampling,
-            dataset_size: count("dataset_size", dataset_size)?,
-            batch_size: count("batch_size", batch_size)?,
-            units_per_batch: count("units_per_batch", units_per_batch)?,
-            group_size: count("group_size", group_size)?,
-            epochs: 1,
-        };
+        let run = epoch_run(sampling, [dataset_size, batch_size, units_per_batch, group_size], 1)?;
         let (epochs, rounds) = (count("epochs", epochs)?, count("rounds", rounds)?);
         PatternLaw::of(&run, epochs, rounds, count("largest", largest)? as usize)
     })?;

@@ -10,7 +10,7 @@ use crate::step::{Adjacency, Direction, Mechanism, Step};
 
 /// Noise multipliers and scales that are searched. Divergences at either end are beyond 10⁵ nats, or below 1e-17.
 const NOISE: (f64, f64) = (1e-3, 1e9);
-/// Variances of Skellam noise over C² that are searched: the squares of amounts that are as large.
+/// Range of the variances of Skellam noise over C²: the squares of 1e-2 and of 1e9.
 const VARIANCE: (f64, f64) = (1e-4, 1e18);
 /// Log odds of keeping the bit that are searched.
 const LOG_ODDS: (f64, f64) = (1e-9, 30.0);

@@ -60,11 +60,6 @@ impl Mechanism {
             }
         }
     }
-
-    /// True if [`Mechanism::component`] is the divergence of some pair of data sets, and not only a bound on it.
-    pub fn component_is_attained(self) -> bool {
-        !matches!(self, Self::Skellam { .. })
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, require, require_delta};
 use crate::renyi::best_order::Guarantee;
 use crate::renyi::optimal_conversion as optimal;
+use crate::renyi::require_some_order;
 
 /// The conversion of the divergence of one order to (ε, δ).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,12 +105,7 @@ pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conve
 }
 
 fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Guarantee> {
-    require(
-        !orders.is_empty(),
-        "orders",
-        format_args!("an empty array"),
-        "of at least one order",
-    )?;
+    require_some_order(orders)?;
     if orders.len() != rdp.len() {
         return Err(Error::Mismatch(format!(
             "the last axis of rdp must have one entry an order ({}), got {}",

@@ -1,7 +1,7 @@
 //! The sum of RGP Theorem 3.1 over the count in the batch.
 
 use crate::error::{Error, Result, require, require_sample_rate};
-use crate::renyi::MAX_GROUP_SIZE;
+use crate::renyi::{MAX_GROUP_SIZE, require_some_order};
 use crate::special::log_space::{log_sum_exp, log1p_exp};
 use crate::step::GroupLaw;
 
@@ -105,12 +105,7 @@ impl CountLaw {
 /// # Ok::<(), hockeystick::Error>(())
 /// ```
 pub fn renyi_group_bound(orders: &[f64], component_rdp: &[&[f64]], sample_rate: f64) -> Result<Vec<f64>> {
-    require(
-        !orders.is_empty(),
-        "orders",
-        format_args!("an empty array"),
-        "of at least one order",
-    )?;
+    require_some_order(orders)?;
     for &order in orders {
         require(order > 1.0 && order.is_finite(), "orders", order, "in (1, inf)")?;
     }

@@ -50,14 +50,19 @@ pub const MAX_ORDER: f64 = 1e4;
 /// Largest group of the Rényi bounds.
 pub const MAX_GROUP_SIZE: u64 = 100_000;
 
-/// Checks that every order lies in (1, 10⁴].
-pub fn require_orders(orders: &[f64]) -> Result<()> {
+/// Checks that there is an order.
+fn require_some_order(orders: &[f64]) -> Result<()> {
     require(
         !orders.is_empty(),
         "orders",
         format_args!("an empty array"),
         "of at least one order",
-    )?;
+    )
+}
+
+/// Checks that every order lies in (1, 10⁴].
+pub fn require_orders(orders: &[f64]) -> Result<()> {
+    require_some_order(orders)?;
     for &order in orders {
         require(order > 1.0 && order <= MAX_ORDER, "orders", order, "in (1, 10000]")?;
     }

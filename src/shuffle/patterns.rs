@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest group: the patterns of an epoch are the partitions of up to so many.
 const LARGEST_GROUP: u64 = 32;
-/// Largest number of patterns that sums are computed of.
+/// Largest number of patterns of a law of which sums are computed.
 const MAX_PATTERNS: usize = 512;
 /// Smallest probability of a pattern that is kept.
 const NEGLIGIBLE: f64 = 1e-26;
@@ -157,7 +157,7 @@ impl Law {
         law
     }
 
-    /// The sum of two independent ones.
+    /// The sum of two independent patterns.
     fn and(&self, other: &Self) -> Self {
         let mut masses = BTreeMap::new();
         for (one, p) in &self.masses {
@@ -181,7 +181,7 @@ impl Law {
         law
     }
 
-    /// The sum of `times` independent ones.
+    /// The sum of `times` independent patterns.
     fn times(&self, times: u64) -> Self {
         let width = self.masses.keys().next().map_or(0, |tails| tails.len());
         let (mut total, mut power, mut left) = (Self::nothing(width), self.clone(), times);

@@ -1,25 +1,23 @@
 //! The log-likelihood ratio on a short interval, as a polynomial with a certified error.
 
 use crate::loss::MixturePair;
+use crate::special::chebyshev::{self, interpolation_factor};
 
 /// Number of coefficients. With its padding a polynomial fills one cache line.
 pub(crate) const COEFFICIENTS: usize = 6;
-
-/// Degree of the interpolant.
-const DEGREE: usize = COEFFICIENTS - 1;
 
 /// The bound M (see [`LossPolynomial::interpolate`]) that an interval is expected to have; a larger one makes the interval
 /// shorter.
 const EXPECTED_BOUND: f64 = 2.0;
 
-/// Parameter ρ of the Bernstein ellipse in which the ratio is bounded: 4·M·ρ^-5/(ρ − 1) is about `tolerance` at the expected M.
+/// Parameter ρ of the Bernstein ellipse in which the ratio is bounded: at the expected M the error is just below `tolerance`.
+///
+/// With r⁶ = 2M/tolerance and ρ² = r² + 1 the error is about 2Mρ⁻⁶·√((ρ² + 3)/(ρ² − 1)), which is the tolerance times
+/// (1 + r⁻²)⁻³·√(1 + 4r⁻²) < 1.
 fn ellipse(tolerance: f64) -> f64 {
-    (4.0 * EXPECTED_BOUND / tolerance).powf(1.0 / (DEGREE + 1) as f64) + 1.0
-}
-
-/// 4Mρ^-5/(ρ − 1), by which the interpolant at six Chebyshev points errs if M bounds the function in the ellipse of parameter ρ.
-fn interpolation_error(largest: f64, rho: f64) -> f64 {
-    4.0 * largest * rho.powi(-(DEGREE as i32)) / (rho - 1.0)
+    (2.0 * EXPECTED_BOUND / tolerance)
+        .powf(1.0 / COEFFICIENTS as f64)
+        .hypot(1.0)
 }
 
 /// A polynomial in u ∈ [−1, 1], x = centre + half_width·u.
@@ -36,13 +34,12 @@ impl LossPolynomial {
         self.0[0][0].is_nan()
     }
 
-    /// The interpolant of `sign`·log r at the Chebyshev points of an interval, and a bound on its error.
+    /// The interpolant of `sign`·log r at the Chebyshev nodes of an interval, and a bound on its error.
     ///
     /// A constant and a linear part are interpolated exactly, so M bounds |log r(z) − tangent(z)| on the
     /// ellipse. With g the gap of log r over its tangent on the real line, |r(z)| is between a fraction κ of r(x) and r(x) itself
     /// (see `loss::panel` for κ, the field `kept`, and the angle φ) and the argument of r(z) differs from the tangent's by at
-    /// most 2φ, plus the effect of the posterior law outside its central range: M ≤ max(g, −log κ) + 2φ + 1/2. (Trefethen,
-    /// Approximation Theory and Approximation Practice, Theorem 8.2.)
+    /// most 2φ, plus the effect of the posterior law outside its central range: M ≤ max(g, −log κ) + 2φ + 1/2.
     ///
     /// `None` if the interval is too long for an error below `tolerance`.
     pub(crate) fn interpolate(
@@ -61,13 +58,14 @@ impl LossPolynomial {
             return None;
         }
         let largest = surroundings.gap.max(-kept.ln()) + 2.0 * surroundings.angle + 0.5;
-        let interpolation = interpolation_error(largest, ellipse);
+        let interpolation = largest * interpolation_factor(COEFFICIENTS, ellipse);
         if interpolation > tolerance {
             return None;
         }
-        let values: [f64; COEFFICIENTS] =
-            std::array::from_fn(|i| sign * pair.log_ratio(centre + half_width * chebyshev_point(i)));
-        let powers = monomials(&chebyshev_coefficients(&values));
+        let values: [f64; COEFFICIENTS] = std::array::from_fn(|i| {
+            sign * pair.log_ratio(centre + half_width * chebyshev::angle(COEFFICIENTS, i).cos())
+        });
+        let powers = chebyshev::powers(&chebyshev::coefficients(&chebyshev::weights(), &values));
         let polynomial = Self(std::array::from_fn(|i| [powers[2 * i], powers[2 * i + 1]]));
         // Values and the sum below are rounded to a few units in the last place of the largest value.
         let size = values.iter().fold(0.0, |size: f64, v| size.max(v.abs()));
@@ -86,48 +84,6 @@ impl LossPolynomial {
         }
         sum[0] + u * sum[1]
     }
-}
-
-/// Chebyshev point (extremum) i of 0..=5.
-fn chebyshev_point(i: usize) -> f64 {
-    (std::f64::consts::PI * i as f64 / DEGREE as f64).cos()
-}
-
-/// Coefficients of the interpolant in Chebyshev polynomials.
-fn chebyshev_coefficients(values: &[f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
-    let halved_at_ends = |i: usize| if i == 0 || i == DEGREE { 0.5 } else { 1.0 };
-    std::array::from_fn(|n| {
-        let sum: f64 = values
-            .iter()
-            .enumerate()
-            .map(|(i, value)| {
-                halved_at_ends(i) * value * (std::f64::consts::PI * (n * i) as f64 / DEGREE as f64).cos()
-            })
-            .sum();
-        2.0 / DEGREE as f64 * halved_at_ends(n) * sum
-    })
-}
-
-/// Chebyshev coefficients to powers of u, by the recurrence T_{n+1} = 2u·T_n − T_{n−1}.
-fn monomials(chebyshev: &[f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
-    let mut powers = [0.0; COEFFICIENTS];
-    let mut previous = [0.0; COEFFICIENTS];
-    let mut current = [0.0; COEFFICIENTS];
-    previous[0] = 1.0;
-    current[1] = 1.0;
-    powers[0] += chebyshev[0];
-    for &coefficient in &chebyshev[1..] {
-        for (power, part) in powers.iter_mut().zip(&current) {
-            *power += coefficient * part;
-        }
-        let mut next = [0.0; COEFFICIENTS];
-        for i in 0..COEFFICIENTS {
-            let raised = if i == 0 { 0.0 } else { current[i - 1] };
-            next[i] = 2.0 * raised - previous[i];
-        }
-        (previous, current) = (current, next);
-    }
-    powers
 }
 
 #[cfg(test)]
@@ -165,11 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_the_sum_of_all_coefficients_that_are_cut_off_or_aliased() {
-        // |a_k| ≤ 2Mρ^−k, and T_k for k ≥ 6 is replaced by some T_j.
-        for rho in [3.0f64, 40.0] {
-            let sum: f64 = (COEFFICIENTS as i32..200).map(|k| 4.0 * 0.7 * rho.powi(-k)).sum();
-            assert!((interpolation_error(0.7, rho) / sum - 1.0).abs() < 1e-12, "{rho}");
+    fn the_ellipse_just_meets_the_tolerance_at_the_expected_bound() {
+        for tolerance in [1e-6, 1e-9, 1e-13] {
+            let error = EXPECTED_BOUND * interpolation_factor(COEFFICIENTS, ellipse(tolerance));
+            assert!(error <= tolerance && error > 0.9 * tolerance, "{tolerance}: {error}");
         }
     }
 

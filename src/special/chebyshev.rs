@@ -1,4 +1,52 @@
-//! The error of polynomials that interpolate at the zeros of a Chebyshev polynomial.
+//! Polynomials that interpolate at the zeros of a Chebyshev polynomial, and their error.
+
+use std::f64::consts::PI;
+
+/// Angle of node k: the zeros of T_n are the cosines of (k + ½)π/n.
+pub(crate) fn angle(nodes: usize, k: usize) -> f64 {
+    PI * (k as f64 + 0.5) / nodes as f64
+}
+
+/// Weights of the values at the N nodes in each coefficient of the interpolant Σ a_j·T_j.
+pub(crate) fn weights<const N: usize>() -> [[f64; N]; N] {
+    std::array::from_fn(|j| {
+        let weight = if j == 0 { 1.0 } else { 2.0 } / N as f64;
+        std::array::from_fn(|k| weight * (j as f64 * angle(N, k)).cos())
+    })
+}
+
+/// Coefficients of the interpolant Σ a_j·T_j with these values at the N nodes, by their [`weights`].
+pub(crate) fn coefficients<const N: usize>(weights: &[[f64; N]; N], values: &[f64; N]) -> [f64; N] {
+    weights
+        .each_ref()
+        .map(|weights| values.iter().zip(weights).map(|(value, weight)| value * weight).sum())
+}
+
+/// T₀(x), …, T_{N−1}(x).
+pub(crate) fn polynomials<const N: usize>(x: f64) -> [f64; N] {
+    let mut values = [1.0; N];
+    values[1] = x;
+    for j in 2..N {
+        values[j] = 2.0 * x * values[j - 1] - values[j - 2];
+    }
+    values
+}
+
+/// Coefficients of the powers of x of Σ a_j·T_j(x), by the recurrence T_{j+1} = 2x·T_j − T_{j−1}.
+pub(crate) fn powers<const N: usize>(coefficients: &[f64; N]) -> [f64; N] {
+    let mut powers = [0.0; N];
+    let (mut before, mut now) = ([0.0; N], [0.0; N]);
+    now[0] = 1.0;
+    for (j, coefficient) in coefficients.iter().enumerate() {
+        for (power, part) in powers.iter_mut().zip(&now) {
+            *power += coefficient * part;
+        }
+        let factor = if j == 0 { 1.0 } else { 2.0 };
+        let next = std::array::from_fn(|i| if i == 0 { 0.0 } else { factor * now[i - 1] } - before[i]);
+        (before, now) = (now, next);
+    }
+    powers
+}
 
 /// Bound on the error of interpolating at the `nodes` zeros of T_n on [−1, 1], over the largest modulus M of the function in the
 /// Bernstein ellipse of parameter ρ = `rho` (sum of its semiaxes).
@@ -24,13 +72,12 @@ pub(crate) fn interpolation_factor(nodes: usize, rho: f64) -> f64 {
 mod tests {
     use super::*;
     use realfft::num_complex::Complex64;
-    use std::f64::consts::PI;
 
     /// The polynomial through the values of `of` at the zeros of T_n, at x, by the barycentric formula.
     fn interpolated(nodes: usize, x: f64, of: impl Fn(f64) -> f64) -> f64 {
         let (mut above, mut below) = (0.0, 0.0);
         for k in 0..nodes {
-            let angle = PI * (k as f64 + 0.5) / nodes as f64;
+            let angle = angle(nodes, k);
             let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
             let weight = sign * angle.sin() / (x - angle.cos());
             above += weight * of(angle.cos());
@@ -66,12 +113,25 @@ mod tests {
 
     #[test]
     fn the_chebyshev_polynomial_of_the_nodes_attains_the_bound() {
-        for nodes in [4, 16, 20] {
+        for nodes in [4, 6, 9, 16, 20] {
             for (rho, least) in [(8.0, 0.96), (4.0, 0.87), (2.2, 0.69)] {
                 let part = attained(nodes, rho, |z| chebyshev(nodes, z));
                 assert!(part <= 1.0 + 1e-9 && part > least, "{nodes} {rho}: {part}");
             }
         }
+    }
+
+    #[test]
+    fn coefficients_and_powers_are_those_of_a_polynomial_through_its_values() {
+        let polynomial = |x: f64| ((3.0 * x - 0.5) * x + 0.25) * x * x - 1.5;
+        let values = std::array::from_fn(|k| polynomial(angle(6, k).cos()));
+        let found = coefficients(&weights::<6>(), &values);
+        // 3x⁴ − x³/2 + x²/4 − 3/2, with x² = (T₀ + T₂)/2, x³ = (3T₁ + T₃)/4 and x⁴ = (3T₀ + 4T₂ + T₄)/8.
+        let exact = [-0.25, -0.375, 1.625, -0.125, 0.375, 0.0];
+        for (found, exact) in found.iter().zip(exact) {
+            assert!((found - exact).abs() < 1e-14, "{found} {exact}");
+        }
+        assert_eq!(powers(&exact), [-1.5, 0.0, 0.25, -0.5, 3.0, 0.0]);
     }
 
     #[test]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats
+from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats
 from hockeystick._curves.shuffled import solve_shuffled
 from hockeystick._curves.solving import solve
 from hockeystick._curves.whole_runs import solve_whole_run
 from hockeystick._vocabulary.configuration import configure, in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run
@@ -182,59 +181,17 @@ def get_epsilon(
     """
     assert steps is not None
     assert not isinstance(sampling, str)
-    if isinstance(mechanism, CorrelatedNoise):
-        return solve_whole_run(
-            "epsilon",
-            mechanism,
-            noise_multiplier=noise_multiplier,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            steps=steps,
-            group_size=group_size,
-            group=group,
-            adjacency=adjacency,
-            targets={"delta": delta},
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    if isinstance(sampling, Shuffle):
-        shuffled = configure_shuffled(
-            adjacency=adjacency,
-            noise_multiplier=noise_multiplier,
-            mechanism=mechanism,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            group_size=group_size,
-            group=group,
-        )
-        return solve_shuffled(
-            "epsilon",
-            shuffled,
-            steps=steps,
-            at=delta,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    step = configure(
-        adjacency=adjacency,
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-    )
-    return solve(
-        "epsilon",
-        step,
-        steps=steps,
-        delta=delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
+    known = {
+        "noise_multiplier": noise_multiplier,
+        "mechanism": mechanism,
+        "sample_rate": sample_rate,
+        "sampling": sampling,
+        "group_size": group_size,
+        "group": group,
+        "adjacency": adjacency,
+    }
+    how = {"bounds": bounds, "tolerance": tolerance, "executor": executor}
+    return _answer("epsilon", {"delta": delta}, known, steps, how)
 
 
 @overload
@@ -335,56 +292,26 @@ def get_delta(
     """
     assert steps is not None
     assert not isinstance(sampling, str)
-    if isinstance(mechanism, CorrelatedNoise):
-        return solve_whole_run(
-            "delta",
-            mechanism,
-            noise_multiplier=noise_multiplier,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            steps=steps,
-            group_size=group_size,
-            group=group,
-            adjacency=adjacency,
-            targets={"epsilon": epsilon},
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    if isinstance(sampling, Shuffle):
-        shuffled = configure_shuffled(
-            adjacency=adjacency,
-            noise_multiplier=noise_multiplier,
-            mechanism=mechanism,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            group_size=group_size,
-            group=group,
-        )
-        return solve_shuffled(
-            "delta",
-            shuffled,
-            steps=steps,
-            at=epsilon,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    step = configure(
-        adjacency=adjacency,
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-    )
-    return solve(
-        "delta",
-        step,
-        steps=steps,
-        epsilon=epsilon,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
+    known = {
+        "noise_multiplier": noise_multiplier,
+        "mechanism": mechanism,
+        "sample_rate": sample_rate,
+        "sampling": sampling,
+        "group_size": group_size,
+        "group": group,
+        "adjacency": adjacency,
+    }
+    how = {"bounds": bounds, "tolerance": tolerance, "executor": executor}
+    return _answer("delta", {"epsilon": epsilon}, known, steps, how)
+
+
+def _answer(
+    unknown: str, at: dict[str, Any], known: dict[str, Any], steps: ArrayLike, how: dict[str, Any]
+) -> Any:
+    """Return epsilon at a delta or the other way round, or both ends, by what computes it for such a run."""
+    if isinstance(known["mechanism"], CorrelatedNoise):
+        return solve_whole_run(unknown, **known, steps=steps, targets=at, **how)
+    if isinstance(known["sampling"], Shuffle):
+        (value,) = at.values()
+        return solve_shuffled(unknown, configure_shuffled(**known), steps=steps, at=value, **how)
+    return solve(unknown, configure(**known), steps=steps, **at, **how)

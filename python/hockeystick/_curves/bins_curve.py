@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _html
-from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, require, shown
+from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats, Floats, count_scalar, require, shown
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.certifying import certificate_of_bins
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
@@ -17,7 +17,7 @@ from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, both_ends, check_tolerance
+from hockeystick._vocabulary.intervals import both_ends, check_tolerance
 from hockeystick.errors import UnsupportedError
 
 _SUPPORTS = 96
@@ -351,7 +351,7 @@ class BinsCurve(CurveAnswers):
         return enclosed(unknown, self._mechanism, noise, self._sampling, self._steps, adjacency, at)
 
     def _support(self) -> tuple[Floats, Floats]:
-        """e^epsilon and upper bounds on delta there, larger of both orders, at epsilons up to tiny deltas."""
+        """Return e^epsilon, and the larger of both orders' upper bounds on delta there, up to tiny deltas."""
         if self._lines is None:
             largest = float(self._enclosed("epsilon", np.array([1e-9]), "add_remove")[1][0])
             largest = min(max(largest, 1e-3), LARGEST_EPSILON)

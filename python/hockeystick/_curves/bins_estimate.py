@@ -18,8 +18,8 @@ from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick._vocabulary.run import Run
 from hockeystick.errors import UnsupportedError
-from hockeystick.kernels.gaussian_mixtures import gram_monte_carlo_delta
-from hockeystick.kernels.monte_carlo import MonteCarloEstimate
+from hockeystick.kernels._gaussian_mixtures import gram_monte_carlo_delta
+from hockeystick.kernels._monte_carlo import MonteCarloEstimate
 
 MOST_COMPONENTS = 20_000
 """Ways in which a group can be in the bins, up to order; each is a component of the mixture."""

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import CountOrCounts, FloatOrFloats
-from hockeystick._curves.clipped_planning import plan_clipped
-from hockeystick._curves.risk import Target, check_target, search
-from hockeystick._curves.shuffled_planning import plan_shuffled
-from hockeystick._curves.solving import solve
-from hockeystick._vocabulary.configuration import configure, in_own_terms
+from hockeystick._arguments import DEFAULT_TOLERANCE, CountOrCounts, FloatOrFloats
+from hockeystick._curves.meeting import value_that_meets
+from hockeystick._curves.risk import Target, check_target
+from hockeystick._vocabulary.configuration import in_own_terms, microbatches_of
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, Shuffle
@@ -133,7 +130,7 @@ def get_steps(
         prior=prior,
         mu=mu,
     )
-    arguments = {
+    known = {
         "noise_multiplier": noise_multiplier,
         "mechanism": mechanism,
         "sample_rate": sample_rate,
@@ -142,47 +139,7 @@ def get_steps(
         "group": group,
         "adjacency": adjacency,
     }
-    if isinstance(sampling, Shuffle):
-        if not target.is_point:
-            found = search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
-            return _not_none(found, target, bounds=bounds)
-        found = plan_shuffled(
-            "steps",
-            adjacency=adjacency,
-            noise_multiplier=noise_multiplier,
-            mechanism=mechanism,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            group_size=group_size,
-            group=group,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-        return _not_none(found, target, bounds=bounds)
-    step = configure(
-        adjacency=target.adjacency(adjacency),
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-    )
-    if not target.is_point:
-        found = search("steps", target, arguments, bounds=bounds, tolerance=tolerance)
-        return _not_none(found, target, bounds=bounds)
-    found = solve(
-        "steps",
-        step,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
+    found = value_that_meets("steps", target, known, bounds=bounds, tolerance=tolerance, executor=executor)
     return _not_none(found, target, bounds=bounds)
 
 
@@ -291,7 +248,7 @@ def get_group_size(
         prior=prior,
         mu=mu,
     )
-    arguments = {
+    known = {
         "noise_multiplier": noise_multiplier,
         "mechanism": mechanism,
         "sample_rate": sample_rate,
@@ -299,54 +256,13 @@ def get_group_size(
         "steps": steps,
         "adjacency": adjacency,
     }
-    if isinstance(sampling, Shuffle):
-        if not target.is_point:
-            return search("group_size", target, arguments, bounds=bounds, tolerance=tolerance)
-        return plan_shuffled(
-            "group_size",
-            adjacency=adjacency,
-            noise_multiplier=noise_multiplier,
-            mechanism=mechanism,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            steps=steps,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    if isinstance(mechanism, BatchClipping):
-        return plan_clipped(
-            "group_size",
-            mechanism,
-            target,
-            arguments,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    step = configure(
-        adjacency=target.adjacency(adjacency),
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        sample_rate=sample_rate,
-        sampling=sampling,
-        unknown="group_size",
+    found = value_that_meets(
+        "group_size", target, known, bounds=bounds, tolerance=tolerance, executor=executor
     )
-    if not target.is_point:
-        return search("group_size", target, arguments, bounds=bounds, tolerance=tolerance)
-    found = solve(
-        "group_size",
-        step,
-        steps=steps,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
-    return found if step.microbatches == 1 else _members(found, step.microbatches, bounds)
+    microbatches = microbatches_of(sampling)
+    # Searches for other targets, and with clipped batches, look at groups of persons as they are.
+    solved = target.is_point and not isinstance(mechanism, BatchClipping)
+    return _members(found, microbatches, bounds) if solved and microbatches > 1 else found
 
 
 def _members(found: Any, microbatches: int, bounds: bool) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 from hockeystick._curves.witness import Kind
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.batch_clipping import probability_of_any, units_with_members
+from hockeystick._vocabulary.configuration import microbatches_of
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.mechanisms import AdaptiveClipping, family_of, parameter_of
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, WithoutReplacement
+from hockeystick._vocabulary.mechanisms import AdaptiveClipping, Mechanism, family_of, parameter_of
+from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick._vocabulary.support import ClippedStep
 from hockeystick.errors import UnsupportedError
@@ -73,66 +74,73 @@ def _direction(step: dict[str, Any], direction: str) -> str:
 
 
 def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
-    mechanism: dict[str, Any]
-    noise, draw = kind.noise, kind.draw
     if kind.pair.stands_for_others:
         return _clipped_step(kind.pair.clipped, count, adjacency)
-    if isinstance(noise, AdaptiveClipping):
-        mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
-        mechanism["count_noise"] = noise.count_noise
-        smallest = min(noise.noise_multiplier, noise.count_noise)
-    elif family_of(noise) == "gaussian":
-        smallest = parameter_of(noise)
-        mechanism = {"name": "gaussian", "noise_multiplier": smallest}
-    elif family_of(noise) == "laplace":
-        smallest = parameter_of(noise)
-        mechanism = {"name": "laplace", "scale": smallest}
-    elif family_of(noise) == "randomized_response":
-        mechanism, smallest = {"name": "randomized_response", "p": parameter_of(noise)}, 1.0
-    else:
-        raise UnsupportedError(f"certificates do not cover {noise!r}")
-    if smallest < 1e-3:
-        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {smallest}")
-    group: dict[str, Any] = {"size": kind.records}
-    if isinstance(kind.group, Group):
-        members = kind.group
-        given = {"rates": members.rates, "norms": members.norms}
-        group |= {key: list(values) for key, values in given.items() if values is not None}
-        group["gradients"] = members.gradients
-        if members.gradients == "bounded":
-            group["cosine"] = members.cosine
-    sampling: dict[str, Any]
+    mechanism, group = _mechanism(kind.noise), _group(kind)
+    draw = kind.draw
     whole_batch = isinstance(draw, WithoutReplacement) and draw.batch_size == draw.dataset_size
-    if isinstance(draw, FullBatch) or (whole_batch and adjacency == "replace"):
-        sampling = {"name": "full_batch"}
-    elif isinstance(draw, float) or (isinstance(draw, Poisson) and not draw.is_truncated):
-        sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
-        if kind.microbatches > 1:
-            sampling["microbatches"] = kind.microbatches
-    elif isinstance(draw, Poisson):
-        sampling = {"name": "truncated_poisson", "sample_rate": draw.sample_rate}
-        sampling |= {"max_batch_size": draw.max_batch_size, "dataset_size": draw.dataset_size}
-    elif isinstance(draw, WithoutReplacement):
-        sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
-        sampling["dataset_size"] = draw.dataset_size
-    elif isinstance(draw, RandomAllocation | FixedBins):
-        name = "fixed_bins" if isinstance(draw, FixedBins) else "random_allocation"
-        sampling = {"name": name, "batches": draw.batches}
-        if isinstance(draw, RandomAllocation) and draw.times > 1:
-            sampling["times"] = draw.times
-    else:
-        raise UnsupportedError(f"certificates do not cover {draw!r}")
-    if (
-        sampling == {"name": "poisson", "sample_rate": 1.0}
-        and "rates" not in group
-        and adjacency != "replace"
-    ):
-        sampling = {"name": "full_batch"}
+    sampling = _sampling(FullBatch() if whole_batch and adjacency == "replace" else draw)
+    everyone = sampling == {"name": "poisson", "sample_rate": 1.0} and "rates" not in group
+    if everyone and adjacency != "replace":
+        sampling = _sampling(FullBatch())
     own = "rates" in group or "norms" in group
     largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] != "orthogonal" else LARGEST_GROUP
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
+
+
+def _mechanism(noise: float | Mechanism) -> dict[str, Any]:
+    if isinstance(noise, AdaptiveClipping):
+        _check_noise(min(noise.noise_multiplier, noise.count_noise))
+        found = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
+        return found | {"count_noise": noise.count_noise}
+    family = family_of(noise)
+    if family == "randomized_response":
+        return {"name": family, "p": parameter_of(noise)}
+    if family not in ("gaussian", "laplace"):
+        raise UnsupportedError(f"certificates do not cover {noise!r}")
+    _check_noise(parameter_of(noise))
+    return {"name": family, "noise_multiplier" if family == "gaussian" else "scale": parameter_of(noise)}
+
+
+def _check_noise(smallest: float, largest: float = math.inf) -> None:
+    if not 1e-3 <= smallest <= largest:
+        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {smallest}")
+
+
+def _group(kind: StepKind) -> dict[str, Any]:
+    group: dict[str, Any] = {"size": kind.records}
+    if not isinstance(kind.group, Group):
+        return group
+    given = {"rates": kind.group.rates, "norms": kind.group.norms}
+    group |= {key: list(values) for key, values in given.items() if values is not None}
+    group["gradients"] = kind.group.gradients
+    if kind.group.gradients == "bounded":
+        group["cosine"] = kind.group.cosine
+    return group
+
+
+def _sampling(draw: float | Sampling | Mixture) -> dict[str, Any]:
+    if isinstance(draw, FullBatch):
+        return {"name": "full_batch"}
+    if isinstance(draw, float):
+        return {"name": "poisson", "sample_rate": draw}
+    if isinstance(draw, Poisson):
+        found = {"name": "poisson", "sample_rate": draw.sample_rate}
+        if draw.is_truncated:
+            limits = {"max_batch_size": draw.max_batch_size, "dataset_size": draw.dataset_size}
+            return found | {"name": "truncated_poisson"} | limits
+        return found | ({"microbatches": draw.microbatches} if draw.microbatches > 1 else {})
+    if isinstance(draw, WithoutReplacement):
+        sizes = {"batch_size": draw.batch_size, "dataset_size": draw.dataset_size}
+        return {"name": "without_replacement", **sizes}
+    if isinstance(draw, FixedBins):
+        return {"name": "fixed_bins", "batches": draw.batches}
+    if isinstance(draw, RandomAllocation):
+        times = {"times": draw.times} if draw.times > 1 else {}
+        return {"name": "random_allocation", "batches": draw.batches, **times}
+    raise UnsupportedError(f"certificates do not cover {draw!r}")
 
 
 def _clipped_step(asked: ClippedStep | None, count: int, adjacency: str) -> dict[str, Any]:
@@ -141,35 +149,21 @@ def _clipped_step(asked: ClippedStep | None, count: int, adjacency: str) -> dict
         raise UnsupportedError(
             "certificates cover batches that are clipped as a whole for one group at a time"
         )
-    accumulated = isinstance(asked.draw, Poisson) and asked.draw.microbatches > 1
-    if adjacency == "replace" and (asked.mechanism.units_per_batch > 1 or accumulated):
+    units, batches = asked.mechanism.units_per_batch, microbatches_of(asked.draw)
+    if adjacency == "replace" and (units > 1 or batches > 1):
         raise UnsupportedError(
             "certificates do not cover replaced records where a step has several clipped units"
         )
-    if not 1e-3 <= asked.mechanism.noise_multiplier <= 1e9:
-        noise = asked.mechanism.noise_multiplier
-        raise UnsupportedError(f"certificates cover noise of 0.001 or more, got {noise}")
+    _check_noise(asked.mechanism.noise_multiplier, 1e9)
     mechanism = {"name": "batch_clipping", "noise_multiplier": asked.mechanism.noise_multiplier}
-    units, draw = asked.mechanism.units_per_batch, asked.draw
     if units > 1:
         mechanism["units_per_batch"] = units
     group: dict[str, Any] = {"size": asked.size}
+    sampling = _sampling(asked.draw)
     if asked.rates is not None:
         group["rates"] = list(asked.rates)
-    if isinstance(draw, WithoutReplacement):
-        sampling = {"name": "without_replacement", "batch_size": draw.batch_size}
-        sampling["dataset_size"] = draw.dataset_size
-    elif isinstance(draw, FullBatch):
-        sampling = {"name": "full_batch"}
-    else:
-        assert isinstance(draw, float | Poisson)
-        sampling = {"name": "poisson", "sample_rate": draw if isinstance(draw, float) else draw.sample_rate}
-        if asked.rates is not None:
-            sampling["sample_rate"] = 1.0  # means nothing
-        units = draw.microbatches if isinstance(draw, Poisson) else 1
-        if units > 1:
-            sampling["microbatches"] = units
-    if max(asked.size, units) > LARGEST_GROUP:
+        sampling |= {"sample_rate": 1.0} if sampling["name"] == "poisson" else {}  # means nothing
+    if max(asked.size, units, batches) > LARGEST_GROUP:
         raise UnsupportedError(
             f"certificates cover up to {LARGEST_GROUP} records, and clipped units, of a step"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from hockeystick._arguments import count_scalar
+from hockeystick._arguments import DEFAULT_TOLERANCE, count_scalar
 from hockeystick._curves.bins_curve import BinsCurve
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.shuffled_curve import ShuffledCurve
@@ -13,7 +13,6 @@ from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import Mechanism, check_noise_multiplier
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run

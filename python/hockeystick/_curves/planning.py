@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats
-from hockeystick._curves.clipped_planning import plan_clipped
-from hockeystick._curves.risk import check_target, search
-from hockeystick._curves.shuffled_planning import plan_shuffled
-from hockeystick._curves.solving import solve
+from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats
+from hockeystick._curves.meeting import value_that_meets
+from hockeystick._curves.risk import check_target
 from hockeystick._curves.whole_runs import solve_whole_run
-from hockeystick._vocabulary.configuration import configure, in_own_terms
+from hockeystick._vocabulary.configuration import in_own_terms
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.run import Run
@@ -149,23 +146,7 @@ def get_noise_multiplier(
         prior=prior,
         mu=mu,
     )
-    if isinstance(mechanism, CorrelatedNoise):
-        whole_epsilon, whole_delta = target.point("correlated noise")
-        return solve_whole_run(
-            "noise_multiplier",
-            mechanism,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            steps=steps,
-            group_size=group_size,
-            group=group,
-            adjacency=adjacency,
-            targets={"epsilon": whole_epsilon, "delta": whole_delta},
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    arguments = {
+    known: dict[str, Any] = {
         "sample_rate": sample_rate,
         "sampling": sampling,
         "steps": steps,
@@ -173,59 +154,17 @@ def get_noise_multiplier(
         "group": group,
         "adjacency": adjacency,
     }
-    if isinstance(mechanism, BatchClipping):
-        return plan_clipped(
-            "noise_multiplier",
-            mechanism,
-            target,
-            arguments,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    if mechanism is not None:
+    how: dict[str, Any] = {"bounds": bounds, "tolerance": tolerance, "executor": executor}
+    if isinstance(mechanism, CorrelatedNoise):
+        point = dict(zip(("epsilon", "delta"), target.point("correlated noise"), strict=True))
+        return solve_whole_run("noise_multiplier", mechanism, targets=point, **known, **how)
+    if mechanism is not None and not isinstance(mechanism, BatchClipping):
         raise TypeError(
             "get_noise_multiplier() takes no mechanism but CorrelatedNoise and BatchClipping: the unknown is "
             "the noise multiplier of Gaussian noise; for the parameter of Laplace noise or randomized "
             "response search with get_epsilon"
         )
-    if isinstance(sampling, Shuffle):
-        if not target.is_point:
-            return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
-        return plan_shuffled(
-            "noise_multiplier",
-            adjacency=adjacency,
-            sample_rate=sample_rate,
-            sampling=sampling,
-            group_size=group_size,
-            group=group,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            steps=steps,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    step = configure(
-        adjacency=target.adjacency(adjacency),
-        sample_rate=sample_rate,
-        sampling=sampling,
-        group_size=group_size,
-        group=group,
-        unknown="noise_multiplier",
-    )
-    if not target.is_point:
-        return search("noise_multiplier", target, arguments, bounds=bounds, tolerance=tolerance)
-    return solve(
-        "noise_multiplier",
-        step,
-        steps=steps,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
-    )
+    return value_that_meets("noise_multiplier", target, {**known, "mechanism": mechanism}, **how)
 
 
 @overload
@@ -323,7 +262,7 @@ def get_sample_rate(
         prior=prior,
         mu=mu,
     )
-    arguments = {
+    known = {
         "noise_multiplier": noise_multiplier,
         "mechanism": mechanism,
         "steps": steps,
@@ -331,33 +270,6 @@ def get_sample_rate(
         "group": group,
         "adjacency": adjacency,
     }
-    if isinstance(mechanism, BatchClipping):
-        return plan_clipped(
-            "sample_rate",
-            mechanism,
-            target,
-            arguments,
-            bounds=bounds,
-            tolerance=tolerance,
-            executor=executor,
-        )
-    step = configure(
-        adjacency=target.adjacency(adjacency),
-        noise_multiplier=noise_multiplier,
-        mechanism=mechanism,
-        group_size=group_size,
-        group=group,
-        unknown="sample_rate",
-    )
-    if not target.is_point:
-        return search("sample_rate", target, arguments, bounds=bounds, tolerance=tolerance)
-    return solve(
-        "sample_rate",
-        step,
-        steps=steps,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        bounds=bounds,
-        tolerance=tolerance,
-        executor=executor,
+    return value_that_meets(
+        "sample_rate", target, known, bounds=bounds, tolerance=tolerance, executor=executor
     )

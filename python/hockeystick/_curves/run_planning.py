@@ -5,19 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import Counts, count_array, count_scalar, float_scalar, require, shown
+from hockeystick._arguments import (
+    LARGEST_DATASET,
+    Counts,
+    count_array,
+    count_scalar,
+    float_scalar,
+    require,
+    shown,
+)
 from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick._curves.risk import check_target
 from hockeystick._progress import Report, reporting
 from hockeystick._tables import Table
 from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import LARGEST_DATASET
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.errors import UnreachableError, UnsupportedError
 
@@ -107,7 +114,7 @@ class Plan(Table):
         >>> choices = hs.plan(dataset_size=60_000, epochs=10, epsilon=3, delta=1e-6)  # doctest: +SKIP
         >>> axes = choices.plot()  # doctest: +SKIP
         """
-        return import_module("hockeystick.plot.tables").choices(
+        return import_module("hockeystick.plot._tables").choices(
             self, x or "batch_size", y or self.answer, title, ax
         )
 
@@ -239,42 +246,62 @@ def plan(
     largest = int(np.max(counts))
     tried = _caps(caps, largest)
     sizes = _batch_sizes(batch_sizes, size, gradients, sizes_of_run)
-    rows: list[tuple[Any, ...]] = []
-    runs: list[Run] = []
+    question = _Question(size, counts, gradients, epochs, adjacency, clipping, target)
+    choices: list[tuple[tuple[Any, ...], Run]] = []
     with reporting(progress, "plan") as report:
         for done, (cap, batch) in enumerate((cap, batch) for cap in tried for batch in sizes):
-            records = _kept(counts, cap, size)
-            if batch <= records:
-                steps = math.ceil((gradients if epochs is None else float(epochs) * records) / batch)
-                choice = Run(
-                    sampling="poisson",
-                    batch_size=batch,
-                    dataset_size=records,
-                    steps=steps,
-                    records_per_person=min(cap, records),
-                    adjacency=adjacency,
-                    mechanism=clipping,
-                )
-                try:
-                    sigma = float(get_noise_multiplier(choice, **target))
-                except UnreachableError:
-                    sigma = math.inf
-                if math.isfinite(sigma):
-                    noise = sigma / batch if clipping is None else sigma
-                    rows.append((batch, steps, steps * batch / records, cap, records, sigma, noise))
-                    runs.append(choice.replace(noise_multiplier=sigma))
+            choices += question.choice(cap, batch)
             if report is not None:
                 report(done + 1, len(tried) * len(sizes))
-    if not rows:
+    if not choices:
         raise UnreachableError(f"no choice of batch size and cap meets the target: {in_words}")
     # Equal noise: fewer gradients first, then the records that are kept.
-    order = sorted(range(len(rows)), key=lambda place: (rows[place][6], -rows[place][4], rows[place][1]))
+    choices.sort(key=lambda choice: (choice[0][6], -choice[0][4], choice[0][1]))
     names = ("batch_size", "steps", "epochs", "cap", "records", "noise_multiplier", "noise_per_gradient")
-    columns = {name: [rows[place][number] for place in order] for number, name in enumerate(names)}
+    columns = {name: [row[number] for row, _ in choices] for number, name in enumerate(names)}
     length = f"{gradients:g} gradients" if epochs is None else f"{epochs:g} epochs"
     caption = f"{in_words}, {length}, adjacency {adjacency!r}"
     caption += "" if clipping is None else ", batches clipped as a whole"
-    return Plan(columns, [runs[place] for place in order], caption)
+    return Plan(columns, [run for _, run in choices], caption)
+
+
+class _Question(NamedTuple):
+    """What is the same for all choices."""
+
+    dataset_size: int
+    counts: Counts
+    """Records of all persons, or the one number that each has."""
+    gradients: float
+    epochs: float | None
+    adjacency: str
+    clipping: BatchClipping | None
+    target: dict[str, Any]
+
+    def choice(self, cap: int, batch: int) -> list[tuple[tuple[Any, ...], Run]]:
+        """Return the row and the run with a cap and a batch size; nothing where no noise is enough."""
+        records = _kept(self.counts, cap, self.dataset_size)
+        if batch > records:
+            return []
+        gradients = self.gradients if self.epochs is None else float(self.epochs) * records
+        steps = math.ceil(gradients / batch)
+        run = Run(
+            sampling="poisson",
+            batch_size=batch,
+            dataset_size=records,
+            steps=steps,
+            records_per_person=min(cap, records),
+            adjacency=self.adjacency,
+            mechanism=self.clipping,
+        )
+        try:
+            sigma = float(get_noise_multiplier(run, **self.target))
+        except UnreachableError:
+            return []
+        if not math.isfinite(sigma):
+            return []
+        noise = sigma / batch if self.clipping is None else sigma
+        row = (batch, steps, steps * batch / records, cap, records, sigma, noise)
+        return [(row, run.replace(noise_multiplier=sigma))]
 
 
 def _facts_of(run: Run) -> dict[str, Any]:

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick import _core, _html
-from hockeystick._arguments import FloatOrFloats, Floats, count_scalar, float_array, in_shape, require
+from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
+    FloatOrFloats,
+    Floats,
+    count_scalar,
+    float_array,
+    in_shape,
+    require,
+)
 from hockeystick._curves.best_of import BestOf
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._curves.renyi_readouts import LARGEST_ORDER
@@ -17,7 +25,7 @@ from hockeystick._curves.shuffled_upper import Steps, divergence, upper_curve
 from hockeystick._readouts import CurveAnswers
 from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.mechanisms import check_noise_multiplier
 from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hockeystick._arguments import (
+    DEFAULT_TOLERANCE,
     LARGEST_GROUP,
     Floats,
     broadcast,
@@ -32,7 +33,7 @@ from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE, check_tolerance
+from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.participation import CyclicPoisson
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.errors import UnsupportedError

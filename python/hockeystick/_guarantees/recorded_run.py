@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hockeystick._arguments import count_scalar
+from hockeystick._arguments import DEFAULT_TOLERANCE, count_scalar
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import DEFAULT_TOLERANCE
 from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
 from hockeystick._vocabulary.step_kinds import StepKind
-from hockeystick.accountants.adaptors import AnySegment, merged
+from hockeystick.accountants._adaptors import AnySegment, merged
 from hockeystick.errors import UnsupportedError
 
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hockeystick._core import __version__
+from hockeystick._vocabulary.adjacency import ADVERSARY, ZERO_OUT
+
+__all__ = ["ADVERSARY", "CHANGED", "NORMALISER", "RELATIONS", "ZERO_OUT", "disclosure"]
 
 RELATIONS = {
     "add_remove": "the group's records are added or removed",

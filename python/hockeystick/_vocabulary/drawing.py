@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hockeystick._arguments import Floats, count_scalar, float_array, float_scalar, require, shown
+from hockeystick._arguments import (
+    LARGEST_DATASET,
+    Floats,
+    count_scalar,
+    float_array,
+    float_scalar,
+    require,
+    shown,
+)
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
-from hockeystick._vocabulary.sampling import (
-    LARGEST_DATASET,
-    FullBatch,
-    Poisson,
-    Sampling,
-    Shuffle,
-    WithoutReplacement,
-)
+from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, WithoutReplacement
 from hockeystick._vocabulary.spelling import suggested_value
 
 SCHEMES = ("poisson", "fixed", "full", "random_allocation", "fixed_bins", "shuffle")
@@ -32,9 +33,6 @@ WAYS = (
     "random order), 'full' (every record is in every batch), 'random_allocation' (each record is in one of "
     "the batches of an epoch, drawn afresh in each) or 'fixed_bins' (the same bins in every epoch)"
 )
-
-SIZED = ("poisson", "fixed", "shuffle")
-"""Schemes that have a batch size."""
 
 _ROUNDING = 1e-9
 """Relative distance from a whole number of steps that is due to the rounding of a sample rate."""

@@ -9,12 +9,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick._arguments import FloatOrFloats, Floats, float_array, float_scalar, in_shape, require
+from hockeystick._arguments import (
+    FloatOrFloats,
+    Floats,
+    float_array,
+    float_scalar,
+    in_shape,
+    require,
+)
 from hockeystick._distinct import answered_once
 from hockeystick.errors import WideIntervalWarning
-
-DEFAULT_TOLERANCE = 1e-6
-"""Relative width of the certified interval that the functions aim at."""
 
 TINY_DELTA = 1e-12
 """At and below this delta a width of `TINY_DELTA_TOLERANCE` is as good as intended."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hockeystick import _html
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown
+from hockeystick._arguments import LARGEST_DATASET, LARGEST_GROUP, count_scalar, float_scalar, require, shown
 from hockeystick._atomic import write_atomically
 from hockeystick._vocabulary.adjacency import ADJACENCIES, ZERO_OUT, check_adjacency
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
@@ -34,7 +34,7 @@ from hockeystick._vocabulary.run_facts import (
     with_noise,
 )
 from hockeystick._vocabulary.run_files import read_facts, written_as_json, written_as_toml
-from hockeystick._vocabulary.sampling import LARGEST_DATASET, Poisson, Sampling, Shuffle, check_sample_rate
+from hockeystick._vocabulary.sampling import Poisson, Sampling, Shuffle, check_sample_rate
 from hockeystick._vocabulary.spelling import spelled_class, unknown_argument
 
 _DRAWING = ("sample_rate", "batch_size", "dataset_size", "max_batch_size", "microbatches", "batches", "times")

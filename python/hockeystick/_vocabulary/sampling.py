@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
-from hockeystick._arguments import LARGEST_GROUP, count_scalar, float_scalar, require, shown, text
+from hockeystick._arguments import (
+    LARGEST_DATASET,
+    LARGEST_GROUP,
+    count_scalar,
+    float_scalar,
+    require,
+    shown,
+    text,
+)
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.participation import Participation
 from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.errors import SamplingMismatchError, UnsupportedError
-
-LARGEST_DATASET = 2**53
-"""Largest data set: up to here float64 tells whole numbers apart."""
 
 
 @spelled_class

@@ -1,12 +1,12 @@
 """Accountants that follow a training run step by step, with the interface of Opacus's `IAccountant`."""
 
-from hockeystick.accountants.group import GroupAccountant
-from hockeystick.accountants.individual import IndividualAccountant
-from hockeystick.accountants.individual.filter import IndividualFilter
-from hockeystick.accountants.interface import Accountant
-from hockeystick.accountants.monte_carlo import MonteCarloAccountant
-from hockeystick.accountants.renyi import RenyiGroupAccountant
-from hockeystick.accountants.shuffle import ShuffleAccountant
+from hockeystick.accountants._group import GroupAccountant
+from hockeystick.accountants._individual import IndividualAccountant
+from hockeystick.accountants._individual.filter import IndividualFilter
+from hockeystick.accountants._interface import Accountant
+from hockeystick.accountants._monte_carlo import MonteCarloAccountant
+from hockeystick.accountants._renyi import RenyiGroupAccountant
+from hockeystick.accountants._shuffle import ShuffleAccountant
 
 __all__ = [
     "Accountant",

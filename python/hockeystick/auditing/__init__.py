@@ -10,14 +10,14 @@ An audit finds errors: a lower bound above the reported epsilon shows that the t
 wrong. It never shows that they are right.
 """
 
-from hockeystick.auditing.canaries import insert_canaries
-from hockeystick.auditing.error_rates import (
+from hockeystick.auditing._canaries import insert_canaries
+from hockeystick.auditing._error_rates import (
     epsilon_lower_bound,
     noise_multiplier_upper_bound,
     refutes,
 )
-from hockeystick.auditing.one_run import one_run_epsilon_lower_bound
-from hockeystick.auditing.proportions import clopper_pearson
+from hockeystick.auditing._one_run import one_run_epsilon_lower_bound
+from hockeystick.auditing._proportions import clopper_pearson
 
 __all__ = [
     "clopper_pearson",

@@ -23,6 +23,6 @@ def main() -> None:
         needed("click", "cli")
     except ImportError as error:
         sys.exit(f"hockeystick: {error}")
-    from hockeystick.cli.commands import hockeystick
+    from hockeystick.cli._commands import hockeystick
 
     hockeystick()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hockeystick import PrivacyCurve, privacy_curve
 from hockeystick._arguments import count_scalar, float_scalar
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
 from hockeystick._extras import needed
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.sampling import Sampling

@@ -14,10 +14,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from hockeystick import PrivacyCurve, get_noise_multiplier, privacy_curve
 from hockeystick._arguments import FloatOrFloats, float_scalar, require
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._curves.planning import get_noise_multiplier
 from hockeystick.accountants import GroupAccountant
 from hockeystick.tradeoff import TradeoffCurve
 

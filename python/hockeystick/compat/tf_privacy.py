@@ -12,11 +12,8 @@ import math
 import textwrap
 from typing import Any
 
+from hockeystick import FullBatch, PrivacyCurve, get_noise_multiplier, privacy_curve
 from hockeystick._arguments import count_scalar, float_scalar, require
-from hockeystick._curves.curve import PrivacyCurve
-from hockeystick._curves.making import privacy_curve
-from hockeystick._curves.planning import get_noise_multiplier
-from hockeystick._vocabulary.sampling import FullBatch
 
 __all__ = [
     "AccountantType",

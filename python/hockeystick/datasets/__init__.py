@@ -14,8 +14,8 @@ Each function takes ``folder``, where the files are. Without it the folder that 
 these, the `ImportError` says which package to install.
 """
 
-from hockeystick.datasets.images import Images, fashion_mnist, mnist_digits
-from hockeystick.datasets.people import adult, compas, movielens
+from hockeystick.datasets._images import Images, fashion_mnist, mnist_digits
+from hockeystick.datasets._people import adult, compas, movielens
 
 __all__ = ["Images", "adult", "compas", "fashion_mnist", "mnist_digits", "movielens"]
 

@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hockeystick.dp_accounting.correlated import correlated_event
-    from hockeystick.dp_accounting.events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
-    from hockeystick.dp_accounting.exact_accountant import ExactAccountant
+    from hockeystick.dp_accounting._correlated import correlated_event
+    from hockeystick.dp_accounting._events import AccumulatedPoissonDpEvent, RandomAllocationDpEvent
+    from hockeystick.dp_accounting._exact_accountant import ExactAccountant
 
 __all__ = ["AccumulatedPoissonDpEvent", "ExactAccountant", "RandomAllocationDpEvent", "correlated_event"]
 
 # Subclasses of classes of dp-accounting, which must be there: they are made when they are asked for.
 _WHEN_ASKED_FOR = {
-    "AccumulatedPoissonDpEvent": "events",
-    "ExactAccountant": "exact_accountant",
-    "RandomAllocationDpEvent": "events",
-    "correlated_event": "correlated",
+    "AccumulatedPoissonDpEvent": "_events",
+    "ExactAccountant": "_exact_accountant",
+    "RandomAllocationDpEvent": "_events",
+    "correlated_event": "_correlated",
 }
 
 

@@ -9,12 +9,12 @@ releases the GIL, takes scalars or arrays, and returns a Python float where its 
 are all scalars.
 """
 
-from hockeystick.kernels.gaussian_mixtures import gram_monte_carlo_delta
-from hockeystick.kernels.group_laws import binomial_law, hypergeometric_law, poisson_binomial_law
-from hockeystick.kernels.individual import accumulate_rdp
-from hockeystick.kernels.monte_carlo import MonteCarloEstimate, monte_carlo_delta
-from hockeystick.kernels.privacy_loss import hockey_stick, log_likelihood_ratio
-from hockeystick.kernels.renyi import (
+from hockeystick.kernels._gaussian_mixtures import gram_monte_carlo_delta
+from hockeystick.kernels._group_laws import binomial_law, hypergeometric_law, poisson_binomial_law
+from hockeystick.kernels._individual import accumulate_rdp
+from hockeystick.kernels._monte_carlo import MonteCarloEstimate, monte_carlo_delta
+from hockeystick.kernels._privacy_loss import hockey_stick, log_likelihood_ratio
+from hockeystick.kernels._renyi import (
     rdp_to_delta,
     rdp_to_epsilon,
     renyi_group_bound,

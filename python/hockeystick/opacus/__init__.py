@@ -15,17 +15,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._loaders.torch_loaders import LoaderScheme, check_loader
-from hockeystick.opacus.hooks import attach
-from hockeystick.opacus.registering import register
-from hockeystick.opacus.taking_over import from_opacus
+from hockeystick.opacus._hooks import attach
+from hockeystick.opacus._registering import register
+from hockeystick.opacus._taking_over import from_opacus
 
 if TYPE_CHECKING:
-    from hockeystick.opacus.batch_clipping_optimizer import BatchClippingOptimizer
-    from hockeystick.opacus.engine import PrivacyEngine
-    from hockeystick.opacus.indexed import IndexedDataset
-    from hockeystick.opacus.individual_optimizer import IndividualClippingOptimizer
-    from hockeystick.opacus.per_example import per_example_norms
-    from hockeystick.opacus.tracker import IndividualTracker
+    from hockeystick.opacus._batch_clipping_optimizer import BatchClippingOptimizer
+    from hockeystick.opacus._engine import PrivacyEngine
+    from hockeystick.opacus._indexed import IndexedDataset
+    from hockeystick.opacus._individual_optimizer import IndividualClippingOptimizer
+    from hockeystick.opacus._per_example import per_example_norms
+    from hockeystick.opacus._tracker import IndividualTracker
 
 __all__ = [
     "BatchClippingOptimizer",
@@ -43,12 +43,12 @@ __all__ = [
 
 # Engine and optimizer are subclasses of Opacus's, which must be there; the others keep the import short.
 _WHEN_ASKED_FOR = {
-    "BatchClippingOptimizer": "batch_clipping_optimizer",
-    "IndexedDataset": "indexed",
-    "IndividualClippingOptimizer": "individual_optimizer",
-    "IndividualTracker": "tracker",
-    "PrivacyEngine": "engine",
-    "per_example_norms": "per_example",
+    "BatchClippingOptimizer": "_batch_clipping_optimizer",
+    "IndexedDataset": "_indexed",
+    "IndividualClippingOptimizer": "_individual_optimizer",
+    "IndividualTracker": "_tracker",
+    "PrivacyEngine": "_engine",
+    "per_example_norms": "_per_example",
 }
 
 

@@ -13,11 +13,11 @@ Every function draws into `ax`, or into a new figure that fits one column of a p
 With ``title=True`` the picture states the run.
 """
 
-from hockeystick.plot.budget import budget
-from hockeystick.plot.comparisons import epsilon_by_group_size, schemes
-from hockeystick.plot.curves import privacy_curve, tradeoff_curve
-from hockeystick.plot.individual import individual_histogram
-from hockeystick.plot.style import dark, use_style
+from hockeystick.plot._budget import budget
+from hockeystick.plot._comparisons import epsilon_by_group_size, schemes
+from hockeystick.plot._curves import privacy_curve, tradeoff_curve
+from hockeystick.plot._individual import individual_histogram
+from hockeystick.plot._style import dark, use_style
 
 __all__ = [
     "budget",

@@ -7,9 +7,9 @@ RGP is "Calibrating Noise for Group Privacy in Subsampled Mechanisms". The exact
 the dominating pairs; they close the gap that the paper leaves between its bounds.
 """
 
-from hockeystick.renyi.calibration import calibrate, calibrate_dp
-from hockeystick.renyi.divergence import group_rdp
-from hockeystick.renyi.statement import RenyiBound, RenyiBounds, Statement
+from hockeystick.renyi._calibration import calibrate, calibrate_dp
+from hockeystick.renyi._divergence import group_rdp
+from hockeystick.renyi._statement import RenyiBound, RenyiBounds, Statement
 
 __all__ = ["RenyiBound", "RenyiBounds", "Statement", "calibrate", "calibrate_dp", "group_rdp"]
 

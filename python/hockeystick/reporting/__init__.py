@@ -1,6 +1,6 @@
 """Reports: a guarantee with everything that belongs to it, in one file."""
 
-from hockeystick.reporting.writing import report
+from hockeystick.reporting._writing import report
 
 __all__ = ["report"]
 

@@ -20,11 +20,11 @@ Noise is that of Opacus, ``noise_multiplier`` clipping norms C; SHUFFLE adds N(0
 ``noise_multiplier / 2``. Neighbours differ in ``group_size`` records that are replaced.
 """
 
-from hockeystick.shuffle.filtering import FilteredRun, filtered, thinned_law
-from hockeystick.shuffle.guarantee import closed_form, lower_bound, tradeoff, upper_bound
-from hockeystick.shuffle.membership import MembershipLaw, membership_law
-from hockeystick.shuffle.patterns import PatternLaw
-from hockeystick.shuffle.table import TableRow, table
+from hockeystick.shuffle._filtering import FilteredRun, filtered, thinned_law
+from hockeystick.shuffle._guarantee import closed_form, lower_bound, tradeoff, upper_bound
+from hockeystick.shuffle._membership import MembershipLaw, membership_law
+from hockeystick.shuffle._patterns import PatternLaw
+from hockeystick.shuffle._table import TableRow, table
 
 __all__ = [
     "FilteredRun",

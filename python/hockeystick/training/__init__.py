@@ -13,13 +13,13 @@ Privacy Accounting for Differentially Private Stochastic Gradient Descent"). Noi
 from NumPy's generators, which are not cryptographic: train on data that matters with a library made for it.
 """
 
-from hockeystick.training.accounting import StepAccountant
-from hockeystick.training.batches import poisson_batches, shuffled_batches, subsampled_batches
-from hockeystick.training.clipping import batch_clipping, clip, individual_clipping, mixed_clipping
-from hockeystick.training.local import LocalAdam, LocalSGD
-from hockeystick.training.models import Perceptron, SoftmaxRegression
-from hockeystick.training.norms import gradient_norms
-from hockeystick.training.sgd import train
+from hockeystick.training._accounting import StepAccountant
+from hockeystick.training._batches import poisson_batches, shuffled_batches, subsampled_batches
+from hockeystick.training._clipping import batch_clipping, clip, individual_clipping, mixed_clipping
+from hockeystick.training._local import LocalAdam, LocalSGD
+from hockeystick.training._models import Perceptron, SoftmaxRegression
+from hockeystick.training._norms import gradient_norms
+from hockeystick.training._sgd import train
 
 __all__ = [
     "LocalAdam",

@@ -12,11 +12,11 @@ use std::f64::consts::PI;
 
 /// log of the part of a moment that quadrature may leave out: enough for two digits of the estimates.
 const LOG_TOLERANCE: f64 = -12.0;
-/// Factor by which the tilt falls until the saddle point is between two, and how often at most: down to 0.0008 of the
+/// The tilt is multiplied by this factor until the saddle point lies between two tilts, and at most so often: down to 0.0008 of the
 /// first one.
 const STEP_FACTOR: f64 = 0.6;
 const MAX_STEPS: usize = 14;
-/// Steps between the two. A tilt a few per cent below the saddle point serves as well, and its transform decays sooner: with a search
+/// Steps of the search between these two tilts. A tilt a few per cent below the saddle point serves as well, and its transform decays sooner: with a search
 /// that comes within half a per cent, inversion took half as long again.
 const REFINEMENTS: usize = 3;
 /// A near part of less than 1e-9 has no digits of its own as a difference.

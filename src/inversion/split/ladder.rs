@@ -22,7 +22,7 @@ const SMALL_FRACTION: f64 = 0.02;
 const TYPICAL_FRACTION: f64 = 0.5;
 /// Width of a gate over the way to it, in losses: narrower ones leave out less, wider ones decay faster.
 const SHARPNESS: f64 = 0.12;
-/// −log of the fraction of the error that is allowed by which the edge far above a gate is lower.
+/// Outputs far above a gate are cut off where the normal edge of the gate is e^−40 of the error that is allowed.
 const EDGE: f64 = 40.0;
 /// Quotient of the losses of two gates. At 2 there are twice as many contours, at 8 each has three times as many points.
 const LOSS_RATIO: f64 = 4.0;

@@ -27,8 +27,8 @@ pub(super) struct Split<'a> {
 impl<'a> Split<'a> {
     /// The loss and its far part tilted by e^{cℓ}, where quadrature may leave out e^`log_tolerance` of all steps' far parts together.
     ///
-    /// A step's error of the far part adds to the difference of the powers T times; an error of the whole adds as much times the far
-    /// fraction, where that of all steps is small (`difference`).
+    /// With T steps, an error of one step's far part counts T times in the difference of the powers. An error of the whole counts T times the
+    /// far fraction, where that of all steps is small (`difference`).
     pub(super) fn new(
         segment: &'a mut Segment,
         far: &'a mut StepLoss,

@@ -17,6 +17,8 @@ use std::sync::Mutex;
 const RAY_DISTANCE: f64 = 4.5;
 /// Products of phase factors after which they are computed anew.
 const RENEWED: usize = 64;
+/// Roundings of one product of phase factors, in units of ε: √5/2 of the product and √2/2 of the factor.
+const ROUNDINGS_OF_A_PRODUCT: f64 = 2.0;
 /// Nodes of one ray at most.
 const MOST_NODES: f64 = 2e5;
 
@@ -161,7 +163,8 @@ impl TransformLine<'_> {
     /// M(w − iy)/M(w) − 1 from the sum over the nodes at y.
     fn change(&self, nodes: &RayNodes, sums: &RaySums, sum: Complex64, y: f64) -> Approx<Complex64> {
         let (power, angle) = (self.real.exponent.power, nodes.angle);
-        let roundings = (nodes.nodes.len() as f64).sqrt().max(8.0) * 4.0 + 6.0 * RENEWED as f64;
+        // Half of ε for each addition.
+        let roundings = 0.5 * nodes.nodes.len() as f64 + ROUNDINGS_OF_A_PRODUCT * RENEWED as f64 + 8.0;
         let base = nodes.spacing.ln() + sums.reference - self.real.log;
         let (gamma, gamma_error) = ln_gamma(Complex64::new(power, y));
         let scale = (base - angle * y - gamma.re).exp();
@@ -189,5 +192,116 @@ impl TransformLine<'_> {
     pub(crate) fn size(&self, reach: f64) -> usize {
         let width = self.real.high - self.real.low;
         (width * (reach + 20.0) / PI).clamp(16.0, MOST_NODES) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::allocation::bins::Bins;
+
+    /// The frequency of these tests.
+    const Y: f64 = 2.0;
+
+    /// One batch at w = −1, whose M(w) is e^{w(w − 1)v/2}.
+    fn with_line<T>(v: f64, test: impl FnOnce(TransformLine<'_>) -> T) -> T {
+        let bins = Bins::new(&[(1, v)]).unwrap();
+        let mellin = Mutex::new(Mellin::new(bins.clone()));
+        let real = locked(&mellin).real(-1.0).unwrap();
+        let decay = Decay::new(&bins, &[], (-1.0, 0.0));
+        test(TransformLine {
+            mellin: &mellin,
+            real,
+            decay,
+        })
+    }
+
+    /// By how much φ(Y) from these nodes is off, and the bound on that.
+    fn off(line: &TransformLine<'_>, nodes: &RayNodes, v: f64) -> (f64, f64) {
+        let power = line.real.exponent.power;
+        let sums = nodes.sums(power, Y, (1, 1));
+        let found = line.change(nodes, &sums, sums.values[0], Y);
+        let w = line.real.exponent.w;
+        let exact = Complex64::new(-0.5 * v * Y * Y, -0.5 * v * Y * (2.0 * w - 1.0)).exp();
+        ((found.value + 1.0 - exact).norm(), found.error)
+    }
+
+    /// The angle of the ray for Y.
+    fn angle(line: &TransformLine<'_>) -> f64 {
+        (Y / line.real.exponent.power).atan()
+    }
+
+    /// The nodes on the ray at an angle, with a spacing and up to these ends.
+    fn nodes(line: &TransformLine<'_>, angle: f64, spacing: f64, (low, high): (f64, f64)) -> RayNodes {
+        let range = ((low / spacing).ceil() as i64, (high / spacing).floor() as i64);
+        let order = line.real.exponent.order;
+        let values = locked(line.mellin).on_ray(order, spacing, angle, range).to_vec();
+        RayNodes {
+            angle,
+            spacing,
+            shift: -angle.cos().ln(),
+            nodes: (range.0..=range.1).map(|j| j as f64 * spacing).zip(values).collect(),
+        }
+    }
+
+    /// All nodes are off by their errors, in the direction in which they add up; or the real moment is off by its error.
+    #[test]
+    fn errors_of_nodes_and_of_the_real_moment_are_attained() {
+        let (v, part) = (0.3, 1e-4);
+        with_line(v, |mut line| {
+            let mut nodes = line.nodes(angle(&line), Y, (1, 1)).unwrap();
+            let (found, plain) = off(&line, &nodes, v);
+            assert!(found <= plain && plain < 1e-10, "{found:e} {plain:e}");
+            let exact = nodes.nodes.clone();
+            for (u, node) in &mut nodes.nodes {
+                node.error = part * node.value.norm();
+                node.value += Complex64::from_polar(node.error, -Y * *u);
+            }
+            let (found, bound) = off(&line, &nodes, v);
+            assert!(found <= bound && found > 0.99 * bound, "{found:e} {bound:e}");
+            nodes.nodes = exact;
+            line.real.log += part;
+            line.real.error = part;
+            let (found, bound) = off(&line, &nodes, v);
+            assert!(found <= bound && found > 0.9 * bound, "{found:e} {bound:e}");
+        });
+    }
+
+    /// A wide spacing adds the value at one other frequency, and next to nothing at others.
+    #[test]
+    fn aliasing_is_attained() {
+        for (v, spacing) in [(0.3, 1.0), (0.1, 0.9)] {
+            with_line(v, |line| {
+                let ends = (line.real.low - 1.0, line.real.high + 1.0);
+                let nodes = nodes(&line, angle(&line), spacing, ends);
+                let (found, bound) = off(&line, &nodes, v);
+                assert!(found <= bound && found > 0.6 * bound, "{v}: {found:e} {bound:e}");
+                assert!(bound < 0.5, "{v}: {bound}");
+            });
+        }
+    }
+
+    /// The left end is moved to where what it leaves out matters: at the angle 0 it is a sum of positive terms.
+    #[test]
+    fn what_the_ends_leave_out_is_attained() {
+        let (v, spacing) = (0.3, 0.02);
+        with_line(v, |mut line| {
+            let (low, high) = (line.real.low, line.real.high);
+            let power = line.real.exponent.power;
+            let end = power.ln() - 1.4 + 0.5 * spacing;
+            let left_out = nodes(&line, 0.0, spacing, (low, end));
+            let terms = left_out
+                .nodes
+                .iter()
+                .map(|(u, node)| (power * u + node.log_scale).exp() * node.value.re);
+            let gamma = ln_gamma(Complex64::new(power, 0.0)).0.re;
+            line.real.log_left_out = (terms.sum::<f64>() * spacing).ln() - gamma - line.real.log;
+            let angle = angle(&line);
+            let shift = -angle.cos().ln();
+            let nodes = nodes(&line, angle, spacing, (end + shift, high + shift));
+            let (found, bound) = off(&line, &nodes, v);
+            assert!(found <= bound && found > 0.6 * bound, "{found:e} {bound:e}");
+            assert!(bound > 1e-4 && bound < 0.5, "{bound}");
+        });
     }
 }

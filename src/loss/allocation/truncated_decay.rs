@@ -7,7 +7,9 @@
 //!
 //! **By turning.** Where all batches are released the integral over each normal variable g ≤ b is moved to the line Im g = η, η = ϑ/√v, and
 //! the segment from b + iη back to b. Without the segments, W is turned by ϑ and M(w)·e^{Tϑ²/2 − yϑ} remains, T = Σ 1/v. The
-//! segments have masses of at most φ(b)·η·e^{η²/2} at Y_b, and W^w ≤ (w/(eλ))^w·e^{λW}.
+//! segments have masses of at most φ(b)·η·e^{η²/2} at Y_b, and W^w ≤ (w/(eλ))^w·e^{λW}. At Im g = u on its segment a batch has the
+//! argument u√v. That of W is at least the smallest of all batches on segments, so that e^{−y·arg W} is at most the sum of their e^{−yu√v},
+//! whose means over the segments are (1 − e^{−yϑ})/(yϑ).
 
 use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
 use crate::loss::allocation::vertical_line::{VerticalLine, log_factorial};
@@ -70,14 +72,85 @@ fn by_turning(law: &TruncatedLaw, line: &VerticalLine, y: f64) -> impl Iterator<
     (0..TURNS).map(move |i| {
         let angle = start * TURN_FACTOR.powi(i);
         let more: f64 = ends.iter().map(|(count, end)| count * (end * angle).ln_1p()).sum();
-        let segments = whole + more.exp_m1().ln();
-        0.5 * stiffness * angle * angle + log_add(-y * angle, segments)
+        let ended: f64 = ends
+            .iter()
+            .map(|(count, end)| count * end * angle / (1.0 + end * angle))
+            .sum();
+        let turned = y * angle;
+        let mean = -(-turned).exp_m1() / turned;
+        let segments = whole + more.exp_m1().ln().min(more + (ended * mean).ln());
+        0.5 * stiffness * angle * angle + log_add(-turned, segments)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approx::Approx;
+    use crate::loss::allocation::bins::Bins;
+    use crate::loss::allocation::modulus::Modulus;
+
+    fn law(batches: u64, v: f64, log_mass: f64) -> TruncatedLaw {
+        TruncatedLaw::new(&Bins::new(&[(batches, v)]).unwrap(), log_mass, f64::INFINITY).unwrap()
+    }
+
+    /// A line of which a test replaces what it is about.
+    fn line(w: f64) -> VerticalLine {
+        VerticalLine::new(&law(1000, 1e-10, -30.0), w, 0.0).unwrap()
+    }
+
+    /// M(w + iy) of one batch with g ≤ b, by a sum over g.
+    fn moment((v, end): (f64, f64), w: f64, y: f64) -> Complex64 {
+        let step = 1e-5;
+        let term = |i: i32| {
+            let g = end - (f64::from(i) + 0.5) * step;
+            let log = v.sqrt() * g - 0.5 * v;
+            Complex64::from_polar((w * log - 0.5 * g * g).exp() * step / TAU.sqrt(), y * log)
+        };
+        (0..1_000_000).map(term).sum()
+    }
+
+    /// One batch, of which a good part is left out: where |y| is large, M(w + iy) is that of the jump at b, and so nearly all of the bound.
+    #[test]
+    fn the_segments_of_turned_batches_are_bounded_and_attained() {
+        let (v, w) = (0.25f64, 14.0);
+        let law = law(1, v, -0.5);
+        let part = &law.parts[0];
+        let at = (v, part.end);
+        let whole = moment(at, w, 0.0).re.ln();
+        let mut line = line(w);
+        line.lambda = w / part.largest;
+        line.log_transform = part.tilting(line.lambda).unwrap().log;
+        line.log = Approx::exact(whole);
+        for y in [100.0, 200.0, 400.0] {
+            let exact = moment(at, w, y).norm().ln() - whole;
+            let found = by_turning(&law, &line, y).fold(0.0, f64::min);
+            assert!(exact <= found && found < exact + 0.6, "{y}: {found} {exact}");
+        }
+    }
+
+    /// The bound by the line against the integral of the moduli over the line, with a bound on the transform that decays slowly.
+    #[test]
+    fn the_integral_over_the_line_is_bounded_and_attained() {
+        let (w, y) = (14.0, 1000.0);
+        let mut line = line(w);
+        line.modulus = Modulus::new(&law(1, 0.04, -30.0), line.lambda).unwrap();
+        let step = 1e-3;
+        // In x = log(τ/λ) for τ > 0; what τ < 0 adds is next to nothing.
+        let term = |i: i32| {
+            let x = f64::from(i) * step;
+            let tau = line.lambda * x.exp();
+            let s = Complex64::new(line.lambda, tau);
+            let log = line.modulus.log(tau) - (w + 1.0) * s.norm().ln() + y * s.arg() + tau.ln();
+            log + line.log_transform
+        };
+        let largest = (-12_000..12_000).map(term).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (-12_000..12_000).map(|i| (term(i) - largest).exp() * step).sum();
+        let gamma = ln_gamma(Complex64::new(w + 1.0, y)).0.re;
+        let exact = sum.ln() + largest + gamma - TAU.ln() - line.log.value;
+        let found = SPLITS.iter().map(|&split| by_line(&line, y, split)).fold(0.0, f64::min);
+        assert!(exact <= found && found < exact + 0.6, "{found} {exact}");
+    }
 
     #[test]
     fn cauchys_integral_is_that_of_its_definition() {

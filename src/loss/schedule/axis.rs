@@ -1,6 +1,6 @@
 //! Interpolation of a function of one variable, as weights of its values at nodes.
 
-use crate::special::chebyshev::interpolation_factor;
+use crate::special::chebyshev::{self, interpolation_factor};
 use std::f64::consts::PI;
 
 /// Nodes of an interpolated axis. With twice as many the work doubles; with half as many cells must be four times as short.
@@ -49,7 +49,7 @@ impl Axis {
         match self {
             Self::Exact(places) => places.clone(),
             Self::Interpolated { start, length } => {
-                let node = |j| start + 0.5 * length * (1.0 + angle(j).cos());
+                let node = |j| start + 0.5 * length * (1.0 + chebyshev::angle(NODES, j).cos());
                 (0..NODES).map(node).collect()
             }
         }
@@ -65,21 +65,15 @@ impl Axis {
 
     /// Functions whose sums over all places determine the weights of the nodes: T₀, …, T₁₅, or for each place whether it is this.
     pub(super) fn functions(&self, place: f64) -> Terms {
-        let mut values = [0.0; NODES];
         match self {
             Self::Exact(places) => {
-                let own = places.partition_point(|known| *known < place);
-                values[own.min(places.len() - 1)] = 1.0;
+                let own = places.partition_point(|known| *known < place).min(places.len() - 1);
+                std::array::from_fn(|k| f64::from(u8::from(k == own)))
             }
             Self::Interpolated { start, length } => {
-                let tau = (2.0 * (place - start) / length - 1.0).clamp(-1.0, 1.0);
-                (values[0], values[1]) = (1.0, tau);
-                for n in 2..NODES {
-                    values[n] = 2.0 * tau * values[n - 1] - values[n - 2];
-                }
+                chebyshev::polynomials((2.0 * (place - start) / length - 1.0).clamp(-1.0, 1.0))
             }
         }
-        values
     }
 
     /// The factors of the sums of [`Axis::functions`] in the weight of node `j`.
@@ -88,7 +82,7 @@ impl Axis {
             Self::Exact(_) => std::array::from_fn(|k| f64::from(u8::from(k == j))),
             Self::Interpolated { .. } => std::array::from_fn(|k| {
                 let scale = if k == 0 { 1.0 } else { 2.0 } / NODES as f64;
-                scale * (k as f64 * angle(j)).cos()
+                scale * (k as f64 * chebyshev::angle(NODES, j)).cos()
             }),
         }
     }
@@ -124,10 +118,6 @@ impl Axis {
             }
         }
     }
-}
-
-fn angle(j: usize) -> f64 {
-    PI * (j as f64 + 0.5) / NODES as f64
 }
 
 /// A Bernstein ellipse around the range of an axis.

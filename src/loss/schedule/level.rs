@@ -13,7 +13,7 @@ const MAX_NODES: usize = 6_000;
 /// of a ratio differ too much in the ellipses around the cell.
 const LONGEST_BEND: f64 = 0.35;
 
-/// The cells of a schedule, and the kinds of steps that are too few for any.
+/// The cells of a schedule, and the kinds of steps of which there are too few for a cell.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) cells: Vec<Cell>,

@@ -13,7 +13,8 @@ use std::sync::Arc;
 const FINENESSES: u32 = 5;
 /// The error of interpolation, as a part of log moments, with which no finer cells are tried: far below the tolerances of answers.
 const SUFFICIENT: f64 = 1e-10;
-/// Frequency up to which that is wanted on a line, over that of the standard deviation of the tilted loss: e^−50 is left of a Gaussian.
+/// Frequency up to which interpolation has to be accurate, in inverse standard deviations of the tilted loss: the transform of a Gaussian
+/// is e^−50 there.
 const REACH: f64 = 10.0;
 /// log of the tolerance of the moments by which lines are chosen.
 const CHOICE_TOLERANCE: f64 = -28.0;

@@ -23,14 +23,14 @@ pub(crate) struct Part {
 /// Who goes into the batches of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Balls {
-    /// So many members of a group, each into any batch on its own.
+    /// This number of members of a group, each in one batch, independently of the others.
     Members(u64),
-    /// One record, into so many different batches.
+    /// One record, in this number of different batches.
     Times(u64),
 }
 
 impl Balls {
-    /// How many balls lie in the batches.
+    /// Number of places in batches that are taken: "balls", as in the classical problem of balls and bins.
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Members(number) | Self::Times(number) => number,
@@ -115,7 +115,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Whether one ball lies in every epoch.
+    /// Whether every epoch has a single ball.
     pub(crate) fn has_one_ball(&self) -> bool {
         self.epochs.iter().all(|epoch| epoch.balls.number() == 1)
     }

@@ -10,7 +10,8 @@ use crate::step::Direction;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-/// A sample of n values leaves about this over n of the bound, whatever the values are: a probability that is given up weighs so much.
+/// The interval from n values is at least about this number over n wide, in units of the bound, whatever the values are. A probability that
+/// is given up is added to the interval, and so counts n over this number times as much as the bound.
 const WEIGHT_OF_BOUND: f64 = 16.0;
 
 /// Which outputs are drawn.
@@ -171,7 +172,8 @@ fn different(batches: usize, count: usize, rng: &mut impl Rng) -> Vec<usize> {
     found
 }
 
-/// What stands in the exponent of W₁ in every kind of epoch, over its number of balls; what may be lost; the probability that is given up.
+/// The exponent of W₁ in every kind of epoch over its number of balls (`kappa`), the loss that a group may have below that of its balls
+/// (`lost`), and the log of the probability with which it has more.
 #[derive(Debug, Clone, Copy)]
 struct Exponent {
     kappa: f64,

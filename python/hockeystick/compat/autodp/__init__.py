@@ -12,12 +12,12 @@ different:
   vectors, noisy screening, zero-concentrated guarantees, subsets of a fixed fraction.
 """
 
-from hockeystick.compat.autodp.calibrator_zoo import (
+from hockeystick.compat.autodp._calibrator_zoo import (
     ana_gaussian_calibrator,
     eps_delta_calibrator,
     generalized_eps_delta_calibrator,
 )
-from hockeystick.compat.autodp.mechanism_zoo import (
+from hockeystick.compat.autodp._mechanism_zoo import (
     ComposedGaussianMechanism,
     ExactGaussianMechanism,
     GaussianMechanism,
@@ -29,7 +29,7 @@ from hockeystick.compat.autodp.mechanism_zoo import (
     RandresponseMechanism,
     SubsampleGaussianMechanism,
 )
-from hockeystick.compat.autodp.transformer_zoo import (
+from hockeystick.compat.autodp._transformer_zoo import (
     AmplificationBySampling,
     AmplificationBySampling_pld,
     ComposeAFA,

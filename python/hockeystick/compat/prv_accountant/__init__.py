@@ -13,13 +13,13 @@ modules `dpsgd`, `accountant` and `privacy_random_variables` are where they were
   it.
 """
 
-from hockeystick.compat.prv_accountant.accountant import (
+from hockeystick.compat.prv_accountant._accountant import (
     Accountant,
     ComposedPrivacyRandomVariable,
     PRVAccountant,
 )
-from hockeystick.compat.prv_accountant.dpsgd import DPSGDAccountant, find_noise_multiplier
-from hockeystick.compat.prv_accountant.privacy_random_variables import (
+from hockeystick.compat.prv_accountant._dpsgd import DPSGDAccountant, find_noise_multiplier
+from hockeystick.compat.prv_accountant._privacy_random_variables import (
     ApproximateDPMechanism,
     GaussianMechanism,
     LaplaceMechanism,
