@@ -76,7 +76,7 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     mechanism: dict[str, Any]
     noise, draw = kind.noise, kind.draw
     if kind.pair.stands_for_others:
-        return _clipped_step(kind.pair.clipped, count, adjacency)
+        return _clipped_step(kind.pair.clipped, count)
     if isinstance(noise, AdaptiveClipping):
         mechanism = {"name": "adaptive_clipping", "noise_multiplier": noise.noise_multiplier}
         mechanism["count_noise"] = noise.count_noise
@@ -135,16 +135,11 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 
-def _clipped_step(asked: ClippedStep | None, count: int, adjacency: str) -> dict[str, Any]:
+def _clipped_step(asked: ClippedStep | None, count: int) -> dict[str, Any]:
     """Return a step whose batches are clipped as a whole: what was asked about, not what it amounts to."""
     if asked is None:
         raise UnsupportedError(
             "certificates cover batches that are clipped as a whole for one group at a time"
-        )
-    accumulated = isinstance(asked.draw, Poisson) and asked.draw.microbatches > 1
-    if adjacency == "replace" and (asked.mechanism.units_per_batch > 1 or accumulated):
-        raise UnsupportedError(
-            "certificates do not cover replaced records where a step has several clipped units"
         )
     if not 1e-3 <= asked.mechanism.noise_multiplier <= 1e9:
         noise = asked.mechanism.noise_multiplier

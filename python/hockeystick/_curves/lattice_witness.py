@@ -205,7 +205,7 @@ class LatticeWitness:
             1 << max(0, min(10, math.floor(math.log2(0.05 / share) / 2))) for share in law.shares(self.tilt)
         ]
         ranges: list[list[int]] = []
-        cells, at = 0, first
+        at = first
         while at < last:
             size = max(64, round(0.35 * abs(at - middle)))
             end = min(at + size if at >= middle else min(at + size, max(middle, at + 64)), last)
@@ -220,9 +220,13 @@ class LatticeWitness:
                 doublings = _narrow_enough(doublings, abs(tilt) * spacing * max(coarser), heavy)
             stride = 1 << doublings
             ranges.append([at, end, stride])
-            cells += (end - at) // stride + 1
             at += math.ceil((end - at) / stride) * stride
-        if cells * law.components > MOST_CELLS or len(ranges) > MOST_RANGES:
+        cells = sum(
+            size * ((b - a) // (stride * times) + 1)
+            for size, times in zip(law.components, coarser, strict=True)
+            for a, b, stride in ranges
+        )
+        if cells > MOST_CELLS or len(ranges) > MOST_RANGES:
             raise UnsupportedError("the checker would need more than a minute or two for this claim")
         return {"start": start, "ranges": ranges, "coarser": coarser}
 

@@ -19,9 +19,8 @@ class StepLaw:
 
     def __init__(self, step: Any, count: int, log_delta: float) -> None:
         self.count = count
-        self.components = sum(
-            len(part.p) + len(part.q) for part in step if hasattr(part, "p") and part_of(part)
-        )
+        self.components = [len(part.p) + len(part.q) for part in step if part_of(part)]
+        """Components of the mixtures of each continuous part: what a cell of it costs."""
         self.atoms = not any(part_of(part) for part in step)
         found = [_part(part, log_delta) if part_of(part) else _atom(part) for part in step]
         self.parts = [each for part, each in zip(step, found, strict=True) if part_of(part)]
