@@ -91,7 +91,7 @@ def test_a_likelihood_ratio_beyond_the_last_place_counts_as_infinite():
     ((dealt, _),) = dealt_lattice.epochs_of_step(step(1, 1), 1, "remove")
     ratio = dealt_lattice.ratio_of(numbers(0.05, 64, 0, largest=20))
     base = cells.cells_of_part(dealt.blocks[0].base, dealt_lattice.targets(ratio, 1))
-    ratios, masses = ratio_and_mass(4000)
+    ratios, masses = ratio_and_mass(1000)
     beyond = float((masses * ratios)[ratios >= 0.95].sum())
     assert float(dealt_lattice.upper_law(base, ratio).lost) == pytest.approx(beyond, rel=0.05)
 
