@@ -108,10 +108,14 @@ def test_what_is_outside_the_window_is_attained_by_a_law_of_one_place():
 
 
 def test_the_tilt_above_the_window_bounds_what_grows_with_the_likelihood_ratio():
-    ratio = dealt_lattice.ratio_of(numbers(0.1, 8, 10, right=1e-3))
-    law = dealt_lattice.Law({100: arb(1)}, ratio.spacing, arb(0))
-    with pytest.raises(NotProvenError, match="tilt above the window"):
-        dealt_lattice.mean_of([(1, law)], 0, ratio)
+    law = dealt_lattice.Law({100: arb(1)}, arb("0.1"), arb(0))
+    for tilt in (1e-3, 0.0555):  # of 18 places
+        with pytest.raises(NotProvenError, match="tilt above the window"):
+            dealt_lattice.mean_of([(1, law)], 0, dealt_lattice.ratio_of(numbers(0.1, 8, 10, right=tilt)))
+    ratio = dealt_lattice.ratio_of(numbers(0.1, 8, 10, right=0.0556))
+    # The bound is nearly attained: the likelihood ratio is 10 where the one just above the window is 1.8.
+    law = dealt_lattice.Law({19: arb(1)}, arb("0.1"), arb(0))
+    assert 1.9 <= float(dealt_lattice.mean_of([(1, law)], 0, ratio).beyond_p) < 1.91
 
 
 def test_several_releases_of_a_batch_are_the_product_of_their_likelihood_ratios():

@@ -260,3 +260,9 @@ def test_epochs_and_other_steps_are_the_kinds_of_a_run():
     assert found == [(False, 7), (True, 2), (True, 1)]
     with pytest.raises(RefusedError, match="must be an object"):
         check(document([step(2, 2)], None))
+
+
+def test_of_an_epoch_there_is_no_lower_end():
+    (found,) = check(document([step(2, 2)], numbers(points=128)))
+    assert found.upper > 0.05
+    assert found.lower <= 0.0
