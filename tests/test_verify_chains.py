@@ -79,6 +79,15 @@ def test_the_curve_of_one_record_is_that_of_the_smallest_data_set():
     assert link(TRUNCATED, "replace", 8) == TRUNCATED
 
 
+def test_chains_of_other_groups_or_neighbours_are_refused():
+    run = run_of({"name": "full_batch"}, "remove", 2)
+    other = run_of({"name": "full_batch"}, "remove", 3)
+    with pytest.raises(RefusedError, match="one group in all steps"):
+        claims.single({**run, "steps": run["steps"] + other["steps"]}, "remove")
+    with pytest.raises(RefusedError, match="added, removed or replaced in all steps"):
+        claims.chain(run, "mixed", {"one": {}, "splits": []}, [])
+
+
 @pytest.mark.parametrize("way", ["add", "remove"])
 @pytest.mark.parametrize(("size", "batch", "records"), [(2, 1, 2), (2, 2, 5), (3, 2, 6)])
 def test_chains_of_fixed_batches_are_above_the_group(way, size, batch, records):
