@@ -80,7 +80,7 @@ def test_laws_of_clipped_batches_are_those_of_enumeration(mechanism, sampling, g
 
 def test_rates_that_are_hardly_seen_or_missed_keep_their_digits():
     tiny, sure = (
-        variants.clipped_batches(step(CLIPPED, POISSON | {"sample_rate": rate}, size=40), "remove")[1]
+        variants.clipped_batches(step(CLIPPED, POISSON | {"sample_rate": rate}, size=40))[1]
         for rate in (1e-12, 0.9)
     )
     assert float(tiny[Fraction(2)]) == pytest.approx(-math.expm1(40 * math.log1p(-1e-12)), rel=1e-13)
@@ -113,6 +113,44 @@ def test_replaced_records_of_clipped_batches_have_the_joined_curve(sampling, siz
     assert upper - lower < 1e-3 * true
 
 
+UNITS = [
+    (POISSON | {"microbatches": 3}, {}, 2, units_of_samples([0.25] * 2, 3)),
+    (FIXED, {"units_per_batch": 2}, 2, units_of_fixed_batches(6, 4, 2, 2)),
+    (FIXED, {"units_per_batch": 4}, 3, units_of_fixed_batches(6, 4, 3, 4)),  # no batch is without one
+]
+
+
+@pytest.mark.parametrize(("sampling", "units", "size", "law"), UNITS)
+def test_replaced_records_of_several_units_are_a_mixture_of_joined_pairs(sampling, units, size, law):
+    sigma, unseen = mpmath.mpf(3), mpmath.mpf(law[0.0].numerator) / law[0.0].denominator if law[0.0] else 0
+    run = {
+        "adjacency": "replace",
+        "steps": [step(CLIPPED | units | {"noise_multiplier": 3.0}, sampling, size=size)],
+    }
+    distances = sum(1 for shift in law if shift)
+    kinds = [{"start": 0.0, "ranges": [[-2000, 2000, 1]], "coarser": [1, 1] * distances}]
+    witness = {
+        "bits": 128,
+        "method": "lattice",
+        "spacing": 0.004,
+        "points": 4096,
+        "first": -2048,
+        "tilt": 1.0,
+    }
+    witness |= {"outer_tilt": 4.0, "left_tilt": 4.0, "kinds": kinds}
+    for epsilon in (0.0, 0.4, 1.0):
+        order = (mpmath.exp(epsilon) - unseen) / (1 - unseen)
+        true = 0
+        for shift, weight in law.items():
+            if shift:
+                x = shift / 2 + sigma**2 * mpmath.log(order) / shift
+                each = mpmath.ncdf((shift - x) / sigma) - order * mpmath.ncdf(-x / sigma)
+                true += mpmath.mpf(weight.numerator) / weight.denominator * each
+        lower, upper = proven(run, witness, epsilon, "replace")
+        assert lower <= true <= upper
+        assert upper - lower < 2e-3 * true
+
+
 CURVES = {
     "clipped": hs.privacy_curve(mechanism=hs.BatchClipping(6.0), sample_rate=0.02, steps=60, group_size=5),
     "clipped-units": hs.privacy_curve(
@@ -129,6 +167,20 @@ CURVES = {
     ),
     "clipped-replaced": hs.privacy_curve(
         mechanism=hs.BatchClipping(9.0), sample_rate=0.05, steps=10, group_size=3, adjacency="replace"
+    ),
+    "clipped-units-replaced": hs.privacy_curve(
+        mechanism=hs.BatchClipping(6.0),
+        sampling=hs.Poisson(0.02, microbatches=3),
+        steps=20,
+        group_size=2,
+        adjacency="replace",
+    ),
+    "clipped-parts-replaced": hs.privacy_curve(
+        mechanism=hs.BatchClipping(9.0, units_per_batch=4),
+        sampling=hs.WithoutReplacement(20, 400),
+        steps=20,
+        group_size=6,
+        adjacency="replace",
     ),
     "clipped-and-dealt": hs.privacy_curve(mechanism=hs.BatchClipping(6.0), sample_rate=0.05, steps=10)
     + hs.privacy_curve(noise_multiplier=3.0, sampling=hs.RandomAllocation(10), steps=20),
@@ -162,6 +214,11 @@ def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificat
         ("clipped-full", ("count",), 10),
         ("clipped-replaced", ("sampling", "sample_rate"), 0.0502),
         ("clipped-replaced", ("mechanism", "noise_multiplier"), 8.95),
+        ("clipped-units-replaced", ("sampling", "microbatches"), 4),
+        ("clipped-units-replaced", ("sampling", "sample_rate"), 0.0202),
+        ("clipped-units-replaced", ("group", "size"), 3),
+        ("clipped-parts-replaced", ("mechanism", "units_per_batch"), 5),
+        ("clipped-parts-replaced", ("mechanism", "noise_multiplier"), 8.95),
         ("clipped-and-dealt", ("sampling", "sample_rate"), 0.051),
     ],
 )
@@ -184,8 +241,8 @@ def test_a_run_that_is_another_one_is_not_proven(name, path, value, certificates
         (CLIPPED | {"units_per_batch": 3}, FIXED, {"size": 1}, "remove", "must divide batch_size"),
         (CLIPPED | {"units_per_batch": 2}, POISSON, {"size": 1}, "remove", "parts of batches of a fixed"),
         (CLIPPED | {"units_per_batch": 2}, FULL, {"size": 1}, "remove", "parts of batches of a fixed"),
-        (CLIPPED, POISSON | {"microbatches": 2}, {"size": 1}, "replace", "replaced records"),
-        (CLIPPED, POISSON, {"size": 1}, "replace", "replaced records"),
+        (CLIPPED, POISSON | {"microbatches": 2}, {"size": 1}, "replace", "for full batches only"),
+        (CLIPPED, POISSON, {"size": 1}, "replace", "for full batches only"),
         (CLIPPED, FIXED, {"size": 7}, "remove", "more records than the data set"),
         (
             CLIPPED,
@@ -202,19 +259,6 @@ def test_clipped_batches_without_a_known_pair_are_refused(mechanism, sampling, g
     run = {"adjacency": way, "steps": [step(mechanism, sampling, **group)]}
     with pytest.raises(RefusedError, match=reason):
         proven(run, {"bits": 128}, 1.0, way)
-
-
-@pytest.mark.parametrize("way", ["remove", "replace"])
-def test_several_units_of_replaced_records_are_refused_on_a_lattice(way):
-    run = {"adjacency": way, "steps": [step(CLIPPED | {"units_per_batch": 2}, FIXED, size=2)]}
-    kinds = [{"start": 0.0, "ranges": [[-9, 9, 1]], "coarser": [1]}]
-    witness = {"bits": 128, "method": "lattice", "spacing": 0.5, "points": 64, "first": -32, "tilt": 1.0}
-    witness |= {"outer_tilt": 4.0, "left_tilt": 4.0, "kinds": kinds}
-    if way == "remove":
-        assert proven(run, witness, 1.0)[1] > 0.0
-    else:
-        with pytest.raises(RefusedError, match="several clipped units"):
-            proven(run, witness, 1.0, way)
 
 
 def test_dealt_batches_that_are_clipped_as_a_whole_are_refused():

@@ -1,8 +1,11 @@
 """Combinations of docs/certificates.md, "What is covered", that no other test of certificates has."""
 
+import math
+
 import pytest
 
 import hockeystick as hs
+from hockeystick._curves.lattice_witness import LatticeWitness
 
 CLIPPING = hs.AdaptiveClipping(noise_multiplier=3.0, count_noise=4.0)
 FIXED = {"sampling": hs.WithoutReplacement(10, 200)}
@@ -69,3 +72,21 @@ def test_every_combination_that_is_covered_is_proven(name):
     assert least * (1 - 1e-9) <= upper["at_most"] < most * 1.01
     assert all(claim["at_least"] <= most for claim in lower)
     assert not certificate.with_claims([upper | {"at_most": upper["at_most"] * 0.9}]).verify()[0]
+
+
+def test_a_window_leaves_room_below_the_tilt_at_which_moments_explode():
+    # With the tilt at the saddle point, 2.11, the window had 327,680 points.
+    step = {"mechanism": {"name": "gaussian", "noise_multiplier": 1.0}, "group": {"size": 1}, "count": 1000}
+    step["sampling"] = {"name": "truncated_poisson", "sample_rate": 0.01, "max_batch_size": 128}
+    step["sampling"]["dataset_size"] = 10_000
+    run = {"adjacency": "remove", "steps": [step]}
+    witness = LatticeWitness(run, "remove", 3.995, math.log(1e-5)).find()
+    assert witness["points"] <= 1 << 16
+    assert witness["tilt"] < witness["outer_tilt"]
+
+
+def test_probabilities_below_the_range_of_doubles_are_no_error():
+    step = {"mechanism": {"name": "gaussian", "noise_multiplier": 1.0}, "group": {"size": 256}, "count": 1000}
+    step["sampling"] = {"name": "poisson", "sample_rate": 0.01}
+    with pytest.raises(hs.UnsupportedError, match="would need more than a minute"):
+        LatticeWitness({"adjacency": "remove", "steps": [step]}, "remove", 4712.6, math.log(1e-5)).find()

@@ -275,7 +275,7 @@ def test_bounds_that_are_derived_have_no_lower_ends():
 def test_chains_of_gradients_that_nobody_knows_are_refused(gradients):
     step = {"mechanism": {}, "sampling": {}, "group": {"size": 2, "gradients": gradients}, "count": 3}
     with pytest.raises(RefusedError, match="gradients of a chain must be one of aligned"):
-        claims.single({"adjacency": "replace", "steps": [step]})
+        claims.single({"adjacency": "replace", "steps": [step]}, "replace")
 
 
 def test_renyi_divergences_add_up_over_steps_and_are_the_largest_of_both_orders():

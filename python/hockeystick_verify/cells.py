@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 def rough_loss(part: Part) -> Callable[[float], float]:
     """Return the loss of an output in doubles."""
     scale, gaussian = float(part.scale), part.noise == "gaussian"
-    laws = [[(math.log(float(w)), float(s)) for s, w in law.items()] for law in (part.p, part.q)]
+    laws = [[(float(w.log()), float(s)) for s, w in law.items()] for law in (part.p, part.q)]
 
     def log_density(law: list[tuple[float, float]], x: float) -> float:
         if gaussian:

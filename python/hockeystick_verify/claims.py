@@ -20,6 +20,7 @@ from hockeystick_verify.checker import (
     choice,
     compared,
     fields,
+    fixed_batch,
     items,
     largest,
     number,
@@ -51,25 +52,44 @@ Report = Callable[[int, int], object]
 # ---------------------------------------------------------------- one ordered pair
 
 
-def single(run: Object) -> tuple[Object, int]:
-    """Return the run with one record in place of the group, and the size of the group."""
+def single(run: Object, direction: str) -> tuple[Object, int]:
+    """Return a run whose curve is that of any link of a chain, and the size of the group (V16)."""
     steps, sizes = [], set()
     for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
         fields(step, "a step", "mechanism sampling group count")
         group = fields(step["group"], "group", "size", "gradients")
         choice(group.get("gradients", "aligned"), "gradients of a chain", "aligned")
-        sizes.add(whole(group["size"], "group size", 1, LARGEST_LINKS))
-        steps.append({**step, "group": {"size": 1}})
+        size = whole(group["size"], "group size", 1, LARGEST_LINKS)
+        sizes.add(size)
+        sampling = step["sampling"]
+        if direction != "replace":
+            sampling = sampling_of_last_link(sampling, size)
+        steps.append({**step, "sampling": sampling, "group": {"size": 1}})
     if len(sizes) > 1:
         raise RefusedError("a chain is about one group in all steps")
     return {**run, "steps": steps}, sizes.pop()
+
+
+def sampling_of_last_link(sampling: Object, size: int) -> Object:
+    """Return the batches of the smallest data set of a chain that holds the record of a link (V16).
+
+    Each link has one record less, so that a fixed batch holds its record more often.
+    """
+    if sampling.get("name") == "truncated_poisson" and size > 1:
+        raise RefusedError("chains of added or removed records are not covered for truncated samples")
+    if sampling.get("name") != "without_replacement":
+        return sampling
+    batch, records = fixed_batch(sampling)
+    if size > records or batch > records:
+        raise RefusedError("a group or a batch has more records than the data set")
+    return {**sampling, "dataset_size": max(batch, records - size + 1)}
 
 
 def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
     """Bound delta of k records by the curve of one (V16); the lower ends are 0."""
     if direction not in ("add", "remove", "replace"):
         raise RefusedError("chains are about records that are added, removed or replaced in all steps")
-    one, links = single(run)
+    one, links = single(run, direction)
     splits = []
     for split in items(witness["splits"], "splits", len(epsilons), len(epsilons)):
         given = [fields(part, "a part", "epsilon links") for part in items(split, "a split", 1, 64)]

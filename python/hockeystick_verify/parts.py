@@ -236,15 +236,22 @@ def replaced_in_fixed_batch(noise: str, scale: arb, sampling: Object, members: M
     if not members.alike:
         raise RefusedError("replaced records of fixed batches are covered for records of norm 1")
     law = hypergeometric(members.size, batch, records)
-    rate = 1 - law.get(ZERO, arb(0))
     if noise != "gaussian" or members.size == 1:
-        return joined(noise, scale, rate, 2 * min(members.size, batch))
+        return joined(noise, scale, 1 - law.get(ZERO, arb(0)), 2 * min(members.size, batch))
     if members.size > LARGEST_PUBLISHED_GROUP:
         raise RefusedError(f"this bound covers up to {LARGEST_PUBLISHED_GROUP} replaced records")
+    return published(scale, law)
+
+
+def published(scale: arb, law: Law) -> Step:
+    """Pair of replaced records: their distance is published unless it is 0, and has a joined pair."""
+    rate = 1 - law.get(ZERO, arb(0))
+    distances = {int(shift): weight for shift, weight in law.items() if shift}
+    if len(distances) <= 1:
+        return joined("gaussian", scale, rate, next(iter(distances), 2))
     found: Step = []
-    for shift, weight in law.items():
-        if shift:
-            found += joined(noise, scale, rate, int(shift), weight / rate)
+    for distance, weight in distances.items():
+        found += joined("gaussian", scale, rate, distance, weight / rate)
     return found
 
 
@@ -267,9 +274,9 @@ def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
 
 def in_clipped_batches(step: Object, direction: str) -> Step:
     """Pair of a step whose batches are clipped as a whole."""
-    sigma, law = clipped_batches(step, direction)
+    sigma, law = clipped_batches(step)
     if direction == "replace" and step["sampling"]["name"] != "full_batch":
-        return joined("gaussian", sigma, 1 - law.get(ZERO, arb(0)), 2)
+        return published(sigma, law)
     return mixture("gaussian", sigma, law, direction)
 
 

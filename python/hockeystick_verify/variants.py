@@ -171,7 +171,7 @@ def in_equal_units(members: Law, batch: int, units: int) -> Law:
     return {Fraction(2 * j): weight for j, weight in enumerate(found) if not weight.is_zero()}
 
 
-def clipped_batches(step: Object, direction: str) -> tuple[arb, Law]:
+def clipped_batches(step: Object) -> tuple[arb, Law]:
     """Return the noise of a step that clips batches, and the law of its shift: 2 for a unit with members."""
     mechanism, sampling = step["mechanism"], step["sampling"]
     fields(mechanism, "mechanism", "name noise_multiplier", "units_per_batch")
@@ -200,8 +200,6 @@ def clipped_batches(step: Object, direction: str) -> tuple[arb, Law]:
         for own in [rate] * members.size if members.rates is None else map(arb, members.rates):
             missed *= 1 - own
         law = any_in_units(missed, units)
-    if direction == "replace" and units > 1:
-        raise RefusedError("several clipped units of a step are covered for added or removed records")
     return sigma, law
 
 
@@ -284,7 +282,7 @@ def pair_of_step(step: Object, direction: str) -> Pair:
     elif direction == "replace" and step["sampling"].get("name") != "full_batch":
         raise RefusedError("this proof covers replaced records of clipped batches for full batches only")
     else:
-        sigma, law = clipped_batches(step, direction)
+        sigma, law = clipped_batches(step)
     return Pair(sigma, None, law) if direction == "add" else Pair(sigma, law, None)
 
 

@@ -1,6 +1,6 @@
 //! The privacy curve of a group from that of one record: a chain of data sets of which neighbours differ in one record.
 //!
-//! Let D_0, …, D_k be data sets of one size, each with one record replaced. If every step of the chain has the privacy curve
+//! Let D_0, …, D_k be data sets, each with one record replaced, added or removed. If every step of the chain has the privacy curve
 //! δ₁, then P_i(S) ≤ e^{ε_i} P_{i−1}(S) + δ₁(ε_i) for every event S and every ε_i, negative ones too, and by induction
 //!
 //! > P_k(S) ≤ e^{ε} P_0(S) + Σ_i e^{ε_{i+1} + … + ε_k} δ₁(ε_i), ε = ε_1 + … + ε_k.
@@ -11,7 +11,7 @@
 //! It is needed where the dominating pair of a group is not tight: after many steps of replaced records in fixed batches the
 //! pair, which reveals how many members are in each batch, can be far larger. Where records are dealt into the batches of an epoch, it is
 //! the bound for groups whose pair reveals everything; a record is added or removed in each link then, and the curve of one record is the larger one
-//! of both directions.
+//! of both directions, for the smallest data set of the chain where steps draw fixed batches.
 
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::chain_split::{Run, SplitTable, falling, joined, log_geometric_sum, stretched, sum_of};
@@ -108,14 +108,22 @@ impl GroupChain {
         if size < 2 || !alike || !segments.iter().any(|(step, _)| needs_chain(step)) {
             return Ok(None);
         }
-        let single = |(step, count): &(Step, u64)| {
+        let mut single = Vec::new();
+        for (step, count) in segments {
+            let sampling = match adjacency {
+                Adjacency::Replace => step.sampling,
+                _ => match Self::sampling_of_last_link(step.sampling, size) {
+                    Some(sampling) => sampling,
+                    None => return Ok(None),
+                },
+            };
             let one = Step {
                 group: Group::of(1),
+                sampling,
                 ..step.clone()
             };
-            (one, *count)
-        };
-        let single: Vec<(Step, u64)> = segments.iter().map(single).collect();
+            single.push((one, *count));
+        }
         // The curve of one record must hold in both orders.
         let both = match adjacency {
             Adjacency::Replace => Adjacency::Replace,
@@ -126,6 +134,22 @@ impl GroupChain {
         let equal_parts = !segments.iter().all(|(step, _)| is_gaussian(step));
         let chain = Self::of_one(one, size);
         Ok(Some(Self { equal_parts, ..chain }))
+    }
+
+    /// The sampling whose curve of one record holds for every link where records are removed one by one: the smallest data set's, in whose fixed
+    /// batches a record is most often, as every pair of a smaller rate is a kernel of it. `None` for truncated samples, of which that is not known.
+    fn sampling_of_last_link(sampling: Sampling, size: u64) -> Option<Sampling> {
+        match sampling {
+            Sampling::FixedBatch {
+                batch_size,
+                dataset_size,
+            } => Some(Sampling::FixedBatch {
+                batch_size,
+                dataset_size: batch_size.max(dataset_size.saturating_sub(size - 1)),
+            }),
+            Sampling::TruncatedPoisson { .. } => None,
+            other => Some(other),
+        }
     }
 
     /// The chain of `group_size` records with this curve each.
@@ -415,42 +439,4 @@ fn gaussian_slope(log_delta: f64, epsilon: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::curve::one_step::gaussian_delta;
-
-    /// k replaced records of full batches are G_{kμ}, and so is the chain of k times G_μ (GROUP Theorem 5).
-    #[test]
-    fn a_chain_of_gaussian_curves_is_the_gaussian_curve_of_the_group() {
-        let full = Sampling::FixedBatch {
-            batch_size: 50,
-            dataset_size: 50,
-        };
-        let step = Step {
-            mechanism: Mechanism::Gaussian {
-                noise_multiplier: 400.0,
-            },
-            sampling: full,
-            group: Group::of(1),
-        };
-        let mu = 2.0 / 400.0 * 100f64.sqrt();
-        for size in [2u64, 5, 20, 200] {
-            let one = PairCurve::new(&[(step.clone(), 100)], Adjacency::Replace).unwrap();
-            let mut chain = GroupChain::of_one(one, size);
-            assert!((chain.variance - mu * mu).abs() < 1e-9);
-            for epsilon in [0.0, 0.3, 1.5] {
-                let exact = gaussian_delta(size as f64 * mu, epsilon);
-                let (found, _) = chain.delta(epsilon).unwrap();
-                assert!(found.log_upper >= exact.log_lower, "{size} {epsilon}");
-                if exact.log_lower < SMALLEST_LOG_DELTA {
-                    continue; // Chernoff's bound stands for the curve there
-                }
-                assert!(
-                    found.log_upper <= exact.log_upper + 0.01,
-                    "{size} {epsilon}: {found:?} {exact:?}"
-                );
-                assert!(found.width() < 1e-6);
-            }
-        }
-    }
-}
+mod tests;

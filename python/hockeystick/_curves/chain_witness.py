@@ -11,11 +11,14 @@ import numpy as np
 from hockeystick._curves.allocation_witness import allocation_witness
 from hockeystick._curves.described_run import directions, method_of
 from hockeystick._curves.lattice_witness import LatticeWitness
+from hockeystick._extras import needed
+from hockeystick._vocabulary.sampling import WithoutReplacement
 from hockeystick.errors import UnsupportedError, WideIntervalWarning
 
 if TYPE_CHECKING:
     from hockeystick._arguments import Floats
     from hockeystick._curves.curve import PrivacyCurve
+    from hockeystick._vocabulary.step_kinds import StepKind
 
 LARGEST_CHAIN = 64
 """Most links: each has a part of epsilon of its own."""
@@ -38,9 +41,20 @@ class Links:
         if len(sizes) > 1 or max(sizes) > LARGEST_CHAIN:
             raise UnsupportedError(f"certificates cover chains of one group of up to {LARGEST_CHAIN} records")
         self.number = sizes.pop()
-        segments = {kind._replace(group=1): count for kind, count in curve.segments}
+        segments: dict[StepKind, int] = {}
+        for kind, count in curve.segments:
+            link = self._link(kind, adjacency)
+            segments[link] = segments.get(link, 0) + count
         self.one = type(curve)(segments, adjacency, curve.tolerance)
         self._at = self._deltas = self._steepness = np.zeros(0)
+
+    def _link(self, kind: StepKind, adjacency: str) -> StepKind:
+        """Return the step of one record, in the smallest data set of a chain (V16)."""
+        draw = kind.draw
+        if isinstance(draw, WithoutReplacement) and adjacency != "replace":
+            smallest = max(draw.batch_size, draw.dataset_size - self.number + 1)
+            draw = WithoutReplacement(draw.batch_size, smallest)
+        return kind._replace(draw=draw, group=1)
 
     def _know(self, most: float) -> None:
         """Tabulate the curve up to `most`."""
@@ -86,8 +100,11 @@ class Chains:
     def __init__(self, curve: PrivacyCurve, run: dict[str, Any]) -> None:
         self._ones: dict[str, dict[str, Any]] = {}
         self._links = {direction: Links(curve, direction) for direction in directions(run)}
-        steps = [{**step, "group": {"size": 1}} for step in run["steps"]]
-        self._single = {**run, "steps": steps}
+        checker = needed("hockeystick_verify.claims", "verify")
+        try:
+            self._single = {direction: checker.single(run, direction)[0] for direction in self._links}
+        except checker.RefusedError as error:
+            raise UnsupportedError(f"the checker does not cover this chain: {error}") from None
 
     def witnesses(self, epsilons: list[float]) -> dict[str, Any]:
         """Return the witness of each direction: that of one record, and the parts of every epsilon."""
@@ -104,6 +121,7 @@ class Chains:
 
     def _one(self, direction: str, least: float, most: float) -> dict[str, Any]:
         level = math.log(max(float(np.asarray(self._links[direction].one.bounds(epsilon=most)[1])), 1e-300))
-        if method_of(self._single) == "allocation":
-            return allocation_witness(self._single, direction, most, level)
-        return LatticeWitness(self._single, direction, most, level, least).find()
+        single = self._single[direction]
+        if method_of(single) == "allocation":
+            return allocation_witness(single, direction, most, level)
+        return LatticeWitness(single, direction, most, level, least).find()

@@ -28,7 +28,7 @@ class DealtLaw(StepLaw):
 
     def __init__(self, dealt: Any, count: int, log_delta: float) -> None:
         checker = needed("hockeystick_verify.dealt_lattice", "verify")
-        self.count, self.components, self.atoms, self.parts = count, 1, False, []
+        self.count, self.components, self.atoms, self.parts = count, [], False, []
         self.entry = _entry(checker, dealt, log_delta - math.log(count))
         atoms = checker.cells_of_epoch(dealt, self.entry)
         known = [each for each in atoms if each.high is not None and each.p > 0]

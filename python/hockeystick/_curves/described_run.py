@@ -75,7 +75,7 @@ def _direction(step: dict[str, Any], direction: str) -> str:
 
 def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
     if kind.pair.stands_for_others:
-        return _clipped_step(kind.pair.clipped, count, adjacency)
+        return _clipped_step(kind.pair.clipped, count)
     mechanism, group = _mechanism(kind.noise), _group(kind)
     draw = kind.draw
     whole_batch = isinstance(draw, WithoutReplacement) and draw.batch_size == draw.dataset_size
@@ -143,17 +143,13 @@ def _sampling(draw: float | Sampling | Mixture) -> dict[str, Any]:
     raise UnsupportedError(f"certificates do not cover {draw!r}")
 
 
-def _clipped_step(asked: ClippedStep | None, count: int, adjacency: str) -> dict[str, Any]:
+def _clipped_step(asked: ClippedStep | None, count: int) -> dict[str, Any]:
     """Return a step whose batches are clipped as a whole: what was asked about, not what it amounts to."""
     if asked is None:
         raise UnsupportedError(
             "certificates cover batches that are clipped as a whole for one group at a time"
         )
     units, batches = asked.mechanism.units_per_batch, microbatches_of(asked.draw)
-    if adjacency == "replace" and (units > 1 or batches > 1):
-        raise UnsupportedError(
-            "certificates do not cover replaced records where a step has several clipped units"
-        )
     _check_noise(asked.mechanism.noise_multiplier, 1e9)
     mechanism = {"name": "batch_clipping", "noise_multiplier": asked.mechanism.noise_multiplier}
     if units > 1:

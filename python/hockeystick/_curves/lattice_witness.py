@@ -30,9 +30,13 @@ RISE = 0.5
 """How much the logarithms of the moments in the window's bounds may rise because losses are rounded."""
 MOST_RANGES = 128
 TILTS = np.geomspace(1e-3, 1e5, 321)
-OUTER_TILTS = (1.001, 1.003, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 60.0)
-"""Tilts of the bound on losses above the window that are tried, over that of the sum. Where a step has rare
-and large losses, moments grow fast beyond the saddle point, and only close tilts keep the window short."""
+TILT_PARTS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2)
+"""Tilts of the sum that are tried, over the saddle point. Lower ones take a few bits more, and leave room
+below the tilt at which moments of rare and large losses explode: a window can be several times shorter."""
+OUTER_TILTS = (0.9, 1.0, 1.03, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 20.0, 60.0)
+"""Tilts of the bound on losses above the window that are tried, over the saddle point."""
+LEFT_TILTS = (0.0, *np.geomspace(0.01, 100.0, 17).tolist())
+"""Tilts of the bound on losses below the window."""
 MOST_TILT = 1e6
 """Largest tilt that the checker takes."""
 ABOVE = tuple(0.5 * place for place in range(81))
@@ -107,19 +111,20 @@ class LatticeWitness:
         self.allowed = math.exp(min(max(0.0, self.log_delta - heights[best] - 3.0), math.log(0.05 / GOOD)))
         return float(f"{TILTS[best]:.3g}")
 
-    def _window(self) -> tuple[float, float, float, float]:
-        """Losses below and above epsilon that the window needs, and the tilts of its bounds."""
+    def _window(self) -> tuple[float, float, float, float, float]:
+        """Losses below and above epsilon that the window needs, its tilt and those of its bounds."""
         goal = self.log_delta + NEGLIGIBLE
-        best = (math.inf, math.inf, 0.0, 0.0)
-        for factor in OUTER_TILTS:
-            outer = min(self.tilt * factor, MOST_TILT)
-            raised = self._cumulant(outer) - outer * self.epsilon - goal
-            up = max(raised / outer, 1e-6)
-            for left in (0.0, *np.geomspace(0.01, 100.0, 17)):
-                fallen = self._cumulant(-float(left)) + left * self.epsilon - goal - self.tilt * up
-                down = max(0.0, fallen / (self.tilt + left), raised / (outer - self.tilt) - up)
-                if up + down < best[0] + best[1]:
-                    best = (down, up, outer, float(left))
+        outers = [min(self.tilt * factor, MOST_TILT) for factor in OUTER_TILTS]
+        raised = [self._cumulant(outer) - outer * self.epsilon - goal for outer in outers]
+        fallen = [self._cumulant(-left) + left * self.epsilon - goal for left in LEFT_TILTS]
+        best = (math.inf, math.inf, 0.0, 0.0, 0.0)
+        for tilt in (float(f"{self.tilt * part:.3g}") for part in TILT_PARTS):
+            for outer, over in zip(outers, raised, strict=True):
+                up = max(over / outer, 1e-6)
+                for left, under in zip(LEFT_TILTS, fallen, strict=True) if outer > tilt else ():
+                    down = max(0.0, (under - tilt * up) / (tilt + left), over / (outer - tilt) - up)
+                    if up + down < 0.95 * (best[0] + best[1]):
+                        best = (down, up, tilt, outer, left)
         return best
 
     def find(self) -> dict[str, Any]:
@@ -130,7 +135,7 @@ class LatticeWitness:
         UnsupportedError
             If the interval would be wide, or the checker would take long.
         """
-        down, up, outer, left = self._window()
+        down, up, tilt, outer, left = self._window()
         down = max(down, self.epsilon - self.least)
         period = 1.02 * (down + up) + 1e-9
         curvature = self.tilt * (self.tilt + 1.0)
@@ -169,7 +174,7 @@ class LatticeWitness:
         offset = sum(law.count * kind["start"] for law, kind in zip(self.laws, kinds, strict=True))
         place = math.floor((self.epsilon - down - offset) / spacing) - 4
         # Errors of the transforms are relative to the whole tilted law, which is e^height.
-        height = self._cumulant(self.tilt) - self.tilt * self.epsilon
+        height = self._cumulant(tilt) - tilt * self.epsilon
         lost = max(height - self.log_delta, 0.0) + math.log(self.steps) + DIGITS
         bits = max(96, math.ceil(lost / math.log(2.0)) + 32)
         found: dict[str, Any] = {
@@ -178,7 +183,7 @@ class LatticeWitness:
             "spacing": spacing,
             "points": points,
         }
-        found |= {"first": place, "tilt": self.tilt, "outer_tilt": outer, "left_tilt": left, "kinds": kinds}
+        found |= {"first": place, "tilt": tilt, "outer_tilt": outer, "left_tilt": left, "kinds": kinds}
         return found
 
     def _error(self, law: StepLaw, spacing: float, curvature: float) -> float:
@@ -205,7 +210,7 @@ class LatticeWitness:
             1 << max(0, min(10, math.floor(math.log2(0.05 / share) / 2))) for share in law.shares(self.tilt)
         ]
         ranges: list[list[int]] = []
-        cells, at = 0, first
+        at = first
         while at < last:
             size = max(64, round(0.35 * abs(at - middle)))
             end = min(at + size if at >= middle else min(at + size, max(middle, at + 64)), last)
@@ -220,9 +225,13 @@ class LatticeWitness:
                 doublings = _narrow_enough(doublings, abs(tilt) * spacing * max(coarser), heavy)
             stride = 1 << doublings
             ranges.append([at, end, stride])
-            cells += (end - at) // stride + 1
             at += math.ceil((end - at) / stride) * stride
-        if cells * law.components > MOST_CELLS or len(ranges) > MOST_RANGES:
+        cells = sum(
+            size * ((b - a) // (stride * times) + 1)
+            for size, times in zip(law.components, coarser, strict=True)
+            for a, b, stride in ranges
+        )
+        if cells > MOST_CELLS or len(ranges) > MOST_RANGES:
             raise UnsupportedError("the checker would need more than a minute or two for this claim")
         return {"start": start, "ranges": ranges, "coarser": coarser}
 

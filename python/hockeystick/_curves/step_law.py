@@ -19,9 +19,8 @@ class StepLaw:
 
     def __init__(self, step: Any, count: int, log_delta: float) -> None:
         self.count = count
-        self.components = sum(
-            len(part.p) + len(part.q) for part in step if hasattr(part, "p") and part_of(part)
-        )
+        self.components = [len(part.p) + len(part.q) for part in step if part_of(part)]
+        """Components of the mixtures of each continuous part: what a cell of it costs."""
         self.atoms = not any(part_of(part) for part in step)
         found = [_part(part, log_delta) if part_of(part) else _atom(part) for part in step]
         self.parts = [each for part, each in zip(step, found, strict=True) if part_of(part)]
@@ -60,7 +59,7 @@ class StepLaw:
         """How much each continuous part has of E[e^(tilt loss)], but at least a little."""
         sizes = [log_sum(logs + tilt * losses) for losses, logs in self.parts]
         whole = log_sum(self.logs + tilt * self.losses)
-        return [math.exp(max(size - whole, -60.0)) for size in sizes]
+        return [math.exp(min(max(size - whole, -60.0), 0.0)) for size in sizes]
 
     def weights(self, tilt: float) -> Floats:
         """Probabilities under the law tilted by e^(tilt loss)."""
@@ -91,8 +90,7 @@ def log_sum(values: Floats) -> float:
 
 
 def _atom(atom: Any) -> tuple[Floats, Floats]:
-    p, q = float(atom.p), float(atom.q)
-    return np.array([math.log(p / q)]), np.array([math.log(p)])
+    return np.array([float((atom.p / atom.q).log())]), np.array([float(atom.p.log())])
 
 
 def _mixture(part: Any, law: Any, x: Floats) -> Floats:
@@ -101,7 +99,7 @@ def _mixture(part: Any, law: Any, x: Floats) -> Floats:
     for shift, weight in law.items():
         away = (x - float(shift)) / scale
         each = -(away**2) / 2 if part.noise == "gaussian" else -np.abs(away)
-        found = np.logaddexp(found, math.log(float(weight)) + each)
+        found = np.logaddexp(found, float(weight.log()) + each)
     return found - math.log(scale * (math.sqrt(2 * math.pi) if part.noise == "gaussian" else 2.0))
 
 
@@ -120,7 +118,7 @@ def _part(part: Any, log_delta: float) -> tuple[Floats, Floats]:
         )
     x = (edges[1:] + edges[:-1]) / 2
     log_p, log_q = _mixture(part, part.p, x), _mixture(part, part.q, x)
-    return log_p - log_q, log_p + np.log(np.diff(edges)) + math.log(float(part.weight))
+    return log_p - log_q, log_p + np.log(np.diff(edges)) + float(part.weight.log())
 
 
 def _between(low: float, high: float, inner: list[float]) -> list[tuple[float, float]]:
@@ -131,7 +129,7 @@ def _between(low: float, high: float, inner: list[float]) -> list[tuple[float, f
 def _ends(part: Any) -> tuple[float, float]:
     """Least and largest loss of a part; infinite ones if it has no bound."""
     if not part_of(part):
-        loss = math.log(float(part.p) / float(part.q))
+        loss = float((part.p / part.q).log())
         return loss, loss
     cells = needed("hockeystick_verify.cells", "verify")
     low, high = cells.end_of_loss(part, False), cells.end_of_loss(part, True)

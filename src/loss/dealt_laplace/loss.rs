@@ -194,9 +194,7 @@ impl DealtLaplace {
         {
             return Some(Arc::clone(atoms));
         }
-        let number = self
-            .epoch
-            .tilt_number(self.epoch.tilt_of_power(self.tilt(c).exponent()))?;
+        let number = self.epoch.number_of_power(self.tilt(c).exponent())?;
         let law = self.epoch.law(number)?;
         let found = Arc::new(atoms(&self.epoch, &law, self.tilt(c)));
         self.work += WORK_OF_PLACE * found.upper.len() as u64;
