@@ -152,9 +152,7 @@ impl DealtLaplace {
 
     /// The cells for c.
     fn cells_for(&mut self, c: f64) -> Option<Arc<Cells>> {
-        let number = self
-            .epoch
-            .tilt_number(self.coarse.tilt_of_power(self.tilt(c).exponent()))?;
+        let number = self.coarse.number_of_power(self.tilt(c).exponent())?;
         let known = self.known_cells().get(&number).cloned();
         if known.is_some() {
             return known;
