@@ -361,13 +361,13 @@ def test_random_changes_never_raise_anything_but_the_two_errors():
 
 
 def test_what_is_not_covered_is_refused_by_name():
-    laplace = hs.privacy_curve(mechanism=hs.Laplace(4.0), sampling=hs.FixedBins(10), steps=20)
-    with pytest.raises(hs.UnsupportedError, match=r"FixedBins\(10\) with Gaussian noise"):
-        laplace.certify(epsilon=1.0)
-    mixed = hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=100)
+    dealt = {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(10), "steps": 10}
+    with pytest.raises(hs.UnsupportedError, match="up to 6 records"):
+        hs.privacy_curve(group_size=65, **dealt).certify(delta=1e-5)
     cut = hs.Poisson(0.1, max_batch_size=14, dataset_size=100)
-    mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sampling=cut, steps=10)
-    with pytest.raises(hs.UnsupportedError, match="full, fixed, Poisson or dealt batches"):
+    mixed = hs.privacy_curve(group_size=2, **dealt)
+    mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sampling=cut, steps=10, group_size=2)
+    with pytest.raises(hs.UnsupportedError, match="on a lattice for one record"):
         mixed.certify(delta=1e-5)
     noiseless = hs.privacy_curve(noise_multiplier=1e-4, sample_rate=0.1, steps=10)
     with pytest.raises(hs.UnsupportedError, match=r"0\.001 or more"):
