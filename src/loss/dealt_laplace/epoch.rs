@@ -12,8 +12,6 @@ const TILT_STEP: f64 = 2.0;
 const MAX_TILT: i64 = 40;
 /// Tilts that are tried for a bound on what is beyond a place.
 const SADDLES: i32 = 6;
-/// Steps of Newton's method for the tilt that has its mean at a place.
-const NEWTON_STEPS: usize = 12;
 /// Terms whose exponentials follow from one of them by multiplication.
 const BLOCK: usize = 64;
 /// Rounding of a sum of positive terms and of its exponentials, relative.
@@ -66,12 +64,6 @@ impl Epoch {
         self.sum.batch.width / self.total
     }
 
-    /// The number of the tilt next to θ; `None` beyond what is computed.
-    fn tilt_number(&self, tilt: f64) -> Option<i64> {
-        let number = (tilt * self.deviation / TILT_STEP).round();
-        (number.abs() <= MAX_TILT as f64).then_some(number as i64)
-    }
-
     /// The law under the tilt of this number; `None` where it is not computed to any use.
     pub(super) fn law(&self, number: i64) -> Option<Arc<TiltedLaw>> {
         let known = self
@@ -115,20 +107,24 @@ impl Epoch {
         None
     }
 
-    /// The number of the tilt whose law has its mean next to a place.
+    /// The number of the tilt whose law has its mean next to a place; the last one where all means are on one side of it.
     fn tilt_at(&self, place: f64) -> i64 {
-        let limit = self.tilt(MAX_TILT);
-        let mut tilt = 0.0f64;
-        for _ in 0..NEWTON_STEPS {
-            let moments = self.sum.moments(tilt);
-            let change = (place - moments.mean) / moments.variance.max(f64::MIN_POSITIVE);
-            let most = 8.0 * TILT_STEP / self.deviation;
-            tilt = (tilt + change.clamp(-most, most)).clamp(-limit, limit);
-            if change.abs() * self.deviation < 0.1 {
-                break;
+        let mean = |number: i64| self.sum.moments(self.tilt(number)).mean;
+        let mut last = mean(0);
+        let sign = if place < last { -1 } else { 1 };
+        for i in 1..=MAX_TILT {
+            let here = mean(sign * i);
+            if (here >= place) == (sign > 0) {
+                return sign
+                    * if (here - place).abs() < (last - place).abs() {
+                        i
+                    } else {
+                        i - 1
+                    };
             }
+            last = here;
         }
-        self.tilt_number(tilt).unwrap_or(0)
+        sign * MAX_TILT
     }
 
     /// log of an upper bound on E_Q[W'^`exponent`] over the places from `place` on, `above` or below it.
