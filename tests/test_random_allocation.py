@@ -128,7 +128,9 @@ def test_laplace_noise_is_between_poisson_sampling_and_the_full_batch():
     full = hs.get_epsilon(sampling=hs.FullBatch(), **run | {"steps": 10})
     assert dealt < 0.7 * full
     assert dealt == pytest.approx(poisson, rel=0.15)
-    assert not hs.privacy_curve(sampling=hs.RandomAllocation(50), mechanism=hs.Laplace(2.0), steps=50).tight
+    curve = {"mechanism": hs.Laplace(2.0), "steps": 50}
+    assert hs.privacy_curve(sampling=hs.RandomAllocation(50), **curve).tight
+    assert not hs.privacy_curve(sampling=hs.RandomAllocation(50, times=2), **curve).tight
     # One batch is the full batch; several are blocks; noise and batches only help.
     one = hs.get_epsilon(sampling=hs.RandomAllocation(1), **run | {"steps": 3})
     assert one == pytest.approx(hs.get_epsilon(sampling=hs.FullBatch(), **run | {"steps": 3}), rel=1e-3)

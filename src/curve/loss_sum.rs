@@ -316,6 +316,11 @@ impl LossSum {
         Enclosure::TRIVIAL
     }
 
+    /// Whether the characteristic functions of all losses are known; where they are not, only grids serve.
+    pub(crate) fn has_transform(&self) -> bool {
+        self.segments.iter().all(|segment| segment.loss.has_transform())
+    }
+
     /// True if all losses are known to lie on lattices.
     pub(crate) fn is_on_lattice(&self) -> bool {
         self.segments.iter().all(|segment| is_on_lattice(&segment.loss))

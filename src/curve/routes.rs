@@ -151,7 +151,7 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
     for _ in 0..TRUNCATIONS {
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.
-            if form != Form::Grid && sum.is_on_lattice() {
+            if form != Form::Grid && (sum.is_on_lattice() || !sum.has_transform()) {
                 continue;
             }
             let is_exhausted = sum.is_exhausted();
@@ -163,7 +163,7 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
                 return found;
             }
             // A grid costs the most, and a digit or two of a coarse contour are often enough for it to be left out.
-            if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() {
+            if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() && sum.has_transform() {
                 found = coarse(sum, epsilon, accuracy, expected, found);
             }
             let before = sum.work();

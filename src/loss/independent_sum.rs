@@ -56,6 +56,10 @@ impl PrivacyLoss for IndependentSum {
         self.parts.iter().any(|part| part.has_jumps())
     }
 
+    fn has_transform(&self) -> bool {
+        self.parts.iter().all(|part| part.has_transform())
+    }
+
     fn has_cheap_moments(&self) -> bool {
         self.parts.iter().all(|part| part.has_cheap_moments())
     }

@@ -49,6 +49,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         true
     }
 
+    /// Whether the characteristic function is known. Where it is not, [`TiltedLoss::changes`] says so by its errors, and inversion is not tried.
+    fn has_transform(&self) -> bool {
+        true
+    }
+
     /// Whether the density of the loss jumps, so that its transform falls like 1/y only and a few steps are left to grids.
     fn has_jumps(&self) -> bool {
         false

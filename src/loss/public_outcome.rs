@@ -144,6 +144,10 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.parts.iter().any(|(_, part)| part.has_jumps())
     }
 
+    fn has_transform(&self) -> bool {
+        self.parts.iter().all(|(_, part)| part.has_transform())
+    }
+
     fn has_cheap_moments(&self) -> bool {
         self.parts.iter().all(|(_, part)| part.has_cheap_moments())
     }

@@ -195,35 +195,9 @@ impl Epoch {
 
     fn smaller_side(&self, x: f64, place: f64, above: bool, law: &TiltedLaw) -> Interval {
         let last = law.first + (law.masses.len() - 1) as f64;
-        let sign = if above { 1.0 } else { -1.0 };
-        // Distances u = |K − place| from the first place on that counts.
-        let nearest = if above {
-            place.ceil().max(law.first)
-        } else {
-            place.floor().min(last)
-        };
-        let number = if above { last - nearest } else { nearest - law.first };
-        let mut value = 0.0;
-        if number >= 0.0 {
-            let fall = (-sign * law.tilt).exp();
-            let terms = number as usize + 1;
-            let mut next = 0;
-            while next < terms {
-                let size = BLOCK.min(terms - next);
-                let start = (nearest - place).abs() + next as f64;
-                let (mut factor, mut part) = ((-sign * law.tilt * start).exp(), 0.0);
-                for i in 0..size {
-                    let at = nearest + sign * (next + i) as f64;
-                    let mass = law.masses[(at - law.first) as usize];
-                    part += mass * factor * (start + i as f64);
-                    factor *= fall;
-                }
-                value += part;
-                next += size;
-            }
-        }
+        let (value, farthest) = law.distances(place, above);
         // The largest of u·e^{∓θu} over these distances.
-        let (farthest, rate) = (number.max(0.0) + 1.0, sign * law.tilt);
+        let rate = if above { law.tilt } else { -law.tilt };
         let largest = if rate * farthest > 1.0 {
             1.0 / (std::f64::consts::E * rate)
         } else {
@@ -239,7 +213,7 @@ impl Epoch {
         let (power, log_size) = if above { (1.0, 0.0) } else { (0.0, x.ln_1p()) };
         let outer = |place: f64, above: bool| log_size + self.log_beyond(power, place, above, law);
         let mut outside = outer(if above { last + 1.0 } else { law.first - 1.0 }, above).exp();
-        if number < 0.0 || (above && place < law.first) || (!above && place > last) {
+        if (above && place < law.first) || (!above && place > last) {
             outside += outer(if above { law.first - 1.0 } else { last + 1.0 }, !above).exp();
         }
         let log = |value: f64| {
@@ -249,13 +223,46 @@ impl Epoch {
                 f64::NEG_INFINITY
             }
         };
-        let upper = log((value + error) * (1.0 + slack)).exp() + outside;
         let direct = log((value + error) * (1.0 + slack));
-        let log_upper = if outside == 0.0 { direct } else { upper.ln().max(direct) };
+        let upper = if outside == 0.0 {
+            direct
+        } else {
+            (direct.exp() + outside).ln().max(direct)
+        };
         Interval {
-            lower: log((value - error) * (1.0 - slack)).min(log_upper),
-            upper: log_upper,
+            lower: log((value - error) * (1.0 - slack)).min(upper),
+            upper,
         }
+    }
+}
+
+impl TiltedLaw {
+    /// Σ v·u·e^{∓θu} over the masses v at the distances u ≥ 0 above, or below, a place, and a bound on these distances.
+    fn distances(&self, place: f64, above: bool) -> (f64, f64) {
+        let last = self.first + (self.masses.len() - 1) as f64;
+        let (sign, nearest) = if above {
+            (1.0, place.ceil().max(self.first))
+        } else {
+            (-1.0, place.floor().min(last))
+        };
+        let number = if above { last - nearest } else { nearest - self.first };
+        if number < 0.0 {
+            return (0.0, 0.0);
+        }
+        let fall = (-sign * self.tilt).exp();
+        let (terms, distance) = (number as usize + 1, (nearest - place).abs());
+        let mut value = 0.0;
+        for next in (0..terms).step_by(BLOCK) {
+            let start = distance + next as f64;
+            let (mut factor, mut part) = ((-sign * self.tilt * start).exp(), 0.0);
+            for i in 0..BLOCK.min(terms - next) {
+                let at = nearest + sign * (next + i) as f64;
+                part += self.masses[(at - self.first) as usize] * factor * (start + i as f64);
+                factor *= fall;
+            }
+            value += part;
+        }
+        (value, distance + number)
     }
 }
 

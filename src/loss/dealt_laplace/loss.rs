@@ -253,6 +253,10 @@ impl PrivacyLoss for DealtLaplace {
         false
     }
 
+    fn has_transform(&self) -> bool {
+        false
+    }
+
     fn has_jumps(&self) -> bool {
         true
     }
