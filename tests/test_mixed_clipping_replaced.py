@@ -1,6 +1,5 @@
 """Several clipped units in a step, and records that are replaced: bounds against all placements."""
 
-import json
 import math
 from itertools import permutations, product
 
@@ -194,5 +193,5 @@ def test_certificates_of_them_are_verified():
             mechanism=hs.BatchClipping(6.0, units), sampling=sampling, steps=10, group_size=3,
             adjacency="replace",
         )  # fmt: skip
-        is_verified, _ = hockeystick_verify.verify_text(json.dumps(curve.certify(delta=1e-5)))
+        is_verified, _ = hockeystick_verify.verify_text(curve.certify(delta=1e-5).to_json())
         assert is_verified
