@@ -34,7 +34,7 @@ pub(super) fn range(scale: f64) -> f64 {
     (1.0 / scale).exp_m1() - (-1.0 / scale).exp_m1()
 }
 
-/// Standard deviation of Y under Q: E[Y²] = e^{−2/b}/2 + e^{1/b}/2 + e^{−1/(2b)}/6·(e^{3/(2b)} − e^{−3/(2b)}).
+/// Standard deviation of Y under Q, whose second moment is e^{−2/b}/2 + e^{1/b}/2 + e^{−1/(2b)}/6·(e^{3/(2b)} − e^{−3/(2b)}).
 pub(super) fn standard_deviation(scale: f64) -> f64 {
     let a = 1.0 / scale;
     // Over 1, each part on its own, so that much noise leaves digits.

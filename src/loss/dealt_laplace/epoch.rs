@@ -127,7 +127,7 @@ impl Epoch {
         sign * MAX_TILT
     }
 
-    /// log of an upper bound on E_Q[W'^`exponent`] over the places from `place` on, `above` or below it.
+    /// log of an upper bound on the expectation under Q of W' to the power `exponent` over the places from `place` on, `above` or below it.
     ///
     /// (`docs/theory/random-allocation.md`, Proposition 14). With W'^s ≤ W'(e)^s·e^{λ(K − e)} on that side of the place e, and any θ ≥ λ (above;
     /// below, θ ≤ λ), Chernoff's inequality bounds it by W'(e)^s·E[e^{θ(K − e)}].

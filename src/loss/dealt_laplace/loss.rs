@@ -176,7 +176,8 @@ impl DealtLaplace {
         };
         let mut found = cells.moments(c);
         let crude = self.crude_moments(c);
-        if !(found.log_moment.upper() <= crude.log_moment.upper()) {
+        let upper = found.log_moment.upper();
+        if upper.is_nan() || upper > crude.log_moment.upper() {
             found.log_moment = crude.log_moment;
         }
         if c == 0.0 {

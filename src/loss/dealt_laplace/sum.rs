@@ -185,7 +185,7 @@ impl PlaceSum {
         let norm = masses.iter().map(|mass| mass * mass).sum::<f64>().sqrt();
         let eta = ((length as f64).log2() + 2.0) * TRANSFORM_ERROR;
         let pointwise = eta * (length as f64).sqrt() * one.norm + ATOM_ERROR;
-        if !(self.count * pointwise < MAX_POINTWISE_ERROR) {
+        if pointwise.is_nan() || self.count * pointwise >= MAX_POINTWISE_ERROR {
             return (masses, f64::INFINITY);
         }
         let of_spectrum = POWER_MARGIN * self.count * (eta * one.norm + ATOM_ERROR);
