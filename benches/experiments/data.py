@@ -114,7 +114,7 @@ def adult() -> Split:
     return Split("Adult", rows[~test], labels[~test], rows[test], labels[test], 2, groups)
 
 
-def _scaled(table: datasets.people.Columns, name: str) -> NDArray[np.float64]:
+def _scaled(table: dict[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     values = table[name].astype(np.float64)
     if name.startswith("capital"):
         return np.asarray(np.log1p(values) / np.log1p(LARGEST[name]))
