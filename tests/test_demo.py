@@ -44,8 +44,9 @@ def test_demo_trains_accounts_and_writes_its_files(tmp_path: Path) -> None:
         assert row["exact"] < row["renyi"] <= row["jensen"]
         # The exact value is confirmed from both sides: the simulated delta there is the delta asked for.
         simulated = row["simulated_delta"]
-        assert 0.97 * run["delta"] <= simulated["lower"] <= run["delta"] <= simulated["upper"]
-        assert simulated["upper"] <= 1.03 * run["delta"]
+        assert simulated["lower"] <= run["delta"] <= simulated["upper"]
+        # Where the interval lies is chance; how wide it is, is not.
+        assert simulated["upper"] - simulated["lower"] <= 0.06 * run["delta"]
     assert done.stdout.count("holds delta") == len(run["table"])
     for smaller, larger in zip(run["table"], run["table"][1:], strict=False):
         assert smaller["exact"] < larger["exact"]

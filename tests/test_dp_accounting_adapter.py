@@ -386,9 +386,9 @@ def test_calibration_finds_the_steps_of_the_library(dpa):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("exact_accountant", "ExactAccountant"),
-        ("events", "AccumulatedPoissonDpEvent"),
-        ("events", "RandomAllocationDpEvent"),
+        ("_exact_accountant", "ExactAccountant"),
+        ("_events", "AccumulatedPoissonDpEvent"),
+        ("_events", "RandomAllocationDpEvent"),
     ],
 )
 def test_the_example_of_the_class_prints_what_it_says(module, name):
