@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import numpy as np
 import pytest
@@ -140,6 +141,56 @@ def test_laplace_noise_is_between_poisson_sampling_and_the_full_batch():
         hs.get_epsilon(sampling=hs.RandomAllocation(t), **run | {"steps": t}) for t in (1, 3, 30, 300)
     ]
     assert by_batches == sorted(by_batches, reverse=True)
+
+
+def _laplace_epoch(scale, cells, released, batches):
+    """Likelihood ratios of an epoch and their probabilities: those of a batch moved to the ends of cells."""
+    low, high = np.exp(-1.0 / scale), np.exp(1.0 / scale)
+    roots = np.sqrt(np.linspace(low, high, cells + 1))
+    below, above = roots[:-1], roots[1:]
+    mass = 0.5 * np.exp(-0.5 / scale) * (above - below) / (above * below)
+    one = np.zeros(cells + 1)
+    one[0], one[-1] = 0.5, 0.5 * low
+    one[:-1] += mass * above / (above + below)
+    one[1:] += mass * below / (above + below)
+    length = 1 << (cells * released).bit_length()
+    whole = np.fft.irfft(np.fft.rfft(one, length) ** released, length)[: cells * released + 1]
+    ratios = batches - released + np.linspace(released * low, released * high, cells * released + 1)
+    return ratios / batches, np.maximum(whole, 0.0)
+
+
+def _extrapolated(deltas):
+    """Value for cells of width 0, as their error falls with the square of the width, and its error."""
+    first, second = (4.0 * deltas[1] - deltas[0]) / 3.0, (4.0 * deltas[2] - deltas[1]) / 3.0
+    return second, abs(second - first) + 1e-12
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+@pytest.mark.parametrize("adjacency", ["remove", "add"])
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_laplace_intervals_hold_values_extrapolated_from_coarse_cells(adjacency, epochs):
+    chance = random.Random(f"{adjacency} {epochs}")
+    for _ in range(20 if epochs == 1 else 6):
+        scale, batches = 10 ** chance.uniform(-0.3, 1.3), chance.randint(2, 40 if epochs == 1 else 20)
+        released = batches if epochs == 2 else chance.randint(2, batches)
+        epsilon, deltas = None, []
+        for cells in (400, 800, 1600) if epochs == 1 else (20, 40, 80):
+            ratios, masses = _laplace_epoch(scale, cells, released, batches)
+            if epochs == 2:
+                kept = masses > 1e-18
+                ratios = np.multiply.outer(ratios[kept], ratios[kept])
+                masses = np.multiply.outer(masses[kept], masses[kept])
+            if epsilon is None:
+                epsilon = chance.uniform(0.0, 3.5) * float(np.sqrt((masses * (ratios - 1.0) ** 2).sum()))
+            gain = ratios - np.exp(epsilon) if adjacency == "remove" else 1.0 - np.exp(epsilon) * ratios
+            deltas.append(float((masses * np.maximum(gain, 0.0)).sum()))
+        value, error = _extrapolated(deltas)
+        run = {"mechanism": hs.Laplace(scale), "sampling": hs.RandomAllocation(batches)}
+        steps = released * epochs
+        lower, upper = hs.get_delta(epsilon=epsilon, steps=steps, adjacency=adjacency, **run, bounds=True)
+        assert lower - error <= value <= upper + error, (scale, batches, released, epsilon)
+        if epochs == 1:
+            assert upper - lower <= 5e-5 * upper + 1e-15
 
 
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")

@@ -47,7 +47,7 @@ pub(crate) struct FineAtoms {
     pub(crate) log_scale: f64,
     /// Losses, ascending, and masses times e^{cℓ}, of the upper law.
     pub(crate) upper: Vec<(f64, f64)>,
-    /// The same of the lower law.
+    /// Losses, ascending, and masses times e^{cℓ}, of the lower law.
     pub(crate) lower: Vec<(f64, f64)>,
     /// Bound on the error of all masses together, what has no atom included.
     pub(crate) error: f64,

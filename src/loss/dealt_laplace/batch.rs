@@ -1,4 +1,8 @@
-//! The likelihood ratio of one batch with Laplace noise, on a lattice.
+//! The distribution of the likelihood ratio Y of one batch with Laplace noise, rounded to a lattice.
+//!
+//! The likelihood ratio of an epoch is the mean of those of its batches. Sums of numbers on a lattice are on the same lattice, so that their
+//! distribution is a convolution power. Rounding Y at random without changing its mean makes the curve larger; a factor by which
+//! the rounded ratio is contracted towards its mean makes it smaller than the true one, and tells how far both are apart.
 
 /// Terms that are added up before their sum is added to others, which bounds rounding.
 const BLOCK: usize = 64;

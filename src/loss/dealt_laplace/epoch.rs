@@ -1,4 +1,8 @@
-//! The likelihood ratio W' of an epoch, on a lattice: its expectations above and below a number, and what is outside a window.
+//! The likelihood ratio W' of an epoch on its lattice, and δ of one epoch.
+//!
+//! δ(ε) of one epoch is E_Q[(W' − e^ε)₊] if the record is removed and E_Q[(1 − e^ε·W')₊] if it is added: sums over the lattice. They are computed from
+//! the distribution under an exponential tilt, so that errors are relative to δ however small it is. The lattice is cut to a window; Chernoff's
+//! inequality bounds what is outside it.
 
 use super::batch::Batch;
 use super::sum::{PlaceSum, TiltedLaw};

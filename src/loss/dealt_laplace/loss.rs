@@ -226,6 +226,10 @@ impl PrivacyLoss for DealtLaplace {
             Direction::Remove => (epsilon.exp_m1(), 0.0),
             Direction::Add => ((-epsilon).exp_m1(), epsilon),
         };
+        if x == f64::INFINITY {
+            // δ of so small an ε is 1 − e^ε or more.
+            return Enclosure::of_logs(-f64::EPSILON, 0.0);
+        }
         let side = |x: f64| match self.direction {
             Direction::Remove => self.epoch.log_above(x),
             Direction::Add => self.epoch.log_below(x),

@@ -33,11 +33,11 @@ impl Tilt {
     }
 }
 
-/// The range of places that is used, and the bound on all errors over e^`log_scale`.
+/// The range of places that is used, and the bound on what is outside it, over e^`log_scale`.
 struct Used {
     first: usize,
     last: usize,
-    error: f64,
+    outside: f64,
 }
 
 /// The atoms of the epoch under a tilt, by the law of the sum under a tilt nearby; their masses sum to 1.
@@ -48,8 +48,7 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
     let log_scale = law.log_scale - law.tilt * law.mean + exponent * center;
     let contracted = |place: f64| (epoch.sum.batch.contraction * epoch.excess(place)).ln_1p();
     let used = used(epoch, law, exponent, log_scale, |place| {
-        let ratio = epoch.log_ratio(place);
-        change(place, ratio).max(change(place, contracted(place)))
+        change(place, epoch.log_ratio(place)).max(change(place, contracted(place)))
     });
     let sign = tilt.direction.sign();
     let number = used.last - used.first + 1;
@@ -57,66 +56,59 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
         log_scale,
         upper: Vec::with_capacity(number),
         lower: Vec::with_capacity(number),
-        error: used.error,
+        error: 0.0,
     };
+    // The errors of masses are multiplied by at most e^this, in either law.
+    let mut largest = f64::NEG_INFINITY;
     for (i, mass) in law.masses[used.first..=used.last].iter().enumerate() {
         let place = law.first + (used.first + i) as f64;
         let (ratio, below) = (epoch.log_ratio(place), contracted(place));
-        let weight = mass * change(place, ratio).exp();
-        found.upper.push((sign * ratio, weight));
-        found
-            .lower
-            .push((sign * below, weight * (exponent * (below - ratio)).exp()));
+        let (above, under) = (change(place, ratio), change(place, below));
+        largest = largest.max(above).max(under);
+        found.upper.push((sign * ratio, mass * above.exp()));
+        found.lower.push((sign * below, mass * under.exp()));
     }
+    found.error = law.error * largest.exp() + used.outside;
     if tilt.direction == Direction::Add {
         found.upper.reverse();
         found.lower.reverse();
     }
     let sum: f64 = found.upper.iter().map(|(_, mass)| mass).sum();
-    let exponents =
-        1.0 + exponent.abs() * center.abs() + (law.tilt * law.mean).abs() + law.log_scale.abs() + REACH * REACH;
+    let exponents = 1.0
+        + exponent.abs() * center.abs()
+        + (law.tilt * law.mean).abs()
+        + law.log_scale.abs()
+        + REACH * REACH
+        + largest.max(0.0);
     found.error += sum * (law.relative_error + ROUNDING * exponents);
     found.normalise(sum);
     found
 }
 
-/// The range for which the bound on all errors is smallest: each end on its own.
+/// The range for which the bound on all errors is smallest: each end on its own, as the errors of masses matter most at an end, if anywhere.
 fn used(epoch: &Epoch, law: &TiltedLaw, exponent: f64, log_scale: f64, change: impl Fn(f64) -> f64) -> Used {
     let last = (law.masses.len() - 1) as f64;
     let middle = law.mean - law.first;
-    let inner = change(law.mean).max(0.0) + concave_room(epoch, law, exponent);
     let best = |above: bool| {
         let sign = if above { 1.0 } else { -1.0 };
         let of = |distance: f64| {
             let end = (middle + sign * distance * law.deviation).clamp(0.0, last);
             let end = if above { end.ceil() } else { end.floor() };
             let log_outside = epoch.log_beyond(exponent, law.first + end + sign, above, law) - log_scale;
-            (end, change(law.first + end), log_outside.exp())
+            let outside = log_outside.exp();
+            (end, outside, law.error * change(law.first + end).exp() + outside)
         };
-        // The exponent is convex or concave in the place, so that its largest value is at an end or next to the mean.
-        let cost = |(_, largest, outside): (f64, f64, f64)| law.error * largest.exp() + outside;
         let found = ENDS.into_iter().map(of);
         found
-            .min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
-            .unwrap_or((middle, 0.0, 1.0))
+            .min_by(|a, b| a.2.total_cmp(&b.2))
+            .map_or((middle, f64::INFINITY), |(end, outside, _)| (end, outside))
     };
     let (low, high) = (best(false), best(true));
-    let largest = inner.max(low.1).max(high.1);
     Used {
         first: low.0 as usize,
         last: high.0 as usize,
-        error: law.error * largest.exp() + low.2 + high.2,
+        outside: low.1 + high.1,
     }
-}
-
-/// By how much the exponent may exceed its value at the mean where it is concave: s(log w − log w̄) − θ(K − K̄) with s ≥ 0 is largest at
-/// w = s·step/θ, where it is s(log r − 1 + 1/r) for r = w/w̄.
-fn concave_room(epoch: &Epoch, law: &TiltedLaw, exponent: f64) -> f64 {
-    if exponent <= 0.0 || law.tilt <= 0.0 {
-        return 0.0;
-    }
-    let best = exponent * epoch.step() / law.tilt / (1.0 + epoch.excess(law.mean));
-    (exponent * (best.ln() - 1.0 + best.recip())).max(0.0)
 }
 
 /// Moments of the loss under tilts near one, from cells of equal width in the loss.
@@ -200,13 +192,15 @@ impl Cells {
         let farthest = (change * 0.5 * self.width * CELLS as f64).abs();
         let error = self.error * farthest.exp() + 1e-13 * sum;
         let log_scale = self.log_scale + change * reference;
-        let (upper, lower) = ((sum + error).ln(), (merged - error).max(0.0).ln());
+        // The true moment is between both sums, in either order, and both are off by at most the error.
         let value = (2.0 * merged.ln() + sum.ln()) / 3.0;
+        let (largest, smallest) = (sum.max(merged) + error, (sum.min(merged) - error).max(0.0));
+        let distance = (largest.ln() - value).max(value - smallest.ln());
         let mean = first / sum;
         TiltedMoments {
             log_moment: Approx::new(
                 log_scale + value,
-                (upper - value).abs().max((value - lower).abs()) + 16.0 * f64::EPSILON * (1.0 + log_scale.abs()),
+                distance + 16.0 * f64::EPSILON * (1.0 + log_scale.abs()),
             ),
             mean: mean + reference,
             variance: (second / sum - mean * mean).max(0.0),
