@@ -8,8 +8,8 @@
 //! > e^{A(c') − c'W}·Σ_m e^{−(c−c')mP} + e^{A(c'') − c''W}·Σ_m e^{−(c''−c)mP}
 //!
 //! as a bound on what arrives from below and from above. **Rounding**: a transform of length N has a relative error
-//! of at most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2), the T-th power of a spectrum of
-//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed), and
+//! of at most η = (log₂N + 2)·7.4e-16 in the 2-norm (Higham 2002, Theorem 24.2), the T-th power of a spectrum of
+//! norm √N‖v‖ and modulus at most 1 one of at most Tη√N‖v‖ (v without its heaviest mass, which is not transformed) and its own rounding, and
 //! δ is the inner product of the composed masses with u_i = e^{−ct_i}(1 − e^{−t_i}), t_i = loss − ε, see `window`.
 //! **Discretisation**: see `cells`; both laws are bounds.
 

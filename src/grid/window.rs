@@ -2,23 +2,21 @@
 
 use crate::grid::frame::{Cells, GridLaw};
 use crate::inversion::segment::Segment;
+use crate::special::fourier::{POWER_ERROR, forward, inverse, transform_error, whole_power};
 use crate::special::log_space::complex_ln_1p;
 use crate::stopping::checkpoint;
-use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 
-/// Rounding error of a transform of length N in the 2-norm, relative, over log₂N + 2 (Higham 2002, Theorem 24.2).
-///
-/// That is μ + γ₄(√2 + μ) for each of log₂N stages, with γ₄ = 4u, u = 2⁻⁵³ and weights right to μ = u: 7.4e-16. The two further stages
-/// are those that make a real transform of a complex one of half the length. The bound holds for the worst signs of all roundings;
-/// transforms of random signs attain some three hundredths of it, which is what the test below finds.
-const TRANSFORM_ERROR: f64 = 7.4e-16;
 /// Error of a spectrum's value at most, times the number of steps: then (1 + error)^T ≤ 1 + 1.06·T·error.
 const MAX_POINTWISE_ERROR: f64 = 0.1;
 /// Factor by which second-order terms can make the errors of the transforms grow, with room.
 const POWER_MARGIN: f64 = 1.2;
 /// Sums below this fraction of their error are not stored; they count as 0.
 const NEGLIGIBLE_SUM: f64 = 1e-3;
+/// Error of a power by logarithms, relative and over T·|z|.
+const LOG_ERROR: f64 = 16.0 * f64::EPSILON;
+/// Most steps whose powers are computed by squaring.
+const MAX_SQUARED: f64 = 1e15;
 /// e^this underflows.
 const MIN_EXPONENT: f64 = -745.0;
 
@@ -60,9 +58,9 @@ struct Product {
     /// Loss of index 0, up to whole periods.
     origin: f64,
     log_scale: f64,
-    /// Σ T·η‖v‖ and 2·Σ T·Σ v, v without its heaviest mass.
+    /// Σ T·η‖v‖, v without its heaviest mass, and the relative errors of the powers.
     transform_errors: f64,
-    powers: f64,
+    power_errors: f64,
     /// Relative error of the masses.
     mass_error: f64,
     /// Error of the losses, and that of the sum of their shifts.
@@ -113,13 +111,12 @@ impl Product {
     /// Multiplies the spectra of one of the two laws of every segment; `None` if errors are too large for their bounds.
     fn new(
         window: &Window,
-        planner: &mut RealFftPlanner<f64>,
         segments: &[Segment],
         cells: &[Cells],
         law: impl Fn(&Cells) -> &GridLaw,
     ) -> Option<Self> {
         let length = window.length;
-        let forward = planner.plan_fft_forward(length);
+        let forward = forward(length);
         let mut values = forward.make_output_vec();
         let mut buffer = forward.make_input_vec();
         let mut product = Self {
@@ -127,7 +124,7 @@ impl Product {
             origin: 0.0,
             log_scale: 0.0,
             transform_errors: 0.0,
-            powers: 0.0,
+            power_errors: 0.0,
             mass_error: 0.0,
             loss_error: 0.0,
             shift_error: 0.0,
@@ -137,9 +134,11 @@ impl Product {
             let (law, steps) = (law(cells), segment.steps);
             let rest = Rest::fill(&mut buffer, law)?;
             forward.process(&mut buffer, &mut values).ok()?;
+            let way = Power::of(steps, rest.mass, length);
             for (total, value) in product.spectrum.iter_mut().zip(&values) {
-                *total *= power(*value - rest.mass, steps);
+                *total *= way.of_one_and(*value - rest.mass);
             }
+            product.power_errors += way.error;
             product.add_errors(window, (law, cells), &rest, steps);
         }
         let pointwise = product.transform_errors * (length as f64).sqrt();
@@ -149,7 +148,6 @@ impl Product {
     /// Accounts for a law that was multiplied `steps` times.
     fn add_errors(&mut self, window: &Window, (law, cells): (&GridLaw, &Cells), rest: &Rest, steps: f64) {
         self.transform_errors += steps * transform_error(window.length) * rest.norm;
-        self.powers += steps * rest.mass.min(1.0) * 2.0;
         let shift = (law.first + rest.heaviest as i64) as f64 * window.spacing;
         self.origin += steps * shift;
         self.shift_error += steps * shift.abs() * f64::EPSILON;
@@ -167,8 +165,8 @@ impl Product {
     }
 
     /// The composed masses, over e^{A(c)}, from index 0 on.
-    fn masses(&mut self, window: &Window, planner: &mut RealFftPlanner<f64>) -> Option<Vec<f64>> {
-        let inverse = planner.plan_fft_inverse(window.length);
+    fn masses(&mut self, window: &Window) -> Option<Vec<f64>> {
+        let inverse = inverse(window.length);
         if let Some(first) = self.spectrum.first_mut() {
             first.im = 0.0;
         }
@@ -189,10 +187,9 @@ impl Window {
         cells: &[Cells],
         law: impl Fn(&Cells) -> &GridLaw,
     ) -> Option<Composed> {
-        let mut planner = RealFftPlanner::<f64>::new();
-        let mut product = Product::new(self, &mut planner, segments, cells, law)?;
+        let mut product = Product::new(self, segments, cells, law)?;
         let norm = product.norm(self.length);
-        let masses = product.masses(self, &mut planner)?;
+        let masses = product.masses(self)?;
         // Index of the first grid point of the window.
         let first = ((self.start - product.origin) / self.spacing).ceil();
         let offset = first.rem_euclid(self.length as f64) as usize;
@@ -232,9 +229,8 @@ impl Window {
     /// Bound on the error of Σ v u over e^{A(c) − cε}, by Cauchy and Schwarz.
     fn error(&self, product: &Product, norm: f64, sums: &[(f64, f64)]) -> f64 {
         let eta = transform_error(self.length);
-        let rounding = POWER_MARGIN * product.transform_errors
-            + norm * (eta + 16.0 * f64::EPSILON * product.powers)
-            + 1e-15 * norm;
+        let rounding =
+            POWER_MARGIN * product.transform_errors + norm * (eta + product.power_errors) + 1e-15 * norm;
         // The two running sums lose what their difference cancels.
         let cancelled =
             8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
@@ -244,11 +240,6 @@ impl Window {
             + cancelled / self.spacing.clamp(1e-3, 1.0)
             + log_error
     }
-}
-
-/// η: bound on the relative error of a transform in the 2-norm.
-fn transform_error(length: usize) -> f64 {
-    ((length as f64).log2() + 2.0) * TRANSFORM_ERROR
 }
 
 /// The largest of u(t) = e^{−ct}(1 − e^{−t}) over t ≥ 0, at e^{−t} = c/(c + 1).
@@ -263,13 +254,39 @@ fn payoff_norm(c: f64, spacing: f64) -> f64 {
     (integral.max(0.0) / spacing + 2.0 * largest * largest).sqrt()
 }
 
-/// (1 + z)^T for whole T.
-fn power(z: Complex64, steps: f64) -> Complex64 {
-    let log = steps * complex_ln_1p(z);
-    if log.re.is_nan() || log.re <= MIN_EXPONENT {
-        return Complex64::new(0.0, 0.0);
+/// How (1 + z)^T is computed for whole T.
+///
+/// Squaring takes a few products. Its error is relative to 1, that of logarithms to z, which is small where members are rare.
+#[derive(Debug, Clone, Copy)]
+struct Power {
+    steps: f64,
+    by_squaring: bool,
+    /// Bound on the relative error.
+    error: f64,
+}
+
+impl Power {
+    /// For z of modulus at most 2·`mass`, in a transform of so many points.
+    fn of(steps: f64, mass: f64, length: usize) -> Self {
+        let (squared, by_logs) = (steps * POWER_ERROR, steps * LOG_ERROR * 2.0 * mass.min(1.0));
+        let by_squaring = squared <= by_logs.max(transform_error(length)) && steps <= MAX_SQUARED;
+        Self {
+            steps,
+            by_squaring,
+            error: if by_squaring { squared } else { by_logs },
+        }
     }
-    Complex64::from_polar(log.re.exp(), log.im)
+
+    fn of_one_and(self, z: Complex64) -> Complex64 {
+        if self.by_squaring {
+            return whole_power(1.0 + z, self.steps as u64);
+        }
+        let log = self.steps * complex_ln_1p(z);
+        if log.re.is_nan() || log.re <= MIN_EXPONENT {
+            return Complex64::new(0.0, 0.0);
+        }
+        Complex64::from_polar(log.re.exp(), log.im)
+    }
 }
 
 impl Composed {

@@ -2,7 +2,7 @@
 //!
 //! **One convolution** uses the most accurate arithmetic that is affordable: [`Extended`] digits for short laws, `f64` in
 //! blocks for longer ones, the fast Fourier transform beyond that. A transform of length N has a relative error of at
-//! most η = (log₂N + 2)·8e-16 in the 2-norm (Higham 2002, Theorem 24.2). Spectra of laws are at most 1, so a product
+//! most η = (log₂N + 2)·7.4e-16 in the 2-norm (Higham 2002, Theorem 24.2). Spectra of laws are at most 1, so a product
 //! of spectra is off by at most √N·η(‖a‖₂ + ‖b‖₂), and the convolution by
 //!
 //! > η(‖a‖₂ + ‖b‖₂ + min(‖a‖₂, ‖b‖₂))·1.1
@@ -20,9 +20,9 @@
 
 use crate::shuffle::integer_law::{IntegerLaw, NEGLIGIBLE_TAIL, Real, add_scaled, log_concave};
 use crate::special::extended::Extended;
+use crate::special::fourier::{forward, inverse, transform_error};
 use crate::step::group_law::power as number_power;
 use crate::stopping::checkpoint;
-use realfft::RealFftPlanner;
 
 /// Largest number of products of a convolution in extended precision, which takes 0.1 s.
 const MAX_EXTENDED: u64 = 1 << 21;
@@ -34,8 +34,6 @@ pub(crate) const MAX_VALUES: u64 = 1 << 23;
 const MAX_TERMS: u64 = 1 << 22;
 /// Length of a block of the direct convolution: a mass is a sum of that many products, and then of as many blocks as there are.
 const BLOCK: usize = 64;
-/// Relative error of one stage of a transform, in the 2-norm (`docs/theory/grid.md`, Higham 2002, Theorem 24.2).
-const TRANSFORM_ROUNDING: f64 = 8e-16;
 /// Factor by which products of errors of two transforms can make the error of a convolution grow, with much room.
 const SECOND_ORDER: f64 = 1.1;
 /// The part of the error of a transform below which its tails are noise and are cut off.
@@ -111,9 +109,7 @@ fn convolve_directly(long: &[f64], short: &[f64]) -> Vec<f64> {
 fn convolve_by_transform(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
     let length = a.len() + b.len() - 1;
     let size = length.next_power_of_two();
-    let mut planner = RealFftPlanner::<f64>::new();
-    let forward = planner.plan_fft_forward(size);
-    let inverse = planner.plan_fft_inverse(size);
+    let (forward, inverse) = (forward(size), inverse(size));
     let mut buffer = forward.make_input_vec();
     let mut spectra = [forward.make_output_vec(), forward.make_output_vec()];
     for (law, spectrum) in [a, b].into_iter().zip(&mut spectra) {
@@ -134,11 +130,6 @@ fn convolve_by_transform(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
     let sum = buffer[..length].iter().map(|value| (value * scale).max(0.0)).collect();
     let error = convolution_error(a, b, transform_error(size));
     Some((sum, error))
-}
-
-/// η: a bound on the relative error of a transform of `size` values in the 2-norm.
-fn transform_error(size: usize) -> f64 {
-    ((size as f64).log2() + 2.0) * TRANSFORM_ROUNDING
 }
 
 /// A bound on the error of a convolution in the 1-norm, by transforms with a relative error of at most η in the 2-norm.

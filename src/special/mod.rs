@@ -6,6 +6,7 @@ pub(crate) mod chebyshev;
 pub(crate) mod compensated_sum;
 pub(crate) mod complex_gamma;
 pub(crate) mod extended;
+pub(crate) mod fourier;
 pub(crate) mod gauss_legendre;
 pub(crate) mod log_space;
 pub(crate) mod normal;

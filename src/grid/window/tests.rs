@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::loss::StepLoss;
-use crate::special::compensated_sum::CompensatedSum;
 
 /// `steps` steps; the loss itself is not looked at.
 fn segments(steps: f64) -> Vec<Segment> {
@@ -46,42 +45,6 @@ fn exact_delta(masses: &[f64], steps: usize, spacing: f64, epsilon: f64) -> f64 
     }
     let gain = |(i, mass): (usize, &f64)| mass * -(epsilon - i as f64 * spacing).min(0.0).exp_m1();
     total.iter().enumerate().map(gain).sum()
-}
-
-#[test]
-fn the_error_of_a_transform_is_within_its_bound_and_uses_some_of_it() {
-    // Signs in no order, whose transform is summed term by term at every 1/64 of the frequencies.
-    let mut worst = 0.0f64;
-    for length in [64usize, 1024, 16_384] {
-        let mut planner = RealFftPlanner::<f64>::new();
-        let forward = planner.plan_fft_forward(length);
-        let sign = |j: usize| 1.0 - 2.0 * ((j * j * 7 + j * 3) / 11 % 2) as f64;
-        let mut values: Vec<f64> = (0..length).map(sign).collect();
-        let mut spectrum = forward.make_output_vec();
-        forward.process(&mut values, &mut spectrum).unwrap();
-        let (mut square, mut norm) = (0.0, 0.0);
-        for k in (1..length / 2).step_by((length / 64).max(1)) {
-            let (mut real, mut imaginary) = (CompensatedSum::default(), CompensatedSum::default());
-            for j in 0..length {
-                let turn = (j * k % length) as f64 / length as f64;
-                let turn = if turn > 0.5 { turn - 1.0 } else { turn };
-                let (sine, cosine) = (-2.0 * std::f64::consts::PI * turn).sin_cos();
-                real.add(sign(j) * cosine);
-                imaginary.add(sign(j) * sine);
-            }
-            let exact = Complex64::new(real.value(), imaginary.value());
-            square += (spectrum[k] - exact).norm_sqr();
-            norm += length as f64;
-        }
-        let error = (square / norm).sqrt();
-        assert!(error <= transform_error(length), "{length}: {error}");
-        worst = worst.max(error / transform_error(length));
-    }
-    assert!(worst > 0.01, "{worst}");
-    // The constant is that of the theorem and not twice as large.
-    let unit = 0.5 * f64::EPSILON;
-    let stage = unit + 4.0 * unit * (2f64.sqrt() + unit);
-    assert!((stage..1.01 * stage).contains(&TRANSFORM_ERROR), "{stage}");
 }
 
 #[test]

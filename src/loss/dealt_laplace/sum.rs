@@ -1,18 +1,14 @@
 //! The law of the sum of the places of all batches, by a power of a Fourier transform under a tilt.
 
 use super::batch::{Batch, PlaceMoments};
+use crate::special::fourier::{POWER_ERROR, forward, inverse, transform_error, whole_power};
 use crate::stopping::checkpoint;
-use realfft::RealFftPlanner;
 use realfft::num_complex::Complex64;
 use std::f64::consts::TAU;
 
-/// Rounding error of a transform of length N in the 2-norm, relative, over log₂N + 2 (Higham 2002, Theorem 24.2): see `grid::window`.
-const TRANSFORM_ERROR: f64 = 7.4e-16;
 /// Error of a value of the two atoms at the ends, of which the one is a root of unity: its angle, at most 2π, is right to 7e-16, its two
 /// tabulated factors to 1.6e-16 each, their product to 2.5e-16, and the sum of three numbers of modulus at most 1 to 3.2e-16.
 const ATOM_ERROR: f64 = 1.7e-15;
-/// Error of a power, relative and over its exponent: squarings and products of complex numbers.
-const POWER_ERROR: f64 = 8e-16;
 /// Error of a value of the transform at most, times the number of batches: then (1 + error)^r ≤ 1 + 1.06·r·error.
 const MAX_POINTWISE_ERROR: f64 = 0.1;
 /// Factor by which second-order terms can make errors grow, with room.
@@ -142,8 +138,7 @@ impl PlaceSum {
     /// then off by at most r times that in the 2-norm, and the inverse transform adds a relative error η of its own; a sum of L errors is
     /// at most √L times their 2-norm.
     fn power(&self, one: &TiltedBatch, first: f64, places: usize, length: usize) -> (Vec<f64>, f64) {
-        let mut planner = RealFftPlanner::<f64>::new();
-        let forward = planner.plan_fft_forward(length);
+        let forward = forward(length);
         let mut buffer = forward.make_input_vec();
         for (j, mass) in one.rest.iter().enumerate() {
             buffer[j % length] += mass;
@@ -171,7 +166,7 @@ impl PlaceSum {
         if let Some(last) = spectrum.last_mut() {
             last.im = 0.0;
         }
-        let inverse = planner.plan_fft_inverse(length);
+        let inverse = inverse(length);
         let mut folded = inverse.make_output_vec();
         if inverse.process(&mut spectrum, &mut folded).is_err() {
             return (vec![0.0; places], f64::INFINITY);
@@ -182,7 +177,7 @@ impl PlaceSum {
             .map(|i| (folded[(offset + i) % length] * scale).max(0.0))
             .collect();
         let norm = masses.iter().map(|mass| mass * mass).sum::<f64>().sqrt();
-        let eta = ((length as f64).log2() + 2.0) * TRANSFORM_ERROR;
+        let eta = transform_error(length);
         let pointwise = eta * (length as f64).sqrt() * one.norm + ATOM_ERROR;
         if pointwise.is_nan() || self.count * pointwise >= MAX_POINTWISE_ERROR {
             return (masses, f64::INFINITY);
@@ -207,21 +202,6 @@ impl PlaceSum {
         let below = if first <= 0.0 { 0.0 } else { best(-1.0, first - 1.0) };
         above + below
     }
-}
-
-/// z to a whole power, by squaring.
-fn whole_power(z: Complex64, mut exponent: u64) -> Complex64 {
-    let (mut result, mut square) = (Complex64::new(1.0, 0.0), z);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result *= square;
-        }
-        exponent >>= 1;
-        if exponent > 0 {
-            square *= square;
-        }
-    }
-    result
 }
 
 /// The roots of unity e^{−2πij/N} as products of two tabulated ones.
@@ -308,16 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn roots_and_powers_are_within_their_errors() {
+    fn roots_of_unity_are_within_their_error() {
         let length = 16_384;
         let roots = Roots::new(length);
         for j in (0..length).step_by(37) {
             let exact = Complex64::from_polar(1.0, -TAU * (j as f64 / length as f64));
             assert!((roots.at(j) - exact).norm() < ATOM_ERROR);
         }
-        let z = Complex64::from_polar(0.999_9, 0.3);
-        let found = whole_power(z, 1000);
-        let exact = Complex64::from_polar(0.999_9f64.powf(1000.0), (300.0f64).rem_euclid(TAU));
-        assert!((found - exact).norm() < 1000.0 * POWER_ERROR);
     }
 }
