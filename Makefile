@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 # Processes that share the Python tests.
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20
+# The files with tests that have one of these marks: each process would import all others as well.
+marked = $(shell grep -lE 'mark\.($(1))' tests/*.py)
 
 # The venv of this checkout, whatever else is active in the calling shell.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
@@ -27,7 +29,7 @@ export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/nul
 
 .NOTPARALLEL:
 .PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser test-calculator bench bench-all bench-instructions \
-	lint lint-rust compile-tests docs experiments notebooks wheel crate pictures audit sbom reproducible clean
+	lint lint-rust test-rust docs experiments notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 20
@@ -82,18 +84,21 @@ demo: $(VENV)/for-demo ## train on real digits with DP-SGD and account for group
 pictures: demo ## run the demo and keep its pictures for the README
 	cp demo/output/*.png docs/images/
 
-compile-tests: $(VENV)/made | tools ## the Rust tests of `make test`, compiled only
-	cargo test --profile checked --locked --no-run
-
-test: $(VENV)/for-dev ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
+# Run again only after a change of Rust code or of the reference values in tests/data.
+$(VENV)/rust-tested: $(BUILD_INPUTS) $(wildcard tests/*.rs tests/data/*.csv) $(VENV)/made | tools
 	cargo test --profile checked --locked
+	@touch $@
+
+test-rust: $(VENV)/rust-tested ## the Rust tests of `make test`, with debug assertions and overflow checks
+
+test: $(VENV)/for-dev $(VENV)/rust-tested ## Rust tests with debug assertions and overflow checks, and Python tests; doctests included
 	$(PYTEST) -m 'not slow and not distributed and not long and not opacus and not clusters and not browser and not experiments'
 
 test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of processes among them
-	$(PYTEST) -m '(slow or distributed) and not long and not opacus and not clusters and not browser and not experiments'
+	$(PYTEST) $(call marked,slow|distributed) -m '(slow or distributed) and not long and not opacus and not clusters and not browser and not experiments'
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on MPI; installs torch (5 GB)
-	$(PYTEST) -m '(opacus or clusters) and not long'
+	$(PYTEST) $(call marked,opacus|clusters) -m '(opacus or clusters) and not long'
 
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PYTEST) -m long

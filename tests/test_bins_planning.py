@@ -18,7 +18,7 @@ IDENTITY = hs.CorrelatedNoise.toeplitz([1.0])
 BINS = hs.FixedBins(4)
 RUN = {"sampling": BINS, "steps": 12}
 
-pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")]
 
 
 @pytest.fixture(scope="module")

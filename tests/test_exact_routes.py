@@ -5,6 +5,8 @@ import pytest
 
 import hockeystick as hs
 
+pytestmark = pytest.mark.slow
+
 ADDED = {
     "poisson": {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
     "poisson group": {"noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 200, "group_size": 4},

@@ -38,9 +38,9 @@ def points(count):
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @pytest.mark.parametrize(
     "first",
-    # Every sixth part in CI, all of them where there are hours.
+    # Every tenth part in CI, all of them where there are hours.
     [
-        pytest.param(first, marks=pytest.mark.long if first // CHUNK % 6 else [])
+        pytest.param(first, marks=pytest.mark.long if first // CHUNK % 10 else [])
         for first in range(0, POINTS, CHUNK)
     ],
 )

@@ -6,6 +6,8 @@ from scipy.special import ndtr
 
 from hockeystick import TradeoffCurve
 
+pytestmark = pytest.mark.slow
+
 gaussian, laplace = TradeoffCurve.gaussian, TradeoffCurve.laplace
 from_epsilon_delta, from_points = TradeoffCurve.from_epsilon_delta, TradeoffCurve.from_points
 

@@ -13,7 +13,7 @@ from hockeystick_verify import RefusedError, check, checker, claims
 
 GAUSSIAN = {"name": "gaussian", "noise_multiplier": 1.0}
 TRUNCATED = {"name": "truncated_poisson", "sample_rate": 0.5, "max_batch_size": 4, "dataset_size": 12}
-pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")]
 
 
 @pytest.fixture(autouse=True)

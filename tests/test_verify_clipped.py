@@ -16,6 +16,8 @@ import hockeystick as hs
 import hockeystick_verify
 from hockeystick_verify import RefusedError, checker, variants
 
+pytestmark = pytest.mark.slow
+
 DELTA = 1e-4
 
 

@@ -223,7 +223,7 @@ def test_hyperbolas_around_the_pole_are_not_believed():
 
 # ---- certificates
 
-pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")]
 
 CURVES = {
     "one epoch": hs.privacy_curve(

@@ -10,7 +10,7 @@ import hockeystick as hs
 from hockeystick_verify import NotProvenError, RefusedError, cells, check, dealt_lattice, lattice
 
 SCALE = 2.0
-pytestmark = pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")]
 NOTHING = {"right": 1.0, "left": 0.0, "losses": 0.01, "reach": 100}
 
 
@@ -204,7 +204,7 @@ def test_dealt_batches_compose_with_steps_of_any_kind():
 
 
 def test_groups_that_are_dealt_are_certified_by_a_chain():
-    curve = hs.privacy_curve(noise_multiplier=4.0, sampling=hs.RandomAllocation(20), steps=40, group_size=8)
+    curve = hs.privacy_curve(noise_multiplier=4.0, sampling=hs.RandomAllocation(5), steps=5, group_size=8)
     assert curve.bound_used(delta=1e-5) == "chain"
     certificate = curve.certify(delta=1e-5)
     assert certificate.verify()[0]

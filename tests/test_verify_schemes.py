@@ -12,6 +12,8 @@ import hockeystick_verify
 from hockeystick._curves import certifying
 from hockeystick_verify import RefusedError, check, read
 
+pytestmark = pytest.mark.slow
+
 CURVES = {
     "laplace": hs.privacy_curve(mechanism=hs.Laplace(5.0), sample_rate=0.1, steps=10),
     "laplace-group": hs.privacy_curve(mechanism=hs.Laplace(9.0), sample_rate=0.1, steps=5, group_size=3),
