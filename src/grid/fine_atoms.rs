@@ -1,13 +1,22 @@
 //! Both laws of a loss that has very many atoms between any two points of the grid.
 //!
 //! The upper law moves the mass of an atom to the two ends of its interval, as for all losses. In the lower law each atom is *split*: at a distance
-//! τh above g_i the fraction 1 − τ of it, under P and under Q alike, is merged with others at g_i, and τ at g_{i+1}. Drawing the part is a function
+//! τh above g_i the fraction 1 − φ(τ) of it, under P and under Q alike, is merged with others at g_i, and φ(τ) at g_{i+1}. Drawing the part is a function
 //! of the output and of independent randomness, which changes no curve, so that Theorem 2 of `docs/theory/grid.md` holds for the parts. An atom that is
 //! next to the middle of an interval then moves log(p/q) of neither point by more than its place says: cut there, atoms that happen to lie on one side
 //! of the cut would move it by half of their distance.
 
 use crate::grid::frame::{Frame, HalfCells, QUADRATURE};
 use crate::loss::loss_curve::FineAtoms;
+
+/// φ(τ), the part of an atom at τ ∈ [0, 1] that goes to the upper point, with φ(1 − τ) = 1 − φ(τ).
+///
+/// What a point merges is a sum over atoms with the weights 1 − φ(|τ|). Its mean is at the point if atoms are even, but for the error of a sum
+/// of equidistant values as an integral. Two derivatives of φ are 0 at both ends, so that this falls with the fourth power of the distance
+/// of the atoms over h, and with the second for φ(τ) = τ: with eight atoms to an interval that lowers the law fifty times as far.
+fn part_above(tau: f64) -> f64 {
+    (tau * tau * tau * (10.0 - 15.0 * tau + 6.0 * tau * tau)).clamp(0.0, 1.0)
+}
 
 impl Frame {
     /// The masses of both laws, all in one range of grid points.
@@ -41,7 +50,7 @@ impl Frame {
                 masses.nearest[i].0 += mass;
                 continue;
             }
-            let part = above / h;
+            let part = part_above(above / h);
             let (here, next) = ((1.0 - part) * mass, part * mass * rise);
             masses.nearest[i].0 += here;
             masses.nearest[i].1 += here * -(-above).exp_m1();
@@ -66,6 +75,25 @@ mod tests {
             mass * (-c * loss).exp() * -(epsilon - loss).min(0.0).exp_m1()
         };
         law.masses.iter().enumerate().map(gain).sum()
+    }
+
+    /// Even atoms, eight to an interval, whatever their phase: the mean of what a point merges is at the point to some 1e-4 of the interval.
+    #[test]
+    fn even_atoms_are_balanced_around_each_point() {
+        let (mut worst, mut worst_linear) = (0.0f64, 0.0f64);
+        for phase in 0..32 {
+            let offset = |weight: fn(f64) -> f64| {
+                let places = (-9..=9).map(|i| (f64::from(i) + f64::from(phase) / 32.0) / 8.13);
+                let inside = places.filter(|u| u.abs() < 1.0);
+                inside.map(|u| u * (1.0 - weight(u.abs()))).sum::<f64>() / 8.13
+            };
+            worst = worst.max(offset(part_above).abs());
+            worst_linear = worst_linear.max(offset(|tau| tau).abs());
+        }
+        assert!(worst < 2e-4 && worst_linear > 10.0 * worst, "{worst} {worst_linear}");
+        for tau in [0.0, 0.2, 0.5, 0.7, 1.0] {
+            assert!((part_above(tau) + part_above(1.0 - tau) - 1.0).abs() < 1e-15);
+        }
     }
 
     /// Atoms of a density like that of a normal loss: both laws enclose their curve, and both are within the square of the spacing.
