@@ -30,6 +30,12 @@ def tables():
         kernels.accumulate_rdp(np.zeros((50, 50)), np.geomspace(0.01, 1.0, 50), orders, 1.0, rate)
     return (lambda i: step(0.01 + 1e-9 * i)), (lambda: step(0.01))
 
+def grids():
+    def ask(i=0):
+        noise = hs.Laplace(4.0 + 1e-9 * i)
+        hs.get_epsilon(delta=1e-5, mechanism=noise, sampling=hs.RandomAllocation(10), steps=20)
+    return ask, ask
+
 def individual(exact):
     accountant = IndividualAccountant(200_000, exact=exact)
     def step(i=0):
@@ -44,6 +50,7 @@ busy, child = {
     "curve": curve,
     "tradeoff": tradeoff,
     "tables": tables,
+    "grids": grids,
     "exact accounts": lambda: individual(True),
     "Renyi accounts": lambda: individual(False),
 }[sys.argv[1]]()
@@ -90,6 +97,7 @@ os._exit(0)
         ("curve", {"0"}),
         ("tradeoff", {"0"}),
         ("tables", {"0"}),
+        ("grids", {"0"}),
         # Half a step may be in the accounts: an error says so.
         ("exact accounts", {"0", "3"}),
         ("Renyi accounts", {"0", "3"}),

@@ -3,9 +3,10 @@
 //! Transforms are those of `realfft`. A plan holds the roots of unity of its length, which take as long to compute as a transform does, so
 //! that plans are kept: lengths are powers of two, of which there are few.
 
+use crate::locks::Renewable;
 use realfft::num_complex::Complex64;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Rounding error of a transform of length N in the 2-norm, relative, over log₂N + 2 (Higham 2002, Theorem 24.2).
 ///
@@ -23,14 +24,18 @@ pub(crate) const POWER_ERROR: f64 = 5e-16;
 /// Largest length whose plan is kept: all powers of two up to it together take some 50 MB.
 const LONGEST_KEPT: usize = 1 << 20;
 
-static PLANNER: LazyLock<Mutex<RealFftPlanner<f64>>> = LazyLock::new(|| Mutex::new(RealFftPlanner::new()));
+/// Made anew in a process that was forked while another thread made a plan.
+static PLANNER: Renewable<RealFftPlanner<f64>> = Renewable::empty();
 
 /// What `plan` makes by the kept planner, or by one for this length alone.
-fn planned<T>(length: usize, plan: impl FnOnce(&mut RealFftPlanner<f64>) -> T) -> T {
-    if length > LONGEST_KEPT {
-        return plan(&mut RealFftPlanner::new());
-    }
-    plan(&mut PLANNER.lock().unwrap_or_else(PoisonError::into_inner))
+fn planned<T>(length: usize, plan: impl Fn(&mut RealFftPlanner<f64>) -> T) -> T {
+    let kept = if length > LONGEST_KEPT {
+        None
+    } else {
+        let made = PLANNER.with(|| Ok(RealFftPlanner::new()), |planner| Ok(plan(planner)));
+        made.ok()
+    };
+    kept.unwrap_or_else(|| plan(&mut RealFftPlanner::new()))
 }
 
 /// The transform of so many real numbers.
