@@ -47,6 +47,30 @@ fn exact_delta(masses: &[f64], steps: usize, spacing: f64, epsilon: f64) -> f64 
     total.iter().enumerate().map(gain).sum()
 }
 
+/// Either way to a power has its error, for 1 + z = e^{2πij/N}, whose powers are known: squaring where z is not small or steps are few.
+#[test]
+fn powers_are_within_the_error_of_the_way_they_are_computed() {
+    const ORDER: u64 = 1 << 20;
+    let mut used = [0.0f64; 2];
+    for steps in [2u64, 50, 1001, 30_003] {
+        for j in [1u64, 3, 40, 5001, 100_003, 300_007] {
+            let half = std::f64::consts::PI * j as f64 / ORDER as f64;
+            let z = Complex64::new(-2.0 * half.sin().powi(2), (2.0 * half).sin());
+            // The modulus of z is at most twice the mass.
+            let way = Power::of(steps as f64, 0.5 * z.norm(), 1 << 10);
+            assert!(way.by_squaring || (steps > 20 && z.norm() < 0.2), "{steps} {j}");
+            let whole = (j * steps % ORDER) as f64 / ORDER as f64;
+            let exact = Complex64::from_polar(1.0, 2.0 * std::f64::consts::PI * whole);
+            let error = (way.of_one_and(z) - exact).norm();
+            assert!(error <= way.error + 1e-15, "{steps} {j}: {error} {way:?}");
+            let share = &mut used[usize::from(way.by_squaring)];
+            *share = share.max((error - 1e-15) / way.error);
+        }
+    }
+    // The bound for logarithms has much room: it is for the worst of their rounding at every size of z.
+    assert!(used[0] > 1e-3 && used[1] > 0.05, "{used:?}");
+}
+
 #[test]
 fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
     for c in [0.05, 1.0, 30.0] {

@@ -23,10 +23,10 @@ const SHORT: f64 = 65_536.0;
 /// Windows are widened, by half each time, until what is outside is less likely than this: laws next to the end of their range have long tails.
 const NEGLIGIBLE: f64 = 1e-13;
 const WIDENINGS: usize = 4;
-/// Most batches, and most products, of a convolution term by term, which takes a tenth of a second: all masses of few batches then have
-/// their digits. With more batches those that a transform gets wrong do not count.
+/// Most batches, and most places of their sum, of a convolution term by term: half the square of the places are 4e8 products, a tenth of a
+/// second. All masses of few batches then have their digits; of more batches those that a transform gets wrong do not count.
 const FEW_BATCHES: f64 = 8.0;
-const MOST_PRODUCTS: f64 = 4e8;
+const MOST_CONVOLVED: f64 = 28_000.0;
 /// A mass that underflows is below this.
 const UNDERFLOW: f64 = 1e-300;
 /// Half of a window in standard deviations.
@@ -108,15 +108,14 @@ impl PlaceSum {
         }
         let places = (last - first) as usize + 1;
         let one = self.tilted_batch(tilt, moments.log_moment / self.count);
-        let top = self.batch.top() as f64;
-        let is_few = outside == 0.0 && self.count <= FEW_BATCHES;
-        let is_direct = is_few && 0.5 * self.count * self.count * top * top <= MOST_PRODUCTS;
+        // The window is then all places, as MOST_CONVOLVED < SHORT.
+        let is_direct = self.count <= FEW_BATCHES && self.top() <= MOST_CONVOLVED;
         let (masses, transform_error, of_sums) = if is_direct {
             // A mass is a sum of at most `top` + 1 positive products, of masses that were found likewise.
             (
                 self.convolved(&one),
                 places as f64 * UNDERFLOW,
-                self.count * f64::EPSILON * (top + 2.0),
+                self.count * f64::EPSILON * (self.batch.top() + 2) as f64,
             )
         } else {
             let (masses, error) = self.power(&one, first, places, places.next_power_of_two().max(2));
