@@ -28,6 +28,7 @@ from hockeystick_verify.checker import (
     require_affordable,
     whole,
 )
+from hockeystick_verify.large_groups import shortened
 from hockeystick_verify.variants import composition
 
 BISECTIONS = 512
@@ -152,8 +153,8 @@ def enclose(
     run: object, direction: str, witness: object, epsilons: list[arb], sums: Any = checker.serial_sums
 ) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon, of few steps or many."""
-    name, entries = f"witness of {direction!r}", "tilt outer_tilt spacing terms kinds near_tilt"
-    found = fields(witness, name, "bits", entries)
+    name, entries = f"witness of {direction!r}", "tilt outer_tilt spacing terms kinds"
+    found = fields(witness, name, "bits", f"{entries} near_tilt largest_shifts")
     ctx.prec = whole(found["bits"], "bits", 64, 1024)
     pairs = composition(run, direction)
     most = largest_loss(pairs)
@@ -163,7 +164,6 @@ def enclose(
         return [one_step(pairs.kinds[0][0], epsilon) for epsilon in epsilons]
     if not pairs.kinds:
         return [gaussian(pairs.mu_squared.sqrt(), epsilon) for epsilon in epsilons]
-    if "near_tilt" in found:
-        return split(pairs, fields(found, name, f"bits {entries}"), epsilons, sums)
-    entries = entries.removesuffix(" near_tilt")
-    return inversion(pairs, fields(found, name, f"bits {entries}"), epsilons, sums)
+    fields(found, name, f"bits {entries}", "near_tilt largest_shifts")
+    short, prove = shortened(pairs, found), split if "near_tilt" in found else inversion
+    return [short.enclosed(delta) for delta in prove(short.run, found, epsilons, sums)]

@@ -10,6 +10,7 @@ from flint import acb, acb_mat, arb, ctx
 
 from hockeystick_verify.checker import CHUNK, Nodes, Object, line_of
 from hockeystick_verify.few_steps import rules_of
+from hockeystick_verify.large_groups import shortened
 from hockeystick_verify.variants import composition
 
 Ball = tuple[int, int, int, int]
@@ -36,7 +37,8 @@ def some_sums(job: tuple[object, str, Object, int, int]) -> list[list[tuple[Ball
     """Sum some nodes of a rule, which this process makes for itself."""
     run, direction, witness, place, start = job
     ctx.prec = witness["bits"]
-    rule = rules_of(composition(run, direction).kinds, witness)[place]
+    kinds = shortened(composition(run, direction), witness).run.kinds
+    rule = rules_of(kinds, witness)[place]
     rows = rule.sums(start, line_of(witness)).table()
     return [[(exported(z.real), exported(z.imag)) for z in row] for row in rows]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import Chains
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
+from hockeystick._curves.large_groups import witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.renyi_witness import renyi_witness
-from hockeystick._curves.witness import MOST_WORK, Witness
+from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hockeystick._curves.mixed_curve import MixedCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
-TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4)
+TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
@@ -119,10 +120,16 @@ class Certifiable:
         if method == "line":
             for tolerance in TOLERANCES:
                 found = _on_a_line(curve, run, epsilon, delta, tolerance)
-                if found is not None and (not _is_delicate(found) or found.verify()[0]):
-                    return found
+                if found is not None and (not found.is_delicate or found.certificate.verify()[0]):
+                    return found.certificate
             method = "lattice"
-        return _by_the_checker(curve, run, method, epsilon, delta)
+        try:
+            return _by_the_checker(curve, run, method, epsilon, delta)
+        except UnsupportedError:
+            if method != "allocation":
+                raise
+        # Few batches under much noise have long lines, and short lattices.
+        return _by_the_checker(curve, run, "lattice", epsilon, delta)
 
 
 def certificate_of_bins(
@@ -148,11 +155,11 @@ def _is_tight(curve: Curve) -> bool:
     return all(kind.pair.tight for part in parts for kind, _ in part)
 
 
-def _is_delicate(certificate: Certificate) -> bool:
+def _are_delicate(claims: list[Claim]) -> bool:
     """Whether a witness on a line may be too coarse, as the digits that it takes were estimated."""
     return any(
         claim["epsilon"] == 0.0 or claim.get("at_most", claim.get("at_least", 0.0)) < DELICATE
-        for claim in certificate.claims
+        for claim in claims
     )
 
 
@@ -183,35 +190,45 @@ def _asked(curve: Curve, epsilon: float | None, delta: float | None) -> tuple[fl
     return low, high, level, level
 
 
+class _OnALine(NamedTuple):
+    """A certificate, and whether it is to be checked before it is handed out."""
+
+    certificate: Certificate
+    is_delicate: bool
+
+
 def _on_a_line(
     curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None, tolerance: float
-) -> Certificate | None:
+) -> _OnALine | None:
     """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
     low, high, least, level = _asked(curve, epsilon, delta)
-    witnesses, flattest, steepest = {}, math.inf, 0.0
-    for direction in directions(run):
+    witnesses: dict[str, Any] = {}
+    tilts, ways, sharp = [math.inf, 0.0], directions(run), False
+    for direction in ways:
         kinds, mu_squared = laws(run, direction)
         closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
         if closed:
-            witnesses[direction] = {"bits": CLOSED_FORM_BITS}
+            witnesses[direction], sharp = {"bits": CLOSED_FORM_BITS}, True
             continue
-        search = Witness(kinds, mu_squared, high, math.log(level), tolerance)
-        cost, witnesses[direction] = search.find()
-        if cost > MOST_WORK:
+        guarantee = len(ways) > 1 and direction == "add"  # the other order has the lower end
+        found = witness_on_a_line(kinds, mu_squared, (high, math.log(level)), tolerance, guarantee=guarantee)
+        if found.cost > MOST_WORK:
             return None
-        flattest, steepest = min(flattest, search.tilt), max(steepest, search.tilt)
+        witnesses[direction], sharp = found.witness, sharp or found.is_sharp
+        tilts = [min(tilts[0], found.tilt), max(tilts[1], found.tilt)]
     wider = SLACK * tolerance
     claims: list[Claim] = []
     if epsilon is not None:
         claims.append({"epsilon": high, "at_most": min(1.0, level * (1.0 + wider))})
-        if least > 0.0:
+        if least > 0.0 and sharp:
             claims.append({"epsilon": high, "at_least": least * (1.0 - wider)})
     else:
-        further = wider * (2.0 / flattest + max(high, 1e-3))
+        further = wider * (2.0 / tilts[0] + max(high, 1e-3))
         claims.append({"epsilon": high + further, "at_most": level})
-        if low > further and (high - low) * steepest < NEAR:
+        if sharp and low > further and (high - low) * tilts[1] < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
-    return _document(run, claims, witnesses)
+    shortened = any("largest_shifts" in witness for witness in witnesses.values())
+    return _OnALine(_document(run, claims, witnesses), shortened or _are_delicate(claims))
 
 
 class _Enclosures:
