@@ -253,12 +253,18 @@ def certified(run):
         return run.curve.certify(epsilon=epsilon) if run.by_epsilon else run.curve.certify(delta=run.delta)
 
 
+def _about(number, run):
+    """Entries of a row that say which run it is."""
+    adjacency = getattr(run.curve, "adjacency", "mixed")
+    row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": adjacency}
+    return row | {"steps": run.curve.steps, "delta": run.delta}
+
+
 def _outcome(number):
     """One row of the table: what came out, and processor seconds to make and to check."""
     run = random_run(number)
     start = time.process_time()
-    row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": run.curve.adjacency}
-    row |= {"steps": run.curve.steps, "delta": run.delta}
+    row = _about(number, run)
     try:
         certificate = certified(run)
     except hs.UnsupportedError:
@@ -286,9 +292,7 @@ def _outcome_in_time(number):
         while not answer.ready():
             answer.wait(0.02)
             if not worker.is_alive():
-                run = random_run(number)
-                row = {"run": number, "schemes": "+".join(run.schemes), "adjacency": run.curve.adjacency}
-                return row | {"steps": run.curve.steps, "delta": run.delta, "outcome": "out of time"}
+                return _about(number, random_run(number)) | {"outcome": "out of time"}
         return answer.get()
 
 

@@ -73,6 +73,7 @@ CURVES = {
     f"benchmark-{name}": (number, hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, **run))
     for name, number, run in (
         ("16-records", 52.7139765, {"steps": 1000, "group_size": 16}),
+        ("256-records", 4712.60150, {"steps": 1000, "group_size": 256}),
         ("10-steps", 1.75995811, {"steps": 10, "group_size": 4}),
         ("100-steps", 0.718035727, {"steps": 100}),
         ("1e4-steps", 6.18771247, {"steps": 10**4}),
@@ -84,6 +85,10 @@ CURVES = {
     )
 }
 CURVES |= {
+    "benchmark-64-records": (
+        404.327815,
+        hs.privacy_curve(noise_multiplier=0.3, sample_rate=0.001, steps=1000, group_size=64),
+    ),
     "benchmark-noise": (
         8.0,
         hs.privacy_curve(noise_multiplier=0.586259853, sample_rate=0.01, steps=1000),

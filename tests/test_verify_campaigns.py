@@ -23,7 +23,7 @@ def _many_groups(sampling, size, count):
     ("steps", "method", "reason"),
     [
         # Laws of large groups take seconds each, and there may be 64 of them.
-        (_many_groups({"name": "poisson", "sample_rate": 0.1}, 1000, 20), {}, "10000 shifts"),
+        (_many_groups({"name": "poisson", "sample_rate": 0.1}, 1000, 30), {}, "25000 shifts"),
         (
             _many_groups(
                 {

@@ -88,5 +88,5 @@ def test_a_window_leaves_room_below_the_tilt_at_which_moments_explode():
 def test_probabilities_below_the_range_of_doubles_are_no_error():
     step = {"mechanism": {"name": "gaussian", "noise_multiplier": 1.0}, "group": {"size": 256}, "count": 1000}
     step["sampling"] = {"name": "poisson", "sample_rate": 0.01}
-    with pytest.raises(hs.UnsupportedError, match="would need more than a minute"):
-        LatticeWitness({"adjacency": "remove", "steps": [step]}, "remove", 4712.6, math.log(1e-5)).find()
+    found = LatticeWitness({"adjacency": "remove", "steps": [step]}, "remove", 4712.6, math.log(1e-5)).find()
+    assert found["points"] <= 1 << 19

@@ -22,7 +22,7 @@ from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 FORMAT, VERSION = "hockeystick-certificate", 1
 LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS, LARGEST_COUNT = 1 << 20, 1000, 64, 16, 10**12
 """Most bytes of a certificate, entries of steps, kinds of mixtures, claims; steps of a kind, or records."""
-LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 1000, 128, 2048, 10**4
+LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 1000, 128, 20000, 25000
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
@@ -176,7 +176,7 @@ def members_of(group: object) -> Members:
     norms = [1.0] * size if group.get("norms") is None else items(group["norms"], "norms", size, size)
     rates = None if group.get("rates") is None else items(group["rates"], "rates", size, size)
     for norm, rate in zip(norms, rates or [0.0] * size, strict=True):
-        number(norm, "a norm", 1e-6, 1.0)
+        number(norm, "a norm", 0.0, 2.0)
         number(rate, "a rate", 0.0, 1.0)
     return Members(size, norms, rates)
 
@@ -284,11 +284,12 @@ def gaussian(mu: arb, epsilon: arb) -> arb:
     return delta
 
 
-def unit_of(law: Law) -> Fraction | None:
-    """Return a number of which all shifts are multiples, up to 2048 times, if there is one."""
+def unit_of(law: Law) -> tuple[Fraction | None, int]:
+    """Return a number of which all shifts are multiples, if that is cheaper, and the products of a node."""
     common = math.lcm(*(s.denominator for s in law))
     unit = Fraction(math.gcd(*(int(s * common) for s in law)) or 1, common)
-    return unit if max(law) / unit <= LARGEST_LAW else None
+    degree = int(max(law) / unit)
+    return (unit, degree) if degree <= min(LARGEST_LAW, SHIFT * len(law)) else (None, SHIFT * len(law))
 
 
 class Ratio:
@@ -302,7 +303,7 @@ class Ratio:
         each = zip(self.weights, self.balls, strict=True)
         self.terms = [w * (-s * s * self.scale / 2).exp() for w, s in each]
         self.polynomial: arb_poly | None = None
-        if (unit := unit_of(law)) is not None:
+        if (unit := unit_of(law)[0]) is not None:
             coefficients = [arb(0)] * (int(shifts[-1] / unit) + 1)
             for shift, term in zip(shifts, self.terms, strict=True):
                 coefficients[int(shift / unit)] = term
@@ -438,10 +439,10 @@ class Nodes:
 
 
 def powers(base: acb, count: int) -> list[acb]:
-    """Return the first powers of a number, from 0 on."""
-    found = [acb(1)]
+    """Return the first powers of a number, from 0 on, each of two halves: factors that turn widen boxes."""
+    found = [acb(1), base][:count]
     while len(found) < count:
-        found.append(found[-1] * base)
+        found.append(found[len(found) // 2] * found[(len(found) + 1) // 2])
     return found
 
 
@@ -487,8 +488,7 @@ def require_affordable(kinds: list[tuple[Pair, int]], witness: Object, times: in
     given, work = items(witness.get("kinds"), "kinds", len(kinds), len(kinds)), 0
     for entry, (pair, _) in zip(given, kinds, strict=True):
         count = whole(entry.get("nodes") if isinstance(entry, dict) else None, "nodes", 2, LARGEST_NODES)
-        shifts = sum(len(law) * (SHIFT if unit_of(law) is None else 1) for law in pair[1:] if law)
-        work += count * (witness["terms"] + NODE + shifts)
+        work += count * (witness["terms"] + NODE + sum(unit_of(law)[1] for law in pair[1:] if law))
     if work * ctx.prec * times > LARGEST_WORK * USUAL_BITS:
         raise RefusedError("the witness asks for more nodes and points of the line than are computed")
 

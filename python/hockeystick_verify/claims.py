@@ -26,6 +26,7 @@ from hockeystick_verify.checker import (
     number,
     whole,
 )
+from hockeystick_verify.dealt_lattice import published
 from hockeystick_verify.parallel import Ball, Sums, exported, imported
 from hockeystick_verify.variants import composition, directions, plain
 
@@ -153,14 +154,19 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
     try:
         if method is None:
             return few_steps.enclose(plain(run), direction, witness, epsilons, sums)
-        optional = "kinds" if method == "allocation" else ""
+        optional = {"allocation": "kinds", "lattice": "published"}.get(method, "")
         found = fields(witness, name, f"bits method {METHODS[method]}", optional)
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi,
             "bins": correlated.enclose,
         }[method]  # fmt: skip
-        return prove(plain(run), direction, found, epsilons)
+        if "published" not in found:
+            return prove(plain(run), direction, found, epsilons)
+        if found["published"] is not True:
+            raise RefusedError("published must be true, or left out")
+        upper = prove(published(plain(run)), direction, found, epsilons)
+        return [arb(0).union(delta) for delta in upper]
     except RefusedError:
         raise
     except (ArithmeticError, ValueError) as error:

@@ -94,6 +94,24 @@ def epochs_of_step(step: Object, count: int, direction: str) -> list[tuple[Dealt
     return [*found, (Dealt([*block(left, 1), *block(batches - left, 0)], added), 1)] if left else found
 
 
+def published(run: Object) -> Object:
+    """Return a run in which everybody sees the batches of a record: full batches (V23, 4)."""
+    return {**run, "steps": [in_public(step, run["adjacency"]) for step in run["steps"]]}
+
+
+def in_public(step: Object, adjacency: object) -> Object:
+    """Return a step whose batches are published, or one that is not dealt, as it is."""
+    if not is_dealt(step):
+        return step
+    members, sampling = members_of(step["group"]), step["sampling"]
+    if members.size != 1 or not members.alike or step.get("adjacency", adjacency) == "replace":
+        raise RefusedError("published batches are covered for one added or removed record of norm 1")
+    batches = whole(sampling.get("batches"), "batches", 1, LARGEST_COUNT)
+    times = whole(sampling.get("times", 1), "times", 1, batches)
+    releases = whole(-(-step["count"] // batches) * times, "releases", 1, LARGEST_COUNT)
+    return {**step, "sampling": {"name": "full_batch"}, "count": releases}
+
+
 class Ratio(NamedTuple):
     """Numbers of a witness for an epoch.
 

@@ -16,6 +16,7 @@ from hockeystick_verify.checker import (
     Object,
     Pair,
     Ratio,
+    RefusedError,
     exact,
     fields,
     gaussian,
@@ -26,12 +27,14 @@ from hockeystick_verify.checker import (
     normal_above,
     number,
     require_affordable,
+    unit_of,
     whole,
 )
-from hockeystick_verify.large_groups import shortened
-from hockeystick_verify.variants import composition
+from hockeystick_verify.large_groups import composition_of, shortened
 
 BISECTIONS = 512
+LARGEST_LAWS_OF_ONE_STEP = 2 * 10**5
+"""Most products at an output, of all claims: a bisection takes 512 outputs, and all about a minute."""
 
 
 # ---------------------------------------------------------------- V2: one step
@@ -149,21 +152,38 @@ def largest_loss(run: Composition) -> arb | None:
     return total if run.mu_squared.is_zero() else None
 
 
+OPTIONAL = "near_tilt largest_shifts norm_units"
+"""Entries of a witness that not all have."""
+
+
 def enclose(
-    run: object, direction: str, witness: object, epsilons: list[arb], sums: Any = checker.serial_sums
+    run: Object, direction: str, witness: object, epsilons: list[arb], sums: Any = checker.serial_sums
 ) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon, of few steps or many."""
     name, entries = f"witness of {direction!r}", "tilt outer_tilt spacing terms kinds"
-    found = fields(witness, name, "bits", f"{entries} near_tilt largest_shifts")
+    found = fields(witness, name, "bits", f"{entries} {OPTIONAL}")
     ctx.prec = whole(found["bits"], "bits", 64, 1024)
-    pairs = composition(run, direction)
+    upper = with_norms(run, direction, found, epsilons, sums)
+    if "norm_units" not in found:
+        return upper
+    lower = with_norms(run, direction, {**found, "downwards": True}, epsilons, sums)
+    return [below.union(above) for below, above in zip(lower, upper, strict=True)]
+
+
+def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], sums: Any) -> list[arb]:
+    """Enclose delta with the norms as they are, or rounded as the witness says (V24)."""
+    pairs = composition_of(run, direction, found)
     most = largest_loss(pairs)
     if most is not None and all(most <= epsilon for epsilon in epsilons):
         return [arb(0)] * len(epsilons)
     if pairs.mu_squared.is_zero() and sum(count for _, count in pairs.kinds) == 1:
-        return [one_step(pairs.kinds[0][0], epsilon) for epsilon in epsilons]
+        pair = pairs.kinds[0][0]
+        if sum(unit_of(law)[1] for law in pair[1:] if law) * len(epsilons) > LARGEST_LAWS_OF_ONE_STEP:
+            raise RefusedError("single steps of groups with so many sums are not computed")
+        return [one_step(pair, epsilon) for epsilon in epsilons]
     if not pairs.kinds:
         return [gaussian(pairs.mu_squared.sqrt(), epsilon) for epsilon in epsilons]
-    fields(found, name, f"bits {entries}", "near_tilt largest_shifts")
+    name, entries = f"witness of {direction!r}", "bits tilt outer_tilt spacing terms kinds"
+    fields(found, name, entries, f"{OPTIONAL} downwards")
     short, prove = shortened(pairs, found), split if "near_tilt" in found else inversion
     return [short.enclosed(delta) for delta in prove(short.run, found, epsilons, sums)]

@@ -1,13 +1,28 @@
-"""Large groups of which few members are in one batch (V24): large shifts are left out, and accounted for."""
+"""Large groups (V24): shifts that hardly ever occur are left out and accounted for, and norms are rounded.
+
+Of a large group few members are in one batch, but the largest shift decides how close nodes have to be.
+Members with norms of their own have many different sums, unless their norms are multiples of one number.
+"""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flint import arb
 
-from hockeystick_verify.checker import Composition, Law, NotProvenError, Object, Pair, items, number
+from hockeystick_verify.checker import (
+    LARGEST_GROUP,
+    Composition,
+    Law,
+    NotProvenError,
+    Object,
+    Pair,
+    items,
+    number,
+)
+from hockeystick_verify.variants import composition
 
 LARGEST_SHIFT = 1e6
 
@@ -50,3 +65,38 @@ def shortened(run: Composition, witness: Object) -> Shortened:
         lost += count * missing
         of_p_only = of_p_only and len(q or ()) == len(pair.q or ())
     return Shortened(Composition(kinds, run.mu_squared), lost, of_p_only)
+
+
+# ---------------------------------------------------------------- norms that are multiples of one number
+
+
+def rounded(norm: Any, unit: Fraction, upwards: bool) -> float:
+    """Return the next multiple of a unit, not below a norm or not above it."""
+    number(norm, "a norm", 0.0, 1.0)
+    places = Fraction(norm) / unit
+    multiple = (math.ceil(places) if upwards else math.floor(places)) * unit
+    if Fraction(float(multiple)) != multiple:
+        raise NotProvenError("V24: the multiples of a unit must be doubles")
+    return float(multiple)
+
+
+def with_rounded_norms(run: Object, witness: Object, upwards: bool) -> Object:
+    """Return the run with norms that are multiples of the witness's units, which are for down and up."""
+    if "norm_units" not in witness:
+        return run
+    units = items(witness["norm_units"], "norm_units", 2, 2)
+    for each in units:
+        number(each, "a unit of norms", 1e-6, 1.0)
+    unit, steps = Fraction(units[upwards]), []
+    for step in run["steps"]:
+        group = step["group"]
+        if isinstance(group, dict) and group.get("norms") is not None:
+            norms = items(group["norms"], "norms", 1, LARGEST_GROUP)
+            group = {**group, "norms": [rounded(norm, unit, upwards) for norm in norms]}
+        steps.append({**step, "group": group})
+    return {**run, "steps": steps}
+
+
+def composition_of(run: Object, direction: str, witness: Object) -> Composition:
+    """Return the pairs of a run, with norms that are rounded as the witness says."""
+    return composition(with_rounded_norms(run, witness, not witness.get("downwards", False)), direction)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 from flint import acb, acb_mat, arb, ctx
 
 from hockeystick_verify.checker import CHUNK, Nodes, Object, line_of
 from hockeystick_verify.few_steps import rules_of
-from hockeystick_verify.large_groups import shortened
-from hockeystick_verify.variants import composition
+from hockeystick_verify.large_groups import composition_of, shortened
 
 Ball = tuple[int, int, int, int]
 """Middle and radius as whole numbers times powers of two, which other processes can read."""
@@ -33,12 +34,18 @@ def imported(parts: Ball) -> arb:
         ctx.prec = before
 
 
-def some_sums(job: tuple[object, str, Object, int, int]) -> list[list[tuple[Ball, Ball]]]:
+@lru_cache(maxsize=4)
+def rules_of_job(text: str, _precision: int) -> list[Nodes]:
+    """Make the rules of a run; the last ones are kept, as a process sums many parts of them."""
+    run, direction, witness = json.loads(text)
+    return rules_of(shortened(composition_of(run, direction, witness), witness).run.kinds, witness)
+
+
+def some_sums(job: tuple[Object, str, Object, int, int]) -> list[list[tuple[Ball, Ball]]]:
     """Sum some nodes of a rule, which this process makes for itself."""
     run, direction, witness, place, start = job
     ctx.prec = witness["bits"]
-    kinds = shortened(composition(run, direction), witness).run.kinds
-    rule = rules_of(kinds, witness)[place]
+    rule = rules_of_job(json.dumps([run, direction, witness]), ctx.prec)[place]
     rows = rule.sums(start, line_of(witness)).table()
     return [[(exported(z.real), exported(z.imag)) for z in row] for row in rows]
 
@@ -46,7 +53,7 @@ def some_sums(job: tuple[object, str, Object, int, int]) -> list[list[tuple[Ball
 class Sums:
     """The sums of the rules of a run, in this process or in those of a pool; reports how many are done."""
 
-    def __init__(self, pool: ProcessPoolExecutor | None, run: object, direction: str, done: Done) -> None:
+    def __init__(self, pool: ProcessPoolExecutor | None, run: Object, direction: str, done: Done) -> None:
         self.pool, self.run, self.direction, self.done = pool, run, direction, done
 
     def __call__(self, witness: Object, rules: list[Nodes]) -> list[acb_mat]:

@@ -14,8 +14,9 @@ from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import Chains
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
-from hockeystick._curves.large_groups import witness_on_a_line
+from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
+from hockeystick._curves.norm_units import Units, units_of, with_units
 from hockeystick._curves.renyi_witness import renyi_witness
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
@@ -41,6 +42,8 @@ claims that theirs did not imply, three of them about a smaller delta and one ab
 MOST_ABOVE, MOST_DIGITS = 2.0, 0.02
 """How many times larger than the answer a proven bound on delta may be; or by which part of its digits, where
 that is more: far in the tail epsilon hardly changes by it."""
+LESS = 1e-3
+"""Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
@@ -118,18 +121,14 @@ class Certifiable:
             return _of_tradeoff(curve, run, alpha)
         method = _method(curve, run, epsilon, delta)
         if method == "line":
-            for tolerance in TOLERANCES:
+            units = units_of(run)
+            rough = units is not None and units.is_rough
+            for tolerance in () if rough else TOLERANCES:
                 found = _on_a_line(curve, run, epsilon, delta, tolerance)
                 if found is not None and (not found.is_delicate or found.certificate.verify()[0]):
                     return found.certificate
-            method = "lattice"
-        try:
-            return _by_the_checker(curve, run, method, epsilon, delta)
-        except UnsupportedError:
-            if method != "allocation":
-                raise
-        # Few batches under much noise have long lines, and short lattices.
-        return _by_the_checker(curve, run, "lattice", epsilon, delta)
+            method = "rounded" if rough else "lattice"
+        return _first_proven(curve, run, [method, *_other_methods(run, method)], epsilon, delta)
 
 
 def certificate_of_bins(
@@ -173,6 +172,32 @@ def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: flo
     return method
 
 
+def _other_methods(run: dict[str, Any], method: str) -> tuple[str, ...]:
+    """Return what to try if a method has no proof: one record that is dealt into batches has several."""
+    dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    if not dealt or any(step["group"]["size"] > 1 for step in run["steps"]):
+        return ()
+    # Few batches under much noise have long lines and short lattices. Next to the largest loss of Laplace noise
+    # a lattice is too coarse, and batches are as good as published.
+    return ("lattice", "published") if method == "allocation" else ("published",)
+
+
+def _first_proven(
+    curve: Curve, run: dict[str, Any], methods: list[str], epsilon: float | None, delta: float | None
+) -> Certificate:
+    """Certificate by the first of some methods that has a proof; if none has, the error of the first one."""
+    try:
+        return _by_the_checker(curve, run, methods[0], epsilon, delta)
+    except UnsupportedError as error:
+        if len(methods) == 1:
+            raise
+        refused = error
+    try:
+        return _first_proven(curve, run, methods[1:], epsilon, delta)
+    except UnsupportedError:
+        raise refused from None
+
+
 def _document(run: dict[str, Any], claims: list[Claim], witnesses: dict[str, Any]) -> Certificate:
     document = {"format": FORMAT, "version": VERSION, "made_by": f"hockeystick {__version__}"}
     return Certificate({**document, "run": run, "claims": claims, "witness": witnesses})
@@ -203,19 +228,14 @@ def _on_a_line(
     """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
     low, high, least, level = _asked(curve, epsilon, delta)
     witnesses: dict[str, Any] = {}
-    tilts, ways, sharp = [math.inf, 0.0], directions(run), False
-    for direction in ways:
-        kinds, mu_squared = laws(run, direction)
-        closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
-        if closed:
-            witnesses[direction], sharp = {"bits": CLOSED_FORM_BITS}, True
-            continue
-        guarantee = len(ways) > 1 and direction == "add"  # the other order has the lower end
-        found = witness_on_a_line(kinds, mu_squared, (high, math.log(level)), tolerance, guarantee=guarantee)
+    tilts, sharp = [math.inf, 0.0], False
+    for direction in directions(run):
+        found = _line_of(run, direction, (high, level), tolerance)
         if found.cost > MOST_WORK:
             return None
         witnesses[direction], sharp = found.witness, sharp or found.is_sharp
-        tilts = [min(tilts[0], found.tilt), max(tilts[1], found.tilt)]
+        if found.cost:
+            tilts = [min(tilts[0], found.tilt), max(tilts[1], found.tilt)]
     wider = SLACK * tolerance
     claims: list[Claim] = []
     if epsilon is not None:
@@ -227,8 +247,22 @@ def _on_a_line(
         claims.append({"epsilon": high + further, "at_most": level})
         if sharp and low > further and (high - low) * tilts[1] < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
-    shortened = any("largest_shifts" in witness for witness in witnesses.values())
-    return _OnALine(_document(run, claims, witnesses), shortened or _are_delicate(claims))
+    changed = any({"largest_shifts", "norm_units"} & set(witness) for witness in witnesses.values())
+    return _OnALine(_document(run, claims, witnesses), changed or _are_delicate(claims))
+
+
+def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], tolerance: float) -> Proof:
+    """Witness about one ordered pair, at an epsilon and a delta; it costs nothing if it has a closed form."""
+    units: Units | None = units_of(run)
+    kinds, mu_squared = laws(with_units(run, units), direction)
+    more: dict[str, Any] = {} if units is None else {"norm_units": [units.down, units.up]}
+    alone = mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1
+    if not kinds or alone or at[1] == 0.0:
+        return Proof({"bits": CLOSED_FORM_BITS, **more}, 0.0, 0.0, True)
+    guarantee = direction == "add" and len(directions(run)) > 1  # the other order has the lower end
+    place = (at[0], math.log(at[1]))
+    found = witness_on_a_line(kinds, mu_squared, place, tolerance, guarantee=guarantee)
+    return found._replace(witness={**found.witness, **more})
 
 
 class _Enclosures:
@@ -242,6 +276,7 @@ class _Enclosures:
         self.witnesses: dict[str, Any] = {}
         self.chains = Chains(cast("PrivacyCurve", curve), run) if method == "chain" else None
         (least, epsilon), floor = ends, math.log(max(level, 1e-300))
+        dealt = needed("hockeystick_verify.dealt_lattice", "verify")
         try:
             plain = needed("hockeystick_verify.variants", "verify").plain(run)
             for direction in directions(run):
@@ -249,8 +284,13 @@ class _Enclosures:
                     self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
                 elif method == "bins":
                     self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
-                elif method == "lattice":
-                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor, least).find()
+                elif method == "rounded":
+                    proof = _line_of(run, direction, (epsilon, max(level, 1e-300)), TOLERANCES[2])
+                    self.witnesses[direction] = proof.witness
+                elif method in ("lattice", "published"):
+                    seen = dealt.published(plain) if method == "published" else plain
+                    found = LatticeWitness(seen, direction, epsilon, floor, least).find()
+                    self.witnesses[direction] = found | ({"published": True} if seen is not plain else {})
         except self.checker.RefusedError as error:
             raise UnsupportedError(f"the checker does not cover this run: {error}") from None
 
@@ -276,12 +316,17 @@ def _by_the_checker(
     low, high, _, level = _asked(curve, epsilon, delta)
     enclosures = _Enclosures(curve, run, method, (low, high), level)
     is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
-    sharp = (method == "lattice" and not is_dealt) or (method == "allocation" and _is_tight(curve))
+    sharp = method in ("lattice", "rounded") and not is_dealt
+    if method == "allocation":
+        sharp = _is_tight(curve)
     if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
         sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
     if epsilon is not None:
         ((lower, upper),) = enclosures.bounds([high])
-        if upper > max(MOST_ABOVE, level**-MOST_DIGITS if level else 0.0) * level > 0.0 or upper >= 1.0:
+        enough = max(MOST_ABOVE, level**-MOST_DIGITS if level else 0.0) * level
+        if level > 0.0:
+            enough = max(enough, float(curve.bounds(epsilon=high * (1.0 - LESS))[1]))
+        if upper > enough > 0.0 or upper >= 1.0:
             raise UnsupportedError(f"the checker proves delta <= {upper:.3g} only, where {level:.3g} is true")
         claims = [{"epsilon": high, "at_most": upper}]
         if sharp and lower > 0.0:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LARGEST_KINDS = 64
 LARGEST_GROUP = 1000
 LARGEST_UNEQUAL_GROUP = 128
-LARGEST_LAW = 2048
+LARGEST_LAW = 20_000
 """Limits of the checker."""
 DEALT = {"random_allocation", "fixed_bins"}
 """Schemes that deal records into the batches of an epoch."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from hockeystick._arguments import Floats
 
 MANY = 64
-"""Shifts of a law from which on no witness with all of them is looked for where that is not needed: the search
-takes a second for 64, and 50 for 256, as all losses are computed."""
+"""Shifts of a law above which no witness with all of them is looked for, where that is not needed: the search
+takes a second for 64, and 50 seconds for 256, as it computes all losses."""
 PART = 1.0 / 16.0
 """Part of the tolerance that the shifts which are left out may take."""
 

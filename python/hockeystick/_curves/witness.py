@@ -21,8 +21,8 @@ MOST_TERMS = 2 * 10**5
 """Most points of the line that the checker computes."""
 NODE, SHIFT = 250.0, 50.0
 """What a node costs besides, in the same unit, and each shift there if shifts are no multiples of one."""
-MOST_MULTIPLE = 2048
-"""Up to so many times the unit, the checker evaluates a polynomial."""
+MOST_MULTIPLE = 20_000
+"""Up to so many times the unit, the checker evaluates a polynomial, if that costs less than all shifts."""
 ENOUGH = 4.0e6
 """Products that cost the checker a second: no cheaper proof is looked for."""
 LARGEST_TILT = 1e6
@@ -41,14 +41,19 @@ CUT_WIDTHS = (0.1, 0.18, 0.3, 0.5)
 """Widths of a cut, in units of the noise."""
 
 
-def _have_unit(shifts: Floats) -> bool:
-    """Whether shifts are multiples of one number, up to rounding, by Euclid's algorithm."""
+def _products(shifts: Floats) -> float:
+    """Return what the checker counts for a law at an output: of a polynomial, where that costs less.
+
+    That needs shifts that are multiples of one number, up to rounding, which Euclid's algorithm finds.
+    """
     largest, unit = float(shifts.max()), 0.0
     for shift in shifts.tolist():
         rest = shift
         while rest > 1e-9 * largest:
             unit, rest = rest, abs(unit - rest * round(unit / rest))
-    return largest <= MOST_MULTIPLE * unit or largest == 0.0
+    degree = largest / unit if unit > 0.0 else 0.0
+    each = SHIFT * len(shifts)
+    return degree if degree <= min(MOST_MULTIPLE, each) else each
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Kind:
     def evaluation(self) -> float:
         """What the checker counts for the likelihood ratios at one output, in products."""
         laws = [law[1] for law in (self.p, self.q) if law is not None]
-        return sum(len(shifts) * (1.0 if _have_unit(shifts) else SHIFT) for shifts in laws)
+        return sum(_products(shifts) for shifts in laws)
 
     def end(self, tilt: float, deviations: float) -> float:
         """Output so many deviations of the noise beyond the place where the integrand is largest."""

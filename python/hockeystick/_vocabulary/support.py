@@ -86,7 +86,10 @@ _PATTERNS = Pair(
 _BLOCKS_OF_GROUP = Pair(False, "GROUP, Theorem 5, for a chain of records; Feldman and Shenfeld 2025 for one")
 _BLOCKS = Pair(False, "Feldman and Shenfeld 2025: one allocation in each of as many blocks")
 _CHAIN_OF_ALLOCATIONS = Pair(False, "GROUP, Theorem 5, for a chain of records")
-_PUBLIC_BINS = Pair(False, "every batch taken as published: one output that moves by the whole group")
+_PUBLIC_BINS = Pair(
+    False,
+    "batches taken as published beyond one epoch, or for groups: one output that moves by the group",
+)
 _THEOREM_10 = _tight("PITFALLS, Theorem 10")
 
 _TRUNCATED = Pair(False, "public number of other records; Ganesh 2025, for one record")

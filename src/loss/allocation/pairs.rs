@@ -93,7 +93,7 @@ impl Step {
 
 impl Step {
     /// [`Step::outcomes`] of allocated batches with Laplace noise: one record, in blocks of batches where it is in several. For groups, and
-    /// in bins that stay, batches are taken as published, and there and in blocks the last epoch counts as a whole one.
+    /// in bins that stay for more than one epoch, batches are taken as published, and there and in blocks the last epoch counts as a whole one.
     fn allocated_with_laplace(&self, scale: f64, direction: Direction, count: u64) -> Result<Outcomes> {
         let members = self.group.size;
         if self.group != Group::of(members) || members == 0 {
@@ -105,8 +105,11 @@ impl Step {
         };
         require(batches >= 1, "batches", batches, "at least 1")?;
         let epochs = count.div_ceil(batches);
-        let Sampling::RandomAllocation { times, .. } = self.sampling else {
-            return Ok(vec![(public_with_laplace(scale, members, direction)?, epochs)]);
+        let times = match self.sampling {
+            Sampling::RandomAllocation { times, .. } => times,
+            // Bins of one epoch are dealt as any other batches are.
+            _ if members == 1 && epochs == 1 => 1,
+            _ => return Ok(vec![(public_with_laplace(scale, members, direction)?, epochs)]),
         };
         require((1..=batches).contains(&times), "times", times, "in [1, batches]")?;
         if members > 1 {
@@ -273,6 +276,17 @@ mod tests {
         ] {
             assert_eq!(epsilon(sampling), poisson);
         }
+    }
+
+    /// Bins are dealt once, so that an epoch of them is one of any dealt batches; from the second epoch on they are taken as published.
+    #[test]
+    fn bins_of_one_epoch_with_laplace_noise_are_dealt_batches() {
+        let dealt = Sampling::RandomAllocation { batches: 5, times: 1 };
+        let bins = Sampling::FixedBins { batches: 5 };
+        for count in [2, 5] {
+            assert_eq!(delta(bins, 1, count, 0.1), delta(dealt, 1, count, 0.1));
+        }
+        assert!(delta(bins, 1, 6, 0.1) > 1.1 * delta(dealt, 1, 6, 0.1));
     }
 
     /// One batch moves by the whole group, 1 − e^{(ε − m/b)/2} as in closed form: with half of the shift δ would be too small.
