@@ -316,3 +316,19 @@ def test_powers_of_a_number_that_turns_keep_their_digits():
     assert len(found) == 600
     assert max(float(each.real.rad()) for each in found) < 1e-44
     assert abs(found[599] - acb(arb(0), arb(599)).exp()).contains(0)
+
+
+def test_renyi_divergences_of_rounded_norms_are_enclosed():
+    norms = [0.35, 0.9, 0.07, 0.64, 0.28, 0.11, 0.53, 0.47]
+    group = hs.Group(norms=norms)
+    curve = hs.privacy_curve(**STEPS, group=group)
+    certificate = curve.certify(order=4.0)
+    upper, lower = certificate.claims
+    assert "norm_units" in document_of(certificate)["witness"]["remove"]
+    assert certificate.verify()[0]
+    assert lower["at_least"] < float(curve.renyi(4.0)) < upper["at_most"] < lower["at_least"] * (1 + 1e-9)
+
+
+def test_divergences_that_take_too_many_nodes_are_refused_by_name():
+    with pytest.raises(hs.UnsupportedError, match="no proof was found"):
+        group_of(256).certify(order=4.0)

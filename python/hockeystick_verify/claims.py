@@ -27,8 +27,9 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.dealt_lattice import published
+from hockeystick_verify.large_groups import composition_of
 from hockeystick_verify.parallel import Ball, Sums, exported, imported
-from hockeystick_verify.variants import composition, directions, plain
+from hockeystick_verify.variants import directions, plain
 
 LARGEST_LINKS = 1000
 LARGEST_CHAIN = 5 * 10**6
@@ -46,6 +47,9 @@ METHODS = {
     "bins": "lattice contour",
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
+
+OPTIONAL = {"allocation": "kinds", "lattice": "published", "renyi": "norm_units"}
+"""Entries that not all of these have."""
 
 Report = Callable[[int, int], object]
 
@@ -125,7 +129,7 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
 
 def renyi_moment(run: Object, direction: str, witness: Object, order: arb, claims: int = 1) -> arb:
     """Enclose the Renyi divergence of a run of Gaussian mixtures (V17); one of so many claims."""
-    tilt, pairs = order - 1, composition(run, direction)
+    tilt, pairs = order - 1, composition_of(run, direction, witness)
     total: arb = checker.gaussian_moment(pairs.mu_squared, tilt).log()
     checker.require_affordable(pairs.kinds, {**witness, "terms": 0}, claims)
     kinds = witness["kinds"]
@@ -154,7 +158,7 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
     try:
         if method is None:
             return few_steps.enclose(plain(run), direction, witness, epsilons, sums)
-        optional = {"allocation": "kinds", "lattice": "published"}.get(method, "")
+        optional = OPTIONAL.get(method, "")
         found = fields(witness, name, f"bits method {METHODS[method]}", optional)
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
@@ -293,10 +297,12 @@ def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claim
     """Compare a claim on a Renyi divergence, one of so many."""
     found, order = None, arb(claim["order"])
     for way in ways:
-        entry = fields(witness[way], f"witness of {way!r}", f"bits method {METHODS['renyi']}")
+        entry = fields(witness[way], f"witness of {way!r}", f"bits method {METHODS['renyi']}", "norm_units")
         choice(entry["method"], "method of a claim on a Renyi divergence", "renyi")
         ctx.prec = whole(entry["bits"], "bits", 64, 1024)
         here = renyi_moment(plain(run), way, entry, order, claims)
+        if "norm_units" in entry:  # rounded up until here; down for the lower end
+            here = here.union(renyi_moment(plain(run), way, {**entry, "downwards": True}, order, claims))
         found = here if found is None else found.max(here)
     if found is None or not found.is_finite():
         raise NotProvenError(NOT_FINITE)

@@ -177,8 +177,8 @@ def _other_methods(run: dict[str, Any], method: str) -> tuple[str, ...]:
     dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
     if not dealt or any(step["group"]["size"] > 1 for step in run["steps"]):
         return ()
-    # Few batches under much noise have long lines and short lattices. Next to the largest loss of Laplace noise
-    # a lattice is too coarse, and batches are as good as published.
+    # Few batches under much noise have long lines and short lattices. Next to the largest loss of Laplace
+    # noise a lattice is too coarse, and batches are as good as published.
     return ("lattice", "published") if method == "allocation" else ("published",)
 
 
@@ -251,11 +251,16 @@ def _on_a_line(
     return _OnALine(_document(run, claims, witnesses), changed or _are_delicate(claims))
 
 
+def _with_units(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the run with norms rounded up to multiples, if they are rounded, and the entry of a witness."""
+    units: Units | None = units_of(run)
+    return with_units(run, units), {} if units is None else {"norm_units": [units.down, units.up]}
+
+
 def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], tolerance: float) -> Proof:
     """Witness about one ordered pair, at an epsilon and a delta; it costs nothing if it has a closed form."""
-    units: Units | None = units_of(run)
-    kinds, mu_squared = laws(with_units(run, units), direction)
-    more: dict[str, Any] = {} if units is None else {"norm_units": [units.down, units.up]}
+    rounded, more = _with_units(run)
+    kinds, mu_squared = laws(rounded, direction)
     alone = mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1
     if not kinds or alone or at[1] == 0.0:
         return Proof({"bits": CLOSED_FORM_BITS, **more}, 0.0, 0.0, True)
@@ -368,9 +373,13 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
             "fixed batches to which records are added"
         )
     checker = needed("hockeystick_verify.claims", "verify")
-    witnesses = {way: renyi_witness(*laws(run, way), at) for way in directions(run)}
+    rounded, more = _with_units(run)
+    witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
     document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
-    (found,) = checker.check(document)
+    try:
+        (found,) = checker.check(document)
+    except (checker.NotProvenError, checker.RefusedError) as error:
+        raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
     return _document(
         run, [{"order": at, "at_most": found.upper}, {"order": at, "at_least": found.lower}], witnesses
     )
