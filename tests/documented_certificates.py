@@ -97,6 +97,10 @@ CURVES |= {
         8.0,
         hs.privacy_curve(noise_multiplier=1.723179, sample_rate=0.01, steps=1000, group_size=8),
     ),
+    "benchmark-fixed-batch": (
+        13.36082,
+        hs.privacy_curve(noise_multiplier=1.0, sampling=hs.WithoutReplacement(100, 10_000), steps=1000),
+    ),
     "benchmark-1-of-10": (
         2.188848,
         hs.privacy_curve(noise_multiplier=1.0, sampling=hs.RandomAllocation(10), steps=10),

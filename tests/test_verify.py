@@ -119,7 +119,7 @@ def test_many_random_runs_are_verified(first):
         verified, lines = (True, []) if certificate is None else certificate.verify()
         assert verified, (number, lines)
         counts["verified"] += 1
-    assert counts["verified"] >= 90, counts
+    assert counts["verified"] == 100, counts
 
 
 def test_one_step_and_full_batches_have_closed_forms():
@@ -172,7 +172,7 @@ def test_numbers_of_the_documentation_have_certificates(name):
         assert low <= upper.upper <= high * (1 + 1e-6)
     else:
         assert document["claims"][0]["at_most"] == document["claims"][1]["at_least"] == DELTA
-        assert round(upper.epsilon, digits) == pytest.approx(printed, rel=1e-3)
+        assert upper.epsilon == pytest.approx(printed, rel=1e-7, abs=10.0**-digits)
     page = (FOLDER.parent / "certificates.md").read_text("utf-8")
     assert f"| `{name}.json` | {printed} |" in page
 
@@ -362,8 +362,8 @@ def test_random_changes_never_raise_anything_but_the_two_errors():
 
 def test_what_is_not_covered_is_refused_by_name():
     dealt = {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(10), "steps": 10}
-    with pytest.raises(hs.UnsupportedError, match="up to 6 records"):
-        hs.privacy_curve(group_size=65, **dealt).certify(delta=1e-5)
+    published = json.loads(hs.privacy_curve(group_size=65, **dealt).certify(delta=1e-5).to_json())
+    assert all(witness["published"] for witness in published["witness"].values())
     cut = hs.Poisson(0.1, max_batch_size=14, dataset_size=100)
     mixed = hs.privacy_curve(group_size=2, **dealt)
     mixed = mixed + hs.privacy_curve(noise_multiplier=2.0, sampling=cut, steps=10, group_size=2)

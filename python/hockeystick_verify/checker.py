@@ -126,9 +126,8 @@ def exact(x: Fraction) -> arb:
 
 def _law(members: list[tuple[arb, Fraction]]) -> Law:
     """Law of a sum to which each member adds its shift with its probability, independently."""
-    rate, shift = members[0]
+    (rate, shift), n = members[0], len(members)
     if all(member == members[0] for member in members):
-        n = len(members)
         weights = (math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1))
         return {j * shift: weight for j, weight in enumerate(weights) if not weight.is_zero()}
     if len(members) > LARGEST_UNEQUAL_GROUP:
@@ -275,13 +274,12 @@ def normal_above(x: Any) -> Any:
     return (x / arb(2).sqrt()).erfc() / 2
 
 
-def gaussian(mu: arb, epsilon: arb) -> arb:
+def gaussian(mu: arb, epsilon: arb) -> Any:
     """Delta of N(mu, 1) against N(0, 1) (V2)."""
     if mu.is_zero():
         return (1 - epsilon.exp()).max(arb(0))
     middle = epsilon / mu
-    delta: arb = normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
-    return delta
+    return normal_above(middle - mu / 2) - epsilon.exp() * normal_above(middle + mu / 2)
 
 
 def unit_of(law: Law) -> tuple[Fraction | None, int]:
@@ -354,7 +352,7 @@ class Nodes:
         """Factor C of V5 at an output, real or complex."""
         return arb(1)
 
-    def beyond(self, tilt: arb) -> arb:
+    def beyond(self, tilt: arb) -> Any:
         """Bound the terms before the first and after the last node (V7)."""
         first, last, variance = self.outputs[0], self.outputs[-1], self.sigma**2
         slope_p = (1 + tilt) * self.p.largest / variance
@@ -371,8 +369,7 @@ class Nodes:
         if not after:
             raise NotProvenError("V7: the nodes do not reach to where the terms fall")
         before = (self.logs_p[0] + tilt * self.losses[0]).exp() * normal_above(-first / self.sigma)
-        bound: arb = before + min(after, key=float)
-        return bound
+        return before + min(after, key=float)
 
     def falling(self, _last: arb, start: arb, slope: arb) -> tuple[arb, arb]:
         """Logarithm and slope of the terms beyond the last node, without the noise."""
@@ -384,12 +381,11 @@ class Nodes:
         turn: arb = (angle / 2).cos() ** (-tilt) if self.q.largest > 0 else arb(1)
         return turn * (height**2 * self.rate / 2).exp()
 
-    def aliasing(self, strip: arb) -> arb:
+    def aliasing(self, strip: arb) -> Any:
         """Part of the bound of V6 that the spacing decides."""
-        bound: arb = 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
-        return bound
+        return 2 / ((2 * arb.pi() * strip / self.spacing).exp() - 1)
 
-    def moment(self, tilt: arb) -> arb:
+    def moment(self, tilt: arb) -> Any:
         """Enclose E[e^(tilt loss)] by the rule on the real line (V6)."""
         each = zip(self.noise, self.logs_p, self.losses, strict=True)
         found = sum((noise * (log_p + tilt * loss).exp() for noise, log_p, loss in each), arb(0))
@@ -425,7 +421,7 @@ class Nodes:
         ball = acb((-error).union(error), (-error).union(error))
         return [total[j // line.stride, j % line.stride] + ball for j in range(line.terms + 1)]
 
-    def decay(self, tilt: arb, frequency: arb) -> arb:
+    def decay(self, tilt: arb, frequency: arb) -> Any:
         """Bound |E[e^(z loss)]| for all z = tilt + iy with |y| >= frequency (V5)."""
         total = arb(0)
         for x, noise in zip(self.outputs, self.noise, strict=True):
@@ -595,6 +591,10 @@ def check(certificate: Object) -> list[Proven]:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open("rb") as file:
-        proven = check(read(file.read(LARGEST_FILE + 1)))
+    try:
+        with Path(sys.argv[1]).open("rb") as file:
+            proven = check(read(file.read(LARGEST_FILE + 1)))
+    except (IndexError, OSError, RefusedError, NotProvenError) as error:
+        sys.exit(f"not verified: {error!r}")
     print("verified" if all(each.holds for each in proven) else "not verified", *proven, sep="\n")
+    sys.exit(0 if all(each.holds for each in proven) else 1)

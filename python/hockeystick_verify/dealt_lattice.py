@@ -31,6 +31,7 @@ LARGEST_EPOCH = 10**6
 LARGEST_POINTS = 1 << 18
 LARGEST_PLACE = 10**5
 """Largest place of the likelihood ratio of one batch."""
+PUBLISHED_NOISE = "gaussian adaptive_clipping laplace"
 CLOSE = 1e-12
 """How far a node may be from its place, relative to the likelihood ratio: nodes are doubles."""
 
@@ -104,12 +105,16 @@ def in_public(step: Object, adjacency: object) -> Object:
     if not is_dealt(step):
         return step
     members, sampling = members_of(step["group"]), step["sampling"]
-    if members.size != 1 or not members.alike or step.get("adjacency", adjacency) == "replace":
-        raise RefusedError("published batches are covered for one added or removed record of norm 1")
+    if not members.alike or step.get("adjacency", adjacency) == "replace":
+        raise RefusedError("published batches are covered for added or removed records of norm 1")
     batches = whole(sampling.get("batches"), "batches", 1, LARGEST_COUNT)
     times = whole(sampling.get("times", 1), "times", 1, batches)
-    releases = whole(-(-step["count"] // batches) * times, "releases", 1, LARGEST_COUNT)
-    return {**step, "sampling": {"name": "full_batch"}, "count": releases}
+    noise = choice(step["mechanism"].get("name"), "noise of published batches", PUBLISHED_NOISE)
+    epochs, size = -(-step["count"] // batches), members.size
+    # All members in the same batches: Gaussian noise adds up squares of shifts, Laplace noise shifts.
+    size, count = (size * times, epochs) if noise == "laplace" else (size, epochs * times)
+    whole(count, "releases", 1, LARGEST_COUNT)
+    return {**step, "sampling": {"name": "full_batch"}, "count": count, "group": {"size": size}}
 
 
 class Ratio(NamedTuple):

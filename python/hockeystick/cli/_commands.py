@@ -399,7 +399,10 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
                 params=[
                     click.Argument(["paths"], nargs=-1, required=True),
                     click.Option(
-                        ["--processes"], type=click.IntRange(1), default=1, help="Ordered pairs at a time."
+                        ["--processes"],
+                        type=click.IntRange(1),
+                        default=1,
+                        help="Processes that share the work.",
                     ),
                     click.Option(["--progress"], is_flag=True, help="Show a bar."),
                     click.Option(
