@@ -304,10 +304,15 @@ def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claim
     """Compare a claim on a Renyi divergence, one of so many."""
     found, order = None, arb(claim["order"])
     for way in ways:
-        entry = fields(witness[way], f"witness of {way!r}", f"bits method {METHODS['renyi']}", "norm_units")
-        choice(entry["method"], "method of a claim on a Renyi divergence", "renyi")
+        name, method = f"witness of {way!r}", method_of(witness[way])
+        if method not in ("renyi", "lattice"):
+            raise RefusedError("claims on a Renyi divergence are proven by 'renyi' or on a 'lattice'")
+        entry = fields(witness[way], name, f"bits method {METHODS[method]}", OPTIONAL.get(method, ""))
         ctx.prec = whole(entry["bits"], "bits", 64, 1024)
-        here = renyi_moment(plain(run), way, entry, order, claims)
+        if method == "lattice":
+            here = lattice.renyi(plain(run), way, entry, order)
+        else:
+            here = renyi_moment(plain(run), way, entry, order, claims)
         if "norm_units" in entry:  # rounded up until here; down for the lower end
             here = here.union(renyi_moment(plain(run), way, {**entry, "downwards": True}, order, claims))
         found = here if found is None else found.max(here)

@@ -280,6 +280,16 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
     return found
 
 
+def renyi(run: object, direction: str, witness: Object, order: arb) -> arb:
+    """Enclose the Renyi divergence of a run of bounded losses by moments of both laws (V17)."""
+    both, tilt = laws(run, direction, witness), order - 1
+    if not all(mass.is_zero() for _, mass, _ in both):
+        raise NotProvenError("V17: a divergence needs losses that are bounded by the nodes")
+    upper, lower = [each for each, _, _ in both], [each for _, _, each in both]
+    high: arb = moments(upper, tilt).log() / tilt
+    return (moments(lower, tilt).log() / tilt).union(high)
+
+
 class Composed(NamedTuple):
     """The run by its upper law and by its lower one, each folded to the window."""
 

@@ -18,7 +18,7 @@ from hockeystick._curves.described_run import DEALT, described, described_parts,
 from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.norm_units import Units, units_of, with_units
-from hockeystick._curves.renyi_witness import renyi_witness
+from hockeystick._curves.renyi_witness import renyi_on_a_lattice, renyi_witness
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._curves.mixed_curve import MixedCurve
 
+BOUNDED = {"laplace", "randomized_response"}
+"""Mechanisms whose losses are bounded."""
 FORMAT, VERSION = "hockeystick-certificate", 1
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
@@ -383,14 +385,21 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
-    if method_of(run) != "line":
+    noises = {step["mechanism"]["name"] for step in run["steps"]}
+    dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    if method_of(run) != "line" and (dealt or not noises <= BOUNDED):
         raise UnsupportedError(
             "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
-            "fixed batches to which records are added"
+            "fixed batches to which records are added; Laplace noise and randomised response but for dealt "
+            "batches"
         )
     checker = needed("hockeystick_verify.claims", "verify")
     rounded, more = _with_units(run)
-    witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
+    if method_of(run) == "line":
+        witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
+    else:
+        plain = needed("hockeystick_verify.variants", "verify").plain(run)
+        witnesses = {way: renyi_on_a_lattice(plain, way, at) for way in directions(run)}
     document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
     try:
         (found,) = checker.check(document)
