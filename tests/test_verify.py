@@ -299,7 +299,7 @@ POISSON = {"name": "poisson", "sample_rate": 0.1}
         (run_of(GAUSSIAN, {"name": "full_batch"}, "replace", size=1, rates=[0.1]), "have no rates"),
         (run_of(GAUSSIAN, POISSON, "replace", size=2, gradients="orthogonal"), "added or removed records"),
         (run_of(GAUSSIAN, POISSON | {"microbatches": 2}, "replace", size=1), "added or removed, aligned"),
-        (run_of(GAUSSIAN, POISSON | {"microbatches": 600}, size=2), "more than 1000 records"),
+        (run_of(GAUSSIAN, POISSON | {"microbatches": 3000}, size=2), "more than 4096 records"),
     ],
 )
 def test_runs_of_which_no_pair_is_known_are_refused(run, reason):

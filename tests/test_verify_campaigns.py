@@ -91,7 +91,14 @@ def test_claims_on_many_orders_share_the_work_of_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "docs/curves.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md"]
+    + [
+        f"docs/{name}.md"
+        for name in ("getting-started", "curves", "group-privacy", "exact", "planning", "runs")
+    ],
+)
 def test_answers_of_pages_are_certified(page):
     """All pages: ``python tests/documented_answers.py``."""
     answers = documented_answers.answers_of(TOP / page)

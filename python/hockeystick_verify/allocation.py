@@ -31,7 +31,7 @@ from hockeystick_verify.checker import (
 from hockeystick_verify.parts import above
 from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, refuse_alike
 
-LARGEST_EPOCH = 10**6
+LARGEST_EPOCH = 10**7
 LARGEST_MEMBERS = 6
 LARGEST_WORK = 4 * 10**7
 """Most products of a node with an output, or with a point of the line."""

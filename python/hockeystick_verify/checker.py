@@ -22,7 +22,7 @@ from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
 FORMAT, VERSION = "hockeystick-certificate", 1
 LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS, LARGEST_COUNT = 1 << 20, 1000, 64, 16, 10**12
 """Most bytes of a certificate, entries of steps, kinds of mixtures, claims; steps of a kind, or records."""
-LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 1000, 128, 20000, 25000
+LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 4096, 128, 20000, 25000
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""

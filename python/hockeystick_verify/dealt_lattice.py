@@ -27,7 +27,7 @@ from hockeystick_verify.checker import (
 from hockeystick_verify.parts import Part, noise_of
 from hockeystick_verify.variants import DEALT, ONE, ZERO, direction_of
 
-LARGEST_EPOCH = 10**6
+LARGEST_EPOCH = 10**7
 LARGEST_POINTS = 1 << 18
 LARGEST_PLACE = 10**5
 """Largest place of the likelihood ratio of one batch."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hockeystick._arguments import FloatOrFloats, Floats
 
 LARGEST_KINDS = 64
-LARGEST_GROUP = 1000
+LARGEST_GROUP = 4096
 LARGEST_UNEQUAL_GROUP = 128
 LARGEST_LAW = 20_000
 """Limits of the checker."""
