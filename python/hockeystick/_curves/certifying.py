@@ -13,6 +13,7 @@ from hockeystick._curves.allocation_witness import allocation_witness
 from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import Chains
+from hockeystick._curves.described_correlated import has_correlated_noise, in_plain_steps, is_bounded_only
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.large_groups import witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
@@ -122,6 +123,7 @@ class Certifiable:
                 found = _on_a_line(curve, run, epsilon, delta, tolerance)
                 if found is not None and (not found.is_delicate or found.certificate.verify()[0]):
                     return found.certificate
+            _require_a_lattice(run)
             method = "lattice"
         try:
             return _by_the_checker(curve, run, method, epsilon, delta)
@@ -155,6 +157,15 @@ def _is_tight(curve: Curve) -> bool:
     return all(kind.pair.tight for part in parts for kind, _ in part)
 
 
+def _require_a_lattice(run: dict[str, Any]) -> None:
+    """Raise for runs with correlated noise that are one Gaussian: no lattice proves more of them."""
+    if has_correlated_noise(run) and not any(laws(in_plain_steps(run), way)[0] for way in directions(run)):
+        raise UnsupportedError(
+            "the checker's bound on the sensitivity of this run with correlated noise is larger than that of "
+            "its curve, so that no claim about it is proven"
+        )
+
+
 def _are_delicate(claims: list[Claim]) -> bool:
     """Whether a witness on a line may be too coarse, as the digits that it takes were estimated."""
     return any(
@@ -164,7 +175,7 @@ def _are_delicate(claims: list[Claim]) -> bool:
 
 
 def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
-    method = method_of(run)
+    method = method_of(in_plain_steps(run))
     several = any(step["group"]["size"] > 1 for step in run["steps"])
     if method in ("lattice", "allocation") and several and run["adjacency"] != "mixed":
         asked = {"epsilon": epsilon} if delta is None else {"delta": delta}
@@ -204,8 +215,9 @@ def _on_a_line(
     low, high, least, level = _asked(curve, epsilon, delta)
     witnesses: dict[str, Any] = {}
     tilts, ways, sharp = [math.inf, 0.0], directions(run), False
+    plain = in_plain_steps(run)
     for direction in ways:
-        kinds, mu_squared = laws(run, direction)
+        kinds, mu_squared = laws(plain, direction)
         closed = not kinds or (mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1) or level == 0.0
         if closed:
             witnesses[direction], sharp = {"bits": CLOSED_FORM_BITS}, True
@@ -216,6 +228,7 @@ def _on_a_line(
             return None
         witnesses[direction], sharp = found.witness, sharp or found.is_sharp
         tilts = [min(tilts[0], found.tilt), max(tilts[1], found.tilt)]
+    sharp = sharp and not is_bounded_only(plain)
     wider = SLACK * tolerance
     claims: list[Claim] = []
     if epsilon is not None:
@@ -228,7 +241,8 @@ def _on_a_line(
         if sharp and low > further and (high - low) * tilts[1] < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
     shortened = any("largest_shifts" in witness for witness in witnesses.values())
-    return _OnALine(_document(run, claims, witnesses), shortened or _are_delicate(claims))
+    is_delicate = shortened or has_correlated_noise(run) or _are_delicate(claims)
+    return _OnALine(_document(run, claims, witnesses), is_delicate)
 
 
 class _Enclosures:
@@ -317,18 +331,20 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
-    if method_of(run) != "line":
+    plain = in_plain_steps(run)
+    if method_of(plain) != "line":
         raise UnsupportedError(
             "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
             "fixed batches to which records are added"
         )
     checker = needed("hockeystick_verify.claims", "verify")
-    witnesses = {way: renyi_witness(*laws(run, way), at) for way in directions(run)}
+    witnesses = {way: renyi_witness(*laws(plain, way), at) for way in directions(run)}
     document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
     (found,) = checker.check(document)
-    return _document(
-        run, [{"order": at, "at_most": found.upper}, {"order": at, "at_least": found.lower}], witnesses
-    )
+    claims = [{"order": at, "at_most": found.upper}]
+    if not is_bounded_only(plain):
+        claims.append({"order": at, "at_least": found.lower})
+    return _document(run, claims, witnesses)
 
 
 def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:
