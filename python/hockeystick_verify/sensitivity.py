@@ -283,7 +283,7 @@ def sum_of_magnitudes(values: list[arb], scheme: Scheme) -> tuple[arb, bool]:
         each = (a * b for a, b in zip(values, values[gap:], strict=False))
         sums = [arb(0), *accumulate(each)]
         # The later one of the two columns begins at the step `later * period`, and is cut at the last step.
-        last_whole = min(scheme.often - 1, (steps - bands + gap) // period)
+        last_whole = (steps - bands + gap) // period
         number_whole = max(0, last_whole - distance + 1)
         used = [(sums[-1], number_whole)] if number_whole else []
         used += ((sums[steps - m * period], 1) for m in range(distance + number_whole, scheme.often))
