@@ -312,6 +312,9 @@ HOSTILE = {
     "batches that are apart": entry(
         {**ROOT, "steps": 10**4}, {"name": "fixed_order", "batches": 10**4, "members": "apart"}, 5
     ),
+    "pairs of batches": entry(
+        {**ROOT, "steps": 1400}, {"name": "fixed_order", "batches": 1400, "members": "apart"}, 3
+    ),
     "magnitudes": entry({"form": "toeplitz", "coefficients": [1.0, -0.5] * 2048, "steps": 4096}, FULL),
     "overlaps": entry(
         {"form": "toeplitz", "coefficients": [1.0] * 4096, "steps": BIG}, {**TURNS, "cycle": 4096}, 2
@@ -465,6 +468,29 @@ def test_nothing_is_claimed_at_least_of_a_bound():
     certificate = curve.certify(order=3.0)
     assert [set(claim) for claim in certificate.claims] == [{"order", "at_most"}]
     assert not certificate.with_claims([{"order": 3.0, "at_least": 1e-9}]).verify()[0]
+
+
+def test_nothing_is_claimed_at_least_of_a_bound_beside_dealt_batches():
+    curve = hs.privacy_curve(mechanism=MATRICES["signed"], sampling=hs.FullBatch(), steps=20)
+    curve += hs.privacy_curve(noise_multiplier=3.0, sampling=hs.RandomAllocation(5), steps=5)
+    certificate = curve.certify(epsilon=1.0)
+    assert certificate.verify()[0]
+    assert [set(claim) for claim in certificate.claims] == [{"epsilon", "at_most"}]
+    assert not certificate.with_claims([{"epsilon": 1.0, "at_least": 1e-9}]).verify()[0]
+
+
+def test_chains_are_refused():
+    curve = hs.privacy_curve(
+        mechanism=MATRICES["blt"], sampling=hs.FullBatch(), steps=20, group_size=2, adjacency="remove"
+    )
+    document = json.loads(curve.certify(epsilon=1.0).to_json())
+    chain = {
+        "splits": [[{"epsilon": 0.0, "links": 2}]] * len(document["claims"]),
+        "one": {"method": "lattice"},
+    }
+    document["witness"]["remove"] |= {"method": "chain", **chain}
+    with pytest.raises(RefusedError, match="chains are not covered for runs with correlated noise"):
+        claims.check(document)
 
 
 def test_a_bound_that_is_above_that_of_the_curve_is_not_claimed():

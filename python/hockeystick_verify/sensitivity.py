@@ -149,7 +149,7 @@ class CorrelatedRun(NamedTuple):
         if scheme.is_in_turns:
             return matrix.cost
         if self.is_apart:
-            return matrix.cost + scheme.steps * (2 + scheme.period)
+            return matrix.cost + scheme.steps * (2 + scheme.period) + 2 * scheme.period**2
         if scheme.often == 1 or matrix.bands <= scheme.period:
             return matrix.cost
         if scheme.is_regular and not matrix.is_nonnegative:

@@ -94,8 +94,8 @@ class Certifiable:
             If the argument is not a number, or not exactly one is given.
         ImportError
             If the extra "verify" is not installed, for runs that are proven on a lattice or are dealt into
-            batches, whose claims are what the checker proves; and for delta below 1e-60 or an epsilon of 0,
-            whose claims are checked.
+            batches, whose claims are what the checker proves; and for correlated noise, delta below 1e-60
+            or an epsilon of 0, whose claims are checked.
 
         Notes
         -----
