@@ -4,6 +4,12 @@ import itertools
 import math
 from fractions import Fraction
 
+BANDED = {"form": "toeplitz", "coefficients": [1.0, 0.5, 0.25, 0.125], "steps": 12}
+SIGNED = {"form": "toeplitz", "coefficients": [1.0, -0.5, 0.25], "steps": 10}
+ROOT = {"form": "prefix_sum_root", "steps": 12}
+FULL = {"name": "full_batch"}
+TURNS = {"name": "cyclic_poisson", "sample_rate": 0.1, "cycle": 4}
+
 
 def entry(mechanism, sampling, size=1, count=1, noise=1.0):
     """Entry of a run with correlated noise."""
