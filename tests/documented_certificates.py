@@ -64,6 +64,12 @@ CURVES = {
         hs.privacy_curve(noise_multiplier=2.0, sampling=hs.RandomAllocation(100), steps=1000),
     ),
     "fixed-bins": (2.959, hs.privacy_curve(noise_multiplier=2.0, sampling=hs.FixedBins(100), steps=1000)),
+    "correlated-noise": (
+        3.953,
+        hs.privacy_curve(
+            mechanism=hs.CorrelatedNoise.prefix_sum_root(10.0), sampling=hs.FixedOrder(100), steps=1000
+        ),
+    ),
     "laplace": (0.19, hs.privacy_curve(mechanism=hs.Laplace(5.0), sample_rate=0.1, steps=10)),
     "laplace-three-records": (
         0.61,

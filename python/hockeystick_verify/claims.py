@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, correlated, few_steps, lattice
+from hockeystick_verify import allocation, checker, correlated, few_steps, lattice, sensitivity
 from hockeystick_verify.checker import (
     LARGEST_CLAIMS,
     NotProvenError,
@@ -62,6 +62,8 @@ def single(run: Object, direction: str) -> tuple[Object, int]:
     steps, sizes = [], set()
     for step in items(fields(run, "run", "adjacency steps")["steps"], "steps", 1, 64):
         fields(step, "a step", "mechanism sampling group count")
+        if sensitivity.is_scaled(step):
+            raise RefusedError("chains are not covered for runs with correlated noise")
         group = fields(step["group"], "group", "size", "gradients")
         choice(group.get("gradients", "aligned"), "gradients of a chain", "aligned")
         size = whole(group["size"], "group size", 1, LARGEST_LINKS)
@@ -158,8 +160,11 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         return in_public(job, sums)
     name, method, epsilons = f"witness of {direction!r}", method_of(witness), [arb(e) for e in given]
     try:
+        equal = plain(run)
+        is_bound = sensitivity.is_bounded_only(equal)
         if method is None:
-            return few_steps.enclose(plain(run), direction, witness, epsilons, sums)
+            curve = few_steps.enclose(equal, direction, witness, epsilons, sums)
+            return [arb(0).union(delta) for delta in curve] if is_bound else curve
         optional = OPTIONAL.get(method, "")
         found = fields(witness, name, f"bits method {METHODS[method]}", optional)
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
@@ -167,7 +172,8 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi,
             "bins": correlated.enclose,
         }[method]  # fmt: skip
-        return prove(plain(run), direction, found, epsilons)
+        curve = prove(equal, direction, found, epsilons)
+        return [arb(0).union(delta) for delta in curve] if is_bound else curve
     except RefusedError:
         raise
     except (ArithmeticError, ValueError) as error:
@@ -309,12 +315,15 @@ def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claim
             raise RefusedError("claims on a Renyi divergence are proven by 'renyi' or on a 'lattice'")
         entry = fields(witness[way], name, f"bits method {METHODS[method]}", OPTIONAL.get(method, ""))
         ctx.prec = whole(entry["bits"], "bits", 64, 1024)
+        equal = plain(run)
         if method == "lattice":
-            here = lattice.renyi(plain(run), way, entry, order)
+            here = lattice.renyi(equal, way, entry, order)
         else:
-            here = renyi_moment(plain(run), way, entry, order, claims)
+            here = renyi_moment(equal, way, entry, order, claims)
         if "norm_units" in entry:  # rounded up until here; down for the lower end
-            here = here.union(renyi_moment(plain(run), way, {**entry, "downwards": True}, order, claims))
+            here = here.union(renyi_moment(equal, way, {**entry, "downwards": True}, order, claims))
+        if sensitivity.is_bounded_only(equal):  # steps that may reveal more have no lower end (V25)
+            here = arb(0).union(here)
         found = here if found is None else found.max(here)
     if found is None or not found.is_finite():
         raise NotProvenError(NOT_FINITE)

@@ -28,6 +28,7 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
+from hockeystick_verify.sensitivity import SCALED, scaled_noise
 from hockeystick_verify.variants import (
     ZERO,
     bounded_cosines,
@@ -258,6 +259,8 @@ def published(scale: arb, law: Law) -> Step:
 def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
     """Return the noise of a step, "gaussian", "laplace" or "randomized_response", and its parameter."""
     name = mechanism.get("name")
+    if name == SCALED:
+        return "gaussian", scaled_noise(mechanism)
     if name not in ("laplace", "randomized_response"):
         return "gaussian", gaussian_noise(mechanism, members)
     if set(members.norms) != {1.0}:

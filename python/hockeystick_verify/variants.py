@@ -2,7 +2,7 @@
 
 Some are several plain steps, or a plain one for a larger group, and are written as such. Batches that are
 clipped as a whole and gradients with a bounded cosine have laws of their own. In a mixed run every step has a
-direction of its own.
+direction of its own. Runs with correlated noise are plain steps with noise of their own (V25).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from hockeystick_verify import checker
+from hockeystick_verify import checker, sensitivity
 from hockeystick_verify.checker import (
     LARGEST_GROUP,
     LARGEST_KINDS,
@@ -29,6 +29,7 @@ from hockeystick_verify.checker import (
     gaussian_noise,
     hypergeometric,
     items,
+    law_of_step,
     members_of,
     number,
     steps_of,
@@ -63,7 +64,7 @@ def plain(run: object) -> Object:
     """Return the run with neither several batches under one noise nor orthogonal gradients."""
     run = fields(run, "run", "adjacency steps")
     items(run["steps"], "steps", 1, LARGEST_KINDS)
-    found = []
+    found, correlated = [], []
     for step, _ in steps_of(run, "adjacency"):
         if ("adjacency" in step) != (run["adjacency"] == MIXED):
             raise RefusedError(
@@ -72,8 +73,22 @@ def plain(run: object) -> Object:
         adjacency = choice(
             step.get("adjacency", run["adjacency"]), "adjacency", "add_remove add remove replace"
         )
-        found += without_angles(without_batches(step, adjacency), adjacency)
-    return {**run, "steps": found}
+        if sensitivity.is_scaled(step):
+            raise RefusedError("no step of a certificate has a squared sensitivity: it is derived")
+        if step["mechanism"].get("name") == sensitivity.CORRELATED_NOISE:
+            correlated.append(sensitivity.read_run(step, adjacency == "replace"))
+            found.append(step)
+        else:
+            found += without_angles(without_batches(step, adjacency), adjacency)
+    sensitivity.require_affordable(correlated)
+    return {**run, "steps": [each for step in found for each in without_correlation(step)]}
+
+
+def without_correlation(step: Object) -> list[Object]:
+    """Return a run with correlated noise, which was read, as plain steps (V25); other steps as they are."""
+    if step["mechanism"].get("name") == sensitivity.CORRELATED_NOISE:
+        return sensitivity.plain_steps(step)
+    return [step]
 
 
 def directions(run: Object) -> list[str]:
@@ -273,7 +288,12 @@ def bounded_cosines(step: Object, direction: str) -> tuple[arb, Law]:
 def pair_of_step(step: Object, direction: str) -> Pair:
     """Return the dominating pair of a step with Gaussian noise, plain or not (V1)."""
     direction = direction_of(step, direction)
-    if is_bounded(step):
+    if sensitivity.is_scaled(step):
+        sigma = sensitivity.scaled_noise(step["mechanism"])
+        law = law_of_step(step["sampling"], members_of(step["group"]), direction)
+        if direction == "replace" and step["sampling"]["name"] == "poisson":
+            return Pair(sigma, law, law)
+    elif is_bounded(step):
         sigma, law = bounded_cosines(step, direction)
         if direction == "replace":
             return Pair(sigma, law, law)

@@ -14,6 +14,7 @@ from hockeystick._curves.allocation_witness import allocation_witness
 from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.chain_witness import Chains
+from hockeystick._curves.described_correlated import has_correlated_noise, in_plain_steps, is_bounded_only
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
@@ -101,9 +102,9 @@ class Certifiable:
             If the argument is not a number, or not exactly one is given.
         ImportError
             If the extra "verify" is not installed, for runs that are proven on a lattice or are dealt into
-            batches, whose claims are what the checker proves; and for delta below 1e-60, an epsilon of 0 and
-            large groups, whose claims are always checked. Others are checked before they are handed out if
-            it is installed.
+            batches, whose claims are what the checker proves; and for delta below 1e-60, an epsilon of 0,
+            large groups and correlated noise, whose claims are always checked. Others are checked before they
+            are handed out if it is installed.
 
         Notes
         -----
@@ -133,6 +134,7 @@ class Certifiable:
                 found = _on_a_line(curve, run, epsilon, delta, tolerance)
                 if found is not None and found.is_proven():
                     return found.certificate
+            _require_a_lattice(run)
             method = "rounded" if rough else "lattice"
         return _first_proven(curve, run, [method, *_other_methods(run, method)], epsilon, delta)
 
@@ -160,6 +162,15 @@ def _is_tight(curve: Curve) -> bool:
     return all(kind.pair.tight for part in parts for kind, _ in part)
 
 
+def _require_a_lattice(run: dict[str, Any]) -> None:
+    """Raise for runs with correlated noise that are one Gaussian: no lattice proves more of them."""
+    if has_correlated_noise(run) and not any(laws(in_plain_steps(run), way)[0] for way in directions(run)):
+        raise UnsupportedError(
+            "the checker's bound on the sensitivity of this run with correlated noise is larger than that of "
+            "its curve, so that no claim about it is proven"
+        )
+
+
 def _are_delicate(claims: list[Claim]) -> bool:
     """Whether a witness on a line may be too coarse, as the digits that it takes were estimated."""
     return any(
@@ -169,7 +180,7 @@ def _are_delicate(claims: list[Claim]) -> bool:
 
 
 def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
-    method = method_of(run)
+    method = method_of(in_plain_steps(run))
     several = any(step["group"]["size"] > 1 for step in run["steps"])
     if method in ("lattice", "allocation") and several and run["adjacency"] != "mixed":
         asked = {"epsilon": epsilon} if delta is None else {"delta": delta}
@@ -241,14 +252,16 @@ def _on_a_line(
     """Certificate with claims of a relative accuracy, or None if it takes too long to check."""
     low, high, least, level = _asked(curve, epsilon, delta)
     witnesses: dict[str, Any] = {}
+    plain = in_plain_steps(run)
     tilts, sharp = [math.inf, 0.0], False
     for direction in directions(run):
-        found = _line_of(run, direction, (high, level), tolerance)
+        found = _line_of(plain, direction, (high, level), tolerance)
         if found.cost > MOST_WORK:
             return None
         witnesses[direction], sharp = found.witness, sharp or found.is_sharp
         if found.cost:
             tilts = [min(tilts[0], found.tilt), max(tilts[1], found.tilt)]
+    sharp = sharp and not is_bounded_only(plain)
     wider = SLACK * tolerance
     claims: list[Claim] = []
     if epsilon is not None:
@@ -261,7 +274,8 @@ def _on_a_line(
         if sharp and low > further and (high - low) * tilts[1] < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
     changed = any({"largest_shifts", "norm_units"} & set(witness) for witness in witnesses.values())
-    return _OnALine(_document(run, claims, witnesses), changed or _are_delicate(claims))
+    is_delicate = changed or has_correlated_noise(run) or _are_delicate(claims)
+    return _OnALine(_document(run, claims, witnesses), is_delicate)
 
 
 def _with_units(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -303,7 +317,7 @@ class _Enclosures:
                 elif method == "bins":
                     self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
                 elif method == "rounded":
-                    proof = _line_of(run, direction, (epsilon, max(level, 1e-300)), TOLERANCES[2])
+                    proof = _line_of(in_plain_steps(run), direction, (epsilon, max(level, 1e-300)), TOLERANCES[2])
                     self.witnesses[direction] = proof.witness
                 elif method == "lattice":
                     self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor, least).find()
@@ -385,29 +399,31 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
-    noises = {step["mechanism"]["name"] for step in run["steps"]}
-    dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
-    if method_of(run) != "line" and (dealt or not noises <= BOUNDED):
+    plain = in_plain_steps(run)
+    noises = {step["mechanism"]["name"] for step in plain["steps"]}
+    dealt = any(step["sampling"]["name"] in DEALT for step in plain["steps"])
+    if method_of(plain) != "line" and (dealt or not noises <= BOUNDED):
         raise UnsupportedError(
             "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
             "fixed batches to which records are added; Laplace noise and randomised response but for dealt "
             "batches"
         )
     checker = needed("hockeystick_verify.claims", "verify")
-    rounded, more = _with_units(run)
-    if method_of(run) == "line":
+    rounded, more = _with_units(plain)
+    if method_of(plain) == "line":
         witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
     else:
-        plain = needed("hockeystick_verify.variants", "verify").plain(run)
-        witnesses = {way: renyi_on_a_lattice(plain, way, at) for way in directions(run)}
+        expanded = needed("hockeystick_verify.variants", "verify").plain(run)
+        witnesses = {way: renyi_on_a_lattice(expanded, way, at) for way in directions(run)}
     document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
     try:
         (found,) = checker.check(document)
     except (checker.NotProvenError, checker.RefusedError) as error:
         raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
-    return _document(
-        run, [{"order": at, "at_most": found.upper}, {"order": at, "at_least": found.lower}], witnesses
-    )
+    claims = [{"order": at, "at_most": found.upper}]
+    if not is_bounded_only(plain):
+        claims.append({"order": at, "at_least": found.lower})
+    return _document(run, claims, witnesses)
 
 
 def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hockeystick._curves.described_correlated import apart_from_others
 from hockeystick._curves.witness import Kind
 from hockeystick._vocabulary.allocation import FixedBins, RandomAllocation
 from hockeystick._vocabulary.batch_clipping import probability_of_any, units_with_members
@@ -28,8 +29,8 @@ LARGEST_LAW = 20_000
 """Limits of the checker."""
 DEALT = {"random_allocation", "fixed_bins"}
 """Schemes that deal records into the batches of an epoch."""
-GAUSSIAN = {"gaussian", "adaptive_clipping", "batch_clipping"}
-"""Mechanisms whose noise is Gaussian."""
+GAUSSIAN = {"gaussian", "adaptive_clipping", "batch_clipping", "scaled_gaussian"}
+"""Mechanisms whose noise is Gaussian; the last one is of the checker's plain steps, and of no certificate."""
 
 
 def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def described(segments: tuple[tuple[StepKind, int], ...], adjacency: str) -> dic
         raise UnsupportedError(
             f"certificates cover runs of 1 to {LARGEST_KINDS} kinds of steps, got {len(segments)}"
         )
-    return {"adjacency": adjacency, "steps": [_step(kind, count, adjacency) for kind, count in segments]}
+    runs, others = apart_from_others(segments, adjacency)
+    return {"adjacency": adjacency, "steps": runs + [_step(kind, count, adjacency) for kind, count in others]}
 
 
 def described_parts(parts: dict[str, tuple[tuple[StepKind, int], ...]]) -> dict[str, Any]:
@@ -207,6 +209,9 @@ def laws(run: dict[str, Any], direction: str) -> tuple[list[Kind], float]:
 
 def _noise(mechanism: dict[str, Any]) -> float:
     sigma = float(mechanism["noise_multiplier"])
+    if mechanism["name"] == "scaled_gaussian":
+        _, upper, places, _ = mechanism["square"]
+        return sigma / math.sqrt(upper / 2**places)
     if "count_noise" not in mechanism:
         return sigma
     return float((sigma**-2 + (2 * mechanism["count_noise"]) ** -2) ** -0.5)

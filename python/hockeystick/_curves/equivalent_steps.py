@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from hockeystick._arguments import Floats, require, shown
+from hockeystick._factorization.dense import Dense
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.participation import CyclicPoisson, FixedOrder, MinimumSeparation
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
-from hockeystick._vocabulary.support import Pair
+from hockeystick._vocabulary.support import CorrelatedRun, Pair
 from hockeystick.errors import UnsupportedError
 
 MOST_PLACED = 8
@@ -24,6 +25,9 @@ MOST_PLACED = 8
 
 MOST_NOISE = 1e30
 """More noise than this is taken as this much."""
+
+MOST_REMEMBERED = 4096
+"""Most numbers of a matrix that the steps of a curve remember: coefficients, or entries of 64 rows."""
 
 ROUNDED_DOWN = 1.0 - 1e-15
 """Makes up for the rounding of a few operations."""
@@ -49,10 +53,15 @@ class Equivalent(NamedTuple):
     attained: bool
     """Whether they reveal as much for some data sets, and not more."""
     reason: str
+    run: CorrelatedRun | None = None
+    """The run itself with any noise multiplier, unless its matrix is too large to be remembered."""
 
     def kinds(self, noise_multiplier: float, adjacency: str) -> dict[StepKind, int]:
         """Return the steps and how often each occurs."""
         found: dict[StepKind, int] = {}
+        run = self.run
+        if run is not None:
+            run = run._replace(mechanism=run.mechanism.with_noise(noise_multiplier))
         for part in self.parts:
             noise = min(noise_multiplier / part.scale * ROUNDED_DOWN, MOST_NOISE)
             kind, _ = step_kind(
@@ -62,7 +71,8 @@ class Equivalent(NamedTuple):
                 adjacency=adjacency,
             )
             attained = kind.pair.tight and self.attained
-            pair = Pair(attained, f"{kind.pair.source}; {self.reason}", of_whole_run=True)
+            source = f"{kind.pair.source}; {self.reason}"
+            pair = Pair(attained, source, of_whole_run=True, correlated=run)
             found[kind._replace(pair=pair)] = part.times
         return found
 
@@ -78,8 +88,9 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
         If no such steps are proven for the scheme.
     """
     count = mechanism.check_steps(steps)
+    run = _remembered(mechanism, sampling, count, group_size)
     if isinstance(sampling, CyclicPoisson):
-        return _cyclic(mechanism, sampling, count, group_size, (group_size,))
+        return _cyclic(mechanism, sampling, count, group_size, (group_size,))._replace(run=run)
     if not isinstance(sampling, FullBatch | FixedOrder | MinimumSeparation):
         raise UnsupportedError(
             f"sampling {shown(sampling)} and CorrelatedNoise are not supported together: use FullBatch(), "
@@ -93,7 +104,22 @@ def equivalent(mechanism: CorrelatedNoise, sampling: object, steps: int, group_s
     scale = math.nextafter(found.upper / group_size, math.inf)
     part = Part(scale, math.nextafter(found.lower / group_size, 0.0), 1, group_size)
     reason = f"correlated noise, {count} steps: {found.method}"
-    return Equivalent((part,), FullBatch(), found.exact, reason)
+    return Equivalent((part,), FullBatch(), found.exact, reason, run)
+
+
+def _remembered(
+    mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int
+) -> CorrelatedRun | None:
+    """Return the run as its steps remember it, for certificates; None if its matrix is large."""
+    matrix = mechanism.factor
+    numbers = matrix.array.size if isinstance(matrix, Dense) else len(getattr(matrix, "parameters", ()))
+    if numbers > MOST_REMEMBERED:
+        return None
+    if group_size == 1 and isinstance(sampling, FixedOrder | CyclicPoisson):
+        sampling = replace(sampling, members="any")  # which means nothing
+    if not isinstance(sampling, FullBatch | FixedOrder | MinimumSeparation | CyclicPoisson):
+        return None
+    return CorrelatedRun(mechanism, sampling, steps, group_size)
 
 
 def placements(mechanism: CorrelatedNoise, sampling: object, steps: int, group_size: int) -> list[Equivalent]:

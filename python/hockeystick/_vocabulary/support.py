@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hockeystick._vocabulary.mechanisms import BatchClipping
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
+    from hockeystick._vocabulary.participation import Participation
+    from hockeystick._vocabulary.sampling import FullBatch
 
 
 class Combination(NamedTuple):
@@ -39,6 +44,15 @@ class ClippedStep(NamedTuple):
     rates: tuple[float, ...] | None
 
 
+class CorrelatedRun(NamedTuple):
+    """A run with correlated noise, as it was asked about."""
+
+    mechanism: CorrelatedNoise
+    sampling: FullBatch | Participation
+    steps: int
+    size: int
+
+
 class Pair(NamedTuple):
     """The dominating pair of a combination: its source, and whether it is attained."""
 
@@ -52,6 +66,8 @@ class Pair(NamedTuple):
     """Whether the step of one record stands for a group in batches that are clipped as a whole."""
     clipped: ClippedStep | None = None
     """The step that it stands for, where that is a single one."""
+    correlated: CorrelatedRun | None = None
+    """The run with correlated noise of which it is a part, unless its matrix is large."""
 
 
 def _tight(source: str) -> Pair:
