@@ -360,3 +360,16 @@ def test_values_are_equal_printed_and_pickled():
     assert repr(stored) == "<CorrelatedNoise of a matrix of 3 steps, noise_multiplier=2.0>"
     assert len({ROOT, BLT, CGD, DECREASING, stored}) == 5
     assert isinstance(GroupAccountant(), GroupAccountant)
+
+
+def test_replaced_members_in_any_parts_have_no_curve_of_their_own():
+    # One composition for all placements is proven for added and removed members only.
+    noise = hs.CorrelatedNoise.toeplitz([1.0, 0.5], noise_multiplier=2.0)
+    run = {"mechanism": noise, "steps": 40, "adjacency": "replace"}
+    anywhere, together = (hs.CyclicPoisson(0.1, 4, members=each) for each in ("any", "together"))
+    worst = hs.get_epsilon(delta=1e-5, sampling=anywhere, group_size=2, **run)
+    assert worst >= hs.get_epsilon(delta=1e-5, sampling=together, group_size=2, **run)
+    for group_size, asked in ((2, hs.privacy_curve), (9, hs.get_epsilon)):
+        target = {"delta": 1e-5} if asked is hs.get_epsilon else {}
+        with pytest.raises(hs.UnsupportedError, match="one curve, nor in groups of more than 8"):
+            asked(sampling=anywhere, group_size=group_size, **target, **run)

@@ -317,7 +317,8 @@ class _Enclosures:
                 elif method == "bins":
                     self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
                 elif method == "rounded":
-                    proof = _line_of(in_plain_steps(run), direction, (epsilon, max(level, 1e-300)), TOLERANCES[2])
+                    at = (epsilon, max(level, 1e-300))
+                    proof = _line_of(in_plain_steps(run), direction, at, TOLERANCES[2])
                     self.witnesses[direction] = proof.witness
                 elif method == "lattice":
                     self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor, least).find()

@@ -55,9 +55,21 @@ class Equivalent(NamedTuple):
     reason: str
     run: CorrelatedRun | None = None
     """The run itself with any noise multiplier, unless its matrix is too large to be remembered."""
+    covers_replaced: bool = True
+    """Whether they dominate the run for replaced records too."""
+
+    def require(self, adjacency: str) -> None:
+        """Raise if the steps are not proven for an adjacency."""
+        if adjacency == "replace" and not self.covers_replaced:
+            raise UnsupportedError(
+                "replaced records of a group that may be in any parts of CyclicPoisson are not supported by "
+                f"one curve, nor in groups of more than {MOST_PLACED}: use members='together' or "
+                "members='apart', or get_epsilon, which takes the worst of all ways to place them"
+            )
 
     def kinds(self, noise_multiplier: float, adjacency: str) -> dict[StepKind, int]:
         """Return the steps and how often each occurs."""
+        self.require(adjacency)
         found: dict[StepKind, int] = {}
         run = self.run
         if run is not None:
@@ -180,7 +192,9 @@ def _cyclic(
         Part(scale, scale * ROUNDED_DOWN, turns * sizes.count(size), size)
         for size in sorted(set(sizes), reverse=True)
     )
-    return Equivalent(found, sampling, False, reason)
+    # One curve for any parts rests on the comparison theorem, which is about added and removed records.
+    placed = len(sizes) > 1 or used == 1
+    return Equivalent(found, sampling, False, reason, covers_replaced=placed)
 
 
 def _one_part(

@@ -121,7 +121,7 @@ def check_whole_run(
         return
     # A cyclic scheme needs as many bands at most as it has parts: one step more shows whether there are more.
     steps = min(sampling.cycle, _STEPS_TO_CHECK) + 1 if isinstance(sampling, CyclicPoisson) else 1
-    whole_run_kinds(mechanism, sampling, steps, group_size, adjacency)
+    placed_kinds(mechanism, sampling, steps, group_size, adjacency)
 
 
 def solve_whole_run(
@@ -183,10 +183,10 @@ def solve_whole_run(
         alike = np.all(runs == np.array(run)[:, None], axis=0)
         count, size = run[0], count_scalar(run[1], "group_size", 1, LARGEST_GROUP)
         asked = {name: column[alike] for name, column in columns.items()}
-        ends = [
-            answer(mechanism, found, adjacency, width, asked)
-            for found in placements(mechanism, sampling, count, size)
-        ]
+        placed = placements(mechanism, sampling, count, size)
+        for found in placed:
+            found.require(adjacency)
+        ends = [answer(mechanism, found, adjacency, width, asked) for found in placed]
         lower[alike] = np.max([low for low, _ in ends], axis=0)
         upper[alike] = np.max([high for _, high in ends], axis=0)
     if bounds:
