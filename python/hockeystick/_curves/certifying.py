@@ -40,7 +40,7 @@ DELICATE = 1e-60
 """The delta below which a witness on a line is checked before it is handed out: of 4,998 random runs four had
 claims that theirs did not imply, three of them about a smaller delta and one about an epsilon of 0."""
 TINY_SHIFT = 2.0**-9
-"""The shift of a sampled step, in units of the noise, below which a witness on a line is checked as well: most
+"""The shift of a sampled step, in units of the noise, below which a witness on a line is checked too: most
 for shifts below a thousandth were too coarse."""
 MOST_ABOVE, MOST_DIGITS = 2.0, 0.02
 """How many times larger than the answer a proven bound on delta may be; or by which part of its digits, where
