@@ -269,10 +269,9 @@ class Witness:
             return total + sum(k.steps * min(b, 0.0) for k, (b, _) in zip(self.kinds, found, strict=True))
 
         last = self._last(end)
-        accuracies = [
-            math.log(0.1 * min(math.exp(max(bound, -300.0)), max(-math.expm1(bound), 1e-12)))
-            for bound, _ in bounds(last)
-        ]
+        # Of steps with tiny shifts the bounds may be far above 0, where they say nothing.
+        found = [min(max(bound, -300.0), 1.0) for bound, _ in bounds(last)]
+        accuracies = [math.log(0.1 * min(math.exp(bound), max(-math.expm1(bound), 1e-12))) for bound in found]
         return self._numbers(each, last, [s for _, s in bounds(last)], accuracies, None)
 
     def _split(self, level: float, width: float) -> tuple[float, dict[str, Any]] | None:

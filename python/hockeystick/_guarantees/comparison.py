@@ -87,11 +87,13 @@ class Entry(NamedTuple):
         return f"{rounded_down(self.lower)} to {rounded_up(self.epsilon)}"
 
 
-def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) -> list[Entry]:
+def compared(
+    run: RecordedRun, delta: float, dataset_size: int | None = None, own: float | None = None
+) -> list[Entry]:
     """Epsilon at `delta` under every scheme and relation, at the rates and with the noise of `run`.
 
     `dataset_size` is the number of records of which fixed batches are drawn, by default that of the run's
-    own fixed batches, or a large one.
+    own fixed batches, or a large one. `own` takes the place of the run's own epsilon, where it is proven.
     """
     size = LARGE_DATASET if dataset_size is None else dataset_size
 
@@ -137,11 +139,14 @@ def compared(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     def is_own(scheme: Callable[[Draw], Draw], relation: str) -> bool:
         return relation == run.adjacency and all(scheme(draw) in (draw, _plain(draw)) for draw in draws)
 
-    return [
+    entries = [
         _entry(name, run.drawn(scheme, relation), delta, note, is_own=is_own(scheme, relation))
         for name, scheme, note in schemes
         for relation in RELATIONS
     ]
+    if own is None:
+        return entries
+    return [entry._replace(epsilon=own) if entry.is_own else entry for entry in entries]
 
 
 def shuffled(run: RecordedRun, delta: float, dataset_size: int | None = None) -> Entry | None:
@@ -169,8 +174,13 @@ def shuffled(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
     )
 
 
-def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) -> Entry | None:
-    """Interval for epsilon of shuffled batches against the usual adversary; None where it is not known."""
+def enclosed(
+    run: RecordedRun, delta: float, dataset_size: int | None = None, own: float | None = None
+) -> Entry | None:
+    """Interval for epsilon of shuffled batches against the usual adversary; None where it is not known.
+
+    `own` takes the place of the run's own epsilon, where it is proven.
+    """
     scheme = _shuffled_scheme(run, dataset_size)
     noises = {noise for noise, _, _ in run.segments}
     if scheme is None or len(noises) != 1 or not isinstance(noise := next(iter(noises)), float):
@@ -187,9 +197,16 @@ def enclosed(run: RecordedRun, delta: float, dataset_size: int | None = None) ->
         lower, upper = map(float, ends)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WideIntervalWarning)
-            poisson = float(get_epsilon(sample_rate=scheme.batch_size / scheme.dataset_size, **common))
+            rate = scheme.batch_size / scheme.dataset_size
+            poisson = float(get_epsilon(sample_rate=rate, **common))
     except ValueError:  # a group larger than the data set
         return None
+    if (
+        own is not None
+        and run.adjacency == "add_remove"
+        and {_plain(draw) for _, draw, _ in run.segments} == {rate}
+    ):
+        poisson = own
     note = f"at least {rounded_down(lower)}; Poisson accounting says {rounded_up(poisson)}"
     return Entry(SHUFFLED, ZERO_OUT, repr(scheme), upper, INTERVAL_STATUS, INTERVAL_SOURCE, note, lower)
 

@@ -82,6 +82,10 @@ class Guarantee(ABC):
         """Upper bound on epsilon."""
         return float(self.epsilons(np.array([delta]))[1][0])
 
+    def proven(self, delta: float) -> float | None:
+        """Return the epsilon that an independent checker has proven at `delta`, if it has."""
+        return None
+
     def known_run(self, what: str) -> RecordedRun:
         """Return the steps; `what` says in an error message what needs them."""
         if self.run is None:

@@ -228,8 +228,9 @@ def schemes(
     steps = guarantee.known_run("a comparison of schemes")
     require(steps.steps > 0, "steps", steps.steps, "at least 1: a run without steps reveals nothing")
     with warnings_left_out():
-        entries = [(entry.relation, entry) for entry in compared(steps, level, records)]
-        others = {ZERO_OUT: enclosed(steps, level, records), SHUFFLED: shuffled(steps, level, records)}
+        asked = (steps, level, records, guarantee.proven(level))
+        entries = [(entry.relation, entry) for entry in compared(*asked)]
+        others = {ZERO_OUT: enclosed(*asked), SHUFFLED: shuffled(steps, level, records)}
     entries += [(kind, other) for kind, other in others.items() if other is not None]
     rows = list(dict.fromkeys(entry.name for _, entry in entries))
     words = {**RELATIONS, SHUFFLED: "replace, batches known", ZERO_OUT: "zero out, both ends"}

@@ -29,11 +29,12 @@ from hockeystick._guarantees.guarantee import (
     TradeoffGuarantee,
     warnings_left_out,
 )
+from hockeystick._guarantees.proven import ProvenGuarantee
 from hockeystick._guarantees.wording import ADVERSARY, CHANGED, NORMALISER, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.plot._style import FALSE_POSITIVE_RATES, SQUARE
-from hockeystick.reporting._certified import section_of
+from hockeystick.reporting._certified import Proof, proven_in_words, section_of
 from hockeystick.reporting._document import (
     Block,
     Code,
@@ -98,7 +99,8 @@ class Question(NamedTuple):
     details: Mapping[str, str]
     file_name: str
     pictures: bool
-    certified: bool = False
+    proof: Proof | None = None
+    """What an independent checker proved, where it was asked; `guarantee` is then the proven one."""
     form: Mapping[str, str] = {}
     """Fields of the form to sign with values: model, data set, responsible person and date, if given."""
 
@@ -131,8 +133,8 @@ def document_of(question: Question) -> Document:
             Section("For engineers: how epsilon was computed", [_table(technical(facts.assumptions))]),
             Section("For engineers: how to reproduce it", _reproduce(question)),
         ]
-        if question.certified and isinstance(question.guarantee, ExactGuarantee):
-            sections.insert(-4, section_of(question.guarantee.curve, question.delta))
+        if question.proof is not None:  # what fails stands in front of everything
+            sections.insert(-4 if question.proof.verified else 0, section_of(question.proof))
         sections.append(references(sections))
     return Document(question.title, facts.statement, sections)
 
@@ -195,8 +197,12 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         used = str(guarantee.curve.bound_used(delta=question.delta))
         if used != "pair":
             words["bound"], what = BOUNDS[used], "this bound"
+    by = "certified"
+    if question.proof is not None and isinstance(guarantee, ProvenGuarantee):
+        words |= proven_in_words(question.proof, guarantee)
+        by = "proven by an independent checker"
     if lower is not None:
-        words["certified"] = f"{rounded_down(lower)} and {rounded_up(upper)}, for {what}; this is certified"
+        words["certified"] = f"{rounded_down(lower)} and {rounded_up(upper)}, for {what}; this is {by}"
     return words
 
 
@@ -326,8 +332,9 @@ def _schemes(question: Question) -> list[Block]:
         return []
     if getattr(question.source, "clipping", "individual") != "individual":
         return []  # batches that are clipped as one move by less: other noise for the same epsilon
-    entries = compared(guarantee.run, delta, size)
-    others = (enclosed(guarantee.run, delta, size), shuffled(guarantee.run, delta, size))
+    asked = (guarantee.run, delta, size, guarantee.proven(delta))
+    entries = compared(*asked)
+    others = (enclosed(*asked), shuffled(guarantee.run, delta, size))
     entries += [other for other in others if other is not None]
     rows = [(entry.scheme, entry.shown, entry.note) for entry in entries]
     words = f"Epsilon at delta = {one_in(delta)} if batches were drawn in another way"
@@ -430,15 +437,8 @@ def _reproduce(question: Question) -> list[Block]:
     arguments = [name, repr(question.file_name)]
     arguments += [f"{key}={value!r}" for key, value in _options(question).items()]
     asked = f"{name}.epsilon" if name == "curve" else f"{name}.get_epsilon"
-    code = "\n".join(
-        (
-            "import hockeystick as hs",
-            "",
-            lines,
-            f"print({asked}({question.delta!r}))",
-            f"hs.report({', '.join(arguments)})",
-        )
-    )
+    printed = [f"print({asked}({question.delta!r}))"] if question.proof is None else []
+    code = "\n".join(("import hockeystick as hs", "", lines, *printed, f"hs.report({', '.join(arguments)})"))
     versions = {"hockeystick": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
     return [Code(code), _table(versions, ("made with", "version"))]
 
@@ -456,7 +456,7 @@ def _options(question: Question) -> dict[str, object]:
         options["details"] = dict(question.details)
     if not question.pictures:
         options["pictures"] = False
-    if question.certified:
+    if question.proof is not None:
         options["certified"] = True
     options.update({FORM[name]: text for name, text in question.form.items()})
     return options

@@ -49,7 +49,15 @@ class Picture:
     size: tuple[float, float] | None = None
 
 
-Block: TypeAlias = Paragraph | Points | Table | Code | Picture
+@dataclass(frozen=True)
+class Attachment:
+    """A file of text to be saved from a page; formats without files leave it out."""
+
+    name: str
+    text: str
+
+
+Block: TypeAlias = Paragraph | Points | Table | Code | Picture | Attachment
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,17 @@ from html import escape
 from hockeystick import _html
 from hockeystick._extras import needed
 from hockeystick.plot._style import ONE_COLUMN, one_column, styled
-from hockeystick.reporting._document import Block, Code, Document, Paragraph, Picture, Points, Section, Table
+from hockeystick.reporting._document import (
+    Attachment,
+    Block,
+    Code,
+    Document,
+    Paragraph,
+    Picture,
+    Points,
+    Section,
+    Table,
+)
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Tells the browser to load nothing, should a page ever ask for something."""
@@ -83,10 +93,10 @@ def _section(section: Section) -> str:
     lines = ["<section>", f"<h2>{escape(section.heading)}</h2>"]
     pictures: list[str] = []
     for block in section.blocks:
-        if isinstance(block, Paragraph | Points | Table | Code):
-            lines.append(_text_block(block))
-        else:
+        if isinstance(block, Picture):
             pictures.append(_picture(block))
+        else:
+            lines.append(_text_block(block))
     if pictures:
         lines.append('<div class="pictures">\n' + "\n".join(pictures) + "\n</div>")
     return "\n".join([*lines, "</section>"])
@@ -99,6 +109,10 @@ def _text_block(block: Block) -> str:
         return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
     if isinstance(block, Table):
         return _html.table(block.rows, block.header, named=True, linked=True)
+    if isinstance(block, Attachment):
+        data = base64.b64encode(block.text.encode("utf-8")).decode("ascii")
+        name, source = escape(block.name), f"data:application/json;base64,{data}"
+        return f'<p><a download="{name}" href="{source}">Save {name}</a>, the file with this SHA-256.</p>'
     assert isinstance(block, Code)
     return f"<pre><code>{escape(block.text)}</code></pre>"
 

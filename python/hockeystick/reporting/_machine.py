@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from hockeystick._core import __version__
-from hockeystick._extras import needed
-from hockeystick._guarantees.guarantee import ExactGuarantee, warnings_left_out
+from hockeystick._guarantees.guarantee import warnings_left_out
+from hockeystick.reporting._certified import fields_of
 from hockeystick.reporting._contents import Question, facts_of
 
 FORMAT, VERSION = "hockeystick-report", 1
@@ -68,7 +68,7 @@ def to_json(question: Question) -> str:
                 "status": known.get("status"),
                 "theorem": known.get("theorem"),
                 "interval": known.get("certified"),
-                "independently_verified": _verified(question),
+                "independently_verified": fields_of(question.proof),
             },
             "hazards": {
                 "arithmetic": "epsilon counts the rounding of the accountant, not that of the run",
@@ -93,20 +93,3 @@ def _delta_in_words(question: Question) -> str:
     if question.delta * size < 1.0:
         return f"delta is below 1/{size}"
     return f"delta is NOT below 1/{size}: a mechanism that publishes a record may satisfy it"
-
-
-def _verified(question: Question) -> dict[str, Any] | None:
-    """Return what the checker proved, with the certificate; None if it was not asked."""
-    if not question.certified or not isinstance(question.guarantee, ExactGuarantee):
-        return None
-    curve = question.guarantee.curve
-    checker = needed("hockeystick_verify", "verify")
-    certificate = curve.certify(delta=question.delta)
-    verified, lines = certificate.verify()
-    return {
-        "verified": verified,
-        "proven": [line.strip() for line in lines],
-        "checker": f"hockeystick_verify {checker.__version__}",
-        "sha256": certificate.sha256,
-        "certificate": json.loads(certificate.to_json()),
-    }

@@ -19,6 +19,7 @@ from hockeystick import (
     WithoutReplacement,
 )
 from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, ShuffledGuarantee
+from hockeystick._guarantees.proven import ProvenGuarantee
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import MonteCarloAccountant, RenyiGroupAccountant, ShuffleAccountant
 
@@ -46,6 +47,7 @@ TECHNICAL = {
 """Their names in the technical part, which has noise and sampling among the hyper-parameters."""
 
 EXACT = "exact: there are data for which no smaller epsilon holds"
+PROVEN = "proven: there are data for which no epsilon below the lower of the two ends holds"
 UPPER = "an upper bound: the true epsilon may be smaller"
 
 
@@ -139,6 +141,9 @@ def assumed(
     if "queries" in found:
         found["queries"] = "one number a step, where noise is not Gaussian"
     found["status"] = closeness(source, guarantee)
+    if ends[0] is None and "certified" in found:
+        del found["certified"]
+        found["epsilon is at most"] = f"{rounded_up(ends[1])}; this is proven"
     if ends[0] is not None:
         found["certified"] = f"{rounded_down(ends[0])} and {rounded_up(ends[1])}; this is proven"
     return {LABELS.get(name, name): text for name, text in found.items()}
@@ -146,6 +151,8 @@ def assumed(
 
 def closeness(source: Any, guarantee: Guarantee) -> str:
     """Return whether epsilon is exact or an upper bound, in words."""
+    if isinstance(guarantee, ProvenGuarantee) and guarantee.curve.tight:
+        return UPPER if guarantee.ends[0] is None else PROVEN
     if isinstance(guarantee, ExactGuarantee):
         return EXACT if guarantee.curve.tight else UPPER
     if isinstance(guarantee, ShuffledGuarantee):

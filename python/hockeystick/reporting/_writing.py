@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from hockeystick import PrivacyCurve, Run, Shuffle, ShuffledCurve, WithoutReplacement, privacy_curve
 from hockeystick._arguments import LARGEST_DATASET, count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
-from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of
+from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of, warnings_left_out
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
+from hockeystick.reporting._certified import proof_of, proven
 from hockeystick.reporting._contents import FORM, TITLE, Question, document_of
 from hockeystick.reporting._html import to_html
 from hockeystick.reporting._machine import to_json
@@ -77,7 +78,8 @@ def report(
     pictures : bool, optional
         Whether to draw; without pictures Matplotlib is not needed.
     certified : bool, optional
-        Whether to have epsilon proven by the independent checker, and to attach the certificate. Needs the
+        Whether to have epsilon proven by the independent checker, to state the proven epsilon, which is a
+        little larger, and to attach the certificate. If the proof fails, the report says so first. Needs the
         extra "verify", and a run that the checker covers.
     model, dataset, responsible, date : str, optional
         For the form that the responsible person signs: what was trained, on which data, who answers for
@@ -139,19 +141,29 @@ def report(
     limit = None if target is None else float_scalar(target, "target")
     require(limit is None or 0.0 < limit < float("inf"), "target", target, "in (0, inf)")
     form = {"model": model, "dataset": dataset, "responsible": responsible, "date": date}
+    sizes = _check_group_sizes(group_sizes, guarantee)
+    records = _check_dataset_size(dataset_size, curve_or_accountant, guarantee)
+    named, noted = text(title, "title"), _check_details(details)
+    signed = {row: text(value, name) for row, name in FORM.items() if (value := form[name]) is not None}
+    proof = None
+    if certified:  # last, as it takes longest
+        exact = _check_certified(guarantee)
+        with warnings_left_out():
+            proof = proof_of(exact, level)
+        guarantee = proven(exact, level, proof)
     question = Question(
         curve_or_accountant,
         guarantee,
         level,
-        _check_group_sizes(group_sizes, guarantee),
-        _check_dataset_size(dataset_size, curve_or_accountant, guarantee),
+        sizes,
+        records,
         limit,
-        text(title, "title"),
-        _check_details(details),
+        named,
+        noted,
         file.name,
         bool(pictures),
-        _check_certified(certified, guarantee),
-        {row: text(value, name) for row, name in FORM.items() if (value := form[name]) is not None},
+        proof,
+        signed,
     )
     if file.suffix == ".json":
         written = to_json(question)
@@ -173,13 +185,13 @@ def _check_path(path: object) -> Path:
     return file
 
 
-def _check_certified(value: object, guarantee: Guarantee) -> bool:
-    if value and not isinstance(guarantee, ExactGuarantee):
+def _check_certified(guarantee: Guarantee) -> ExactGuarantee:
+    if not isinstance(guarantee, ExactGuarantee):
         raise UnsupportedError(
             "certificates are about exact privacy curves: use certified=False, or report a PrivacyCurve or a "
             "GroupAccountant"
         )
-    return bool(value)
+    return guarantee
 
 
 def _check_group_sizes(value: ArrayLike | None, guarantee: Guarantee) -> tuple[int, ...]:

@@ -6,6 +6,7 @@
 - `deferred`: steps that are recorded and not yet in the accounts, which take many equal steps at once.
 - `answers`: epsilon of each example.
 - `groups`: epsilon of several examples together, such as those of one person.
+- `certifying`: certificates of single examples, for the independent checker.
 - `saving`, `merging`: states in JSON, and accountants of two shards as one.
 - `accounts`, `norm_history`: what a state is made of; `histories`: exact answers from a history of norms.
 - `filter`: privacy filters, which stop examples before a budget is exceeded.

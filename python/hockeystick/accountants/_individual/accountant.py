@@ -16,6 +16,7 @@ from hockeystick._vocabulary.sampling import Poisson, Sampling
 from hockeystick.accountants._history import check_gaussian_step
 from hockeystick.accountants._individual.accounts import RenyiAccounts
 from hockeystick.accountants._individual.answers import epsilons_of
+from hockeystick.accountants._individual.certifying import CertifiesExamples
 from hockeystick.accountants._individual.deferred import accounts_at
 from hockeystick.accountants._individual.groups import Owners, group_epsilon, user_epsilons
 from hockeystick.accountants._individual.merging import check_settings_agree, joined
@@ -26,7 +27,7 @@ from hockeystick.accountants._interface import Accountant
 from hockeystick.accountants._repeating import repeatable
 
 
-class IndividualAccountant(Accountant):
+class IndividualAccountant(CertifiesExamples, Accountant):
     """Privacy of each example of a data set, from the norms that its gradients had.
 
     Parameters
@@ -149,8 +150,7 @@ class IndividualAccountant(Accountant):
     def is_guarantee(self) -> bool:
         """Whether `get_epsilons` bounds the privacy of every example, rather than estimating it.
 
-        True as long as every step had norms of its own for every example (K = 1) or the full norm C,
-        and always with `individual_clipping`.
+        True if all steps had norms of their own (K = 1) or the full norm C, or with `individual_clipping`.
         """
         return self._state.is_guarantee
 
