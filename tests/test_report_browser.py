@@ -1,8 +1,10 @@
 """A report in a real browser: what it shows."""
 
+import hashlib
 import re
 import shutil
 import subprocess
+import time
 from html import unescape
 from pathlib import Path
 
@@ -94,3 +96,20 @@ def test_it_can_be_read_on_a_phone(report, tmp_path):
         page.open(report.as_uri())
         assert page.run("document.documentElement.scrollWidth") == 400
         page.picture(SCREENSHOT.with_name("report-phone.png"))
+
+
+def test_the_link_saves_the_certificate_with_the_hash_that_is_shown(tmp_path):
+    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    page = hs.report(curve, tmp_path / "privacy.html", certified=True, pictures=False)
+    saved = tmp_path / "certificate.json"
+    with browser.chromium(tmp_path / "profile") as chrome:
+        chrome.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+        chrome.open(page.as_uri())
+        chrome.run("document.querySelector('a[download]').click()")
+        deadline = time.monotonic() + 20.0
+        while not saved.exists():
+            assert time.monotonic() < deadline, "the browser saves nothing"
+            time.sleep(0.05)
+    found = hashlib.sha256(saved.read_bytes()).hexdigest()
+    assert found == curve.certify(delta=1e-5).sha256
+    assert found in page.read_text("utf-8")

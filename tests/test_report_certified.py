@@ -67,7 +67,7 @@ def test_the_epsilon_of_a_page_is_the_proven_one(cut, given, tmp_path):
     assert rounded_up(engine) not in said
     times = float(re.search(r"more than ([\d.]+) times as likely", said)[1])
     assert times >= np.exp(upper)
-    assert "Epsilon of this report is the one that is proven" in said
+    assert "The epsilon that this report states for the run is the proven one" in said
 
 
 @pytest.mark.parametrize("name", ["report.md", "report.html", "report.json"])
@@ -88,7 +88,7 @@ def test_programs_and_markdown_get_the_proven_epsilon(cut, given, tmp_path):
     assert found["guarantee"]["epsilon_at_least"] == lower
     assert f"epsilon = {rounded_up(upper)} and" in found["guarantee"]["statement"]
     assert found["accounting"]["interval"].startswith(f"{rounded_down(lower)} and {rounded_up(upper)}, for")
-    assert "is proven" in found["accounting"]["independently_verified"]["covers"]
+    assert "is the proven one" in found["accounting"]["independently_verified"]["covers"]
     markdown = hs.report(CUT, tmp_path / "card.md", certified=True, group_sizes=[1]).read_text("utf-8")
     assert f"**Differential privacy with epsilon = {rounded_up(upper)} and" in markdown
     assert rounded_up(CUT.epsilon(DELTA)) not in markdown
@@ -153,7 +153,7 @@ def test_what_fails_stands_first_and_the_accountant_answers(tmp_path, monkeypatc
     said = words(found)
     assert said.index("Not verified") < said.index("The guarantee in plain words")
     assert "could NOT prove the bounds below" in said
-    assert "Epsilon of this report is the one that is proven" not in said
+    assert "The epsilon that this report states for the run is the proven one" not in said
     assert f"epsilon = {rounded_up(CURVE.epsilon(DELTA))} and" in said
     made = json.loads(hs.report(CURVE, tmp_path / "a.json", certified=True).read_text("utf-8"))
     assert made["guarantee"]["epsilon"] == CURVE.epsilon(DELTA)

@@ -17,9 +17,9 @@ FAILED = "Not verified"
 FILE = "certificate.json"
 
 COVERED = (
-    "Epsilon of this report is the one that is proven: everywhere where this report states epsilon of the "
-    "guarantee itself it is the upper end below, rounded up. The error rates of attacks, and epsilon for "
-    "other deltas, groups and assumptions, are answers of the accountant, which the certificate is not about."
+    "The epsilon that this report states for the run is the proven one: the upper end below, rounded up "
+    "where it is not written in full. The error rates of attacks, and epsilon for other deltas, groups and "
+    "assumptions, are answers of the accountant, which the certificate is not about."
 )
 
 HASHED = (

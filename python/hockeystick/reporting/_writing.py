@@ -17,7 +17,7 @@ from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarant
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
-from hockeystick.reporting._certified import proof_of, proven
+from hockeystick.reporting._certified import Proof, proof_of, proven
 from hockeystick.reporting._contents import FORM, TITLE, Question, document_of
 from hockeystick.reporting._html import to_html
 from hockeystick.reporting._machine import to_json
@@ -145,12 +145,7 @@ def report(
     records = _check_dataset_size(dataset_size, curve_or_accountant, guarantee)
     named, noted = text(title, "title"), _check_details(details)
     signed = {row: text(value, name) for row, name in FORM.items() if (value := form[name]) is not None}
-    proof = None
-    if certified:  # last, as it takes longest
-        exact = _check_certified(guarantee)
-        with warnings_left_out():
-            proof = proof_of(exact, level)
-        guarantee = proven(exact, level, proof)
+    guarantee, proof = _proven(guarantee, level) if certified else (guarantee, None)  # last: it takes longest
     question = Question(
         curve_or_accountant,
         guarantee,
@@ -185,13 +180,16 @@ def _check_path(path: object) -> Path:
     return file
 
 
-def _check_certified(guarantee: Guarantee) -> ExactGuarantee:
+def _proven(guarantee: Guarantee, delta: float) -> tuple[Guarantee, Proof]:
+    """Have epsilon proven, and return the guarantee with what is proven."""
     if not isinstance(guarantee, ExactGuarantee):
         raise UnsupportedError(
             "certificates are about exact privacy curves: use certified=False, or report a PrivacyCurve or a "
             "GroupAccountant"
         )
-    return guarantee
+    with warnings_left_out():
+        proof = proof_of(guarantee, delta)
+    return proven(guarantee, delta, proof), proof
 
 
 def _check_group_sizes(value: ArrayLike | None, guarantee: Guarantee) -> tuple[int, ...]:
