@@ -106,7 +106,12 @@ impl LossSum {
 
     /// A budget, which is larger for a run of very many different steps, and for densities of very many terms.
     fn allowance(&self, work: u64) -> u64 {
-        let terms = self.segments.iter().map(|segment| segment.loss.density_terms()).max().unwrap_or(0) as u64;
+        let terms = self
+            .segments
+            .iter()
+            .map(|segment| segment.loss.density_terms())
+            .max()
+            .unwrap_or(0) as u64;
         (work + work / SEGMENTS * kinds(&self.segments) as u64) * (terms / TERMS).clamp(1, MOST_BUDGETS)
     }
 
