@@ -227,7 +227,7 @@ def test_intervals_of_two_steps_hold_the_integral(way, epsilon):
             POISSON,
             bounded(0.1, size=40, norms=[1 / (n + 1) for n in range(40)]),
             "remove",
-            "more than 20000 values",
+            "more than 2048 values",
         ),
         (
             GAUSSIAN,

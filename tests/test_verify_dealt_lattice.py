@@ -228,41 +228,20 @@ def test_a_witness_that_asks_for_too_much_is_refused():
     assert lattice.LARGEST_CELLS == 10**6
 
 
-@pytest.mark.parametrize(
-    ("given", "releases"),
-    [
-        (step(4, 12), 3),
-        (step(4, 13), 4),
-        (step(4, 3, name="fixed_bins"), 1),
-        (step(4, 9, times=2), 6),
-    ],
-)
-def test_published_batches_are_full_batches(given, releases):
-    run = {"adjacency": "remove", "steps": [given]}
-    (found,) = dealt_lattice.published(run)["steps"]
-    assert (found["sampling"], found["count"]) == ({"name": "full_batch"}, releases)
-    assert found["mechanism"] == given["mechanism"]
-
-
-def test_next_to_the_largest_loss_published_batches_prove_more():
-    curve = hs.privacy_curve(mechanism=hs.Laplace(2.98), sampling=hs.FixedBins(3), steps=6, adjacency="add")
-    document = json.loads(curve.certify(delta=1e-6).to_json())
-    (found,) = check(document)
-    assert document["witness"]["add"]["published"] is True
-    assert found.holds
-    assert found.epsilon == pytest.approx(float(curve.epsilon(1e-6)), rel=1e-3)
-    assert found.lower == pytest.approx(0.0, abs=1e-9)
-    document["run"]["steps"][0]["count"] += 1  # a third epoch
-    assert not check(document)[0].holds
+GAUSSIAN = {"name": "gaussian", "noise_multiplier": 2.0}
 
 
 @pytest.mark.parametrize(
     ("given", "adjacency", "reason"),
     [
-        (step(4, 4, size=2), "remove", "one added or removed record"),
-        (step(4, 4), "replace", "one added or removed record"),
+        (step(4, 4), "replace", "added or removed records"),
+        (step(4, 4) | {"group": {"size": 1, "norms": [0.5]}}, "remove", "of norm 1"),
         (step(4, 4, times=9), "remove", "times"),
+        (step(4, 4, foo=1), "remove", "unknown entry"),
+        (step(4, 4, name="fixed_bins", times=2), "remove", "hold each record once"),
         (step(0, 4), "remove", "batches"),
+        (step(4, 4, mechanism={"name": "randomized_response", "p": 0.7}), "remove", "noise of published"),
+        (step(1, 10**12, mechanism=GAUSSIAN) | {"count": 10**13}, "remove", "count"),
     ],
 )
 def test_published_batches_without_a_known_pair_are_refused(given, adjacency, reason):
@@ -276,3 +255,8 @@ def test_batches_are_published_or_not():
     document["witness"]["add"]["published"] = 1
     with pytest.raises(RefusedError, match="published must be true"):
         check(document)
+
+
+def test_alike_entries_of_published_batches_are_refused():
+    with pytest.raises(RefusedError, match="alike"):
+        dealt_lattice.published({"adjacency": "remove", "steps": [step(4, 4), step(4, 4)]})

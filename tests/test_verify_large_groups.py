@@ -14,7 +14,15 @@ import hockeystick as hs
 from hockeystick._curves import certifying, described_run, norm_units
 from hockeystick._curves import large_groups as search
 from hockeystick._curves.witness import Kind, Witness
-from hockeystick_verify import NotProvenError, RefusedError, check, checker, few_steps, large_groups
+from hockeystick_verify import (
+    NotProvenError,
+    RefusedError,
+    check,
+    checker,
+    few_steps,
+    large_groups,
+    variants,
+)
 from hockeystick_verify.large_groups import shortened
 
 SIGMA, EPSILON = 1.5, 0.7
@@ -333,3 +341,61 @@ def test_renyi_divergences_of_rounded_norms_are_enclosed():
 def test_divergences_that_take_too_many_nodes_are_refused_by_name():
     with pytest.raises(hs.UnsupportedError, match="no proof was found"):
         group_of(256).certify(order=4.0)
+
+
+@pytest.mark.parametrize("norms", [[0.0] * 6, [0.0, 0.0, 0.5], [0.5] * 3, [0.0]])
+def test_laws_have_all_of_the_probability(norms):
+    # Members of norm 0 have one shift, 0, however many of them are in the batch.
+    rate = arb(0.125)
+    for law in (
+        checker._law([(rate, Fraction(norm)) for norm in norms]),
+        variants.norms_of_sums([(rate, Fraction(norm)) for norm in norms], Fraction(1, 2)),
+    ):
+        assert abs(sum(law.values(), arb(0)) - 1) < 1e-30
+    if not any(norms):
+        assert set(law) == {Fraction(0)}
+
+
+def test_members_of_norm_0_change_nothing_on_a_lattice():
+    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.3, steps=1, adjacency="remove")
+    document = document_of(curve.certify(epsilon=0.5))
+    nobody = document["run"]["steps"][0] | {"group": {"size": 6, "norms": [0.0] * 6}}
+    document["run"]["steps"].append(nobody)
+    (found, *_) = check(document)
+    assert found.lower <= float(curve.delta(0.5)) * (1 + 1e-9)
+    assert found.upper >= float(curve.delta(0.5)) * (1 - 1e-9)
+
+
+def test_divergences_of_coarsely_rounded_norms_have_both_ends():
+    group = hs.Group(norms=NORMS[:3])
+    curve = hs.privacy_curve(**STEPS, group=group, adjacency="remove")
+    document = document_of(curve.certify(order=3.0))
+    document["witness"]["remove"]["norm_units"] = [2.0**-7, 2.0**-7]
+    document["witness"]["remove"]["kinds"][0]["nodes"] += 20
+    (found, *_) = check(document)
+    truth = float(curve.renyi(3.0))
+    assert found.lower < truth * (1 - 1e-3)
+    assert truth * (1 + 1e-3) < found.upper
+
+
+@pytest.mark.parametrize("about", [{"epsilon": 1.5}, {"order": 3.0}])
+def test_a_witness_does_not_say_where_norms_are_rounded_to(about):
+    curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=NORMS[:3]), adjacency="remove")
+    document = document_of(curve.certify(**about))
+    document["witness"]["remove"] |= {"norm_units": [2.0**-7, 2.0**-7], "downwards": True}
+    with pytest.raises(RefusedError, match="downwards"):
+        check(document)
+
+
+def test_single_steps_of_very_many_sums_are_refused():
+    norms = [1.0 / (n + 2) ** 0.5 for n in range(14)]
+    curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.1, steps=1, adjacency="remove")
+    document = document_of(curve.certify(epsilon=0.5))
+    document["run"]["steps"][0]["group"] = {"size": 14, "norms": norms}
+    with pytest.raises(RefusedError, match="single steps"):
+        check(document)
+
+
+def test_drawn_groups_are_small_enough_to_count():
+    with pytest.raises(RefusedError, match="more than 1000"):
+        checker.hypergeometric(1001, 10**9, 10**12)

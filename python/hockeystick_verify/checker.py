@@ -26,8 +26,8 @@ LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 4096, 128, 200
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
-NODE, SHIFT, CHUNK = 250, 50, 256
-"""What a node costs besides, in products, and a shift off a lattice; nodes that are summed together."""
+NODE, SHIFT, CHUNK, LARGEST_DRAWN_GROUP = 250, 50, 256, 1000
+"""What a node costs besides, in products, and a shift off a lattice; nodes summed together; drawn members."""
 
 Object = dict[str, Any]
 Law = dict[Fraction, arb]
@@ -127,7 +127,7 @@ def exact(x: Fraction) -> arb:
 def _law(members: list[tuple[arb, Fraction]]) -> Law:
     """Law of a sum to which each member adds its shift with its probability, independently."""
     (rate, shift), n = members[0], len(members)
-    if all(member == members[0] for member in members):
+    if shift and all(member == members[0] for member in members):
         weights = (math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1))
         return {j * shift: weight for j, weight in enumerate(weights) if not weight.is_zero()}
     if len(members) > LARGEST_UNEQUAL_GROUP:
@@ -145,8 +145,8 @@ def _law(members: list[tuple[arb, Fraction]]) -> Law:
 
 def hypergeometric(group: int, batch: int, records: int) -> Law:
     """Members of a group in a fixed batch; each moves the sum by 2, as it pushes another record out."""
-    if group > records or batch > records:
-        raise RefusedError("a group or a batch has more records than the data set")
+    if group > records or batch > records or group > LARGEST_DRAWN_GROUP:
+        raise RefusedError("a group or a batch has more records than the data set, or a group more than 1000")
     ways = math.comb(records, group)
     return {
         Fraction(2 * j): arb(fmpq(math.comb(batch, j) * math.comb(records - batch, group - j), ways))
@@ -256,7 +256,7 @@ def composition(run: object, direction: str, pairs: Any = pair_of_step, more: st
             mu_squared += count * (sum((exact(*law) for law in laws), arb(0)) / pair.sigma) ** 2
         else:
             kinds.append((pair, count))
-        shifts += sum(map(len, laws))
+        shifts += sum(map(len, laws)) + step["group"]["size"]
         if len(kinds) > LARGEST_KINDS or shifts > LARGEST_LAWS:
             raise RefusedError(f"more than {LARGEST_KINDS} kinds of steps, or {LARGEST_LAWS} shifts")
     return Composition(kinds, mu_squared)

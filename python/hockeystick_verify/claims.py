@@ -180,13 +180,20 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
 
 
+def run_of(job: Job) -> Object:
+    """Return the plain run that a witness is about: with published batches, if it says so."""
+    run, _, witness, _ = job
+    in_public = isinstance(witness, dict) and "published" in witness
+    return published(plain(run)) if in_public else plain(run)
+
+
 def in_public(job: Job, sums: Any) -> list[arb]:
     """Bound delta of dealt batches by that of full batches (V23, 4); the lower ends are 0."""
-    run, direction, witness, given = job
+    _, direction, witness, given = job
     rest = dict(cast("Object", witness))
     if rest.pop("published") is not True:
         raise RefusedError("published must be true, or left out")
-    upper = enclose((published(plain(run)), direction, rest, given), sums)
+    upper = enclose((run_of(job), direction, rest, given), sums)
     return [arb(0).union(delta) for delta in upper]
 
 
@@ -286,7 +293,7 @@ def each_of(jobs: list[Job], progress: Report | None, processes: int) -> list[li
             if future is None and method_of(job[2]) not in (None, "allocation"):
                 found.append([imported(each) for each in exported_curve(job)])
             elif future is None:
-                found.append(enclose(job, Sums(pool, plain(job[0]), job[1], part_of(report, place, total))))
+                found.append(enclose(job, Sums(pool, run_of(job), job[1], part_of(report, place, total))))
             else:
                 found.append([imported(each) for each in future.result()])
             report(PARTS * (place + 1), total)

@@ -25,7 +25,7 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.parts import Part, noise_of
-from hockeystick_verify.variants import DEALT, ONE, ZERO, direction_of
+from hockeystick_verify.variants import DEALT, ONE, ZERO, direction_of, refuse_alike
 
 LARGEST_EPOCH = 10**7
 LARGEST_POINTS = 1 << 18
@@ -97,6 +97,7 @@ def epochs_of_step(step: Object, count: int, direction: str) -> list[tuple[Dealt
 
 def published(run: Object) -> Object:
     """Return a run in which everybody sees the batches of a record: full batches (V23, 4)."""
+    refuse_alike(run)
     return {**run, "steps": [in_public(step, run["adjacency"]) for step in run["steps"]]}
 
 
@@ -104,7 +105,10 @@ def in_public(step: Object, adjacency: object) -> Object:
     """Return a step whose batches are published, or one that is not dealt, as it is."""
     if not is_dealt(step):
         return step
-    members, sampling = members_of(step["group"]), step["sampling"]
+    members = members_of(step["group"])
+    sampling = fields(step["sampling"], "sampling", "name batches", "times")
+    if sampling["name"] == "fixed_bins" and sampling.get("times", 1) != 1:
+        raise RefusedError("bins that stay hold each record once")
     if not members.alike or step.get("adjacency", adjacency) == "replace":
         raise RefusedError("published batches are covered for added or removed records of norm 1")
     batches = whole(sampling.get("batches"), "batches", 1, LARGEST_COUNT)

@@ -9,6 +9,7 @@ from flint import arb, ctx
 
 from hockeystick_verify import checker
 from hockeystick_verify.checker import (
+    USUAL_BITS,
     Composition,
     Law,
     Nodes,
@@ -34,7 +35,7 @@ from hockeystick_verify.large_groups import composition_of, shortened
 
 BISECTIONS = 512
 LARGEST_LAWS_OF_ONE_STEP = 2 * 10**5
-"""Most products at an output, of all claims: a bisection takes 512 outputs, and all about a minute."""
+"""Most products of the usual bits at an output, of all claims: a bisection takes 512 outputs."""
 
 
 # ---------------------------------------------------------------- V2: one step
@@ -178,7 +179,8 @@ def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], 
         return [arb(0)] * len(epsilons)
     if pairs.mu_squared.is_zero() and sum(count for _, count in pairs.kinds) == 1:
         pair = pairs.kinds[0][0]
-        if sum(unit_of(law)[1] for law in pair[1:] if law) * len(epsilons) > LARGEST_LAWS_OF_ONE_STEP:
+        products = sum(unit_of(law)[1] for law in pair[1:] if law) * len(epsilons)
+        if products * ctx.prec > LARGEST_LAWS_OF_ONE_STEP * USUAL_BITS:
             raise RefusedError("single steps of groups with so many sums are not computed")
         return [one_step(pair, epsilon) for epsilon in epsilons]
     if not pairs.kinds:
@@ -186,4 +188,5 @@ def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], 
     name, entries = f"witness of {direction!r}", "bits tilt outer_tilt spacing terms kinds"
     fields(found, name, entries, f"{OPTIONAL} downwards")
     short, prove = shortened(pairs, found), split if "near_tilt" in found else inversion
+    require_affordable(short.run.kinds, found, 2 if "norm_units" in found else 1)
     return [short.enclosed(delta) for delta in prove(short.run, found, epsilons, sums)]

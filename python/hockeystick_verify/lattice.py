@@ -280,9 +280,16 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
     return found
 
 
+@lru_cache(maxsize=2)
+def known_laws(text: str, _precision: int) -> list[tuple[Kind, arb, Kind]]:
+    """Laws of a run; those of both directions are kept, as each claim on a divergence asks for them."""
+    run, direction, witness = json.loads(text)
+    return laws(run, direction, witness)
+
+
 def renyi(run: object, direction: str, witness: Object, order: arb) -> arb:
     """Enclose the Renyi divergence of a run of bounded losses by moments of both laws (V17)."""
-    both, tilt = laws(run, direction, witness), order - 1
+    both, tilt = known_laws(json.dumps([run, direction, witness]), ctx.prec), order - 1
     if not all(mass.is_zero() for _, mass, _ in both):
         raise NotProvenError("V17: a divergence needs losses that are bounded by the nodes")
     upper, lower = [each for each, _, _ in both], [each for _, _, each in both]

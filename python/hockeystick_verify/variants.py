@@ -14,9 +14,9 @@ from flint import arb
 
 from hockeystick_verify import checker, sensitivity
 from hockeystick_verify.checker import (
+    LARGEST_DRAWN_GROUP,
     LARGEST_GROUP,
     LARGEST_KINDS,
-    LARGEST_LAW,
     LARGEST_UNEQUAL_GROUP,
     Composition,
     Law,
@@ -42,6 +42,8 @@ MIXED = "mixed"
 DEALT = ("random_allocation", "fixed_bins")
 """Schemes that deal records into the batches of an epoch."""
 ZERO, ONE = Fraction(0), Fraction(1)
+LARGEST_SUMS = 2048
+"""Most different sums of the norms of members with a bounded cosine, each of which takes a root."""
 ROOT_BITS = 96
 """Norms of sums are rounded up to multiples of 2^-96."""
 
@@ -191,7 +193,7 @@ def clipped_batches(step: Object) -> tuple[arb, Law]:
     mechanism, sampling = step["mechanism"], step["sampling"]
     fields(mechanism, "mechanism", "name noise_multiplier", "units_per_batch")
     sigma = number(mechanism["noise_multiplier"], "noise_multiplier", 1e-3, 1e9)
-    units = whole(mechanism.get("units_per_batch", 1), "units_per_batch", 1, LARGEST_GROUP)
+    units = whole(mechanism.get("units_per_batch", 1), "units_per_batch", 1, LARGEST_DRAWN_GROUP)
     members, name = members_of(step["group"]), sampling.get("name")
     choice(name, "sampling of batches that are clipped", "poisson full_batch without_replacement")
     if set(members.norms) != {1.0} or (members.rates is not None and name != "poisson"):
@@ -238,7 +240,7 @@ def norms_of_sums(members: list[tuple[arb, Fraction]], cosine: Fraction) -> Law:
     Each member is in the batch with its rate, and has its norm.
     """
     sums = {(ZERO, ZERO): arb(1)}
-    if all(member == members[0] for member in members):
+    if members[0][1] and all(member == members[0] for member in members):
         (rate, norm), n = members[0], len(members)
         weights = (math.comb(n, j) * rate**j * (1 - rate) ** (n - j) for j in range(n + 1))
         sums = {(j * norm, j * norm**2): weight for j, weight in enumerate(weights)}
@@ -251,8 +253,8 @@ def norms_of_sums(members: list[tuple[arb, Fraction]], cosine: Fraction) -> Law:
                 place = (total + norm, squares + norm**2)
                 found[place] = found.get(place, arb(0)) + weight * rate
             sums = {place: weight for place, weight in found.items() if not weight.is_zero()}
-            if len(sums) > LARGEST_LAW:
-                raise RefusedError(f"a group whose sums have more than {LARGEST_LAW} values is not covered")
+            if len(sums) > LARGEST_SUMS:
+                raise RefusedError(f"a group whose sums have more than {LARGEST_SUMS} values is not covered")
     law: Law = {}
     for (total, squares), weight in sums.items():
         if not weight.is_zero():

@@ -311,7 +311,8 @@ def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], toler
     guarantee = direction == "add" and len(directions(run)) > 1  # the other order has the lower end
     place = (at[0], math.log(at[1]))
     found = witness_on_a_line(kinds, mu_squared, place, tolerance, guarantee=guarantee)
-    return found._replace(witness={**found.witness, **more})
+    # With units both ends have a sum of their own.
+    return found._replace(witness={**found.witness, **more}, cost=found.cost * (2.0 if more else 1.0))
 
 
 class _Enclosures:

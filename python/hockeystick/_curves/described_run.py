@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGEST_KINDS = 64
 LARGEST_GROUP = 4096
 LARGEST_UNEQUAL_GROUP = 128
-LARGEST_LAW = 20_000
+LARGEST_LAW, LARGEST_SUMS, LARGEST_DRAWN_GROUP = 20_000, 2048, 1000
 """Limits of the checker."""
 DEALT = {"random_allocation", "fixed_bins"}
 """Schemes that deal records into the batches of an epoch."""
@@ -87,6 +87,8 @@ def _step(kind: StepKind, count: int, adjacency: str) -> dict[str, Any]:
         sampling = _sampling(FullBatch())
     own = "rates" in group or "norms" in group
     largest = LARGEST_UNEQUAL_GROUP if own and group["gradients"] != "orthogonal" else LARGEST_GROUP
+    if isinstance(draw, WithoutReplacement):
+        largest = min(largest, LARGEST_DRAWN_GROUP)
     if kind.records * kind.microbatches > largest:
         raise UnsupportedError(f"certificates cover such groups of up to {largest} records in a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
@@ -161,10 +163,9 @@ def _clipped_step(asked: ClippedStep | None, count: int) -> dict[str, Any]:
     if asked.rates is not None:
         group["rates"] = list(asked.rates)
         sampling |= {"sample_rate": 1.0} if sampling["name"] == "poisson" else {}  # means nothing
-    if max(asked.size, units, batches) > LARGEST_GROUP:
-        raise UnsupportedError(
-            f"certificates cover up to {LARGEST_GROUP} records, and clipped units, of a step"
-        )
+    most = LARGEST_DRAWN_GROUP if isinstance(asked.draw, WithoutReplacement) else LARGEST_GROUP
+    if max(asked.size, units, batches) > most:
+        raise UnsupportedError(f"certificates cover up to {most} records, and clipped units, of a step")
     return {"mechanism": mechanism, "sampling": sampling, "group": group, "count": count}
 
 
@@ -270,8 +271,8 @@ def _norms_of_sums(members: list[tuple[float, float]], cosine: float) -> tuple[F
                 place = (round(total + norm, 12), round(squares + norm**2, 12))
                 _add(found, place, log_weight + math.log(rate))
         sums = found
-        if len(sums) > LARGEST_LAW:
-            raise UnsupportedError(f"certificates cover groups whose sums have up to {LARGEST_LAW} values")
+        if len(sums) > LARGEST_SUMS:
+            raise UnsupportedError(f"certificates cover groups whose sums have up to {LARGEST_SUMS} values")
     law: dict[float, float] = {}
     for (total, squares), log_weight in sums.items():
         _add(law, math.sqrt((1.0 - cosine) * squares + cosine * total**2), log_weight)
