@@ -188,5 +188,6 @@ def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], 
     name, entries = f"witness of {direction!r}", "bits tilt outer_tilt spacing terms kinds"
     fields(found, name, entries, f"{OPTIONAL} downwards")
     short, prove = shortened(pairs, found), split if "near_tilt" in found else inversion
+    line_of(found)
     require_affordable(short.run.kinds, found, 2 if "norm_units" in found else 1)
     return [short.enclosed(delta) for delta in prove(short.run, found, epsilons, sums)]
