@@ -231,6 +231,67 @@ def test_a_witness_that_asks_for_too_much_is_refused():
 GAUSSIAN = {"name": "gaussian", "noise_multiplier": 2.0}
 
 
+GAUSSIAN = {"name": "gaussian", "noise_multiplier": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "releases", "size"),
+    [
+        (step(4, 12), 3, 1),
+        (step(4, 13), 4, 1),
+        (step(4, 3, name="fixed_bins"), 1, 1),
+        (step(4, 8, times=2), 2, 2),  # Laplace noise adds up shifts
+        (step(4, 9, times=2, size=3), 3, 6),
+        (step(4, 9, times=2, size=3, mechanism=GAUSSIAN), 6, 3),  # Gaussian noise adds up their squares
+    ],
+)
+def test_published_batches_are_full_batches(given, releases, size):
+    run = {"adjacency": "remove", "steps": [given]}
+    (found,) = dealt_lattice.published(run)["steps"]
+    assert (found["sampling"], found["count"]) == ({"name": "full_batch"}, releases)
+    assert (found["mechanism"], found["group"]) == (given["mechanism"], {"size": size})
+
+
+def test_published_groups_have_the_curve_of_full_batches():
+    # Three members in two of four batches, for five steps: two epochs, squares of shifts add up.
+    given = step(4, 5, times=2, size=3, mechanism=GAUSSIAN)
+    claims = [{"epsilon": 8.0, "at_most": 1.0}]
+    document = {"run": {"adjacency": "remove", "steps": [given]}, "claims": claims}
+    (found,) = check(document | {"witness": {"remove": {"bits": 128, "published": True}}})
+    mu = 3 * math.sqrt(2 * 2) / 2.0
+    above = [0.5 * math.erfc((8.0 / mu + sign * mu / 2) / math.sqrt(2)) for sign in (-1, 1)]
+    assert found.upper == pytest.approx(above[0] - math.exp(8.0) * above[1], rel=1e-7)
+    assert found.lower == pytest.approx(0.0, abs=1e-9)
+
+
+def test_published_batches_beside_drawn_ones_do_not_depend_on_processes():
+    given = step(4, 4, size=2, mechanism=GAUSSIAN)
+    drawn = given | {"sampling": {"name": "poisson", "sample_rate": 0.1}, "count": 20}
+    run = {"noise_multiplier": 2.0, "group_size": 2, "adjacency": "remove"}
+    curve = hs.privacy_curve(sample_rate=0.1, steps=20, **run)
+    curve = curve + hs.privacy_curve(sampling=hs.FullBatch(), steps=1, **run)
+    document = json.loads(curve.certify(epsilon=3.0).to_json())
+    document["run"]["steps"] = [drawn, given]
+    document["claims"] = document["claims"][:1]
+    document["witness"]["remove"]["published"] = True
+    one, two = check(document), check(document, processes=2)
+    assert one == two
+    assert one[0].holds
+
+
+def test_next_to_the_largest_loss_published_batches_prove_more():
+    curve = hs.privacy_curve(mechanism=hs.Laplace(2.98), sampling=hs.FixedBins(3), steps=6, adjacency="add")
+    document = json.loads(curve.certify(delta=1e-6).to_json())
+    (found,) = check(document)
+    assert document["witness"]["add"]["published"] is True
+    assert found.holds
+    assert found.epsilon == pytest.approx(float(curve.epsilon(1e-6)), rel=1e-3)
+    assert found.lower == pytest.approx(0.0, abs=1e-9)
+    document["run"]["steps"][0]["count"] += 1  # a third epoch
+    with pytest.raises(NotProvenError):
+        check(document)
+
+
 @pytest.mark.parametrize(
     ("given", "adjacency", "reason"),
     [
