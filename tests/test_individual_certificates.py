@@ -8,7 +8,6 @@ from hockeystick.accountants import IndividualAccountant
 from hockeystick.accountants._individual import certifying
 from hockeystick.accountants._individual.certifying import Step, coarsened
 
-pytest.importorskip("flint")
 RANDOM = np.random.default_rng(7)
 DELTA = 1e-5
 

@@ -13,7 +13,6 @@ import hockeystick as hs
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import GroupAccountant
 
-pytest.importorskip("flint")
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CURVE = hs.privacy_curve(**RUN)
 CUT = hs.privacy_curve(

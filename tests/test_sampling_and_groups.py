@@ -138,3 +138,14 @@ def test_a_group_fits_into_its_data_set():
 def test_bounds_is_true_or_false(wrong):
     with pytest.raises(TypeError, match="bounds must be True or False"):
         hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.1, steps=5, bounds=wrong)
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
+@pytest.mark.parametrize(("adjacency", "width"), [("remove", 1e-6), ("replace", 0.05)])
+def test_forty_members_with_norms_have_useful_intervals_after_few_steps(adjacency, width):
+    # 2,100 different sums: with the work of a small group the ends were 7.5 and 14, and 4.9 and 12,735.
+    norms = np.random.default_rng(4).uniform(0.05, 1.0, 40).round(2).tolist()
+    group, run = hs.Group(norms=norms), {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
+    curve = hs.privacy_curve(group=group, adjacency=adjacency, **run)
+    low, high = curve.bounds(delta=1e-5)
+    assert 7.0 < low <= high < low * (1.0 + width)

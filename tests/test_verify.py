@@ -92,9 +92,10 @@ def test_tiny_deltas_are_proven(delta):
 QUICK = (
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16,
     17, 18, 19, 20, 21, 22, 27, 28, 29, 30, 32, 35, 37, 755, 820, 3500, 3501, 3505,
-    2175, 2781, 3405, 3590, 3653, 4600, 4601, 4603, 4604, 4606, 4623,
+    2175, 2481, 2781, 3405, 3546, 3590, 3653, 4600, 4601, 4603, 4604, 4606, 4623, 5126, 5132,
 )  # fmt: skip
-"""Random runs that take seconds to check; 755, 820, 2175, 2781, 3405, 3590, 3653 and 4623 once failed."""
+"""Random runs that take seconds to check; 755, 820, 2175, 2781, 3405, 3590, 3653, 4623 and 5126 once failed,
+and 2481, 3546 and 5132 had no certificate."""
 
 
 @pytest.mark.parametrize("number", QUICK)

@@ -34,7 +34,7 @@ from hockeystick_verify.checker import (
 from hockeystick_verify.large_groups import composition_of, shortened
 
 BISECTIONS = 512
-LARGEST_LAWS_OF_ONE_STEP = 2 * 10**5
+MOST_PRODUCTS_OF_ONE_STEP = 2 * 10**5
 """Most products of the usual bits at an output, of all claims: a bisection takes 512 outputs."""
 
 
@@ -180,7 +180,7 @@ def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], 
     if pairs.mu_squared.is_zero() and sum(count for _, count in pairs.kinds) == 1:
         pair = pairs.kinds[0][0]
         products = sum(unit_of(law)[1] for law in pair[1:] if law) * len(epsilons)
-        if products * ctx.prec > LARGEST_LAWS_OF_ONE_STEP * USUAL_BITS:
+        if products * ctx.prec > MOST_PRODUCTS_OF_ONE_STEP * USUAL_BITS:
             raise RefusedError("single steps of groups with so many sums are not computed")
         return [one_step(pair, epsilon) for epsilon in epsilons]
     if not pairs.kinds:

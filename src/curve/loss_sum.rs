@@ -23,8 +23,9 @@ const BUDGET: u64 = 120_000_000;
 const RESERVE: u64 = 40_000_000;
 /// Number of different steps for which the budget doubles.
 const SEGMENTS: u64 = 100;
-/// Number of terms of a density for which the budget doubles, and how many times it may be multiplied: forty members whose norms are
-/// multiples of a hundredth have 2,100 sums. With one budget for all, 50 steps of them had no upper end but that of a single order.
+/// Terms of a density that one budget is for, and most budgets of an answer. Forty members whose norms are multiples of a hundredth have
+/// 2,100 sums: with one budget ten steps of them had epsilon in [7.53, 14.04], with six within 1e-6, and with twenty in no more time; replaced
+/// ones, with twice the terms, are within 1.3 % after 1.5 s with six, and within 1e-4 after 40 s with twenty.
 const TERMS: u64 = 256;
 const MOST_BUDGETS: u64 = 6;
 /// log of the sum of the total variations of all steps below which δ is close to the sum of the δ of single steps.
